@@ -60,7 +60,8 @@ COMMANDS: Mapping[str, StudyCommand] = {
         "Sensitivity of the results to the parameters of the tenants.", (*ARM_OPTIONS, "region")
     ),
     "risk": StudyCommand(
-        "Monte Carlo, Gaussian and peak predictors compared.", (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region")
+        "Monte Carlo, historical simulation, Gaussian and peak predictors compared by violations.",
+        (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region"),
     ),
     "calibration": StudyCommand(
         "Calibration of the estimators of risk, with intervals.",

@@ -57,7 +57,7 @@ class AnnealingStudy(PolicyStudy):
             Claim("oracle better than original", "7 of 16", f"{improved} of {settings}"),
         ]
 
-    def table(self, found: Violations) -> ClaimTable:
+    def tables(self, found: Violations) -> list[ClaimTable]:
         """Return the mean violations by setting."""
         columns = {ORIGINAL.name: found.means(ORIGINAL.name)}
         remarks = {}
@@ -66,7 +66,7 @@ class AnnealingStudy(PolicyStudy):
             columns["best initial demand"] = found.least(demands)
             remarks["best initial demand"] = [name.partition("@")[2] or "p50" for name in found.best(demands)]
         columns |= {arm.name: found.means(arm.name) for arm in (ORACLE, MODIFIED, OVERLOAD)}
-        return ClaimTable(found.settings, columns, remarks, ORIGINAL.name, MODIFIED.name)
+        return [ClaimTable(found.settings, columns, remarks, ORIGINAL.name, MODIFIED.name)]
 
 
 def _of_default(found: Violations) -> list[Claim]:

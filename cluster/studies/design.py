@@ -159,7 +159,7 @@ def digest(*values: Mapping[str, Any]) -> str:
 
 
 def middle_of_each(settings: Sequence[StudySetting], count: int) -> list[StudySetting]:
-    """Return the settings with the middle densities of each workload and kind of node; of an even surplus, the higher.
+    """Return the settings with the middle densities of each workload and kind of node; of an odd surplus, the higher.
 
     Parameters
     ----------

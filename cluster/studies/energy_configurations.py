@@ -117,7 +117,7 @@ class ConfigurationStudy(PolicyStudy):
         names = (name for name in found.counts if name != self.compared)
         return [Claim(f"{name} / {self.compared}", "", found.ratio([name], self.compared)) for name in names]
 
-    def table(self, found: Violations) -> ClaimTable:
+    def tables(self, found: Violations) -> list[ClaimTable]:
         """Return the mean violations by setting of the modified energy and of the engine's default."""
         columns = {name: found.means(name) for name in (self.compared, DEFAULT)}
-        return ClaimTable(found.settings, columns, {}, self.compared, DEFAULT)
+        return [ClaimTable(found.settings, columns, {}, self.compared, DEFAULT)]

@@ -231,6 +231,8 @@ class ClaimTable:
         Remarks on the cells of some columns, by heading.
     above, below
         Columns whose ratio is a further column.
+    of
+        What the columns have in common; "": nothing.
     """
 
     settings: Sequence[StudySetting]
@@ -238,6 +240,12 @@ class ClaimTable:
     remarks: Mapping[str, Sequence[str]]
     above: str
     below: str
+    of: str = ""
+
+    @property
+    def remark(self) -> str:
+        """What follows the name of the study in titles."""
+        return f", {self.of}" if self.of else ""
 
 
 @attrs.frozen

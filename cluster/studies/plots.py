@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANELS_A_ROW = 2
+LEAST_INCHES = 6.5
+"""Width of a figure, that of the longest title."""
 LABEL_INCHES = 2.2
 """Width of an entry of a legend, that of the longest name of an arm."""
 
@@ -31,7 +33,11 @@ def plot_settings(ax: Axes, table: ClaimTable, chosen: Sequence[int]) -> None:
     places = np.arange(len(chosen))
     for number, (heading, means) in enumerate(table.columns.items()):
         offset = (number - (len(table.columns) - 1) / 2) * width
-        ax.bar(places + offset, means[list(chosen)], width, label=heading, color=COLOURS[number % len(COLOURS)])
+        colour, hatch = COLOURS[number % len(COLOURS)], "////" if number >= len(COLOURS) else None  # colours repeat
+        bars = ax.bar(places + offset, means[list(chosen)], width, label=heading, color=colour, hatch=hatch)
+        if hatch:
+            for bar in bars:
+                bar.set(edgecolor="white", linewidth=0.0)
     first = table.settings[chosen[0]]
     ax.set_xticks(places, [f"{table.settings[index].density:g}" for index in chosen])
     ax.set(xlabel="tenant density", ylabel="violations", title=f"{first.workload}, {first.vcores:g} vCores")
@@ -47,7 +53,7 @@ def figure_of_settings(table: ClaimTable, title: str) -> Figure:
     rows = -(-len(panels) // PANELS_A_ROW)
     columns = min(PANELS_A_ROW, len(panels))
     widest = max(len(chosen) for chosen in panels.values())
-    width = columns * max(4.5, 0.75 * widest)
+    width = max(LEAST_INCHES, columns * max(4.5, 0.75 * widest))
     figure = new_figure(width, 3.2 * rows + 0.6, title)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, chosen in zip(axes, panels.values(), strict=False):

@@ -63,7 +63,7 @@ class PlacementPolicyStudy(PolicyStudy):
         vcores = dict.fromkeys(setting.vcores for setting in found.settings)
         return [claim for one in vcores for claim in _of_hardware(found, one)]
 
-    def table(self, found: Violations) -> ClaimTable:
+    def tables(self, found: Violations) -> list[ClaimTable]:
         """Return the mean violations by setting; of the policies without probabilities, only the best."""
         columns = {"best without": found.least(WITHOUT_PROBABILITIES)}
         remarks = {"best without": found.best(WITHOUT_PROBABILITIES)}
@@ -72,7 +72,7 @@ class PlacementPolicyStudy(PolicyStudy):
             columns["best with oracle"] = found.least(oracles)
             remarks["best with oracle"] = [name.removesuffix("+oracle") for name in found.best(oracles)]
         columns |= {arm.name: found.means(arm.name) for arm in AT_DEPARTURES}
-        return ClaimTable(found.settings, columns, remarks, "best without", WORST_FIT)
+        return [ClaimTable(found.settings, columns, remarks, "best without", WORST_FIT)]
 
 
 def _varied() -> tuple[Arm, ...]:

@@ -41,8 +41,8 @@ class PolicyStudy(SimulatedStudy):
         """Return the figures of a paper with ours."""
 
     @abstractmethod
-    def table(self, found: Violations) -> ClaimTable:
-        """Return mean violations by setting."""
+    def tables(self, found: Violations) -> Sequence[ClaimTable]:
+        """Return mean violations by setting. The plot is of the first table."""
 
     def figure(self, table: ClaimTable, title: str) -> Figure:
         """Return the plot of the violations by setting."""
@@ -53,17 +53,17 @@ class PolicyStudy(SimulatedStudy):
         found = violations_of(self.design.settings, finished.rows)
         if not all(arm.name in found.counts for arm in self.design.arms):
             return StudyResult(as_json(self.name, found, (), {}), plots={self.plot: None})
-        claims, table = self.claims(found), self.table(found)
+        claims, tables = self.claims(found), self.tables(found)
         arms = self._costs(finished.rows)
-        title = f"{self.name}: violations, {means_of(found.repeats)}"
+        title = f"{self.name}{tables[0].remark}: violations, {means_of(found.repeats)}"
         return StudyResult(
             as_json(self.name, found, claims, arms),
             (
-                table_of_settings(table, self.name, found.repeats),
+                *(table_of_settings(table, f"{self.name}{table.remark}", found.repeats) for table in tables),
                 table_of_claims(claims, f"{self.name}: ratios"),
                 table_of_arms(arms, self.compared, self.name),
             ),
-            {self.plot: partial(self.figure, table, title)},
+            {self.plot: partial(self.figure, tables[0], title)},
         )
 
     def _costs(self, rows: Sequence[Row]) -> dict[str, ArmFigures]:

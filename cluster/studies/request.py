@@ -99,7 +99,7 @@ class StudyRequest:
         Parameters
         ----------
         repeats, days, quick_days
-            Of the paper, if the user has not given them.
+            Of the study, if the user has not given them.
         middle
             Number of densities of each workload, the middle ones, if the user has not given any. None: all.
         """

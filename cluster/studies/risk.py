@@ -94,11 +94,15 @@ class RiskStudy(PolicyStudy):
         ]
         return [*ratios, *original, *_claims_of_default(found), *_density_claims(found)]
 
-    def table(self, found: Violations) -> ClaimTable:
-        """Return the mean violations by setting with the annealing engine."""
-        columns = {label: found.means(f"{ANNEALING}, {label}") for label in ESTIMATORS}
-        columns = {ORIGINAL.name: found.means(ORIGINAL.name), **columns}
-        return ClaimTable(found.settings, columns, {}, ORIGINAL.name, MONTE_CARLO)
+    def tables(self, found: Violations) -> list[ClaimTable]:
+        """Return the mean violations by setting with each policy, after those of the original energy."""
+        original = found.means(ORIGINAL.name)
+        tables = []
+        for policy in (ANNEALING, PLACEMENT):
+            means = {label: found.means(f"{policy}, {label}") for label in ESTIMATORS}
+            columns = {ORIGINAL.name: original, **means}
+            tables.append(ClaimTable(found.settings, columns, {}, ORIGINAL.name, MONTE_CARLO, of=policy))
+        return tables
 
     def result(self, finished: Finished) -> StudyResult:
         """Return violations, ratios and costs, and the times of decisions."""
@@ -115,17 +119,15 @@ class RiskStudy(PolicyStudy):
 def _claims_of_default(found: Violations) -> list[Claim]:
     """Return in how many settings no other estimator has fewer violations than Monte Carlo, beyond the interval.
 
-    The other one is that with the fewest violations in the setting, chosen from the compared runs.
+    A single repeat has no interval, so it has no such figures.
     """
     claims = []
-    for policy in POLICIES:
+    for policy in POLICIES if found.repeats > 1 else ():
         default = f"{policy}, {MONTE_CARLO}"
-        best = found.best([f"{policy}, {label}" for label in ESTIMATORS if label != MONTE_CARLO])
-        ratios = [
-            found.where(setting.__eq__).ratio([other], default)
-            for setting, other in zip(found.settings, best, strict=True)
-        ]
-        good = sum(one.mean is None or max(one.mean, one.high or 0.0) >= 1.0 for one in ratios)
+        others = [f"{policy}, {label}" for label in ESTIMATORS if label != MONTE_CARLO]
+        alone = [found.where(setting.__eq__) for setting in found.settings]
+        ratios = [[of_setting.ratio([other], default) for other in others] for of_setting in alone]
+        good = sum(not any(one.high is not None and one.high < 1.0 for one in of_setting) for of_setting in ratios)
         label = f"{policy}: settings where no estimator is better than {MONTE_CARLO}"
         claims.append(Claim(label, "", f"{good} of {len(ratios)}"))
     return claims

@@ -179,11 +179,13 @@ class SensitivityStudy(PolicyStudy):
         means = [Claim(f"{above} / {below}", "", found.ratio([above], below)) for above, below in pairs]
         return [*means, *(claim for above, below in pairs for claim in _extremes(found, above, below))]
 
-    def table(self, found: Violations) -> ClaimTable:
+    def tables(self, found: Violations) -> list[ClaimTable]:
         """Return the mean violations under each change."""
-        return ClaimTable(
-            found.settings, {arm.name: found.means(arm.name) for arm in ARMS}, {}, ORIGINAL.name, self.compared
-        )
+        return [
+            ClaimTable(
+                found.settings, {arm.name: found.means(arm.name) for arm in ARMS}, {}, ORIGINAL.name, self.compared
+            )
+        ]
 
 
 def _extremes(found: Violations, above: str, below: str) -> Iterator[Claim]:

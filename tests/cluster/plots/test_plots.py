@@ -16,6 +16,9 @@ from matplotlib.lines import Line2D
 from cluster.plots.base import COLOURS, DAY, coloured, plot_counts
 from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.plots.tenants import MOST_CLASSES, plot_availability
+from cluster.studies.design import StudySetting
+from cluster.studies.figures import ClaimTable
+from cluster.studies.plots import figure_of_settings
 
 
 def axes(width: float = 6.0, height: float = 3.2) -> Axes:
@@ -166,3 +169,16 @@ def test_classes_without_a_stay_are_drawn_last():
     ax = axes()
     plot_availability(ax, pl.DataFrame(rows, schema=columns, orient="row"), ["original"])
     assert [label.get_text() for label in ax.get_yticklabels()] == names
+
+
+def test_bars_of_equal_colour_differ_by_hatching():
+    """There are more arms than colours; the title fits a figure of one panel."""
+    columns = {f"arm {number}": np.array([1.0 + number]) for number in range(len(COLOURS) + 2)}
+    table = ClaimTable((StudySetting("w", 80.0, 2.0),), columns, {}, "arm 0", "arm 1")
+    figure = figure_of_settings(table, "risk, expected_overload: violations, means of 5 repeats")
+    bars = [container.patches[0] for container in figure.axes[0].containers]
+    assert len({(bar.get_facecolor(), bar.get_hatch()) for bar in bars}) == len(columns)
+    figure.canvas.draw()
+    title = figure.texts[0].get_window_extent()
+    assert title.x0 >= 0.0
+    assert title.x1 <= figure.bbox.x1

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from cluster.studies import risk
+from cluster.studies.base import base_of_regions
 from cluster.studies.design import StudySetting, middle_of_each
 from cluster.studies.figures import Violations
+from cluster.studies.request import StudyRequest
+from cluster.studies.runner import OutputDirectory
 from tests.cluster.small_studies import ONE_SETTING, study
 
 
@@ -39,16 +42,65 @@ def test_risk_study_has_the_figures_of_every_estimator_and_resumes(tmp_path):
     assert again == one, "no run was repeated"
 
 
-def test_the_default_counts_as_good_where_no_other_estimator_is_better_beyond_the_interval():
-    """Fewer violations in each repeat are better; fewer in some repeats, more in others, are not."""
+BETTER = "settings where no estimator is better than monte-carlo"
+
+
+def violations(repeats: int, **of_arms: list[list[float]]) -> Violations:
+    """Return the violations in three settings: 10 in each run of an arm that is not given."""
     settings = tuple(StudySetting("w", 80.0, density) for density in (1.0, 2.0, 3.0))
-    arms = {arm.name: np.full((3, 5), 10.0) for arm in risk.ARMS}
-    arms["expected_overload, gaussian"] = np.array([[9.0] * 5, [4.0, 13.0, 9.0, 14.0, 8.0], [20.0] * 5])
-    arms["prv_worst_fit, monte-carlo"] = np.array([[0.0] * 5, [9.0] * 5, [11.0] * 5])
-    claims = {claim.label: claim.ours for claim in risk.RiskStudy(None).claims(Violations(settings, arms))}
-    assert claims["expected_overload: settings where no estimator is better than monte-carlo"] == "2 of 3"
-    assert claims["prv_worst_fit: settings where no estimator is better than monte-carlo"] == "2 of 3"
+    counts = {arm.name: np.full((3, repeats), 10.0) for arm in risk.ARMS}
+    return Violations(settings, counts | {name: np.array(one) for name, one in of_arms.items()})
+
+
+def claims_of(found: Violations) -> dict[str, object]:
+    """Return the figures by label."""
+    return {claim.label: claim.ours for claim in risk.RiskStudy(None).claims(found)}
+
+
+def test_default_is_good_where_no_other_estimator_is_better_beyond_the_interval():
+    """Fewer violations in each repeat are better; fewer in some repeats, more in others, are not."""
+    gaussian = [[9.0] * 5, [4.0, 13.0, 9.0, 14.0, 8.0], [20.0] * 5]
+    default = [[0.0] * 5, [9.0] * 5, [11.0] * 5]
+    given = {"expected_overload, gaussian": gaussian, "prv_worst_fit, monte-carlo": default}
+    claims = claims_of(violations(5, **given))
+    assert claims[f"expected_overload: {BETTER}"] == "2 of 3"
+    assert claims[f"prv_worst_fit: {BETTER}"] == "2 of 3"
     assert claims["original / expected_overload, gaussian"].mean == pytest.approx((10 / 9 + 10 / 9.6 + 0.5) / 3)
+
+
+def test_default_is_not_good_where_the_second_best_is_better_beyond_the_interval():
+    """The best by its mean varies more, and is not certain to be better."""
+    given = {
+        "expected_overload, gaussian": [[0.0, 0.0, 20.0, 4.0, 16.0], *[[10.0] * 5] * 2],
+        "expected_overload, n-sigma": [[9.0] * 5, *[[10.0] * 5] * 2],
+    }
+    assert claims_of(violations(5, **given))[f"expected_overload: {BETTER}"] == "2 of 3"
+
+
+def test_a_single_repeat_does_not_say_whether_the_default_is_good():
+    """It has no interval."""
+    assert [label for label in claims_of(violations(1)) if label.endswith(BETTER)] == []
+
+
+def test_tables_have_the_original_energy_and_all_estimators_with_each_policy():
+    """The first one, which is plotted, is of the search."""
+    given = {"prv_worst_fit, max": [[1.0], [2.0], [3.0]], "expected_overload, max": [[4.0], [5.0], [6.0]]}
+    search, placement = risk.RiskStudy(None).tables(violations(1, **given))
+    assert (search.remark, placement.remark) == (", expected_overload", ", prv_worst_fit")
+    assert list(search.columns) == list(placement.columns) == ["original", *risk.ESTIMATORS]
+    assert search.columns["max"].tolist() == [4.0, 5.0, 6.0]
+    assert placement.columns["max"].tolist() == [1.0, 2.0, 3.0]
+    assert search.columns["original"].tolist() == placement.columns["original"].tolist() == [10.0] * 3
+
+
+@pytest.mark.parametrize("given", [None, (1.9,)])
+def test_study_has_two_densities_of_each_region_or_those_of_the_user(tmp_path, given):
+    """They are the two in the middle of the four of the study of annealing."""
+    base = base_of_regions(["region3", "region4"])
+    request = StudyRequest(base=base, output=OutputDirectory(tmp_path), densities=given)
+    chosen = [(one.workload, one.density) for one in risk.RiskStudy.of(request).design.settings]
+    middle = [("region3", 1.29), ("region3", 1.56), ("region4", 1.38), ("region4", 1.54)]
+    assert chosen == (middle if given is None else [("region3", 1.9), ("region4", 1.9)])
 
 
 def test_the_middle_densities_of_each_workload_are_compared():
