@@ -17,8 +17,8 @@ def compare_command(
     figure: Annotated[
         list[str] | None,
         Option(
-            help="Figure to show: violations, failovers, moves, placement_failures, downtime_seconds or wall_seconds; "
-            "can be repeated. Ratios are of the first. Default: all."
+            help="Figure to show: violations, violations_avoidable, failovers, moves, placement_failures, "
+            "downtime_seconds or wall_seconds; can be repeated. Ratios are of the first. Default: all."
         ),
     ] = None,
     json: Json = None,

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import polars as pl
 
+from plb.array_types import Float
 from workloads.writing import in_one_piece
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 DAY = 86400.0
 COLOURS = ("#b5483a", "#2f6f9f", "#6a8f3c", "#8a5fa8", "#c58a2c", "#4a4a4a", "#3aa6a0")
 DOTS_PER_INCH = 130
+LEGEND: Mapping[str, Any] = {"frameon": False, "loc": "best", "fontsize": 8, "title_fontsize": 8}
 MOST_LETTERS = 28
 """Length of a name at an axis."""
 T = TypeVar("T")
@@ -41,10 +43,13 @@ def shortened(names: Iterable[str]) -> list[str]:
 def plot_violations(
     ax: Axes, shortages: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
 ) -> None:
-    """Draw the cumulative number of violations over time, a line for each policy; mean and range over repeats.
+    """Draw the cumulative number of avoidable violations over time, a line a policy; mean and range over repeats.
+
+    For a policy with unavoidable violations, a dashed line adds them. Violations of which it is unknown, from results
+    of earlier versions, count as avoidable.
 
     A line ends with the longest run of its policy. After the end of a run, the line is the mean of the others, so that
-    it may decrease. The legend has the mean of all runs at their ends.
+    it may decrease. The legend has the means of all runs at their ends.
 
     Parameters
     ----------
@@ -57,9 +62,43 @@ def plot_violations(
     days
         Where the axis ends: days of the longest run.
     """
-    violated = shortages.filter(pl.col("outcome") == "violation").unique(["policy", "repeat", "time_s", "node"])
-    plot_counts(ax, violated, policies, lengths, days)
+    violated = violations_of(shortages)
+    avoidable = violated.filter(pl.col("avoidable"))
+    dashed = {}
+    for policy, colour in coloured(policies):
+        grid, counts, total = _counts_of(violated.filter(policy=policy), lengths[policy], days)
+        if len(violated.filter(policy=policy)) > len(avoidable.filter(policy=policy)):
+            mean = np.nanmean(counts, axis=0)
+            dashed[policy] = total
+            ax.step(grid, mean, where="post", color=colour, linewidth=1.2, linestyle="--", label="_all")
+    plot_counts(ax, avoidable, policies, lengths, days)
     ax.set_ylabel("violations so far")
+    if dashed:
+        _name_all(ax, policies, dashed)
+
+
+def violations_of(shortages: pl.DataFrame) -> pl.DataFrame:
+    """Return a row for each violation, with ``policy``, ``repeat``, ``time_s``, ``node`` and ``avoidable``.
+
+    A violation is avoidable if the shortages of all its metrics are, or if it is unknown.
+    """
+    if "avoidable" not in shortages.columns:
+        shortages = shortages.with_columns(avoidable=pl.lit(None, pl.Boolean))
+    violated = shortages.filter(pl.col("outcome") == "violation").group_by("policy", "repeat", "time_s", "node")
+    return violated.agg(pl.col("avoidable").fill_null(True).all()).sort("policy", "repeat", "time_s", "node")
+
+
+def _name_all(ax: Axes, policies: Sequence[str], dashed: Mapping[str, float]) -> None:
+    """Name the dashed lines in the legend, and add the means of all violations to those of the avoidable ones."""
+    from matplotlib.lines import Line2D
+
+    lines, labels = ax.get_legend_handles_labels()
+    for place, policy in enumerate(policies):
+        if policy in dashed:
+            labels[place] = f"{labels[place].removesuffix(')')} of {dashed[policy]:.3g})"
+    lines.append(Line2D([], [], color=COLOURS[5], linewidth=1.2, linestyle="--"))
+    labels.append("with unavoidable ones")
+    ax.legend(lines, labels, title="policy (avoidable of all)", **LEGEND)
 
 
 def plot_counts(
@@ -76,16 +115,8 @@ def plot_counts(
     """
     from matplotlib.ticker import MaxNLocator
 
-    ordered = events.with_columns(pl.col("time_s") / DAY).sort("time_s")
     for policy, colour in coloured(policies):
-        of_policy = ordered.filter(pl.col("policy") == policy)
-        ends = np.array(list(lengths[policy].values()))
-        times = [of_policy.filter(pl.col("repeat") == r)["time_s"].to_numpy() for r in lengths[policy]]
-        grid = np.union1d(np.linspace(0.0, days, 500), ends)
-        grid = grid[grid <= ends.max()]
-        counts = np.array([np.searchsorted(found, grid, "right") for found in times], np.float64)
-        counts[grid > ends[:, np.newaxis]] = np.nan
-        total = np.mean([len(found) for found in times])
+        grid, counts, total = _counts_of(events.filter(pl.col("policy") == policy), lengths[policy], days)
         ax.step(
             grid, np.nanmean(counts, axis=0), where="post", color=colour, linewidth=1.8, label=f"{policy} ({total:.3g})"
         )
@@ -95,8 +126,19 @@ def plot_counts(
     ax.set(xlabel="simulated time (days)", xlim=(0.0, days))
     ax.set_ylim(bottom=0.0, top=max(1.0, ax.get_ylim()[1]))
     ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
-    ax.legend(title="policy (total)", frameon=False, loc="best", fontsize=8, title_fontsize=8)
+    ax.legend(title="policy (total)", **LEGEND)
     use_open_axes(ax)
+
+
+def _counts_of(events: pl.DataFrame, ends: Mapping[int, float], days: float) -> tuple[Float, Float, float]:
+    """Return times, the events so far by repeat and time, NaN after the end of a repeat, and the mean of the totals."""
+    times = [np.sort(events.filter(pl.col("repeat") == repeat)["time_s"].to_numpy() / DAY) for repeat in ends]
+    lasts = np.array(list(ends.values()))
+    grid = np.union1d(np.linspace(0.0, days, 500), lasts)
+    grid = grid[grid <= lasts.max()]
+    counts = np.array([np.searchsorted(found, grid, "right") for found in times], np.float64)
+    counts[grid > lasts[:, np.newaxis]] = np.nan
+    return grid, counts, float(np.mean([len(found) for found in times]))
 
 
 def new_figure(width: float, height: float, title: str = "") -> Figure:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from cluster.plots.base import plot_violations
 from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.plots.moves import failovers_by_cause, plot_causes, plot_failovers
 from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Picture, Text, amount, picture
 from cluster.report.material import Material
-from cluster.results.summary_tables import comparison_caption, comparison_rows, count
+from cluster.results.summary_tables import UNKNOWN, comparison_caption, comparison_rows, count
 from cluster.simulation.causes import cause_text
 
 if TYPE_CHECKING:
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
 
 OUTCOMES = {
     "violations": "violations",
+    "violations_avoidable": "avoidable",
+    "violations_unavoidable": "unavoidable",
     "shortages_covered": "covered by moves under way",
     "shortages_unresolved": "nothing could be moved",
+    "shortages_unresolved_unavoidable": "of these unavoidable",
     "violated_node_minutes": "node minutes in violation",
 }
 
@@ -48,21 +52,31 @@ def violations_section(material: Material) -> PageSection:
     rows = []
     for policy in material.policies:
         totals = [run.totals for run in material.results.runs if run.policy == policy]
-        means = (sum(one[name] for one in totals) / len(totals) for name in OUTCOMES)
-        rows.append((policy, *map(count, means)))
-    caption = "Nodes and metering times in violation, means over repeats."
+        rows.append((policy, *(_mean(totals, name) for name in OUTCOMES)))
+    caption = (
+        "Nodes and metering times in violation, means over repeats. Unavoidable: one replica alone reaches the largest "
+        "threshold of the nodes."
+    )
     table = PageTable(caption, ("policy", *OUTCOMES.values()), tuple(rows))
     if not any(run.totals["violations"] for run in material.results.runs):
         return PageSection("violations", "Violations over time", (Text("No node was in violation at any time."), table))
     shortages = material.results.table("shortages")
+    unavoidable = any(run.totals.get("violations_unavoidable") for run in material.results.runs)
     drawn = picture(
         lambda ax: plot_violations(ax, shortages, material.policies, material.lengths, material.days),
-        "Violations so far: nodes and metering times at which a failover was started because of a shortage.",
+        "Violations so far: nodes and metering times at which a failover was started because of a shortage."
+        + (" Solid: avoidable ones. Dashed: with the unavoidable ones." if unavoidable else ""),
         "Cumulative violations over simulated time, a line for each policy; the totals are in the table below.",
         width=7.5,
         height=3.8,
     )
     return PageSection("violations", "Violations over time", (Gallery((drawn,)), table))
+
+
+def _mean(totals: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Return the mean of a count; unknown if a run of an earlier version lacks it."""
+    values = [one[name] for one in totals if name in one]
+    return count(sum(values) / len(totals)) if len(values) == len(totals) else UNKNOWN
 
 
 def failovers_section(material: Material) -> PageSection:

@@ -20,8 +20,9 @@ COUNTS = (
     *("swaps", "placement_failures", "refusals", "quorum_losses", "node_faults", "upgraded_domains"),
     *("rolled_back_domains", "waiting_seconds", "plans", "proposals_drawn", "proposals_scored"),
 )
-LATER_COUNTS = ("scale_outs", "scale_ins")
-"""Counts that results of version 0.1.0 lack."""
+KINDS_OF_VIOLATIONS = ("violations_avoidable", "violations_unavoidable")
+LATER_COUNTS = ("scale_outs", "scale_ins", *KINDS_OF_VIOLATIONS, "shortages_unresolved_unavoidable")
+"""Counts that results of earlier versions lack."""
 AMOUNTS = ("simulated_seconds", "violated_node_minutes", "copied_gb", "downtime_seconds")
 LOADS_OF_APPLICATIONS = ("load", "largest_load", "largest_load_on_node")
 """The totals of an application that have a number for each metric."""
@@ -105,6 +106,10 @@ def _problems_of_run(place: str, row: object, known: list[Any], metrics: list[st
     for name in ("repeat", *COUNTS, *(name for name in LATER_COUNTS if name in row)):
         if not (_is(row.get(name), int) and row[name] >= 0):
             yield f"{place}.{name}: {_found(row.get(name), name, row)}; expected a whole number >= 0"
+    kinds = [row.get(name) for name in KINDS_OF_VIOLATIONS]
+    total = sum(kind for kind in kinds if isinstance(kind, int))
+    if all(_is(one, int) for one in (row.get("violations"), *kinds)) and row["violations"] != total:
+        yield f"{place}.violations: found {row['violations']}; expected {' + '.join(KINDS_OF_VIOLATIONS)}"
     for name in AMOUNTS:
         if not (_is(row.get(name), float) and row[name] >= 0):
             yield f"{place}.{name}: {_found(row.get(name), name, row)}; expected a number >= 0"
@@ -203,6 +208,8 @@ def _found(value: object, name: str, beside: Mapping[str, Any]) -> str:
 def problems_of_columns(frame: pl.DataFrame, table: str) -> Iterator[str]:
     """Yield the problems of a table's columns: missing, of another type, or with invalid nulls or numbers."""
     for name, spec in columns_of(table).items():
+        if name not in frame.columns and spec.may_be_absent:
+            continue
         if name not in frame.columns:
             near = get_close_matches(name, [one for one in frame.columns if one not in TABLES[table]], n=1)
             yield f"column {name} is missing" + (f"; found {near[0]!r}" if near else "")

@@ -10,9 +10,11 @@ from typing import Any
 from rich.table import Table
 
 from cluster.results.directory_comparison import ResultsComparison
-from cluster.results.summary_tables import HEADINGS, cell
+from cluster.results.summary_tables import HEADINGS, cell, ratio_cell
 from plb.phrasing import counted, listed
 
+IN_WORDS = {"violations_avoidable": "avoidable violations"}
+"""Figures whose heading alone says too little."""
 LONGEST_VALUE = 60
 """Maximum number of characters of a printed value."""
 
@@ -20,7 +22,7 @@ LONGEST_VALUE = 60
 def table_of_rows(found: ResultsComparison, figures: Sequence[str]) -> Table:
     """Return the means of every row with their intervals, and ratios of the first figure."""
     first = found.rows[0]
-    caption = f"ratio: {HEADINGS[figures[0]]} by those of the first row"
+    caption = f"ratio: {IN_WORDS.get(figures[0], HEADINGS[figures[0]])} by those of the first row"
     if max(row.repeats for row in found.rows) > 1:
         caption += "; means over repeats with 95 % intervals"
     labels = _labels(found)
@@ -32,9 +34,8 @@ def table_of_rows(found: ResultsComparison, figures: Sequence[str]) -> Table:
         if name == figures[0]:
             table.add_column("ratio", justify="right", no_wrap=True)
     for row in found.rows:
-        cells = [cell(row.figures[name]) for name in figures]
-        ratio = row.figures[figures[0]].ratio
-        cells.insert(1, "-" if ratio is None else f"{ratio:.2f}")
+        cells = [cell(row.figures.get(name)) for name in figures]
+        cells.insert(1, ratio_cell(row.figures.get(figures[0])))
         table.add_row(labels[row.directory], row.policy, f"{row.repeats}", *cells)
     return table
 
@@ -52,8 +53,7 @@ def table_of_differences(found: ResultsComparison, figures: Sequence[str]) -> Ta
     for name in figures:
         table.add_column(HEADINGS[name], justify="right", no_wrap=True)
     for row in rows:
-        differences = [row.differences[name] for name in figures]
-        cells = [cell(one, signed=True) for one in differences]
+        cells = [cell(row.differences.get(name), signed=True) for name in figures]
         table.add_row(labels[row.directory], row.policy, f"{row.pairs}", *cells)
     return table
 

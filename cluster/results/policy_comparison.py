@@ -11,7 +11,10 @@ import numpy as np
 from cluster.results.intervals import Interval, half_width
 from cluster.simulation.recorder import RunSummary
 
-FIGURES = ("violations", "failovers", "moves", "placement_failures", "downtime_seconds", "wall_seconds")
+FIGURES = (
+    *("violations", "violations_avoidable", "failovers", "moves", "placement_failures", "downtime_seconds"),
+    "wall_seconds",
+)
 """The figures compared; also the keys of ``plb simulate --json``."""
 
 
@@ -22,7 +25,7 @@ class Estimate(Interval):
     Parameters
     ----------
     ratio
-        The mean divided by that of the first policy; None if that is 0.
+        The mean divided by that of the first policy; None if that is 0 or unknown.
     """
 
     ratio: float | None
@@ -39,7 +42,7 @@ class Comparison:
     repeats
         Number of finished runs of each policy.
     figures
-        Estimates by policy and figure.
+        Estimates by policy and figure, without figures that a run of the policy lacks (`RunSummary.figure`).
     """
 
     policies: tuple[str, ...]
@@ -61,12 +64,12 @@ def compare(runs: Iterable[RunSummary], policies: Sequence[str]) -> Comparison:
     found = list(runs)
     of_policy = {policy: [run for run in found if run.policy == policy] for policy in policies}
     repeats = {policy: len(finished) for policy, finished in of_policy.items() if finished}
-    values = {policy: {name: [run.figure(name) for run in of_policy[policy]] for name in FIGURES} for policy in repeats}
+    values = {policy: _figures(of_policy[policy]) for policy in repeats}
     means = {policy: {name: float(np.mean(row)) for name, row in rows.items()} for policy, rows in values.items()}
     first = next(iter(means.values()), {})
     figures = {
         policy: {
-            name: Estimate(means[policy][name], half_width(row), _ratio(means[policy][name], first[name]))
+            name: Estimate(means[policy][name], half_width(row), _ratio(means[policy][name], first.get(name)))
             for name, row in rows.items()
         }
         for policy, rows in values.items()
@@ -74,5 +77,12 @@ def compare(runs: Iterable[RunSummary], policies: Sequence[str]) -> Comparison:
     return Comparison(tuple(repeats), repeats, figures)
 
 
-def _ratio(value: float, first: float) -> float | None:
+def _figures(runs: Sequence[RunSummary]) -> dict[str, list[float]]:
+    """Return the values of each figure that all runs have."""
+    found = {name: [run.figure(name) for run in runs] for name in FIGURES}
+    known = {name: [value for value in values if value is not None] for name, values in found.items()}
+    return {name: values for name, values in known.items() if len(values) == len(runs)}
+
+
+def _ratio(value: float, first: float | None) -> float | None:
     return value / first if first else None

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cluster.results.intervals import Interval, decimals_of
-from cluster.results.policy_comparison import Comparison
+from cluster.results.policy_comparison import Comparison, Estimate
 from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
 from cluster.simulation.recorder import RunSummary
 
@@ -17,27 +17,30 @@ MOST_DECIMALS = 6
 """Narrower intervals are due to rounding only."""
 HEADINGS = {
     "violations": "violations",
+    "violations_avoidable": "avoidable",
     "failovers": "failovers",
     "moves": "moves",
     "placement_failures": "not placed",
     "downtime_seconds": "downtime (s)",
     "wall_seconds": "wall (s)",
 }
+WITH_RATIO = ("violations", "violations_avoidable")
+"""Figures that are followed by their ratios to those of the first policy."""
+UNKNOWN = "-"
+"""Shown for a figure that results of earlier versions lack, and for a ratio to 0."""
 
 
 def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     """Return headings and rows, one for each policy: means, with 95 % intervals for more than one repeat."""
     headings = ["policy"]
     for name, heading in HEADINGS.items():
-        headings += [heading, "ratio"] if name == "violations" else [heading]
+        headings += [heading, "ratio"] if name in WITH_RATIO else [heading]
     rows = []
     for policy in comparison.policies:
         cells = [policy]
         for name in HEADINGS:
-            estimate = comparison.figures[policy][name]
-            cells.append(cell(estimate))
-            if name == "violations":
-                cells.append("-" if estimate.ratio is None else f"{estimate.ratio:.2f}")
+            estimate = comparison.figures[policy].get(name)
+            cells += [cell(estimate), ratio_cell(estimate)] if name in WITH_RATIO else [cell(estimate)]
         rows.append(cells)
     return headings, rows
 
@@ -45,7 +48,7 @@ def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]
 def comparison_caption(comparison: Comparison) -> str:
     """Return an explanation of the figures of the comparison."""
     repeats = max(comparison.repeats.values())
-    caption = f"ratio: violations by those of {comparison.policies[0]}"
+    caption = f"ratio: violations, or avoidable ones, by those of {comparison.policies[0]}"
     return f"{caption}; means of {repeats} repeats with 95 % intervals" if repeats > 1 else caption
 
 
@@ -63,16 +66,23 @@ def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Ta
     return table
 
 
-def cell(estimate: Interval, *, signed: bool = False) -> str:
+def cell(estimate: Interval | None, *, signed: bool = False) -> str:
     """Return a mean with its interval, if any; `signed`: with a plus sign if it is positive.
 
-    The number of decimals shows the first digit of the interval, if it is not 0.
+    The number of decimals shows the first digit of the interval, if it is not 0. None is unknown.
     """
+    if estimate is None:
+        return UNKNOWN
     digits = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
     if (needed := decimals_of(estimate.half_width)) <= MOST_DECIMALS:
         digits = max(digits, needed)
     text = f"{estimate.mean:{'+' if signed and estimate.mean else ''},.{digits}f}"
     return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{digits}f}"
+
+
+def ratio_cell(estimate: Estimate | None) -> str:
+    """Return the ratio of an estimate."""
+    return UNKNOWN if estimate is None or estimate.ratio is None else f"{estimate.ratio:.2f}"
 
 
 OUTAGES = {

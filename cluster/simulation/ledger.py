@@ -188,6 +188,29 @@ class Ledger:
         predicted = standing if reported is demand else self._by_node(rows, reported)[0]
         return Metering(rows, demand, reported, standing, departing, predicted)
 
+    def largest_standing(self, metering: Metering, nodes: Int) -> Float:
+        """Return the largest demand of a single replica on each of some nodes, without departing ends.
+
+        Parameters
+        ----------
+        metering
+            The present metering; no replica has been moved since.
+        nodes
+            (k,) indices of nodes, in ascending order.
+
+        Returns
+        -------
+        Float
+            (k, R) user units; 0 without a replica.
+        """
+        place = np.full(self._node_count, NOWHERE, np.int64)
+        place[nodes] = np.arange(len(nodes))
+        of_rows = place[self.node[metering.rows]]
+        counted = np.flatnonzero((of_rows != NOWHERE) & ~self.leaving[metering.rows])
+        largest = np.zeros((len(nodes), metering.demand.shape[1]))
+        np.maximum.at(largest, of_rows[counted], metering.demand[counted])
+        return largest
+
     def _by_node(self, rows: Int, demand: Float) -> Float:
         """Return the demand on each node of replicas that stay and of those that depart, (2, H, R)."""
         loads = np.zeros((2, self._node_count, demand.shape[1]))

@@ -145,9 +145,14 @@ class RunSummary:
         """Simulated days."""
         return float(self.totals["simulated_seconds"]) / 86400.0
 
-    def figure(self, name: str) -> float:
-        """Return a figure by name: one of `totals`, or ``"wall_seconds"``, the total of `timings`."""
-        return float(self.timings["total"] if name == "wall_seconds" else self.totals[name])
+    def figure(self, name: str) -> float | None:
+        """Return a figure by name: one of `totals`, or ``"wall_seconds"``, the total of `timings`.
+
+        None if the run was made by an earlier version, which did not count it.
+        """
+        if name == "wall_seconds":
+            return float(self.timings["total"])
+        return float(self.totals[name]) if name in self.totals else None
 
 
 @attrs.frozen(eq=False)
@@ -212,7 +217,8 @@ class Recorder:
         self._refusals: list[tuple[Any, ...]] = []
         self._plans: list[tuple[Any, ...]] = []
         self._plan_seconds: list[float] = []
-        self._outcomes: dict[ViolationOutcome, set[tuple[int, int]]] = {outcome: set() for outcome in ViolationOutcome}
+        self._outcomes: dict[ViolationOutcome, dict[tuple[int, int], bool]] = {one: {} for one in ViolationOutcome}
+        """Whether the shortage of each time and node is avoidable, by outcome."""
 
     def load(self, now: int, metered: Float) -> None:
         """Record the load of all nodes, (H, R)."""
@@ -223,8 +229,10 @@ class Recorder:
         """Record the shortages of a metering."""
         for one in found:
             names = self.node_names[one.node], self.metric_names[one.metric]
-            self._shortages.append((now, *names, one.standing, one.departing, one.threshold, one.outcome.value))
-            self._outcomes[one.outcome].add((now, one.node))
+            loads = one.standing, one.departing, one.threshold
+            self._shortages.append((now, *names, *loads, one.outcome.value, one.avoidable))
+            of_outcome, place = self._outcomes[one.outcome], (now, one.node)
+            of_outcome[place] = of_outcome.get(place, True) and one.avoidable
 
     def plan(self, now: int, occasion: str, plan: Plan, seconds: float) -> None:
         """Record a plan: its size, its search, its energies and its wall-clock seconds."""
@@ -300,15 +308,10 @@ class Recorder:
     def _totals(self, now: float, downtime: Float, plans: pl.DataFrame) -> dict[str, Any]:
         failovers = [record for record in self.moves if record.is_failover]
         causes = Counter(record.cause for record in failovers)
-        steps = {outcome: len(self._outcomes[outcome]) for outcome in ViolationOutcome}
         return {
             "simulated_seconds": now,
             "tenants": int((self._sequence.is_tenant & (self._sequence.arrival <= now)).sum()),
-            "violations": steps[ViolationOutcome.VIOLATION],
-            "violation_rows": sum(row[-1] == ViolationOutcome.VIOLATION.value for row in self._shortages),
-            "shortages_covered": steps[ViolationOutcome.COVERED],
-            "shortages_unresolved": steps[ViolationOutcome.UNRESOLVED],
-            "violated_node_minutes": sum(steps.values()) * self._metering_seconds / 60.0,
+            **self._totals_of_shortages(),
             "failovers": len(failovers),
             "failovers_by_cause": dict(sorted(causes.items())),
             "moves": len(self.moves),
@@ -329,6 +332,21 @@ class Recorder:
             "plans": len(plans),
             "proposals_drawn": int(plans["drawn"].sum()),
             "proposals_scored": int(plans["scored"].sum()),
+        }
+
+    def _totals_of_shortages(self) -> dict[str, Any]:
+        steps = {outcome: len(found) for outcome, found in self._outcomes.items()}
+        avoidable = {outcome: sum(found.values()) for outcome, found in self._outcomes.items()}
+        violation, unresolved = ViolationOutcome.VIOLATION, ViolationOutcome.UNRESOLVED
+        return {
+            "violations": steps[violation],
+            "violations_avoidable": avoidable[violation],
+            "violations_unavoidable": steps[violation] - avoidable[violation],
+            "violation_rows": sum(outcome == violation.value for *_, outcome, _ in self._shortages),
+            "shortages_covered": steps[ViolationOutcome.COVERED],
+            "shortages_unresolved": steps[unresolved],
+            "shortages_unresolved_unavoidable": steps[unresolved] - avoidable[unresolved],
+            "violated_node_minutes": sum(steps.values()) * self._metering_seconds / 60.0,
         }
 
     def _availability(self, now: float, downtime: Float) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -270,7 +271,8 @@ class Simulation:
             self._events_handled = changes
             plan = self._timed("repair", "constraint check", lambda: self.engine.repair(now=self._now))
         moves = plan.moves if plan is not None else ()
-        found = classify(metering, self._threshold, moves, self._node_names, self._metric_names)
+        names, largest_on = (self._node_names, self._metric_names), partial(self.ledger.largest_standing, metering)
+        found = classify(metering, self._threshold, moves, *names, largest_on)
         self.recorder.shortages(self._now, found)
         if plan is not None:
             self._apply_moves(plan)

@@ -4,12 +4,16 @@ A violation is a node and a metering time at which a shortage starts a failover,
 previous placement. Two kinds of shortage start none and are counted separately: those that moves under way cover, and
 those that no move can resolve.
 
+A shortage is unavoidable if one replica of those that stay on the node reaches by itself the largest threshold of the
+metric among all nodes: then no placement of this replica prevents a shortage. The threshold of the node itself does not
+show this, as a larger node may have room. A violation with several metrics is unavoidable if one of them is.
+
 A calibration compares predicted probabilities with `first_violations`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 
 import attrs
@@ -51,6 +55,8 @@ class NodeShortage:
         f·c in user units.
     outcome
         The outcome, the same for all metrics of a node.
+    avoidable
+        Whether every replica that stays on the node fits alone on a node with the largest threshold of the metric.
     """
 
     node: int
@@ -59,6 +65,7 @@ class NodeShortage:
     departing: float
     threshold: float
     outcome: ViolationOutcome
+    avoidable: bool
 
 
 def needs_repair(metering: Metering, threshold: Float) -> bool:
@@ -69,7 +76,12 @@ def needs_repair(metering: Metering, threshold: Float) -> bool:
 
 
 def classify(
-    metering: Metering, threshold: Float, moves: Sequence[Move], node_names: Sequence[str], metric_names: Sequence[str]
+    metering: Metering,
+    threshold: Float,
+    moves: Sequence[Move],
+    node_names: Sequence[str],
+    metric_names: Sequence[str],
+    largest_on: Callable[[Int], Float],
 ) -> list[NodeShortage]:
     """Return the shortages of a metering with their outcomes, by node, then by metric.
 
@@ -81,6 +93,9 @@ def classify(
         (H, R) f·c; infinite without a capacity. A capacity of 0 is short only under load.
     moves
         Moves that repair starts now.
+    largest_on
+        Returns for nodes, (k,), the largest load of a single replica that stays on each, (k, R). Called only if there
+        is a shortage.
     """
     reached = _reached(metering.metered, threshold)
     if not moves and not reached.any():
@@ -88,13 +103,19 @@ def classify(
     short = _reached(metering.standing, threshold)
     _mark_named(short, _nearly_reached(metering.standing, threshold), moves, node_names, metric_names)
     relieved = {move.reason.node for move in moves if move.reason.rule == "capacity"}
+    nodes = np.flatnonzero((reached | short).any(axis=1))
+    if not len(nodes):
+        return []
+    # the engine rounds up the load of a single replica, too
+    unavoidable = _nearly_reached(largest_on(nodes), threshold.max(axis=0))
     found = []
-    for node in np.flatnonzero((reached | short).any(axis=1)).tolist():
+    for place, node in enumerate(nodes.tolist()):
         outcome = _outcome(bool(short[node].any()), node_names[node] in relieved)
         concerned = reached[node] if outcome is ViolationOutcome.COVERED else short[node]
         for metric in np.flatnonzero(concerned).tolist():
             loads = float(metering.standing[node, metric]), float(metering.departing[node, metric])
-            found.append(NodeShortage(node, metric, *loads, float(threshold[node, metric]), outcome))
+            limit, avoidable = float(threshold[node, metric]), not unavoidable[place, metric]
+            found.append(NodeShortage(node, metric, *loads, limit, outcome, bool(avoidable)))
     return found
 
 

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from cluster.plots.base import COLOURS, DAY, coloured, plot_counts
+from cluster.plots.base import COLOURS, DAY, coloured, plot_counts, plot_violations
 from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.plots.tenants import MOST_CLASSES, plot_availability
 from cluster.studies.design import StudySetting
@@ -73,6 +73,51 @@ def test_the_line_of_an_interrupted_run_ends_with_it():
     assert [points(line)[-1] for line in ax.lines] == [(4.0, 2.0), (1.5, 1.0)]
     assert ax.get_xlim() == (0.0, 4.0)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a (2)", "b (1)"]
+
+
+def shortages(*rows: tuple[str, float, str, bool | None]) -> pl.DataFrame:
+    """Return violations of one repeat with these policies, days, metrics and flags, all on one node."""
+    found = [
+        {
+            "policy": policy,
+            "repeat": 0,
+            "time_s": int(day * DAY),
+            "node": "n0",
+            "metric": metric,
+            "avoidable": avoidable,
+        }
+        for policy, day, metric, avoidable in rows
+    ]
+    return pl.DataFrame(found).with_columns(pl.col("avoidable").cast(pl.Boolean), outcome=pl.lit("violation"))
+
+
+def legend_of(ax: Axes) -> list[str]:
+    """Return the entries of the legend."""
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_unavoidable_violations_are_a_dashed_line_above():
+    """The solid line has the avoidable ones. A policy without unavoidable violations has one line only."""
+    ax = axes()
+    table = shortages(
+        *[("a", 1.0, "cpu", True), ("a", 2.0, "cpu", True), ("a", 2.0, "memory", False), ("a", 3.0, "cpu", False)],
+        *[("b", 1.0, "cpu", True), ("b", 1.0, "memory", True)],
+    )
+    plot_violations(ax, table, ["a", "b"], {"a": {0: 4.0}, "b": {0: 4.0}}, 4.0)
+    ends = {(line.get_linestyle(), line.get_color()): points(line)[-1] for line in ax.lines}
+    assert ends == {("--", COLOURS[0]): (4.0, 3.0), ("-", COLOURS[0]): (4.0, 1.0), ("-", COLOURS[1]): (4.0, 1.0)}
+    assert legend_of(ax) == ["a (1 of 3)", "b (1)", "with unavoidable ones"]
+    assert ax.get_ylim()[1] > 3.0
+
+
+def test_violations_of_earlier_versions_have_one_line():
+    """Their table has null, or no such column."""
+    table = shortages(("a", 1.0, "cpu", None), ("a", 2.0, "cpu", None))
+    for one in (table, table.drop("avoidable")):
+        ax = axes()
+        plot_violations(ax, one, ["a"], {"a": {0: 4.0}}, 4.0)
+        assert [points(line)[-1] for line in ax.lines] == [(4.0, 2.0)]
+        assert legend_of(ax) == ["a (2)"]
 
 
 def test_counts_have_whole_ticks():

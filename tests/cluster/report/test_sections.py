@@ -39,13 +39,18 @@ def test_violations_agree_with_the_table_of_shortages(page: Page, eventful: Path
     """A violation is a node and a time, regardless of the number of metrics. Figures are means over repeats."""
     shortages = read_results(eventful).table("shortages")
     assert len(shortages), "the scenario is dense enough"
-    for policy, violations, *_ in page.table("Nodes and metering times")[1:]:
-        seen = {
-            (row["repeat"], row["time_s"], row["node"])
-            for row in shortages.iter_rows(named=True)
-            if (row["policy"], row["outcome"]) == (policy, "violation")
-        }
-        assert number(violations) == len(seen) / 2
+    headings, *table = page.table("Nodes and metering times")
+    for row in table:
+        shown = dict(zip(headings, row, strict=True))
+        for outcome, total, unavoidable in (
+            ("violation", "violations", "unavoidable"),
+            ("unresolved", "nothing could be moved", "of these unavoidable"),
+        ):
+            of_policy = shortages.filter(policy=row[0], outcome=outcome)
+            found = of_policy.select("repeat", "time_s", "node", "avoidable").rows()
+            assert number(shown[total]) == len({one[:3] for one in found}) / 2
+            assert number(shown[unavoidable]) == len({one[:3] for one in found if not one[3]}) / 2
+        assert number(shown["avoidable"]) + number(shown["unavoidable"]) == number(shown["violations"])
 
 
 def test_failovers_by_cause_add_up(page: Page, eventful: Path):

@@ -118,3 +118,31 @@ def test_metering_covers_the_whole_run(days: float, expected: int):
     run = story(scenario_of(1, hours=days * 24), [Tenant("a", 0, [1.0] * 10)])
     assert run.tables["node_load"]["time_s"].n_unique() == expected
     assert run.tables["node_load"]["time_s"].max() == days * 86400
+
+
+def test_a_tenant_above_the_largest_threshold_is_unavoidable():
+    """B grows to 97 of 100 GB. A leaves its node, which is an unavoidable violation; then nothing can be moved."""
+    full = Tenant("full", 0, [90.0] * 12)  # so that A and B share a node
+    tenants = [full, Tenant("a", 0, [4.0] * 12), Tenant("b", 10, [20.0, 20.0, *[97.0] * 10])]
+    run = story(scenario_of(2, hours=1), tenants)
+    columns = ["time_s", "standing", "outcome", "avoidable"]
+    assert run.tables["shortages"].select(columns).rows() == [
+        (1800, 101.0, "violation", False),
+        (2400, 97.0, "unresolved", False),
+        (3000, 97.0, "unresolved", False),
+        (3600, 97.0, "unresolved", False),
+    ]
+    assert (run.totals["violations_avoidable"], run.totals["violations_unavoidable"]) == (0, 1)
+    assert run.totals["shortages_unresolved_unavoidable"] == run.totals["shortages_unresolved"] == 3
+
+
+def test_on_unequal_nodes_the_largest_threshold_decides():
+    """A tenant of 140 GB is placed on a node of 100 GB. If another node has 200 GB, the violation is avoidable."""
+    columns = ["time_s", "node", "threshold", "outcome", "avoidable"]
+    groups = [{"nodes": 1, "capacities": {"disk": 200.0}}]
+    tenants = [Tenant("a", 0, [140.0] * 3)]
+    run = story(scenario_of(2, hours=0.5, groups=groups), tenants)
+    assert run.tables["shortages"].select(columns).rows() == [(600, "n0", 95.0, "violation", True)]
+    assert (run.totals["violations_avoidable"], run.totals["violations_unavoidable"]) == (1, 0)
+    run = story(scenario_of(2, hours=0.5), tenants)
+    assert set(run.tables["shortages"].select(columns[2:]).rows()) == {(95.0, "unresolved", False)}

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.simulation.ledger import Metering
-from cluster.simulation.violations import ViolationOutcome, classify, needs_repair
+from cluster.simulation.recorder import Recorder
+from cluster.simulation.tenant_arrivals import TenantSequence
+from cluster.simulation.violations import NodeShortage, ViolationOutcome, classify, needs_repair
+from plb import Node
+from plb.array_types import Float, Int
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Phase, Reason
+from tests.cluster.tiny import Tenant, traces_of
 
 NODES, METRICS = ("n0", "n1"), ("cpu", "disk")
 THRESHOLD = np.array([[9.5, 95.0], [9.5, 95.0]])
@@ -25,6 +32,11 @@ def metering(standing: list[list[float]], departing: list[list[float]] | None = 
 def move(node: str | None, rule: str = "capacity", metric: str | None = "disk", kind: MoveKind = MoveKind.MOVE) -> Move:
     """Return a move away from n0 with the given reason."""
     return Move(kind, "p", Role.PRIMARY, "n0", "n1", Reason(Phase.REPAIR, rule, node, metric), 1.0)
+
+
+def no_replica(nodes: Int) -> Float:
+    """Return the largest replicas of nodes without any."""
+    return np.zeros((len(nodes), 2))
 
 
 CASES = [
@@ -84,7 +96,7 @@ CASES = [
 )
 def test_outcomes(standing, departing, moves, expected):
     """Every kind of shortage has the class of the definition."""
-    found = classify(metering(standing, departing), THRESHOLD, moves, NODES, METRICS)
+    found = classify(metering(standing, departing), THRESHOLD, moves, NODES, METRICS, no_replica)
     if expected == "both":
         expected = [(0, 1, "violation"), (1, 1, "unresolved")]
     assert [(one.node, one.metric, one.outcome.value) for one in found] == expected
@@ -92,17 +104,19 @@ def test_outcomes(standing, departing, moves, expected):
 
 def test_no_capacity_is_never_short():
     """A metric without capacity has an infinite threshold and no shortage."""
-    found = classify(metering([[0, 1e9], [0, 0]]), np.array([[9.5, np.inf], [9.5, np.inf]]), [], NODES, METRICS)
+    found = classify(
+        metering([[0, 1e9], [0, 0]]), np.array([[9.5, np.inf], [9.5, np.inf]]), [], NODES, METRICS, no_replica
+    )
     assert found == []
 
 
 def test_capacity_zero_is_short_only_under_load():
     """With capacity 0, only a positive load is a violation."""
     zero = np.zeros((2, 2))
-    assert classify(metering([[0, 0], [0, 0]]), zero, [], NODES, METRICS) == []
+    assert classify(metering([[0, 0], [0, 0]]), zero, [], NODES, METRICS, no_replica) == []
     assert not needs_repair(metering([[0, 0], [0, 0]]), zero)
     assert needs_repair(metering([[0, 0], [0, 1.0]]), zero)
-    found = classify(metering([[0, 0], [0, 1.0]]), zero, [], NODES, METRICS)
+    found = classify(metering([[0, 0], [0, 1.0]]), zero, [], NODES, METRICS, no_replica)
     assert [(one.node, one.metric, one.outcome) for one in found] == [(1, 1, ViolationOutcome.UNRESOLVED)]
 
 
@@ -110,3 +124,70 @@ def test_standing_load_requires_a_repair():
     """Departing load requires no repair. Standing load at the threshold does."""
     assert not needs_repair(metering([[0, 60.0], [0, 0]], [[0, 45.0], [0, 0]]), THRESHOLD)
     assert needs_repair(metering([[0, 95.0], [0, 0]]), THRESHOLD)
+
+
+@pytest.mark.parametrize(
+    ("largest", "threshold", "avoidable"),
+    [
+        ([9.4, 50.0], THRESHOLD, [True, True]),
+        ([9.5, 50.0], THRESHOLD, [False, True]),  # CPU alone, with memory short, too
+        ([9.4, 95.0], THRESHOLD, [True, False]),
+        ([9.4, 94.995], THRESHOLD, [True, False]),  # the engine rounds up
+        ([9.6, 96.0], THRESHOLD, [False, False]),
+        ([9.6, 96.0], np.array([[9.5, 95.0], [19.0, 95.0]]), [True, False]),  # the other node has more CPU
+        ([9.6, 96.0], np.array([[9.5, 95.0], [np.inf, np.inf]]), [True, True]),  # the other node has no limit
+    ],
+)
+def test_one_replica_at_the_largest_threshold_is_unavoidable(largest, threshold, avoidable):
+    """Each metric has its own flag. The largest threshold among all nodes decides."""
+    standing = metering([[9.7, 97.0], [0, 0]])
+    for moves in ([], [move("n0")]):
+        found = classify(standing, threshold, moves, NODES, METRICS, lambda nodes: np.array([largest] * len(nodes)))
+        assert [(one.node, one.metric) for one in found] == [(0, 0), (0, 1)]
+        assert [one.avoidable for one in found] == avoidable
+
+
+def test_without_a_shortage_no_replica_is_inspected():
+    """The largest replicas are requested only for the nodes that are short."""
+
+    def refused(nodes: Int) -> Float:
+        raise AssertionError(nodes)
+
+    assert classify(metering([[9.4, 94.0], [0, 0]]), THRESHOLD, [], NODES, METRICS, refused) == []
+    assert classify(metering([[9.4, 60.0], [0, 0]]), THRESHOLD, [move("n0")], NODES, METRICS, refused) == []
+    requested: list[list[int]] = []
+
+    def noted(nodes: Int) -> Float:
+        requested.append(nodes.tolist())
+        return no_replica(nodes)
+
+    assert classify(metering([[9.4, 60.0], [9.6, 0]]), THRESHOLD, [], NODES, METRICS, noted)
+    assert requested == [[1]]
+
+
+ROWS = st.tuples(
+    st.integers(0, 2), st.integers(0, 1), st.integers(0, 1), st.sampled_from(list(ViolationOutcome)), st.booleans()
+)
+
+
+@given(st.lists(ROWS, max_size=20))
+def test_avoidable_and_unavoidable_violations_add_up(rows):
+    """A violation is unavoidable if a row of it is. The sum is the number of violations."""
+    outcomes = {(time, node): outcome for time, node, _, outcome, _ in rows}  # the same for all metrics of a node
+    avoidable = {(time, node, metric): flag for time, node, metric, _, flag in rows}
+    sequence = TenantSequence(traces_of([Tenant("a", 0, [1.0])]), np.zeros(1, np.int64), 1, 100.0, 0)
+    recorder = Recorder([Node(name) for name in NODES], METRICS, np.ones((2, 2)), sequence, 600)
+    for now in range(3):
+        at_once = [
+            NodeShortage(node, metric, 1.0, 0.0, 1.0, outcomes[time, node], flag)
+            for (time, node, metric), flag in avoidable.items()
+            if time == now
+        ]
+        recorder.shortages(now, at_once)
+    totals = recorder.result("any", 0, 0, {}, complete=True).totals
+    unavoidable = {(time, node) for (time, node, _), flag in avoidable.items() if not flag}
+    of = {outcome: {place for place, found in outcomes.items() if found is outcome} for outcome in ViolationOutcome}
+    assert totals["violations"] == len(of[ViolationOutcome.VIOLATION])
+    assert totals["violations_unavoidable"] == len(of[ViolationOutcome.VIOLATION] & unavoidable)
+    assert totals["violations_avoidable"] + totals["violations_unavoidable"] == totals["violations"]
+    assert totals["shortages_unresolved_unavoidable"] == len(of[ViolationOutcome.UNRESOLVED] & unavoidable)
