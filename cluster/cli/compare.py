@@ -17,8 +17,9 @@ def compare_command(
     figure: Annotated[
         list[str] | None,
         Option(
-            help="Figure to show: violations, violations_avoidable, failovers, moves, placement_failures, "
-            "downtime_seconds or wall_seconds; can be repeated. Ratios are of the first. Default: all."
+            help="Figure to show: violations, violations_avoidable, violations_unavoidable, shortages_unresolved, "
+            "failovers, moves, placement_failures, downtime_seconds or wall_seconds; can be repeated. Ratios are of "
+            "the first. Default: those in the closing table of plb simulate."
         ),
     ] = None,
     json: Json = None,
@@ -33,10 +34,11 @@ def compare_command(
     from cluster.results.directory_comparison import compare_results
     from cluster.results.policy_comparison import FIGURES
     from cluster.results.reading import read_results
+    from cluster.results.summary_tables import SHOWN
     from cluster.results.writing import check_outputs, files_of_results, stamped, write_json
     from plb import UnknownNameError
 
-    figures = list(dict.fromkeys(figure or FIGURES))
+    figures = list(dict.fromkeys(figure or SHOWN))
     for name in figures:
         if name not in FIGURES:
             raise UnknownNameError("figure", name, FIGURES, "--figure")

@@ -13,7 +13,11 @@ from cluster.results.directory_comparison import ResultsComparison
 from cluster.results.summary_tables import HEADINGS, cell, ratio_cell
 from plb.phrasing import counted, listed
 
-IN_WORDS = {"violations_avoidable": "avoidable violations"}
+IN_WORDS = {
+    "violations_avoidable": "avoidable violations",
+    "violations_unavoidable": "unavoidable violations",
+    "shortages_unresolved": "unresolved shortages",
+}
 """Figures whose heading alone says too little."""
 LONGEST_VALUE = 60
 """Maximum number of characters of a printed value."""

@@ -12,8 +12,8 @@ from cluster.results.intervals import Interval, half_width
 from cluster.simulation.recorder import RunSummary
 
 FIGURES = (
-    *("violations", "violations_avoidable", "failovers", "moves", "placement_failures", "downtime_seconds"),
-    "wall_seconds",
+    *("violations", "violations_avoidable", "violations_unavoidable", "shortages_unresolved", "failovers", "moves"),
+    *("placement_failures", "downtime_seconds", "wall_seconds"),
 )
 """The figures compared; also the keys of ``plb simulate --json``."""
 

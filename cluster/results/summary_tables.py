@@ -18,12 +18,16 @@ MOST_DECIMALS = 6
 HEADINGS = {
     "violations": "violations",
     "violations_avoidable": "avoidable",
+    "violations_unavoidable": "unavoidable",
+    "shortages_unresolved": "unresolved",
     "failovers": "failovers",
     "moves": "moves",
     "placement_failures": "not placed",
     "downtime_seconds": "downtime (s)",
     "wall_seconds": "wall (s)",
 }
+SHOWN = tuple(name for name in HEADINGS if name not in ("violations_unavoidable", "shortages_unresolved"))
+"""Figures of the closing table, which has to fit on a terminal."""
 WITH_RATIO = ("violations", "violations_avoidable")
 """Figures that are followed by their ratios to those of the first policy."""
 UNKNOWN = "-"
@@ -33,12 +37,12 @@ UNKNOWN = "-"
 def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     """Return headings and rows, one for each policy: means, with 95 % intervals for more than one repeat."""
     headings = ["policy"]
-    for name, heading in HEADINGS.items():
-        headings += [heading, "ratio"] if name in WITH_RATIO else [heading]
+    for name in SHOWN:
+        headings += [HEADINGS[name], "ratio"] if name in WITH_RATIO else [HEADINGS[name]]
     rows = []
     for policy in comparison.policies:
         cells = [policy]
-        for name in HEADINGS:
+        for name in SHOWN:
             estimate = comparison.figures[policy].get(name)
             cells += [cell(estimate), ratio_cell(estimate)] if name in WITH_RATIO else [cell(estimate)]
         rows.append(cells)

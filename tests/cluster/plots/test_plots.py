@@ -77,18 +77,9 @@ def test_the_line_of_an_interrupted_run_ends_with_it():
 
 def shortages(*rows: tuple[str, float, str, bool | None]) -> pl.DataFrame:
     """Return violations of one repeat with these policies, days, metrics and flags, all on one node."""
-    found = [
-        {
-            "policy": policy,
-            "repeat": 0,
-            "time_s": int(day * DAY),
-            "node": "n0",
-            "metric": metric,
-            "avoidable": avoidable,
-        }
-        for policy, day, metric, avoidable in rows
-    ]
-    return pl.DataFrame(found).with_columns(pl.col("avoidable").cast(pl.Boolean), outcome=pl.lit("violation"))
+    found = [(policy, 0, int(day * DAY), "n0", metric, flag, "violation") for policy, day, metric, flag in rows]
+    names = ["policy", "repeat", "time_s", "node", "metric", "avoidable", "outcome"]
+    return pl.DataFrame(found, names, schema_overrides={"avoidable": pl.Boolean}, orient="row")
 
 
 def legend_of(ax: Axes) -> list[str]:

@@ -93,7 +93,7 @@ def test_columns_that_earlier_versions_did_not_write_are_null(earlier: Path, run
     assert old.drop("avoidable").equals(new.drop("avoidable"))
     for path in (earlier / "runs").glob("*/shortages.parquet"):
         pl.read_parquet(path).with_columns(avoidable=pl.lit(None, pl.Boolean)).write_parquet(path)
-    with pytest.raises(ResultsError, match="column avoidable: found [0-9]+ nulls; expected a value in every row"):
+    with pytest.raises(ResultsError, match=r"column avoidable: found [0-9]+ nulls; expected a value in every row"):
         read_results(earlier).table("shortages")
 
 
