@@ -109,6 +109,13 @@ def test_violations() -> Figure:
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
+def test_violations_of_both_kinds() -> Figure:
+    """A dashed line adds the unavoidable violations of the first policy. The second one has none."""
+    never = (pl.col("policy") == "original") & (pl.col("node") == "n1")
+    return figure_of(plot_violations, events().with_columns(avoidable=~never), POLICIES, LENGTHS, DAYS)
+
+
+@pytest.mark.mpl_image_compare(**STYLE)
 def test_counts() -> Figure:
     """The events are from one repeat, so there is no band. The line of an interrupted run ends with the run."""
     lengths = {"original": {0: DAYS}, "modified": {0: 0.6 * DAYS}}
