@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.simulation.ledger import Metering
@@ -170,6 +170,7 @@ ROWS = st.tuples(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(ROWS, max_size=20))
 def test_avoidable_and_unavoidable_violations_add_up(rows):
     """A violation is unavoidable if a row of it is. The sum is the number of violations."""
