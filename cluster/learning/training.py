@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ from cluster.learning.game import JobPlacementGame
 from cluster.learning.job_sources import Jobs, SourceOf
 from cluster.learning.workers import Map
 from cluster.results.writing import check_free, json_object, versions, write_json
+from cluster.runs.code_digest import code_digest
+from cluster.runs.journal import UNKNOWN
 from cluster.simulation.random_streams import stream_seed
 from plb.errors import ConflictError
 from workloads.writing import naming, write_csv
@@ -26,6 +28,8 @@ POLICY, TRAINING, BOOTSTRAP = "policy.pt", "training.pt", "bootstrap.pt"
 SUMMARY, CURVE, PLOT = "training.json", "curve.csv", "curve.png"
 """Further files of a training."""
 PACKAGES = ("torch",)
+OTHER_CODE = "other_code"
+"""Key of the digests of the code that made parts of the training, if it is not the digest among the versions."""
 
 Progress = Callable[[str, int, "CurveRow"], object]
 """Called with the name of a stage, its number of iterations and the newest row of its curve."""
@@ -67,7 +71,7 @@ def stages(config: LearningConfig, folder: Path) -> list[TrainingStage]:
     return [first, attrs.evolve(main, start=first.file)]
 
 
-def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: bool) -> None:
+def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: bool, any_code: bool = False) -> None:
     """Raise an error for a directory whose results must not be overwritten or cannot be continued.
 
     Raises
@@ -78,16 +82,21 @@ def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: b
         The directory cannot be written to.
     ConflictError
         The directory has files, and neither `resume` nor `force` is given; or its training cannot be
-        continued: it has other settings, or its summary is missing or damaged.
+        continued: it has other settings, or its summary is missing or damaged; or, unless `any_code` is given, other
+        code has begun it.
     """
     check_free(folder, force=True)
     if force or not folder.exists() or not any(folder.iterdir()):
         return
     if not resume:
         raise ConflictError(f"{folder}: has files already; give another directory, --resume or --force")
-    if (json_object(folder / SUMMARY) or {}).get("config_sha256") != config.digest():
+    summary = json_object(folder / SUMMARY) or {}
+    if summary.get("config_sha256") != config.digest():
         what = "has no training, or one with other settings"
         raise ConflictError(f"{folder}: {what}; give another directory, or --force")
+    if _code_of(summary) != code_digest() and not any_code:
+        what = "other code has begun the training, so its result would be that of neither"
+        raise ConflictError(f"{folder}: {what}; --any-code continues it, --force begins again")
 
 
 def train(
@@ -117,7 +126,8 @@ def train(
     if not resume:
         for name in (POLICY, TRAINING, BOOTSTRAP, CURVE, PLOT, SUMMARY):
             (folder / name).unlink(missing_ok=True)
-    write_json(folder / SUMMARY, _summary(config))
+    summary = _summary(config, json_object(folder / SUMMARY) or {})
+    write_json(folder / SUMMARY, summary)
     for stage in stages(config, folder):
         with naming(stage.file):
             trained = train_policy(
@@ -132,7 +142,7 @@ def train(
             )
     with naming(folder / POLICY):
         write_checkpoint(folder / POLICY, trained.policy_alone())
-    write_json(folder / SUMMARY, {**_summary(config), "complete": True, "policy_sha256": trained.digest})
+    write_json(folder / SUMMARY, {**summary, "complete": True, "policy_sha256": trained.digest})
     write_curves(folder / CURVE, read_curves(config, folder))
     return trained
 
@@ -157,11 +167,20 @@ def write_curves(path: Path, curves: dict[str, tuple[CurveRow, ...]]) -> None:
     write_csv(pl.DataFrame(rows), path)
 
 
-def _summary(config: LearningConfig) -> dict[str, Any]:
+def _code_of(summary: Mapping[str, Any]) -> str:
+    """Return the digest of the code of a training."""
+    return str(summary.get("versions", {}).get("code", UNKNOWN))
+
+
+def _summary(config: LearningConfig, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the summary of a training that continues another one, or begins if that is empty."""
+    code = code_digest()
+    others = {*before.get(OTHER_CODE, ()), *([_code_of(before)] if before else [])} - {code}
     return {
         "config": config.as_json(),
         "config_sha256": config.digest(),
         "seed": config.training.seed,
-        "versions": versions(*PACKAGES),
+        "versions": {**versions(*PACKAGES), "code": code},
+        **({OTHER_CODE: sorted(others)} if others else {}),
         "complete": False,
     }

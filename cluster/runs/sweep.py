@@ -6,23 +6,21 @@ they come, so a killed sweep resumes, and a sweep with more runs makes only the 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from pathlib import Path
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import attrs
 
+from cluster.runs.code_digest import code_of
+from cluster.runs.journal import Journal, TaskOutcome
 from cluster.runs.processes import cores, ignore_interrupts
 from plb.errors import PlbError
 
-CHECK = "check"
-"""Field of a line of a journal with its checksum, besides the fields of `TaskOutcome`."""
 Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """Function of a task: in a module, from plain JSON values to plain JSON values."""
 
@@ -41,126 +39,6 @@ class Task:
 
     key: str
     arguments: Mapping[str, Any]
-
-
-@attrs.frozen
-class TaskOutcome:
-    """The outcome of a task.
-
-    Parameters
-    ----------
-    key
-        Key of the task.
-    values
-        What the function returned; None where it failed.
-    seconds
-        CPU seconds of the run.
-    error, kind
-        The traceback and the name of the exception's class, where it failed.
-    """
-
-    key: str
-    values: Mapping[str, Any] | None
-    seconds: float
-    error: str | None = None
-    kind: str | None = None
-
-    @property
-    def last_line(self) -> str:
-        """The last line of the traceback, which has the error."""
-        return (self.error or "").strip().splitlines()[-1] if self.error else ""
-
-
-class Journal:
-    """The outcomes of the finished tasks of a sweep, one in each line of a file, in the order in which they came.
-
-    Use it as a context: no two processes write one journal at the same time.
-
-    Parameters
-    ----------
-    path
-        The file; made where it is missing. A line that was cut off when the sweep was killed is removed.
-
-    Raises
-    ------
-    PlbError
-        If another process writes it, or it has other contents.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.finished: dict[str, TaskOutcome] = {}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab+")
-        try:
-            self._lock()
-            self._read()
-        except BaseException:
-            self._file.close()
-            raise
-
-    def __enter__(self) -> Journal:
-        """Return the journal."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Release the journal."""
-        with suppress(OSError):  # a line that could not be written, which `add` has reported
-            self._file.close()
-
-    def add(self, outcome: TaskOutcome) -> None:
-        """Store an outcome; a failure is not stored, so that it is tried again."""
-        if outcome.error is not None:
-            return
-        content = json.loads(json.dumps(attrs.asdict(outcome), allow_nan=False))
-        line = json.dumps({**content, CHECK: _digest(content)}, sort_keys=True) + "\n"
-        try:
-            self._file.write(line.encode())
-            self._file.flush()
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self._path)) from None
-        self.finished[outcome.key] = outcome
-
-    def _lock(self) -> None:
-        try:
-            import fcntl
-        except ImportError:  # not on this system
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise PlbError(f"{self._path}: another process runs this sweep; give another directory") from None
-
-    def _read(self) -> None:
-        self._file.seek(0)
-        whole = 0
-        for number, line in enumerate(self._file, 1):
-            if not line.endswith(b"\n"):
-                self._file.truncate(whole)
-                return
-            self._remember(number, line)
-            whole += len(line)
-
-    def _remember(self, number: int, line: bytes) -> None:
-        content = _plain(line)
-        if content is None or content.pop(CHECK, None) != _digest(content):
-            raise PlbError(f"{self._path}, line {number}: is not an outcome of a run, or damaged; remove the file")
-        outcome = TaskOutcome(**content)
-        self.finished[outcome.key] = outcome
-
-
-def _plain(line: bytes) -> dict[str, Any] | None:
-    """Return the object of a line of JSON; None without one."""
-    try:
-        content = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return content if isinstance(content, dict) else None
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    """Return the checksum of a line of a journal, in hexadecimal digits."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def sweep(
@@ -208,7 +86,7 @@ def sweep(
         raise PlbError(f"sweep: two tasks have the key {twice!r}")
     left = [task for task in tasks if task.key not in journal.finished]
     failed: dict[str, TaskOutcome] = {}
-    for outcome in outcomes(run, left, jobs=jobs, scheduler=scheduler):
+    for outcome in outcomes(run, left, jobs=jobs, scheduler=scheduler, with_code=True):
         journal.add(outcome)
         if outcome.error is not None:
             failed[outcome.key] = outcome
@@ -218,14 +96,24 @@ def sweep(
 
 
 def outcomes(
-    run: Run, tasks: Sequence[Task], *, jobs: int | None = None, scheduler: str | None = None
+    run: Run,
+    tasks: Sequence[Task],
+    *,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    with_code: bool = False,
 ) -> Iterator[TaskOutcome]:
-    """Start tasks in their order, and yield the outcomes as they come; parameters and errors are those of `sweep`."""
+    """Start tasks in their order, and yield the outcomes as they come.
+
+    Further parameters and errors are those of `sweep`. With `with_code`, outcomes have the digest of the code that made
+    them.
+    """
     if not tasks:
         return
+    do = partial(_do, run, with_code=with_code)
     requested = min(cores() if jobs is None else jobs, len(tasks))
     if scheduler is None and requested == 1:
-        yield from (_do(run, task) for task in tasks)
+        yield from map(do, tasks)
         return
     from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -239,7 +127,7 @@ def outcomes(
         else:
             client = stack.enter_context(_client(scheduler))
             stack.enter_context(parallel_config("dask", n_jobs=-1, client=client))
-        calls: Iterable[Any] = (delayed(_do)(run, task) for task in tasks)
+        calls: Iterable[Any] = (delayed(do)(task) for task in tasks)
         try:
             yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(calls)
         except TerminatedWorkerError:
@@ -262,11 +150,13 @@ def _client(scheduler: str) -> Any:
         raise PlbError(f"no Dask scheduler answers at {scheduler}: {error}") from None
 
 
-def _do(run: Run, task: Task) -> TaskOutcome:
+def _do(run: Run, task: Task, *, with_code: bool) -> TaskOutcome:
     """Run a task; an exception is its outcome, so that the others continue."""
+    code = code_of(run) if with_code else None  # that of this process, which may be on another machine
     began = time.process_time()
     try:
         values = run(task.arguments)
     except Exception as error:
-        return TaskOutcome(task.key, None, time.process_time() - began, traceback.format_exc(), type(error).__name__)
-    return TaskOutcome(task.key, values, time.process_time() - began)
+        seconds = time.process_time() - began
+        return TaskOutcome(task.key, None, seconds, traceback.format_exc(), type(error).__name__, code)
+    return TaskOutcome(task.key, values, time.process_time() - began, code=code)

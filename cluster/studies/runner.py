@@ -3,7 +3,7 @@
 ::
 
     OUT/journal.jsonl     the finished runs in the order in which they ended; a study resumes from here
-    OUT/study.json        settings, arms, versions, and whether all runs are finished
+    OUT/study.json        settings, arms, versions, code, and whether all runs are finished
     OUT/runs.parquet      a row a run; the same bytes for any number of processes
     OUT/timings.parquet   seconds of every run
     OUT/failures.json     runs that failed, with their parameters and tracebacks
@@ -13,7 +13,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,13 +23,17 @@ import attrs
 
 from cluster.console.output import messages, progress
 from cluster.results.writing import check_free, json_object, stamped, versions, write_json
-from cluster.runs.sweep import Journal, Run, Task, TaskOutcome, sweep
+from cluster.runs.code_digest import code_of
+from cluster.runs.journal import Journal, TaskOutcome, of_other_code
+from cluster.runs.sweep import Run, Task, sweep
 from cluster.scenario.digests import digest_of
 from plb import PlbError
+from plb.phrasing import counted
 from workloads.writing import write_parquet
 
 if TYPE_CHECKING:
     import polars as pl
+    from rich.console import Console
 
 JOURNAL, STUDY, RUNS, TIMINGS, FAILURES = (
     "journal.jsonl",
@@ -37,6 +42,8 @@ JOURNAL, STUDY, RUNS, TIMINGS, FAILURES = (
     "timings.parquet",
     "failures.json",
 )
+OTHER_CODE = "runs_of_other_code"
+"""Key of the number of runs by the digest of their code, if that is not the digest among the versions."""
 SPEED_PERIOD = 600.0
 """Seconds over which the progress bar averages the speed of the runs."""
 Row: TypeAlias = dict[str, Any]
@@ -57,6 +64,8 @@ class OutputDirectory:
         True: finished runs are repeated.
     quiet
         True: no progress.
+    any_code
+        True: finished runs of other code are taken, too.
     """
 
     folder: Path
@@ -64,6 +73,7 @@ class OutputDirectory:
     scheduler: str | None = None
     restart: bool = False
     quiet: bool = False
+    any_code: bool = False
 
     def below(self, name: str) -> OutputDirectory:
         """Return a directory below this one, with the same options."""
@@ -117,15 +127,18 @@ def run_tasks(
     check_study(output.folder / STUDY, name)
     if output.restart:
         (output.folder / JOURNAL).unlink(missing_ok=True)
-    head = head_of(name, described)
+    code = code_of(run)
+    head = head_of(name, described, code)
     if not tasks:
         write_json(output.folder / STUDY, {**head, "complete": True})
         return Finished(())
-    with Journal(output.folder / JOURNAL) as journal:
-        write_json(output.folder / STUDY, {**head, "complete": False})
-        finished_before = sum(task.key in journal.finished for task in tasks)
+    with Journal(output.folder / JOURNAL, code, any_code=output.any_code) as journal:
+        before = [journal.finished[task.key] for task in tasks if task.key in journal.finished]
+        write_json(output.folder / STUDY, {**head, **other_code(before, code), "complete": False})
+        if len(before) < len(tasks):
+            report_other_code(journal, messages(quiet=output.quiet), output.folder)
         try:
-            with progress_bar(name, len(tasks), finished_before, output.quiet) as report:
+            with progress_bar(name, len(tasks), len(before), output.quiet) as report:
                 outcomes = sweep(run, tasks, journal, jobs=output.jobs, scheduler=output.scheduler, progress=report)
         except KeyboardInterrupt:
             _write_tables(
@@ -134,8 +147,29 @@ def run_tasks(
             message = f"finished runs are kept in {output.folder}; the same command continues from there"
             raise KeyboardInterrupt(message) from None
     finished = _write_tables(output.folder, list(zip(tasks, outcomes, strict=True)))
-    write_json(output.folder / STUDY, {**head, "complete": not finished.failed})
+    others = other_code(outcomes, code)
+    write_json(output.folder / STUDY, {**head, **others, "complete": not finished.failed})
+    if others and not output.any_code:
+        message = f"{name}: the code of some workers differs from that of this process, or has changed meanwhile"
+        messages(quiet=output.quiet).print(f"{message}; see {output.folder / STUDY}", soft_wrap=True)
     return finished
+
+
+def other_code(outcomes: Iterable[TaskOutcome], code: str) -> dict[str, Any]:
+    """Return how many outcomes other code has made, under the key of files; nothing if there are none."""
+    found = of_other_code(outcomes, code)
+    return {OTHER_CODE: found} if found else {}
+
+
+def report_other_code(journal: Journal, console: Console, folder: Path) -> None:
+    """Say how many finished runs do not count because other code has made them, if there are any."""
+    number = len(journal.of_other_code)
+    if number:
+        console.print(
+            f"{folder}: {counted(number, 'finished run')} of other code {'does' if number == 1 else 'do'} not count; "
+            "--any-code takes those with the same inputs",
+            soft_wrap=True,
+        )
 
 
 def _write_tables(folder: Path, outcomes: Failures) -> Finished:
@@ -159,22 +193,31 @@ def _row(task: Task, values: Mapping[str, Any]) -> Row:
     return {**{name: value for name, value in task.arguments.items() if not isinstance(value, dict)}, **values}
 
 
-def head_of(name: str, described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the contents of the ``study.json`` of a study, except whether it is complete."""
+def head_of(name: str, described: Mapping[str, Any], code: str) -> dict[str, Any]:
+    """Return the contents of the ``study.json`` of a study that do not depend on outcomes."""
     configuration = {"study": name, **described}
-    return {**configuration, "configuration_sha256": digest_of(configuration), "versions": versions()}
+    packages = {**versions(), "code": code}
+    return {**configuration, "configuration_sha256": digest_of(configuration), "versions": packages}
 
 
 def stamped_as(figures: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return the figures of a study with the stamp of its directory.
 
-    The seed is that of the study itself, or, if it consists of other studies alone, that of the first of them.
+    The seed and the code are those of the study itself, or, if it consists of other studies alone, those of the first
+    of them. Runs of other code are those of all.
     """
     paths = sorted(folder.rglob(STUDY))
     heads = {path.parent.relative_to(folder): json_object(path) or {} for path in paths}
     digests = {str(path): head.get("configuration_sha256") for path, head in heads.items()}
     seeds = [head["seed"] for _, head in sorted(heads.items()) if "seed" in head]
-    return stamped(figures, digests, seeds[0] if seeds else None)
+    found = stamped(figures, digests, seeds[0] if seeds else None)
+    codes = [head["versions"]["code"] for _, head in sorted(heads.items()) if "code" in head.get("versions", {})]
+    others: Counter[str] = Counter()
+    for head in heads.values():
+        others.update(head.get(OTHER_CODE, {}))
+    found["stamp"]["versions"] |= {"code": codes[0]} if codes else {}
+    found["stamp"] |= {OTHER_CODE: dict(sorted(others.items()))} if others else {}
+    return found
 
 
 def check_study(path: Path, name: str) -> None:

@@ -16,7 +16,8 @@ from typing import Any
 
 import attrs
 
-from cluster.runs.sweep import Task, TaskOutcome, outcomes
+from cluster.runs.journal import TaskOutcome
+from cluster.runs.sweep import Task, outcomes
 from cluster.warmup import tasks
 from plb.compiler import notice
 

@@ -13,7 +13,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from cluster.learning.config import read_config
-from cluster.runs.sweep import Journal, TaskOutcome
+from cluster.runs.journal import Journal, TaskOutcome
 from cluster.scenario.scenario_file import read_scenario
 from cluster.studies.provisioning.published import COLUMNS as PUBLISHED_COLUMNS
 from cluster.studies.provisioning.published import PublishedMeans
@@ -172,13 +172,13 @@ def project_formats(scratch: Path) -> dict[str, Target]:
     )
     samples = (EXAMPLES / "task_samples.csv").read_bytes()
     table = pl.read_csv(samples)
-    with Journal(scratch / "journal.jsonl") as outcomes:
+    with Journal(scratch / "journal.jsonl", "code") as outcomes:
         for n in range(3):
             outcomes.add(TaskOutcome(f"k{n}", {"totals": {"x": n}, "timings": {}}, 0.5))
     journal = (scratch / "journal.jsonl").read_text()
 
     def read_journal(folder: Path) -> None:
-        with Journal(folder / "journal.jsonl"):
+        with Journal(folder / "journal.jsonl", "code"):
             pass
 
     return {

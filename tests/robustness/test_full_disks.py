@@ -13,7 +13,7 @@ import pytest
 
 from cluster.results.reading import read_results
 from cluster.results.writing import ResultsFolder
-from cluster.runs.sweep import Journal, TaskOutcome
+from cluster.runs.journal import Journal, TaskOutcome
 from tests.command_line import plb
 from tests.robustness.commands import BY_NAME
 from tests.robustness.conftest import Disk

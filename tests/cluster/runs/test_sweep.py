@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.runs.sweep import Journal, Task, TaskOutcome, sweep
+from cluster.runs.code_digest import code_of
+from cluster.runs.journal import Journal, TaskOutcome
+from cluster.runs.sweep import Task, sweep
 from plb import PlbError
 
 
@@ -29,7 +31,7 @@ def tasks_of(numbers, **further):
 
 def sweep_of(tasks, path, **how):
     """Run tasks with the journal at this path."""
-    with Journal(path) as journal:
+    with Journal(path, code_of(square)) as journal:
         return sweep(square, tasks, journal, **how)
 
 
@@ -108,15 +110,15 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path):
     path = tmp_path / "journal"
     path.write_text('{"this": "is no outcome"}\n')
     with pytest.raises(PlbError, match=r"journal, line 1: is not an outcome of a run"):
-        Journal(path)
+        Journal(path, "code")
 
 
 def test_two_processes_do_not_write_one_journal(tmp_path):
     """The second gets an error, and the first continues."""
     path = tmp_path / "journal"
-    with Journal(path) as journal:
+    with Journal(path, "code") as journal:
         with pytest.raises(PlbError, match="another process runs this sweep"):
-            Journal(path)
-        journal.add(TaskOutcome("key", {}, 0.0))
-    with Journal(path) as journal:
+            Journal(path, "code")
+        journal.add(TaskOutcome("key", {}, 0.0, code="code"))
+    with Journal(path, "code") as journal:
         assert list(journal.finished) == ["key"]

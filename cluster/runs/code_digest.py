@@ -1,0 +1,111 @@
+"""The digest of the code that makes runs: it identifies finished runs, with the inputs of each.
+
+It is of all modules of the three packages except `PRESENTATION`, so that a new module counts without being named. Code
+that a scenario imports is no part of it; that has digests in the scenario.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from workloads.source_code import digest_of_files, digest_of_source, modules_in
+
+PACKAGES = ("plb", "workloads", "cluster")
+LIBRARIES = ("plb", "numba", "numpy", "scipy", "simpy")
+"""Distributions whose versions count: results may differ in the last bits, or in the order of simultaneous events."""
+PRESENTATION = (
+    "cluster.capacity.plots",
+    "cluster.capacity.report",
+    "cluster.cli",
+    "cluster.console",
+    "cluster.explanation",
+    "cluster.learning.plots",
+    "cluster.plots",
+    "cluster.report",
+    "cluster.results",
+    "cluster.studies.calibration_results",
+    "cluster.studies.figures",
+    "cluster.studies.forecast_scores",
+    "cluster.studies.gaussian.figures",
+    "cluster.studies.gaussian.plots",
+    "cluster.studies.plots",
+    "cluster.studies.provisioning.figures",
+    "cluster.studies.provisioning.plots",
+    "cluster.studies.provisioning.published",
+    "cluster.traces",
+)
+"""Modules and packages that only ask for runs, or present, store and compare what they return."""
+
+
+@cache
+def roots() -> Mapping[str, Path]:
+    """Return the directories of the packages by name."""
+    found = {}
+    for name in PACKAGES:
+        file = import_module(name).__file__
+        assert file is not None
+        found[name] = Path(file).parent
+    return MappingProxyType(found)
+
+
+@cache
+def code_digest() -> str:
+    """Return the digest of the code of this process, in hexadecimal digits; its files are read at the first call."""
+    return digest_of_code(roots())
+
+
+def digest_of_code(folders: Mapping[str, Path], presentation: tuple[str, ...] = PRESENTATION) -> str:
+    """Return the digest of packages and of the versions of `LIBRARIES`.
+
+    Parameters
+    ----------
+    folders
+        Directories of the packages by name. The digest does not depend on where they are.
+    presentation
+        Modules and packages that do not count.
+
+    Raises
+    ------
+    PlbError
+        A package has no source code.
+    """
+    files: dict[str, Path] = {}
+    for folder in folders.values():
+        files |= {name: path for name, path in modules_in(folder).items() if not is_below(name, presentation)}
+    found = hashlib.sha256(digest_of_files(files).encode())
+    for library in LIBRARIES:
+        found.update(f"\n{library} {version(library)}".encode())
+    return found.hexdigest()
+
+
+def is_below(module: str, names: tuple[str, ...]) -> bool:
+    """Return whether a module is one of these modules, or in one of these packages."""
+    return any(module == name or module.startswith(f"{name}.") for name in names)
+
+
+@cache
+def code_of(run: Callable[..., Any]) -> str:
+    """Return the digest of the code that makes the runs of a function.
+
+    It is `code_digest`; with the module of the function, if that is in none of the packages, such as a study of a user.
+    """
+    function = run
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    if is_below(str(function.__module__), PACKAGES):
+        return code_digest()
+    try:
+        source = Path(inspect.getfile(function)).read_bytes()
+    except (OSError, TypeError):  # typed into an interpreter, for example
+        return code_digest()
+    return hashlib.sha256(f"{code_digest()} {digest_of_source(source)}".encode()).hexdigest()

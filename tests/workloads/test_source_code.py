@@ -1,0 +1,179 @@
+"""Digests of source code, and those of the regions, which depend on the code that makes their tenants."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+
+import pytest
+
+from plb.errors import PlbError
+from tests.sources import modules
+from workloads.regions import REGIONS
+from workloads.source_code import (
+    FOLDER,
+    OF_TENANTS,
+    code_of_tenants,
+    digest_of_files,
+    digest_of_source,
+    imported_by,
+    modules_in,
+)
+
+PINNED = {
+    "region1": "ce49d4ebb496b47a6fc6e11d606e5273559b17ead4ee5a140c6d8ec53748d2b7",
+    "region2": "b4e84ed402b4a7ed897c2e6d2c607ae5e60cd3715bdca690fd8d6f9dfa01e596",
+    "region3": "048d6b16c3d1079e2ea99ae8ec33eb28e9270fe6b9ac6a99fd20e6a48a537318",
+    "region4": "a9a58545da117effea1651cbd9d690d286d865920d41890b5674d34659b08c81",
+}
+"""A change here says that the tenants of all results are others than before, or that the code that makes them has changed
+without a change of the tenants. State in the commit which of them it is."""
+
+SOURCE = '''
+"""Docstring of the module."""
+import math
+
+HALF = 0.5
+"""Docstring of a constant."""
+
+
+class Shape:
+    """Docstring of a class."""
+
+    def area(self, width: float) -> float:
+        """Docstring of a function."""
+        return width * math.sqrt(HALF) + f(f"{width:.3f}", *[1, 2], key=None)  # comment
+'''
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_digests_of_regions_are_deliberate(name: str) -> None:
+    """They are those of the last deliberate change of tenants or of the code that makes them."""
+    assert REGIONS[name].digest() == PINNED[name]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"""Docstring of the module."""\n', ""),
+        ('"""Docstring of a constant."""\n', "# a comment\n"),
+        ("Docstring of a class", "Another docstring"),
+        ("Docstring of a function", "Another docstring"),
+        ("  # comment", ""),
+        ("width * math.sqrt(HALF) + ", "(width\n * math . sqrt(HALF)) + "),
+        ("None)", "None,)"),
+        ("0.5", "5e-1"),
+        ("import math\n\n", "import math\n\n\n\n\n"),
+        ('f"{width:.3f}"', "f'{width:.3f}'"),
+    ],
+)
+def test_a_change_that_does_nothing_keeps_the_digest(old: str, new: str) -> None:
+    """Docstrings, comments and formatting do not count."""
+    assert old in SOURCE
+    assert digest_of_source(SOURCE.replace(old, new)) == digest_of_source(SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("0.5", "0.25"),
+        ("0.5", "'0.5'"),
+        ("import math", "import cmath as math"),
+        ("width * math", "math * width"),
+        ("width * ", "width + "),
+        ("[1, 2]", "[2, 1]"),
+        ("[1, 2]", "(1, 2)"),
+        (", key=None", ""),
+        ("key=None", "**None"),
+        (":.3f", ":.4f"),
+        ("width:.3f", "width!r:.3f"),
+        ("float) -> float", "float, /) -> float"),
+        ("    def area", "    @staticmethod\n    def area"),
+    ],
+)
+def test_a_change_of_the_code_changes_the_digest(old: str, new: str) -> None:
+    """Whatever may change what the code does counts, including annotations, which define fields of classes."""
+    assert old in SOURCE
+    assert digest_of_source(SOURCE.replace(old, new)) != digest_of_source(SOURCE)
+
+
+def test_the_digest_does_not_depend_on_the_version_of_python() -> None:
+    """It is pinned; fields of syntax trees that only some versions have are empty in plb, and empty fields are left out."""
+    assert digest_of_source(SOURCE) == "b1b366792fef554bf4c6aa4b4fa7153b48f650304a7b12776c7ec9d3744f7e97"
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """Return a copy of the package, in another directory."""
+    return Path(shutil.copytree(FOLDER, tmp_path / FOLDER.name, ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def code_of(folder: Path) -> str:
+    """Return the digest of the code that makes tenants in a copy of the package."""
+    return digest_of_files(imported_by(OF_TENANTS, modules_in(folder)))
+
+
+def test_the_place_of_the_code_does_not_count(copy: Path) -> None:
+    """An installed package has the digest of the package in a directory of sources. The order of files does not count."""
+    assert code_of(copy) == code_of_tenants()
+    files = modules_in(copy)
+    assert digest_of_files(dict(reversed(files.items()))) == digest_of_files(files)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("classes.py", "MEMORY_PER_VCORE = 5.1", "MEMORY_PER_VCORE = 5.2"),
+        ("classes.py", "LOCAL_REPLICAS = 4", "LOCAL_REPLICAS = 3"),
+        ("classes.py", "VCORES = (2, 4,", "VCORES = (1, 2, 4,"),
+        ("classes.py", "CLASSES = LOCAL + REMOTE", "CLASSES = REMOTE + LOCAL"),
+        ("population.py", "SHORTEST_LIFE = 3", "SHORTEST_LIFE = 4"),
+        ("population.py", "EARLY_GROWTH, LATE_GROWTH = 0.5,", "EARLY_GROWTH, LATE_GROWTH = 0.4,"),
+        ("regions.py", "BLOCK = 256", "BLOCK = 128"),
+        ("synthetic_curves.py", "rng.", "1.0 * rng."),
+        ("trace.py", "STEP_SECONDS = 600", "STEP_SECONDS = 300"),
+        ("region_parameters.py", "AIMED_SHARE = 0.915", "AIMED_SHARE = 0.916"),
+    ],
+)
+def test_classes_constants_and_code_of_tenants_count(copy: Path, file: str, old: str, new: str) -> None:
+    """Their change changes the digests of all regions."""
+    text = (copy / file).read_text(encoding="utf-8")
+    assert old in text
+    (copy / file).write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert code_of(copy) != code_of_tenants()
+
+
+def test_modules_that_make_no_tenants_do_not_count(copy: Path) -> None:
+    """A reader of public traces, for example."""
+    with (copy / "readers/azure.py").open("a", encoding="utf-8") as file:
+        file.write("\nMORE = 1\n")
+    assert code_of(copy) == code_of_tenants()
+
+
+def test_a_new_module_counts_as_soon_as_it_is_imported(copy: Path) -> None:
+    """An import in a function, and one of a module in a package, count."""
+    with (copy / "population.py").open("a", encoding="utf-8") as file:
+        file.write("\n\ndef more():\n    from workloads.further import shapes\n    return shapes\n")
+    before = code_of(copy)
+    (copy / "further").mkdir()
+    (copy / "further/__init__.py").write_text("")
+    (copy / "further/shapes.py").write_text("SHAPE = 1\n")
+    between = code_of(copy)
+    (copy / "further/shapes.py").write_text("SHAPE = 2\n")
+    assert len({before, between, code_of(copy)}) == 3
+
+
+def test_no_import_is_hidden_from_the_digest() -> None:
+    """No module is imported relatively, and none of workloads by a name that is known only when it runs."""
+    for name, tree in modules().items():
+        for node in ast.walk(tree):
+            assert not (isinstance(node, ast.ImportFrom) and node.level), name
+            if name.startswith("workloads") and isinstance(node, ast.Name | ast.Attribute | ast.alias):
+                assert not {"importlib", "import_module", "__import__"} & set(ast.unparse(node).split(".")), name
+
+
+def test_a_package_without_sources_is_refused(tmp_path: Path) -> None:
+    """A digest of nothing would hide every change."""
+    with pytest.raises(PlbError, match="has no source code"):
+        modules_in(tmp_path)

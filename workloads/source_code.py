@@ -1,0 +1,112 @@
+"""Digests of source code, which change with what the code does: not with comments, docstrings or formatting.
+
+A digest is of the syntax trees, in a form that is the same for all versions of Python, and of the names of the modules;
+the place of the files does not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+from plb.errors import PlbError
+
+FOLDER = Path(__file__).parent
+OF_TENANTS = f"{FOLDER.name}.regions"
+"""The module that makes the tenants of a region."""
+NOT_OF_MEANING = frozenset({"ctx", "kind", "type_comment"})
+"""Fields of a tree that follow from others, or do not change what the code does."""
+
+
+@cache
+def code_of_tenants() -> str:
+    """Return the digest of all modules of this package that make the tenants of regions; read once a process."""
+    return digest_of_files(imported_by(OF_TENANTS, modules_in(FOLDER)))
+
+
+def modules_in(folder: Path) -> dict[str, Path]:
+    """Return the files of all modules of a package by module name.
+
+    Raises
+    ------
+    PlbError
+        The package has no source code, so nothing would notice a change of it.
+    """
+    found = {}
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    if not found:
+        raise PlbError(f"{folder}: has no source code, which identifies finished runs; install plb with its sources")
+    return found
+
+
+def imported_by(module: str, modules: Mapping[str, Path]) -> dict[str, Path]:
+    """Return those of these modules that a module imports, directly or not, and the module itself.
+
+    Imports in functions and for types count, and so do the packages around a module.
+    """
+    found = [module]
+    for one in found:  # grows
+        tree = ast.parse(modules[one].read_bytes())
+        found += [name for name in dict.fromkeys(_names_imported(tree)) if name in modules and name not in found]
+    return {name: modules[name] for name in found}
+
+
+def _names_imported(tree: ast.Module) -> Iterable[str]:
+    """Yield whatever a module imports that may be a module, with the packages around it."""
+    for one in ast.walk(tree):
+        if isinstance(one, ast.Import | ast.ImportFrom):
+            inside = f"{one.module}." if isinstance(one, ast.ImportFrom) else ""  # no module is imported relatively
+            for alias in one.names:
+                parts = f"{inside}{alias.name}".split(".")
+                yield from (".".join(parts[: end + 1]) for end in range(len(parts)))
+
+
+def digest_of_files(files: Mapping[str, Path]) -> str:
+    """Return the SHA-256 of modules, in hexadecimal digits; their order does not count.
+
+    Parameters
+    ----------
+    files
+        The file of each module by its name.
+    """
+    found = hashlib.sha256()
+    for name, path in sorted(files.items()):
+        found.update(f"{name} {digest_of_source(path.read_bytes())}\n".encode())
+    return found.hexdigest()
+
+
+def digest_of_source(source: bytes | str) -> str:
+    """Return the SHA-256 of what the source code of a module does, in hexadecimal digits."""
+    words: list[str] = []
+    _describe(ast.parse(source), words)
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()
+
+
+def _describe(node: ast.AST, words: list[str]) -> None:
+    """Add the words of a tree, none of which has a line break.
+
+    Empty fields are left out, as each version of Python has further ones.
+    """
+    words.append(type(node).__name__)
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if value is None or value == [] or name in NOT_OF_MEANING:
+            continue
+        words.append(name)
+        for one in value if isinstance(value, list) else (value,):
+            if not isinstance(one, ast.AST):
+                words.append(repr(one))
+            elif not _is_comment(one):
+                _describe(one, words)
+        words.append(";")
+    words.append(")")
+
+
+def _is_comment(node: ast.AST) -> bool:
+    """Return whether a node is a text as a statement, such as a docstring, which does nothing."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
