@@ -1,11 +1,14 @@
-"""Shared results for the tests of `plb explain`."""
+"""Shared results for the tests of `plb explain`, and code of runs that tests change."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
+from cluster.runs import code_digest
 from tests.cluster.small_runs import TWO_CRASHES
 from tests.command_line import plb
 
@@ -18,3 +21,23 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = plb("simulate", folder / "small.toml", "--out", folder / "out", "--quiet")
     assert run.exit_code == 0, run.output
     return folder / "out"
+
+
+@pytest.fixture
+def change_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Return a function that changes the code of all runs of this process: the source of a package in place of plb."""
+    folder = tmp_path / "code_of_runs"
+    folder.mkdir()
+
+    def forget() -> None:
+        code_digest.code_digest.cache_clear()
+        code_digest.code_of.cache_clear()
+
+    def change(source: str) -> None:
+        (folder / "__init__.py").write_text(source)
+        forget()
+
+    change("")
+    monkeypatch.setattr(code_digest, "roots", lambda: MappingProxyType({"code_of_runs": folder}))
+    yield change
+    forget()

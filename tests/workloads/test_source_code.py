@@ -27,8 +27,8 @@ PINNED = {
     "region3": "048d6b16c3d1079e2ea99ae8ec33eb28e9270fe6b9ac6a99fd20e6a48a537318",
     "region4": "a9a58545da117effea1651cbd9d690d286d865920d41890b5674d34659b08c81",
 }
-"""A change here says that the tenants of all results are others than before, or that the code that makes them has changed
-without a change of the tenants. State in the commit which of them it is."""
+"""A change here says that the tenants of all results are others than before, or that other code makes the same tenants.
+State in the commit which of them it is."""
 
 SOURCE = '''
 """Docstring of the module."""
@@ -99,7 +99,7 @@ def test_a_change_of_the_code_changes_the_digest(old: str, new: str) -> None:
 
 
 def test_the_digest_does_not_depend_on_the_version_of_python() -> None:
-    """It is pinned; fields of syntax trees that only some versions have are empty in plb, and empty fields are left out."""
+    """It is pinned. Fields of trees that only some versions have are empty here, and empty fields are left out."""
     assert digest_of_source(SOURCE) == "b1b366792fef554bf4c6aa4b4fa7153b48f650304a7b12776c7ec9d3744f7e97"
 
 
@@ -115,7 +115,7 @@ def code_of(folder: Path) -> str:
 
 
 def test_the_place_of_the_code_does_not_count(copy: Path) -> None:
-    """An installed package has the digest of the package in a directory of sources. The order of files does not count."""
+    """An installed package has the digest of a directory of sources. The order of files does not count."""
     assert code_of(copy) == code_of_tenants()
     files = modules_in(copy)
     assert digest_of_files(dict(reversed(files.items()))) == digest_of_files(files)

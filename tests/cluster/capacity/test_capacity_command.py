@@ -309,3 +309,27 @@ def test_plot_of_very_many_violations_is_logarithmic(synthetic, scenario, tmp_pa
     ax = Figure().subplots()
     plot_capacity(ax, search.question, list(search.answers.values()))
     assert ax.get_yscale() == scale
+
+
+def test_runs_of_other_code_are_made_again_unless_they_are_accepted(scenario, tmp_path, change_code):
+    """A message says how many there are. With `--any-code`, the report and the figures say how many are included."""
+    chosen = ("--violations", 20, "--lowest", 8, "--highest", 12, "--repeats", 2, "--jobs", 1, "--policy", "original")
+
+    def run(*options):
+        done = plb("capacity", scenario, *chosen, "--out", tmp_path / "out", "--json", tmp_path / "a.json", *options)
+        assert done.exit_code == 0, done.output
+        report = json.loads((tmp_path / "out/capacity.json").read_text())
+        stamp = json.loads((tmp_path / "a.json").read_text())["stamp"]
+        assert stamp["versions"] == report["versions"]
+        assert stamp.get("runs_of_other_code") == report.get("runs_of_other_code")
+        return done.stderr, len((tmp_path / "out/journal.jsonl").read_text().splitlines()), report
+
+    said, runs, before = run()
+    assert "of other code" not in said
+    change_code("CHANGED = True")
+    _, lines, accepted = run("--any-code")
+    assert (lines, accepted["runs_of_other_code"]) == (runs, {before["versions"]["code"]: runs})
+    said, lines, again = run()
+    assert f"{runs} finished runs of other code do not count; --any-code" in said
+    assert (lines, "runs_of_other_code" in again) == (2 * runs, False)
+    assert again["policies"] == before["policies"]

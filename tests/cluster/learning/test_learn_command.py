@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -257,3 +258,24 @@ def test_a_policy_for_one_number_of_machines_is_refused_for_others(config: Path,
     )
     assert run.exit_code == 2
     assert "3, with which this policy was trained" in run.output
+
+
+def test_a_training_of_other_code_resumes_on_request_only(
+    config: Path, tmp_path: Path, change_code: Callable[[str], None]
+):
+    """The summary names the code of all parts."""
+    summary = tmp_path / "out" / "training.json"
+    train(config, tmp_path / "out")
+    first = json.loads(summary.read_text())["versions"]["code"]
+    change_code("CHANGED = True")
+    run = plb("learn", "train", config, "--out", tmp_path / "out", "--resume")
+    assert run.exit_code == 2
+    assert "other code has begun the training" in " ".join(run.output.split())
+    train(config, tmp_path / "out", "--resume", "--any-code")
+    found = json.loads(summary.read_text())
+    assert found["complete"]
+    assert found["other_code"] == [first] != [found["versions"]["code"]]
+    train(config, tmp_path / "out", "--resume")
+    assert json.loads(summary.read_text()) == found
+    train(config, tmp_path / "out", "--force")
+    assert "other_code" not in json.loads(summary.read_text())

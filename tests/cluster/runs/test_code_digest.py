@@ -36,6 +36,7 @@ from plb import PlbError
 from tests.cluster import small_studies
 from tests.cluster.small_provisioning import write_base
 from tests.sources import ROOT, modules
+from workloads.realisations import read_samples
 
 CONSTANTS_OF_PRESENTATION = {"COLOURS", "FAILED"}
 """Constants of presentation that other modules may import: colours of plots, and an exit code."""
@@ -81,7 +82,7 @@ def test_changes_of_code_change_the_digest(packages: dict[str, Path], name: str,
 
 
 def test_names_count_and_places_do_not(packages: dict[str, Path], tmp_path: Path) -> None:
-    """The same packages in another directory, in another order, have the same digest; with another name they have not."""
+    """The same packages in another directory or order have the same digest; a module with another name changes it."""
     there = {name: Path(shutil.copytree(path, tmp_path / "elsewhere" / name)) for name, path in packages.items()}
     assert digest(there) == digest(packages) == digest(dict(reversed(there.items())))
     (there["engine"] / "search.py").rename(there["engine"] / "find.py")
@@ -104,8 +105,8 @@ def test_a_package_without_sources_is_refused(packages: dict[str, Path], tmp_pat
 
 
 def test_all_packages_count() -> None:
-    """The digest of this process is that of the three packages, from the directory of the tests or an installation."""
-    assert {name: path.name for name, path in roots().items()} == {name: name for name in ("plb", "workloads", "cluster")}
+    """The digest of this process is that of the three packages, wherever they are."""
+    assert [(name, path.name) for name, path in roots().items()] == [(name, name) for name in module.PACKAGES]
     assert code_digest() == digest_of_code(roots())
 
 
@@ -143,7 +144,7 @@ def test_every_name_of_presentation_is_that_of_a_module() -> None:
 
 def test_only_presentation_has_files_that_are_no_modules() -> None:
     """The digest is of modules; another file that shaped runs would not count."""
-    for package in ("plb", "workloads", "cluster"):
+    for package in module.PACKAGES:
         for path in (ROOT / package).rglob("*"):
             if path.is_file() and path.suffix not in (".py", ".pyc") and path.name != "py.typed":
                 parts = path.relative_to(ROOT).parent.parts
@@ -187,7 +188,8 @@ def _of_other_studies(folder: Path) -> list[tuple[Executed, Task]]:
     rows = np.random.default_rng(4).gamma(1.0, 8.0, (60, 288)).clip(0, 100).astype(int).tolist()
     table = pl.DataFrame({"day": ["20110303", "20110306"] * 30, "cpu_pct": rows})
     table.write_parquet(folder / "planetlab.parquet")
-    sizes: dict[str, Any] = {"instance_tasks": 50, "realisations": 200, "samples": 1, "periods": (20110303,)}
+    period = int(read_samples(folder / "planetlab.parquet").period[0])
+    sizes: dict[str, Any] = {"instance_tasks": 50, "realisations": 200, "samples": 1, "periods": (period,)}
     gaussian = GaussianStudy(traces=folder / "planetlab.parquet", resources=("cpu",), capacity=(400.0,), **sizes)
     groups: dict[str, Any] = {"figures": (PublishedFigure.DENSITIES,), "densities": (0.1,), "auto_seconds": 0.1}
     provisioning = ProvisioningStudy(base=write_base(folder / "base.csv"), instances=1, **groups)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cluster.runs.code_digest import code_of
-from cluster.runs.journal import Journal, TaskOutcome
+from cluster.runs.journal import Journal, TaskOutcome, of_other_code
 from cluster.runs.sweep import Task, sweep
 from plb import PlbError
 
@@ -122,3 +122,67 @@ def test_two_processes_do_not_write_one_journal(tmp_path):
         journal.add(TaskOutcome("key", {}, 0.0, code="code"))
     with Journal(path, "code") as journal:
         assert list(journal.finished) == ["key"]
+
+
+# code
+
+
+def counted_sweep(folder, numbers=range(3), *, any_code=False):
+    """Run tasks in a folder; return the outcomes, how often each was made in all, and what did not count before."""
+    notes = folder / "notes"
+    notes.mkdir(exist_ok=True)
+    with Journal(folder / "journal", code_of(square), any_code=any_code) as journal:
+        stale = dict(journal.of_other_code)
+        found = sweep(square, tasks_of(numbers, notes=str(notes)), journal, jobs=1)
+    return found, [len(note.read_text()) for note in sorted(notes.iterdir())], stale
+
+
+def test_runs_of_other_code_are_made_again(tmp_path, change_code):
+    """Code that comes back has its runs again. A comment changes nothing."""
+    change_code("STEPS = 3")
+    first, _, stale = counted_sweep(tmp_path)
+    assert not stale
+    change_code("STEPS = 3  # enough")
+    assert counted_sweep(tmp_path) == (first, [1, 1, 1], {})
+    change_code("STEPS = 4")
+    other, made, stale = counted_sweep(tmp_path)
+    assert (values(other), made, len(stale)) == (values(first), [2, 2, 2], 3)
+    assert {one.code for one in other} == {code_of(square)} != {one.code for one in first}
+    change_code("STEPS = 3")
+    assert counted_sweep(tmp_path) == (first, [2, 2, 2], {})
+
+
+def test_runs_of_any_code_are_taken_on_request(tmp_path, change_code):
+    """Those of the present code come first, then the newest. Outcomes say by which code they were made."""
+    codes = []
+    for number, numbers in enumerate(([0, 1, 2], [1, 2], [2])):
+        change_code(f"NUMBER = {number}")
+        codes.append(code_of(square))
+        counted_sweep(tmp_path, numbers)
+    change_code("NUMBER = 1")
+    found, made, stale = counted_sweep(tmp_path, range(4), any_code=True)
+    assert [outcome.code for outcome in found] == [codes[0], codes[1], codes[1], codes[1]]
+    assert (made, stale) == ([1, 2, 3, 1], {})
+    assert of_other_code(found, codes[1]) == {codes[0]: 1}
+    change_code("NUMBER = 3")
+    found, made, _ = counted_sweep(tmp_path, any_code=True)
+    assert [outcome.code for outcome in found] == codes
+    assert made == [1, 2, 3, 1]
+
+
+def test_runs_that_recorded_no_code_are_of_other_code(tmp_path):
+    """Journals of earlier versions have such lines. They stay, and are taken on request."""
+    with Journal(tmp_path / "journal", "before") as journal:
+        journal.add(TaskOutcome("number 1", {"square": 5}, 0.0))
+    with Journal(tmp_path / "journal", code_of(square)) as journal:
+        assert (list(journal.finished), list(journal.of_other_code)) == ([], ["number 1"])
+    with Journal(tmp_path / "journal", code_of(square), any_code=True) as journal:
+        (found,) = sweep(square, tasks_of([1]), journal)
+        assert (found.values, of_other_code([found], code_of(square))) == ({"square": 5}, {"unknown": 1})
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_outcomes_have_the_code_of_their_process(tmp_path, jobs):
+    """It is the same in all processes of this machine, and counts the module of the function."""
+    assert {one.code for one in sweep_of(tasks_of(range(3)), tmp_path / "journal", jobs=jobs)} == {code_of(square)}
+    assert code_of(square) != code_of(sweep)

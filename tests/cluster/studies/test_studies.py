@@ -343,3 +343,31 @@ def test_compression_study_agrees_with_an_undivided_experiment(tmp_path):
     assert [one["full"] for one in figures["settings"]] == [
         hits[str(tenants)][0] / 3 for tenants in compression.TENANTS
     ]
+
+
+@pytest.mark.parametrize("options", [(), ("--any-code",), ("--restart",)])
+def test_runs_of_other_code_are_made_again_unless_they_are_accepted(tmp_path, change_code, options):
+    """A message says how many there are. With `--any-code`, study.json and the figures say how many are included."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    command = ["study", "annealing", "--scenario", tmp_path / "small.toml", "--out", tmp_path / "out", "--jobs", "1"]
+    command += ["--density", "1.5", "--days", "0.05", "--repeats", "2", "--json", tmp_path / "f.json"]
+    arms = len(annealing.ARMS)
+
+    def run(*options):
+        done = CliRunner().invoke(app, [*map(str, command), *options])
+        assert done.exit_code == 0, done.output
+        lines = (tmp_path / "out/journal.jsonl").read_text().splitlines()
+        stamp = json.loads((tmp_path / "f.json").read_text())["stamp"]
+        return done.stderr, len(lines), json.loads((tmp_path / "out/study.json").read_text()), stamp
+
+    said, lines, before, _ = run()
+    assert ("of other code" in said, lines) == (False, 2 * arms)
+    assert "runs_of_other_code" not in before
+    change_code("CHANGED = True")
+    said, lines, now, stamp = run(*options, "--repeats", "3")
+    code = before["versions"]["code"]
+    assert now["versions"]["code"] == stamp["versions"]["code"] != code
+    assert lines == (3 if options else 5) * arms
+    assert ("16 finished runs of other code do not count; --any-code" in said) is (options == ())
+    included = {code: 2 * arms} if options == ("--any-code",) else None
+    assert now.get("runs_of_other_code") == stamp.get("runs_of_other_code") == included
