@@ -14,22 +14,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+import attrs
 import numpy as np
 
 from plb.model import Role
 from plb.risk.demand_history import DemandHistory
-from plb.validation import check_count
+from plb.validation import check_count, check_number
 from workloads.classes import CLASS_LIMITS, CLASS_REPLICAS, CLASSES, METRICS
 from workloads.compression import Compressed, compress_columns
 from workloads.population import Population, draw_population
 from workloads.region_parameters import RegionParameters, Usage
 from workloads.synthetic_curves import Layout, demand_curves
-from workloads.trace import STEP_SECONDS, TraceSet, concatenate
+from workloads.trace import DAY_SECONDS, STEP_SECONDS, TraceSet, concatenate
 
 BLOCK = 256
 """Tenants that share a random stream. It is part of the definition of a tenant: a change of it changes all tenants."""
 CHUNK = 8 * BLOCK
 """Uncompressed tenants in memory while a history is generated."""
+START_STREAM = 2
+"""Separates the random starts of tenants from other random numbers of the seed."""
+MOST_DAYS = 1e6
+"""Maximum of the days within which tenants begin."""
 
 REGIONS: Mapping[str, RegionParameters] = MappingProxyType(
     {
@@ -190,3 +195,21 @@ def _layout(tenants: Population) -> Layout:
     owner = np.repeat(np.arange(len(series)), series)
     secondary = np.diff(owner, prepend=-1) == 0
     return Layout(owner, secondary, tenants.lifetime)
+
+
+def with_random_starts(traces: TraceSet, days: float, seed: int) -> TraceSet:
+    """Return tenants that begin at random times within some days, each at the begin of a step.
+
+    Parameters
+    ----------
+    traces
+        The tenants.
+    days
+        Days within which they begin.
+    seed
+        Seed of the times; independent of the tenants with this seed.
+    """
+    check_number("traces", "days", days, low_open=True, high=MOST_DAYS)
+    steps = max(1, int(days * DAY_SECONDS // traces.step_seconds))
+    rng = np.random.default_rng([check_count("traces", "seed", seed), START_STREAM])
+    return attrs.evolve(traces, start=rng.integers(steps, size=traces.tenants) * traces.step_seconds)

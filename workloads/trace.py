@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.array_types import Bool, Float32, Int, Int8, Int32
+from plb.array_types import Bool, Float, Float32, Int, Int8, Int32
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
 from workloads.ragged_arrays import bounds_of, rows_of
@@ -59,6 +59,8 @@ class TraceSet:
     family
         int64 (T,): tenants of one family (for example the windows of one machine) are on one side of a split. By
         default each tenant is its own family.
+    start
+        float64 (T,): when the tenants began, seconds since an origin that all have in common; None: not known.
     class_code
         int16 (T,): index into `classes`.
     replicas
@@ -100,6 +102,7 @@ class TraceSet:
     series_start: Int
     values: Float32
     family: Int = attrs.field()
+    start: Float | None = None
     series_index: Int32 = attrs.field(init=False, repr=False)
 
     @family.default
@@ -119,6 +122,8 @@ class TraceSet:
         )
         requested |= {"max_usage": (tenants, metrics), "series_role": (series,), "series_start": (series + 1,)}
         requested |= {"values": (int(self.series_start[-1]), metrics)}
+        if self.start is not None:
+            requested["start"] = (tenants,)
         for field, shape in requested.items():
             found = getattr(self, field).shape
             if found != shape:
@@ -136,6 +141,11 @@ class TraceSet:
     def samples(self) -> int:
         """Number of samples, each of all metrics."""
         return len(self.values)
+
+    @property
+    def lifetime_seconds(self) -> Int:
+        """Lifetime of every tenant in whole seconds, shape (T,)."""
+        return np.asarray(np.rint(self.lifetime_steps * self.step_seconds), np.int64)
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -156,7 +166,7 @@ class TraceSet:
         Parameters
         ----------
         tenants
-            Indices, or a mask of shape (T,); no index twice.
+            Indices, or a mask of shape (T,). Tenants of an index that occurs twice need other names.
         """
         chosen = np.arange(self.tenants)[np.asarray(tenants)]
         index = self.series_index[chosen]
@@ -168,6 +178,7 @@ class TraceSet:
             step_seconds=self.step_seconds,
             classes=self.classes,
             **{name: getattr(self, name)[chosen] for name in _TENANT_FIELDS},
+            start=None if self.start is None else self.start[chosen],
             series_tenant=owner.astype(np.int32),
             series_role=role.astype(np.int8),
             series_start=start,
@@ -179,18 +190,23 @@ _TENANT_FIELDS = ("tenant", "family", "class_code", "replicas", "lifetime_steps"
 
 
 def concatenate(sets: Sequence[TraceSet]) -> TraceSet:
-    """Return one trace set of all tenants of these, which must agree in metrics, step and classes."""
+    """Return one trace set of all tenants of these, which must agree in metrics, step and classes.
+
+    The starts are known if they are in all parts.
+    """
     first = sets[0]
     for other in sets[1:]:
         if (other.metrics, other.step_seconds, other.classes) != (first.metrics, first.step_seconds, first.classes):
             raise ConflictError("trace sets to be joined must agree in metrics, step and classes")
     offset = bounds_of(np.array([part.tenants for part in sets]))
     tenants = [part.series_tenant + np.int32(base) for part, base in zip(sets, offset, strict=False)]
+    starts = [part.start for part in sets if part.start is not None]
     return TraceSet(
         metrics=first.metrics,
         step_seconds=first.step_seconds,
         classes=first.classes,
         **{name: np.concatenate([getattr(part, name) for part in sets]) for name in _TENANT_FIELDS},
+        start=np.concatenate(starts) if len(starts) == len(sets) else None,
         series_tenant=np.concatenate(tenants),
         series_role=np.concatenate([part.series_role for part in sets]),
         series_start=bounds_of(np.concatenate([np.diff(part.series_start) for part in sets])),

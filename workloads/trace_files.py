@@ -143,6 +143,8 @@ def tenants_frame(traces: TraceSet) -> pl.DataFrame:
         "censored": traces.censored,
         "family": traces.family,
     }
+    if traces.start is not None:
+        columns["start_s"] = traces.start
     return pl.DataFrame(columns | {f"max_{m}": traces.max_usage[:, i] for i, m in enumerate(traces.metric_names)})
 
 
@@ -150,6 +152,7 @@ def _trace_set(header: Header, tenants: pl.DataFrame, samples: pl.DataFrame, ser
     names = [metric.name for metric in header.metrics]
     classes, codes = np.unique(tenants["tenant_class"].cast(pl.String).to_numpy().astype(np.str_), return_inverse=True)
     families = {"family": tenants["family"].cast(pl.Int64).to_numpy()} if "family" in tenants.columns else {}
+    starts = {"start": tenants["start_s"].cast(pl.Float64).to_numpy()} if "start_s" in tenants.columns else {}
     return TraceSet(
         metrics=header.metrics,
         step_seconds=header.step_seconds,
@@ -165,6 +168,7 @@ def _trace_set(header: Header, tenants: pl.DataFrame, samples: pl.DataFrame, ser
         series_start=series.start,
         values=np.column_stack([samples[name].to_numpy() for name in names]).astype(np.float32, copy=False),
         **families,
+        **starts,
     )
 
 

@@ -1,11 +1,16 @@
-"""The split of the tenants of a trace set: those of the past, which the engine learns from, and those to simulate."""
+"""The split of a trace set: tenants of the past, which the engine learns from, and tenants to simulate; and samples."""
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 
+from plb.errors import ConflictError
 from plb.validation import check_count, check_number
 from workloads.trace import TraceSet
+
+SAMPLE_STREAM = 1
+"""Separates the random numbers of a sample from those of a split."""
 
 
 def split_tenants(traces: TraceSet, history_share: float, seed: int) -> tuple[TraceSet, TraceSet]:
@@ -33,3 +38,43 @@ def split_tenants(traces: TraceSet, history_share: float, seed: int) -> tuple[Tr
     past = families[order[: round(history_share * len(families))]]
     in_history = np.isin(traces.family, past)
     return traces.select(in_history), traces.select(~in_history)
+
+
+def sample_families(traces: TraceSet, share: float, seed: int, *, replace: bool) -> TraceSet:
+    """Return the tenants of a random sample of the families, at least one.
+
+    The same seed gives the same sample. It is independent of a split with this seed.
+
+    Parameters
+    ----------
+    traces
+        What to sample from.
+    share
+        Size of the sample, as a share of the families; above 1 only with replacement.
+    seed
+        Seed of the sample.
+    replace
+        True: with replacement, as in a bootstrap. A family that is drawn k times has k copies, which have the same
+        demand at the same times. The second copy of tenant ``a`` is ``a#2``, and so on.
+
+    Raises
+    ------
+    ConflictError
+        A tenant has the name of a copy of another.
+    """
+    check_number("sample", "share", share, low_open=True, high=float("inf") if replace else 1.0)
+    families, family = np.unique(traces.family, return_inverse=True)
+    count = max(1, round(share * len(families)))
+    rng = np.random.default_rng([check_count("sample", "seed", seed), SAMPLE_STREAM])
+    drawn = np.bincount(rng.choice(len(families), count, replace=replace), minlength=len(families))
+    copies = drawn[family]
+    source = np.repeat(np.arange(traces.tenants), copies)
+    number = np.arange(len(source)) - np.repeat(np.cumsum(copies) - copies, copies)
+    if not number.any():
+        return traces.select(source)
+    names = traces.tenant_names()[source].astype(np.object_)
+    names[number > 0] = [f"{name}#{1 + copy}" for name, copy in zip(names[number > 0], number[number > 0], strict=True)]
+    doubled = set(names[number > 0]) & set(names[number == 0])
+    if doubled:
+        raise ConflictError(f"sample: tenant {min(doubled)} has the name of a copy of another tenant")
+    return attrs.evolve(traces.select(source), tenant=np.array(names.tolist()))

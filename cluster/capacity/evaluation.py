@@ -98,7 +98,7 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
         tenants = _tenants(subject, question, value, repeat)
     except DensityError as error:
         return {"impossible": str(error)}
-    return totals_and_timings(on_one_thread(there), source, tenants, arguments["policy"], repeat)
+    return totals_and_timings(on_one_thread(there), source.of_repeat(repeat), tenants, arguments["policy"], repeat)
 
 
 def tenants_at(question: Question, scenario: Scenario, source: Source, value: float, repeat: int = 0) -> TenantSequence:
@@ -109,7 +109,7 @@ def tenants_at(question: Question, scenario: Scenario, source: Source, value: fl
     DensityError
         The cluster cannot hold them, or the workload has too few.
     """
-    there = question.scenario(scenario, value)
+    there, source = question.scenario(scenario, value), source.of_repeat(repeat)
     if question.searched is Searched.DENSITY:
         tenants = make_tenants(there, source, repeat)
     else:

@@ -123,8 +123,10 @@ class Question:
         rises = None if end is None else end * value / workload.density
         return attrs.evolve(scenario, workload=attrs.evolve(workload, density=value, density_end=rises))
 
-    def density(self, scenario: Scenario, value: float) -> float:
-        """Return the tenant density of a scenario at a value."""
+    def density(self, scenario: Scenario, value: float) -> float | None:
+        """Return the tenant density of a scenario at a value; None if its arrivals are recorded."""
+        if scenario.workload.arrivals == "recorded":
+            return None
         if self.searched is Searched.DENSITY:
             return value
         metric, there = scenario.workload.density_metric, self.scenario(scenario, value).cluster
@@ -204,6 +206,9 @@ def _check(scenario: Scenario, searched: Searched) -> None:
     if scenario.workload.kind == "plan":
         message = "a plan has fixed tenants on fixed nodes; plb provision plans the number of nodes"
         problems.append(ScenarioProblem("workload.kind", message))
+    if searched is Searched.DENSITY and scenario.workload.arrivals == "recorded":
+        message = "recorded arrivals have no density; search the number of nodes, without --density"
+        problems.append(ScenarioProblem("workload.arrivals", message))
     if searched is Searched.NODES:
         for name in ("crashes", "flapping"):
             if getattr(scenario.faults, name):

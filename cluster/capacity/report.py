@@ -27,7 +27,8 @@ def table_of_points(question: Question, scenario: Scenario, answers: Mapping[str
     table.add_column("suffices", no_wrap=True)
     for policy, found in answers.items():
         for point in sorted(found.points, key=lambda one: one.value):
-            density = [f"{question.density(scenario, point.value):.3g}"] if of_nodes else []
+            density_there = question.density(scenario, point.value)
+            density = ["-" if density_there is None else f"{density_there:.3g}"] if of_nodes else []
             verdict = point.verdict(question) + (" <" if point.value == found.found else "")
             figures = ["-"] * 4
             if not point.impossible:

@@ -155,13 +155,16 @@ def generate_command(
     out: Annotated[Path, Argument(help="Directory for the traces.")],
     tenants: Annotated[int, Option(min=1, help="Number of tenants.")] = 1000,
     seed: Annotated[int, Option(min=0, help="Seed of the tenants.")] = 0,
+    over_days: Annotated[
+        float | None, Option(help="Days within which the tenants begin, at random times. Default: they have no begin.")
+    ] = None,
     force: Annotated[bool, Option("--force", help="Overwrite traces in the directory.")] = False,
     json: Json = None,
 ) -> None:
     """Write tenants of a synthetic region in the format of this project."""
     from cluster.results.writing import check_file, check_free, stamped, versions, write_json
     from plb.errors import UnknownNameError
-    from workloads.regions import REGIONS, generate
+    from workloads.regions import REGIONS, generate, with_random_starts
     from workloads.trace_files import write_traces
 
     if region not in REGIONS:
@@ -170,6 +173,9 @@ def generate_command(
     check_file(json)
     traces = generate(REGIONS[region], tenants, seed)
     provenance = {"region": region, "digest": REGIONS[region].digest(), "tenants": tenants, "seed": seed}
+    if over_days is not None:
+        traces = with_random_starts(traces, over_days, seed)
+        provenance["over_days"] = over_days
     write_traces(traces, out, {**provenance, "versions": versions()})
     typer.echo(f"{traces.tenants:,} tenants, {traces.samples:,} rows written to {out}")
     if json is not None:

@@ -43,7 +43,7 @@ class RunReplay:
 
     def __init__(self, run: RecordedRun, progress: Callable[[float], None] | None = None) -> None:
         self.run = run
-        source = read_source(run.scenario)
+        source = read_source(run.scenario).of_repeat(run.repeat)
         self._check_traces(source)
         sequence = make_tenants(run.scenario, source, run.repeat)
         check_classes(run.scenario.workload.growth, sequence.traces)
@@ -95,9 +95,10 @@ class RunReplay:
 
     def _check_traces(self, source: Source) -> None:
         split = self.run.results.summary.get("split")
-        recorded = split.get("traces_digest") if isinstance(split, Mapping) else None
-        if recorded is not None and source.split.get("traces_digest") != recorded:
-            raise self._other("traces")
+        for name, what in (("traces_digest", "traces"), ("history_digest", "traces of the history")):
+            recorded = split.get(name) if isinstance(split, Mapping) else None
+            if recorded is not None and source.split.get(name) != recorded:
+                raise self._other(what)
 
     def _other(self, what: str) -> PlbError:
         message = f"{what} differ from the recorded ones; the results have other sources, so simulate again"

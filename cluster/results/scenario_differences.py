@@ -64,7 +64,7 @@ def _origin(results: Results) -> dict[str, Any]:
     kept = dict(workload) if isinstance(workload, dict) else {}
     split = results.summary.get("split")
     known_by_content = isinstance(split, dict) and split.get("traces") is not None and "traces_digest" in split
-    left_out = (*NOT_OF_TENANTS, "path") if known_by_content else NOT_OF_TENANTS
+    left_out = (*NOT_OF_TENANTS, "path", "history_path") if known_by_content else NOT_OF_TENANTS
     return {
         "workload": {name: value for name, value in kept.items() if name not in left_out},
         "run": {name: run.get(name) for name in ("days", "fill_hours")} if isinstance(run, dict) else {},
@@ -77,6 +77,8 @@ def _promised(scenario: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """Return the total promised demand at the start and at the end; None if a scenario does not determine it."""
     try:
         fields, workload = scenario["cluster"], scenario["workload"]
+        if workload.get("arrivals") == "recorded":  # the traces determine the tenants
+            return 0.0, 0.0
         cluster = ClusterSection(
             **{**fields, "groups": tuple(NodeGroup(**group) for group in fields.get("groups", ()))}
         )

@@ -28,7 +28,7 @@ class Experiment:
     Parameters
     ----------
     scenario, source
-        What is run.
+        What is run; the source is that of the first repeat.
     sequences
         The tenants of each repeat; all policies see the same ones.
     """
@@ -61,7 +61,8 @@ class Experiment:
     def _in_turn(self, progress: Progress | None) -> Iterator[RunResult]:
         for policy, repeat in self.pairs:
             report = None if progress is None else partial(progress, policy, repeat)
-            run = Simulation(self.scenario, self.source, self.sequences[repeat], policy, repeat, report).run()
+            source = self.source.of_repeat(repeat)
+            run = Simulation(self.scenario, source, self.sequences[repeat], policy, repeat, report).run()
             yield run
             if not run.complete:
                 return
@@ -71,7 +72,9 @@ def prepare(scenario: Scenario) -> Experiment:
     """Read the workload and draw the tenants of every repeat."""
     source = read_source(scenario)
     make_faults(scenario, nodes_of(scenario.cluster, metrics_of(scenario, source)))  # raises an error for unknown names
-    sequences = tuple(make_tenants(scenario, source, repeat) for repeat in range(scenario.run.repeats))
+    sequences = tuple(
+        make_tenants(scenario, source.of_repeat(repeat), repeat) for repeat in range(scenario.run.repeats)
+    )
     for sequence in sequences:
         check_classes(scenario.workload.growth, sequence.traces)
     return Experiment(scenario, source, sequences)

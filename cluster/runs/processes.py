@@ -197,4 +197,5 @@ def _simulate(policy: str, repeat: int) -> RunResult:
             reported = time.monotonic()
             reports.put((policy, repeat, seconds))
 
-    return Simulation(_shared.scenario, _shared.source, _shared.sequences[repeat], policy, repeat, report).run()
+    source = _shared.source.of_repeat(repeat)
+    return Simulation(_shared.scenario, source, _shared.sequences[repeat], policy, repeat, report).run()

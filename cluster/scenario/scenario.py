@@ -23,12 +23,13 @@ from cluster.scenario.imports import digests, import_files
 from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.sections import LONGEST, Section, check_directory_name, count, number, span
 from cluster.scenario.upgrades_section import Upgrades
-from cluster.scenario.workload_section import OF_PLANS, Workload
+from cluster.scenario.workload_section import OF_PLANS, OF_TRACES, Workload
 from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
 from plb.policies import KNOWN as PLACEMENT_POLICIES
 from plb.policies import READ_HISTORY
 from plb.policies.options import path_options
 from plb.registry import policies
+from plb.risk.estimators import MonteCarlo, estimator_of
 from plb.settings.extensions import ANNEALING
 
 MOST_REPEATS = 10_000
@@ -145,6 +146,9 @@ class Scenario:
             raise InvalidValueError("run", "fill_hours", self.run.fill_hours, f"at most the {self.run.days:g} days")
         if self.run.fill_hours and self.workload.kind == "plan":
             raise InvalidValueError("run", "fill_hours", self.run.fill_hours, '0 with kind = "plan": all start placed')
+        if self.run.fill_hours and self.workload.arrivals == "recorded":
+            allowed = '0 with arrivals = "recorded"'
+            raise InvalidValueError("run", "fill_hours", self.run.fill_hours, allowed)
         if self.scaling and self.workload.kind == "plan":
             raise InvalidValueError("workload", "kind", self.workload.kind, "another kind with [scaling]")
         if self.scaling and self.workload.pair_share > 0.0:
@@ -158,11 +162,26 @@ class Scenario:
         for name in self.run.policies:
             if name not in known:
                 raise UnknownNameError("policy", name, known, "run.policies")
+            if not self.workload.has_history:
+                self._check_history(name)
             search, options = self._search(name)
             for option in path_options(policies().get(search)):
                 if not options.get(option):
                     item, allowed = f"policies.{name}", f"the name of a file: policy {search} requires it"
                     raise InvalidValueError(item, f"policy_options.{option}", options.get(option, ""), allowed)
+
+    def _check_history(self, policy: str) -> None:
+        """Raise `InvalidValueError` if a policy samples past tenants and there are none."""
+        fields = {**self.engine, **self.policies[policy]}
+        estimator = estimator_of(fields.get("estimator", attrs.fields(PlbConfig).estimator.default))
+        weights = [fields.get(name, getattr(attrs.fields(PlbConfig), name).default) for name in WITHOUT_RISK]
+        if isinstance(estimator, MonteCarlo) and any(weights):
+            allowed = (
+                f"above 0, or another history: the estimator {estimator.kind} of policy {policy} samples past tenants. "
+                'Without a history, use estimator = "historical-simulation", w_failovers = 0 and w_overload = 0, or '
+                "another policy in run.policies"
+            )
+            raise InvalidValueError("workload", "history_share", self.workload.history_share, allowed)
 
     def _search(self, policy: str) -> tuple[str, Mapping[str, Any]]:
         """Return the search or placement policy that the engine uses for a policy, and its options."""
@@ -196,6 +215,9 @@ class Scenario:
             del plain["scaling"]
         if self.workload.kind != "plan":
             for name in OF_PLANS:
+                del plain["workload"][name]
+        for name in OF_TRACES:
+            if plain["workload"][name] == getattr(attrs.fields(Workload), name).default:
                 del plain["workload"][name]
         if not self.applications:
             del plain["applications"]

@@ -37,7 +37,7 @@ SECTIONS: Mapping[str, type[Section]] = {
     "upgrades": Upgrades,
 }
 TOP_LEVEL = ("name", "imports", *SECTIONS, "applications", "scaling", "metrics", "engine", "policies")
-PATHS = ("path", "plan")
+PATHS = ("path", "plan", "history_path")
 """Fields of ``[workload]`` that are paths of files."""
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
 METRIC_FIELDS = tuple(field.name for field in attrs.fields(Metric) if field.name not in FIXED_METRIC_FIELDS)
@@ -46,8 +46,9 @@ METRIC_FIELDS = tuple(field.name for field in attrs.fields(Metric) if field.name
 def read_scenario(path: str | Path) -> Scenario:
     """Read a scenario; relative paths are relative to the folder of the file.
 
-    This applies to `workload.path`, `workload.plan`, `imports`, and the files in `policy_options`. The files in
-    `imports` are run, so that they register energy terms, constraints and policies of the scenario.
+    This applies to `workload.path`, `workload.plan`, `workload.history_path`, `imports`, and the files in
+    `policy_options`. The files in `imports` are run, so that they register energy terms, constraints and policies of
+    the scenario.
 
     Raises
     ------
@@ -223,7 +224,7 @@ def override(scenario: Scenario, **given: Any) -> Scenario:
     Raises
     ------
     ConflictError
-        Traces are given for the tenants of a plan.
+        Traces are given for the tenants of a plan, or a density for recorded arrivals.
     """
     traces = given.pop("traces")
     if traces is not None and scenario.workload.kind == "plan":
@@ -231,6 +232,8 @@ def override(scenario: Scenario, **given: Any) -> Scenario:
     values = {key: value for key, value in given.items() if value is not None}
     if "policy" in values:
         values["policies"] = tuple(dict.fromkeys(values.pop("policy")))
+    if "density" in values and scenario.workload.arrivals == "recorded":
+        raise ConflictError(f"{scenario.name}: its arrivals are recorded; --density does not apply")
     workload = {"density": values.pop("density")} if "density" in values else {}
     if traces is not None:
         workload["path"] = str(traces)

@@ -16,6 +16,8 @@ MOST_DENSITY = 1e100
 """Up to this density the promised demand is a finite number, so that `DensityError` can report the shortfall."""
 MOST_TENANTS = 1_000_000
 """Maximum size of a demand history."""
+MOST_SHARE = 1000.0
+"""Maximum size of a sample of tenants, as a multiple of those in the traces."""
 OF_PLANS = ("plan", "nodes", "plan_hours")
 """Fields of `Workload` that apply only to tenants of a plan."""
 NOT_OF_PLANS = (
@@ -23,6 +25,10 @@ NOT_OF_PLANS = (
     *("pair_share", "window_days", "trace_seed"),
 )
 """Fields of `Workload` that do not apply to tenants of a plan."""
+OF_TRACES = ("arrivals", "from_hours", "history", "history_path", "simulated_share", "each_repeat")
+"""Fields of `Workload` that apply only to tenants of real traces; results have them if they differ from the default."""
+NOT_OF_RECORDED = ("density", "density_end", "pair_share")
+"""Fields of `Workload` that do not apply to recorded arrivals."""
 OF_REPORTS = ("initial_demand_percentile", "oracle_hours", "oracle_after_hours")
 """Fields of `Workload` that affect reports to the engine, but neither tenants nor history."""
 
@@ -58,6 +64,11 @@ class Workload(Section):
         applications of a plan of `plb provision`, placed from the start as in the plan.
     region
         Name of the synthetic region.
+    arrivals
+        ``"generated"``: tenants arrive when the density asks for them; ``"recorded"``: those of real traces arrive and
+        depart when they did.
+    from_hours
+        Begin of the run in the recorded time, hours since the first tenant of the traces began.
     region_parameters
         Changed parameters of the region, such as ``{ size_bias = 1.2, cpu.median = 0.1 }``; see
         `workloads.region_parameters.RegionParameters`.
@@ -78,7 +89,18 @@ class Workload(Section):
     history_tenants
         Number of past tenants in the demand history of a synthetic region.
     history_share
-        Share of the tenants of real traces that forms the history; the others are simulated.
+        Share of the tenants of real traces that forms the history; the others are simulated. 0: there is no history.
+    history
+        ``"share"``: the history is a random share of the tenants; ``"before"``: those that ended before the begin of
+        the run, with recorded arrivals.
+    history_path
+        Directory of other traces that form the history; all tenants of the traces are then simulated.
+    simulated_share
+        With recorded arrivals, the share of the families outside the history that is simulated; above 1 only if each
+        repeat resamples.
+    each_repeat
+        ``"same"``: all repeats have the same history and the same tenants to simulate; ``"split"``: each repeat splits
+        the traces anew; ``"resample"``: it also draws the families to simulate with replacement.
     initial_demand_percentile
         Percentile of the initial demand of the class in the history that is reported for a new replica ([1] section
         8.2).
@@ -96,11 +118,13 @@ class Workload(Section):
     window_days
         Maximum lifetime of a Bitbrains tenant.
     trace_seed
-        Seed of a synthetic region, and of the split of real traces. The history is the same in all repeats.
+        Seed of a synthetic region, and of the split of real traces. If repeats split anew, repeat i has this seed + i.
     """
 
     kind: Literal["region", "bitbrains", "traces", "plan"] = "region"
     region: str = "region1"
+    arrivals: Literal["generated", "recorded"] = "generated"
+    from_hours: float = span(0.0)
     region_parameters: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
     path: str | None = None
     plan: str | None = None
@@ -110,7 +134,11 @@ class Workload(Section):
     density_end: float | None = number(None, high=MOST_DENSITY, low_open=True)
     density_metric: str = "cpu"
     history_tenants: int = count(20_000, low=1, high=MOST_TENANTS)
-    history_share: float = number(0.5, high=0.99, low_open=True)
+    history_share: float = number(0.5, high=0.99)
+    history: Literal["share", "before"] = "share"
+    history_path: str | None = None
+    simulated_share: float = number(1.0, high=MOST_SHARE, low_open=True)
+    each_repeat: Literal["same", "split", "resample"] = "same"
     initial_demand_percentile: float = number(50.0, high=100.0)
     oracle_hours: float = span(0.0)
     oracle_after_hours: float = span(24.0)
@@ -135,9 +163,59 @@ class Workload(Section):
                 yield "region_parameters", error
         allowed = 'the default with kind = "plan"' if kind == "plan" else 'none except with kind = "plan"'
         for name in NOT_OF_PLANS if kind == "plan" else OF_PLANS:
-            default = getattr(attrs.fields(cls), name).default
-            if values.get(name, default) != default:
+            if cls._differs(values, name):
                 yield name, InvalidValueError("workload", name, values[name], allowed)
+        if kind in ("region", "plan"):
+            for name in filter(lambda name: cls._differs(values, name), OF_TRACES):
+                allowed = 'the default except with the tenants of traces, kind = "traces" or "bitbrains"'
+                yield name, InvalidValueError("workload", name, values[name], allowed)
+        else:
+            yield from cls._conflicts_of_traces(values)
+
+    @classmethod
+    def _differs(cls, values: Mapping[str, Any], name: str) -> bool:
+        """Return whether a field is given and differs from its default."""
+        default = getattr(attrs.fields(cls), name).default
+        return bool(values.get(name, default) != default)
+
+    @classmethod
+    def _conflicts_of_traces(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
+        """Yield fields that do not apply to the arrivals or to the history of real traces."""
+        if values.get("arrivals") == "recorded":
+            allowed = 'the default with arrivals = "recorded": the traces determine who is there'
+            refused = dict.fromkeys(NOT_OF_RECORDED, allowed)
+        else:
+            allowed = 'the default, except with arrivals = "recorded"'
+            refused = dict.fromkeys(("from_hours", "history", "simulated_share"), allowed)
+        other = [name for name in ("history", "history_path") if cls._differs(values, name)]
+        if other:
+            refused["history_share"] = f"the default with {other[0]}, which replaces it"
+        if len(other) == 2:
+            refused["history_path"] = 'none with history = "before", which replaces it'
+        for name, allowed in refused.items():
+            if cls._differs(values, name):
+                yield name, InvalidValueError("workload", name, values[name], allowed)
+        yield from cls._conflicts_of_repeats(values)
+
+    @classmethod
+    def _conflicts_of_repeats(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
+        each, share = values.get("each_repeat", "same"), values.get("simulated_share", 1.0)
+        if share > 1.0 and each != "resample":
+            allowed = 'at most 1, except with each_repeat = "resample"'
+            yield "simulated_share", InvalidValueError("workload", "simulated_share", share, allowed)
+        if each == "resample" and values.get("arrivals") != "recorded":
+            allowed = '"same" or "split", except with arrivals = "recorded"'
+            yield "each_repeat", InvalidValueError("workload", "each_repeat", each, allowed)
+        is_split = not cls._differs(values, "history") and not values.get("history_path")
+        is_split &= values.get("history_share", 0.5) > 0.0
+        if each == "split" and not is_split and share == 1.0:
+            allowed = '"same" or "resample", as all repeats have all tenants; or a simulated_share below 1'
+            yield "each_repeat", InvalidValueError("workload", "each_repeat", each, allowed)
+
+    @property
+    def has_history(self) -> bool:
+        """Whether there are past tenants."""
+        return self.history_share > 0.0 or self.history != "share" or self.history_path is not None
 
     def parameters_of_region(self) -> RegionParameters:
         """Return the parameters of the synthetic region, with the changes applied."""

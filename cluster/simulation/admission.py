@@ -111,7 +111,7 @@ class TenantAdmission:
             if not self.arrival and self._parts:  # still the initial fill
                 self._check_demand(density)
             self._parts.append(batch)
-            pairs = zip(promised(batch, self._metric).tolist(), lifetime_seconds(batch).tolist(), strict=True)
+            pairs = zip(promised(batch, self._metric).tolist(), batch.lifetime_seconds.tolist(), strict=True)
             self._stock = iter(pairs)
             found = next(self._stock, None)
         return found
@@ -136,11 +136,6 @@ class TenantAdmission:
             f"after {time / 86400:.2f} days, with {share:.0%} of the density reached; use more traces, a lower "
             "workload.density, fewer nodes or fewer run.days"
         )
-
-
-def lifetime_seconds(traces: TraceSet) -> Int:
-    """Return the lifetime of every tenant in whole seconds."""
-    return np.asarray(np.rint(traces.lifetime_steps * traces.step_seconds), np.int64)
 
 
 def promised(traces: TraceSet, metric: int) -> Float:

@@ -16,12 +16,12 @@ from plb.array_types import Float
 def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
     """Return the workload's metrics as metrics of the engine, all with equal weight ([1] section 8.2).
 
-    A metric without capacity has quanta such that the largest trace of the history has about 2^10 of them. So the load
-    of a whole cluster stays within the engine's range.
+    A metric without capacity has quanta such that the largest trace of the history, or MaxUsage without a history, has
+    about 2^10 of them. So the load of a whole cluster stays within the engine's range.
     """
     _check_metric_names(scenario, source)
     threshold = scenario.cluster.violation_threshold
-    largest = dict(zip(source.history.metrics, source.history.maximum.max(axis=0).tolist(), strict=True))
+    largest = source.largest_demand()
     return tuple(
         Metric(
             info.name,

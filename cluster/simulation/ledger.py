@@ -157,8 +157,8 @@ class Ledger:
 
     def _present_step(self, of_samples: Float32, rows: Int, now: int) -> Float:
         """Return (N, R) values by sample for the present step of rows, times growth, (m, R)."""
-        arrival, lifetime_steps = self._sequence.arrival, self._sequence.traces.lifetime_steps
-        of_rows, of_tenants = (rows, self.tenant, self._start), (arrival, lifetime_steps)
+        created, lifetime_steps = self._sequence.created, self._sequence.traces.lifetime_steps
+        of_rows, of_tenants = (rows, self.tenant, self._start), (created, lifetime_steps)
         demand = np.empty((len(rows), of_samples.shape[1]))
         find_demand(*of_rows, *of_tenants, of_samples, self._factor, now, self._step, demand)
         return demand
@@ -167,7 +167,7 @@ class Ledger:
         """Return the load to report for rows, (m, R): the prediction, or the demand of tenants that are too new."""
         if self._oracle is None:
             return demand
-        known = self._oracle.knows(now - self._sequence.arrival[self.tenant[rows]])
+        known = self._oracle.knows(now - self._sequence.created[self.tenant[rows]])
         return np.where(known[:, None], self._present_step(self._oracle.highest, rows, now), demand)
 
     def sizes(self, replicas: Iterable[tuple[str, str]], now: int, metric: int) -> list[float]:

@@ -11,7 +11,7 @@ def find_demand(
     rows: Int,
     tenant: Int,
     start: Int,
-    arrival: Int,
+    created: Int,
     lifetime_steps: Int32,
     of_samples: Float32,
     growth: Float,
@@ -27,8 +27,8 @@ def find_demand(
         (m,) replicas.
     tenant, start
         (M,) tenant of each replica, and its first sample.
-    arrival, lifetime_steps, growth
-        (T,) of each tenant: when it arrived, the number of its steps, and the factor on its demand.
+    created, lifetime_steps, growth
+        (T,) of each tenant: when it was created, the number of its steps, and the factor on its demand.
     of_samples
         (N, R) a value for each sample.
     now, step_seconds
@@ -38,7 +38,7 @@ def find_demand(
     """
     for index in range(rows.shape[0]):
         one = tenant[rows[index]]
-        step = max(min((now - 1 - arrival[one]) // step_seconds, lifetime_steps[one] - 1), 0)
+        step = max(min((now - 1 - created[one]) // step_seconds, lifetime_steps[one] - 1), 0)
         sample = start[rows[index]] + step
         for metric in range(demand.shape[1]):
             demand[index, metric] = of_samples[sample, metric] * growth[one]

@@ -32,7 +32,7 @@ class Services:
     sequence
         The tenants.
     history
-        Data for the estimate of a new replica's demand.
+        Data for the estimate of a new replica's demand; None: nothing is expected until the first report.
     percentile
         The estimate is this percentile of the initial demand of the class and role ([1] section 8.2).
     applications
@@ -45,7 +45,7 @@ class Services:
         self,
         engine: PlacementAndLoadBalancing,
         sequence: TenantSequence,
-        history: DemandHistory,
+        history: DemandHistory | None,
         percentile: float,
         applications: TenantApplications,
         known: Known,
@@ -138,22 +138,24 @@ class Services:
 class InitialDemand:
     """The expected demand of a replica without a report.
 
-    The estimate uses past tenants of the class and role, or else of the class, or else all.
+    The estimate uses past tenants of the class and role, or else of the class, or else all. Without a history, it is 0.
 
     Parameters
     ----------
     history
-        The past tenants.
+        The past tenants, or None.
     percentile
         Percentile of their initial demand that is expected.
     """
 
-    def __init__(self, history: DemandHistory, percentile: float) -> None:
+    def __init__(self, history: DemandHistory | None, percentile: float) -> None:
         self._history, self._percentile = history, percentile
 
     def of(self, tenant_class: str, role: Role, metrics: tuple[str, ...]) -> Mapping[str, float]:
         """Return the estimate by metric, in user units."""
         history = self._history
+        if history is None:
+            return {}
         same_class = history.tenant_class == history.class_code(tenant_class)
         for chosen in (same_class & (history.role == role), same_class, np.ones(len(history), np.bool_)):
             if chosen.any():

@@ -205,13 +205,22 @@ class Simulation:
         name = self._partitions[tenant]
         tenancy = self._services.tenancy(tenant, name)
         standing = [Replica(Role.INSTANCE, self._node_names[node]) for node in self._sequence.nodes_of(tenant)]
-        self.engine.update_partition(Partition(name, service=tenancy.service, replicas=standing, created=self._now))
+        created = int(self._sequence.created[tenant]) if occasion == ARRIVAL else self._now
+        self.engine.update_partition(Partition(name, service=tenancy.service, replicas=standing, created=created))
         self.tenancies.admit(tenancy)
+        if created < self._now:
+            self._report_present(name, tenant)
         if not standing:
             self._place([tenant], occasion)
             return
         self._movement.take(name, tenant)
         self.tenancies.note_placed(name)
+
+    def _report_present(self, name: str, tenant: int) -> None:
+        """Report the present demand of a tenant that has lived before the run, so that its placement counts with it."""
+        self.ledger.refresh(name, tenant)
+        rows = np.array([one.index for one in self.ledger.placed(name)], np.int64)
+        self.engine.report_loads(rows, self.ledger.demand(rows, self._now))
 
     def _replace(self, tenancies: Sequence[Tenancy], occasion: str) -> None:
         """Place missing replicas of tenants, and apply the engine's response to their marks."""

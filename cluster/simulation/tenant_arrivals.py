@@ -1,8 +1,8 @@
-"""The tenants that all policies face: arrivals and departures, generated before any policy runs ([1] section 8.1).
+"""The tenants that all policies face: arrivals and departures, known before any policy runs ([1] section 8.1).
 
-The sequence assumes that every placement succeeds: the cluster is filled until the tenant density is reached, and after
-each departure new tenants are admitted until it is reached again. The tenants of a plan are on the nodes of the plan
-from the start, and no others arrive.
+Generated arrivals assume that every placement succeeds: the cluster is filled until the tenant density is reached, and
+after each departure new tenants are admitted until it is reached again. Recorded ones are those of the traces. The
+tenants of a plan are on the nodes of the plan from the start, and no others arrive.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from cluster.errors import DensityError
 from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.scenario import Scenario
-from cluster.simulation.admission import TenantAdmission, first_demand, lifetime_seconds, limit_of, promised
+from cluster.simulation.admission import TenantAdmission, first_demand, limit_of, promised
 from cluster.simulation.planned_tenants import PlanPool
 from cluster.simulation.random_streams import stream
+from cluster.simulation.recorded_arrivals import RecordedPool, check_start, tenants_in_window
 from cluster.simulation.tenant_pools import Source
 from plb import ConflictError, UnknownNameError
 from plb.array_types import Bool, Float, Int
@@ -57,6 +58,9 @@ class TenantSequence:
         (T,) number of the section of auto scaling of each row, or -1.
     scales_instances
         (T,) whether it scales the instances of the row.
+    created
+        (T,) whole seconds since the start at which each tenant was created, where its trace begins: that of its
+        arrival, or below 0 if a recorded tenant is there from the start.
     """
 
     traces: TraceSet
@@ -74,6 +78,7 @@ class TenantSequence:
     scales_instances: Bool = attrs.field(
         default=attrs.Factory(lambda self: np.zeros(len(self.arrival), np.bool_), takes_self=True)
     )
+    created: Int = attrs.field(default=attrs.Factory(lambda self: self.arrival, takes_self=True))
 
     @property
     def is_tenant(self) -> Bool:
@@ -83,7 +88,7 @@ class TenantSequence:
     @property
     def departure(self) -> Int:
         """(T,) whole seconds since the start."""
-        return self.arrival + lifetime_seconds(self.traces)
+        return self.created + self.traces.lifetime_seconds
 
     @property
     def stands(self) -> Bool:
@@ -109,12 +114,12 @@ class TenantSequence:
 def make_tenants(
     scenario: Scenario, source: Source, repeat: int = 0, *, cluster_of_tenants: ClusterSection | None = None
 ) -> TenantSequence:
-    """Generate the tenants of one repeat, or return those of a plan.
+    """Generate the tenants of one repeat, or return the recorded ones or those of a plan.
 
     Parameters
     ----------
     scenario, source
-        The scenario and its workload.
+        The scenario, and its workload in this repeat: see `cluster.simulation.tenant_pools.Source.of_repeat`.
     repeat
         Number of the repeat, from 0.
     cluster_of_tenants
@@ -126,6 +131,8 @@ def make_tenants(
     DensityError
         The pool has too few tenants, a tenant has more replicas than there are nodes, or the demand of the first
         tenants exceeds the capacity of the cluster.
+    ScenarioError
+        Recorded tenants do not cover the time of the run.
     """
     workload = scenario.workload
     holding = scenario if cluster_of_tenants is None else attrs.evolve(scenario, cluster=cluster_of_tenants)
@@ -133,6 +140,8 @@ def make_tenants(
     of_scenario, total = (one.cluster.total_capacity(workload.density_metric) for one in (scenario, holding))
     if isinstance(source.pool, PlanPool):
         return _planned(source.pool, total, metric)
+    if isinstance(source.pool, RecordedPool):
+        return _recorded(scenario, holding, source.pool, total, metric)
     rng = stream(scenario.run.seed, "tenants", repeat)
     limit = limit_of(holding.cluster, source.metrics)
     end = scenario.run.days * 86400.0
@@ -195,6 +204,7 @@ def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> Te
         owner=first[source],
         scaling=of_tenant[source],
         scales_instances=as_instances[source],
+        created=sequence.created[source],
     )
 
 
@@ -233,6 +243,16 @@ def _planned(pool: PlanPool, total: float, metric: int) -> TenantSequence:
     )
 
 
+def _recorded(scenario: Scenario, holding: Scenario, pool: RecordedPool, total: float, metric: int) -> TenantSequence:
+    """Return the tenants of the window of a run, at their recorded times."""
+    traces, created = tenants_in_window(scenario, pool)
+    _check_replicas(holding, traces)
+    check_start(holding, traces, created, limit_of(holding.cluster, traces.metrics))
+    first = int((created <= 0).sum())
+    sequence = TenantSequence(traces, np.maximum(created, 0), first, total, metric, created=created)
+    return with_scaling(sequence, scenario.scaling) if scenario.scaling else sequence
+
+
 def _pairs(traces: TraceSet, arrival: Int, share: float, rng: np.random.Generator) -> Int:
     """Return the parent of each tenant, or -1. Pairs are random among simultaneous tenants with equal replicas."""
     parent = np.full(len(arrival), -1)
@@ -248,12 +268,16 @@ def _pairs(traces: TraceSet, arrival: Int, share: float, rng: np.random.Generato
     return parent
 
 
-def _check_feasible(scenario: Scenario, traces: TraceSet, first: int) -> None:
+def _check_replicas(scenario: Scenario, traces: TraceSet) -> None:
     nodes = scenario.cluster.nodes
     most = int(traces.replicas.max())
     if most > nodes:
         name = traces.class_names()[int(traces.replicas.argmax())]
         raise DensityError(f"tenants of class {name} have {most} replicas, but the cluster only {nodes} nodes")
+
+
+def _check_feasible(scenario: Scenario, traces: TraceSet, first: int) -> None:
+    _check_replicas(scenario, traces)
     demand, limits = first_demand(traces, first), limit_of(scenario.cluster, traces.metrics)
     for metric, needed, limit in zip(traces.metrics, demand.tolist(), limits.tolist(), strict=True):
         if needed >= limit:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,10 +14,12 @@ import numpy as np
 from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_section import Workload
+from cluster.simulation.recorded_arrivals import RecordedPool, recorded_span
+from cluster.simulation.trace_split import check_other_traces, rule_of, seed_of_repeat, split_traces
 from plb import UnknownNameError
 from plb.risk import DemandHistory
 from workloads.region_parameters import RegionParameters
-from workloads.trace import MetricInfo, TraceSet
+from workloads.trace import HOUR_SECONDS, MetricInfo, TraceSet
 
 if TYPE_CHECKING:
     from cluster.simulation.planned_tenants import PlanPool
@@ -93,21 +96,35 @@ class Source:
     step_seconds
         Sampling interval of its traces.
     history
-        The past tenants.
+        The past tenants; None: there are none.
     history_families
-        Families of the past tenants (see `workloads.trace.TraceSet`).
+        Families of the past tenants (see `workloads.trace.TraceSet`); empty if they are from other traces.
     pool
-        The tenants to simulate: a pool to sample from, or those of a plan.
+        The tenants to simulate: a pool to sample from, recorded ones, or those of a plan.
     split
-        How history and simulated tenants were separated, as plain values for the results.
+        How history and simulated tenants were separated, as plain values for the results; those of the first repeat.
+    anew
+        Returns the source of a repeat; None: it is the same for all.
     """
 
     metrics: tuple[MetricInfo, ...]
     step_seconds: float
-    history: DemandHistory
+    history: DemandHistory | None
     history_families: np.ndarray[Any, np.dtype[np.int64]]
-    pool: TenantPool | PlanPool
+    pool: TenantPool | RecordedPool | PlanPool
     split: Mapping[str, Any]
+    anew: Callable[[int], Source] | None = None
+
+    def of_repeat(self, repeat: int) -> Source:
+        """Return the source of a repeat, which differs if each repeat splits or resamples the traces anew."""
+        return self if self.anew is None else self.anew(repeat)
+
+    def largest_demand(self) -> Mapping[str, float]:
+        """Return the largest demand of a past replica by metric; without a history, the largest MaxUsage."""
+        if self.history is not None:
+            return dict(zip(self.history.metrics, self.history.maximum.max(axis=0).tolist(), strict=True))
+        assert isinstance(self.pool, TracePool | RecordedPool)
+        return dict(zip(self.pool.traces.metric_names, self.pool.traces.max_usage.max(axis=0).tolist(), strict=True))
 
 
 def read_source(scenario: Scenario) -> Source:
@@ -160,24 +177,63 @@ def _from_region(workload: Workload) -> Source:
 
 def _from_traces(workload: Workload) -> Source:
     from workloads.compression import compress
-    from workloads.train_test_split import split_tenants
 
-    traces = read_traces_of(workload)
-    past, rest = split_tenants(traces, workload.history_share, workload.trace_seed)
-    if not past.tenants or not rest.tenants:
-        message = f"{traces.tenants} tenants cannot be split into history and simulation; use more traces"
-        raise ScenarioError("scenario", [ScenarioProblem("workload.history_share", message)])
+    traces, past = read_traces_of(workload), None
+    begin, end = 0.0, 0.0
+    if workload.arrivals == "recorded":
+        first, end = recorded_span(traces)
+        begin = first + workload.from_hours * HOUR_SECONDS
+    else:
+        traces = attrs.evolve(traces, start=None)
+    origin: dict[str, Any] = {"traces": workload.kind, "traces_digest": digest_of_traces(traces)}
+    if workload.history_path is not None:
+        others = read_traces_of(workload, workload.history_path, "history_path")
+        check_other_traces(workload, traces, others)
+        past, origin["history_digest"] = compress(others), digest_of_traces(attrs.evolve(others, start=None))
+    of_repeat = partial(_source_of_traces, workload, traces, past, (begin, end), origin)
+    source = of_repeat(0)
+    return source if workload.each_repeat == "same" else attrs.evolve(source, anew=of_repeat)
+
+
+def _source_of_traces(
+    workload: Workload,
+    traces: TraceSet,
+    other_history: DemandHistory | None,
+    window: tuple[float, float],
+    origin: Mapping[str, Any],
+    repeat: int,
+) -> Source:
+    """Return the source of a repeat.
+
+    Parameters
+    ----------
+    traces
+        All tenants of the traces.
+    other_history
+        History from other traces.
+    window
+        Begin of the run, and end of the recorded time.
+    origin
+        What was read, as plain values for the results.
+    """
+    from workloads.compression import compress
+
+    past, rest = split_traces(traces, workload, seed_of_repeat(workload, repeat), window[0])
+    history = compress(past) if past.tenants else other_history
+    families = np.unique(past.family)
     split = {
-        "rule": "families of tenants sampled at random into history and simulation (workloads.train_test_split)",
-        "traces": workload.kind,
-        "traces_digest": digest_of_traces(traces),
+        "rule": rule_of(workload),
+        **origin,
         "trace_seed": workload.trace_seed,
         "history_share": workload.history_share,
         "history_tenants": past.tenants,
         "simulation_tenants": rest.tenants,
-        "history_families": np.unique(past.family).tolist(),
+        "history_families": families.tolist(),
     }
-    return Source(traces.metrics, traces.step_seconds, compress(past), np.unique(past.family), TracePool(rest), split)
+    if workload.history != "share" or workload.history_path is not None:
+        del split["history_share"]
+    pool = RecordedPool(rest, *window) if workload.arrivals == "recorded" else TracePool(rest)
+    return Source(traces.metrics, traces.step_seconds, history, families, pool, split)
 
 
 def _from_plan(scenario: Scenario) -> Source:
@@ -201,6 +257,8 @@ def digest_of_traces(traces: TraceSet) -> str:
     """Return the SHA-256 of the contents of traces, in hexadecimal digits."""
     found = sha256()
     for name, value in attrs.asdict(traces, recurse=False).items():
+        if value is None:
+            continue  # so that traces without starts have the digest of versions that knew none
         plain = value.tolist() if isinstance(value, np.ndarray) and value.dtype.hasobject else value
         content = plain.tobytes() if isinstance(plain, np.ndarray) else repr(plain).encode()
         found.update(f"{name} {len(content)}\n".encode())
@@ -208,17 +266,24 @@ def digest_of_traces(traces: TraceSet) -> str:
     return found.hexdigest()
 
 
-def read_traces_of(workload: Workload) -> TraceSet:
-    """Read the real traces of a workload."""
-    if workload.path is None:
+def read_traces_of(workload: Workload, path: str | None = None, field: str = "path") -> TraceSet:
+    """Read the real traces of a workload, or others in the same format.
+
+    Parameters
+    ----------
+    path, field
+        Directory of the others, and the field that names it.
+    """
+    path = workload.path if path is None else path
+    if path is None:
         message = f"kind = {workload.kind!r} reads traces: give their directory here or with --traces"
         raise ScenarioError("scenario", [ScenarioProblem("workload.path", message)])
-    if not Path(workload.path).is_dir():
-        raise ScenarioError("scenario", [ScenarioProblem("workload.path", f"no such directory: {workload.path}")])
+    if not Path(path).is_dir():
+        raise ScenarioError("scenario", [ScenarioProblem(f"workload.{field}", f"no such directory: {path}")])
     if workload.kind == "bitbrains":
         from workloads.readers import READERS, Options, read_public
 
-        return read_public(READERS["bitbrains"], workload.path, Options(window_days=workload.window_days))[0]
+        return read_public(READERS["bitbrains"], path, Options(window_days=workload.window_days))[0]
     from workloads.trace_files import read_traces
 
-    return read_traces(workload.path)
+    return read_traces(path)

@@ -35,7 +35,7 @@ class Base:
     workloads
         Names of the regions, or the name of the scenario.
     density
-        A usual density.
+        A usual density; 0: the arrivals are recorded, and there is none.
     tables
         The sections of a scenario that are the same for all runs.
     variants
@@ -112,6 +112,8 @@ def base_of_scenario(path: Path, traces: Path | None = None) -> Base:
         workload["path"] = str(Path(scenario.workload.path or "").resolve())
         scenario = attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, path=workload["path"]))
         read_traces_of(scenario.workload)  # raises an error if the traces cannot be read
+    if scenario.workload.history_path is not None:
+        workload["history_path"] = str(Path(scenario.workload.history_path).resolve())
     name = scenario.workload.region if scenario.workload.kind == "region" else scenario.name
     workload.pop("density", None)
     kept = {key: value for key, value in tables.items() if key not in ("name", "run", "policies")}
@@ -119,7 +121,7 @@ def base_of_scenario(path: Path, traces: Path | None = None) -> Base:
     imports = {"imports": list(scenario.imports)} if scenario.imports else {}
     return Base(
         (name,),
-        scenario.workload.density,
+        0.0 if scenario.workload.arrivals == "recorded" else scenario.workload.density,
         {**kept, "workload": workload, "run": run, **imports},
         vcores=scenario.cluster.capacity[scenario.workload.density_metric],
         digests=digests_of_inputs(scenario),
@@ -130,8 +132,9 @@ def digests_of_inputs(scenario: Scenario) -> dict[str, str]:
     """Return the SHA-256 of every file that a scenario without a plan reads, by file name, and that of its region."""
     workload = scenario.workload
     region = {"region": workload.parameters_of_region().digest()} if workload.kind == "region" else {}
+    places = [place for place in (workload.path, workload.history_path) if place is not None]
     traces: list[Path] = []
-    if workload.kind != "region" and workload.path is not None:
-        traces = [file for file in sorted(Path(workload.path).rglob("*")) if file.is_file()]
+    if workload.kind != "region":
+        traces = [file for place in places for file in sorted(Path(place).rglob("*")) if file.is_file()]
     files = {str(file): sha256(file.read_bytes()).hexdigest() for file in (*map(Path, scenario.imports), *traces)}
     return files | region

@@ -38,7 +38,7 @@ class StudySetting:
     vcores
         VCores of each node.
     density
-        Tenant density.
+        Tenant density; 0: the arrivals are recorded, and there is none.
     """
 
     workload: str
@@ -48,7 +48,8 @@ class StudySetting:
     @property
     def name(self) -> str:
         """The setting in words."""
-        return f"{self.workload}, {self.vcores:g} vCores, density {self.density:g}"
+        arrivals = f"density {self.density:g}" if self.density else "recorded arrivals"
+        return f"{self.workload}, {self.vcores:g} vCores, {arrivals}"
 
 
 def _each_once(settings: Iterable[StudySetting]) -> tuple[StudySetting, ...]:
@@ -120,11 +121,13 @@ class Design:
         if self.base.is_of_regions:
             cluster["vcores"] = setting.vcores
         workload |= self.base.variants.get(setting.workload, {})
+        if setting.density:
+            workload["density"] = setting.density
         return {
             **tables,
             "name": SCENARIO,
             "cluster": cluster,
-            "workload": {**workload, "density": setting.density, **arm.workload},
+            "workload": {**workload, **arm.workload},
             "run": {**tables.get("run", {}), "days": self.days, "seed": self.seed, "policies": [arm.policy]},
             "engine": {**BUDGET, **tables["engine"]},
             "policies": {arm.policy: dict(arm.engine)},

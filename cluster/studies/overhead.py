@@ -85,7 +85,9 @@ class OverheadStudy(SimulatedStudy):
     def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Execute a run as `cluster.studies.simulated.run_simulation` does, after its kernels are loaded."""
         scenario = arguments["scenario"]
-        run, workload = {**scenario["run"], "days": WARM_UP_DAYS}, {**scenario["workload"], "density": WARM_UP_DENSITY}
+        run, workload = {**scenario["run"], "days": WARM_UP_DAYS}, {**scenario["workload"]}
+        if "density" in workload:
+            workload["density"] = WARM_UP_DENSITY
         short = {"repeat": 0, "scenario": {**scenario, "run": run, "workload": workload}}
         _load_kernels(json.dumps(short, sort_keys=True))
         return run_simulation(arguments)

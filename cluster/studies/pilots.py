@@ -106,6 +106,8 @@ class Pilot:
         rows_of
             Executes the runs of a design, and returns those that did not fail.
         """
+        if not base.density:
+            raise PlbError(f"densities of {base.workloads[0]}: recorded arrivals have no density")
         digits = max(0, math.ceil(-math.log10(10.0 * base.density / PILOT_USUAL_DENSITY)))
         violations: dict[str, dict[float, list[float]]] = {name: {} for name in base.workloads}
         increasing = list(base.workloads)

@@ -14,6 +14,7 @@ from cluster.studies.base import Base
 from cluster.studies.design import MOST_SAMPLES, Design, StudySetting, middle_of_each
 from cluster.studies.pilots import Pilot
 from cluster.studies.runner import OutputDirectory
+from plb import InvalidValueError
 from plb.validation import check_count, check_number
 
 QUICK_DAYS = 2.0
@@ -67,6 +68,10 @@ class StudyRequest:
             check_count("study", "samples", self.samples, low=1, high=MOST_SAMPLES)
         for density in self.densities or ():
             check_number("study", "density", density, low_open=True, high=MOST_DENSITY)
+            if not self.base.density:
+                raise InvalidValueError(
+                    "study", "density", density, "none, as the arrivals of the scenario are recorded"
+                )
 
     def settings(self, pilots: Sequence[Pilot]) -> list[StudySetting]:
         """Return the settings: at the given densities, else at the known ones, else at those that a pilot finds now."""
@@ -75,7 +80,7 @@ class StudyRequest:
             densities = pilot.known_densities(self.base)
             if self.densities:
                 densities = dict.fromkeys(self.base.workloads, self.densities)
-            elif densities is None and self.quick:
+            elif densities is None and (self.quick or not self.base.density):
                 densities = dict.fromkeys(self.base.workloads, (self.base.density,))
             elif densities is None:
                 densities = pilot.run_in(self.output, self.base)

@@ -82,7 +82,12 @@ def prepared(arguments: Mapping[str, Any]) -> tuple[Scenario, Source, TenantSequ
     Demand history and tenants are kept for the next run, which often has the same.
     """
     tables, repeat = arguments["scenario"], int(arguments["repeat"])
-    return on_one_thread(scenario_from(tables)), _source(_origin(tables)), _tenants(_common(tables), repeat), repeat
+    return (
+        on_one_thread(scenario_from(tables)),
+        _source(_origin(tables)).of_repeat(repeat),
+        _tenants(_common(tables), repeat),
+        repeat,
+    )
 
 
 def _common(tables: Mapping[str, Any]) -> str:
@@ -109,7 +114,7 @@ def _source(origin: str) -> Source:
 @lru_cache(maxsize=1)  # runs with the same tenants are consecutive, and traces are large
 def _tenants(common: str, repeat: int) -> TenantSequence:
     tables = json.loads(common)
-    return make_tenants(_scenario(tables), _source(_origin(tables)), repeat)
+    return make_tenants(_scenario(tables), _source(_origin(tables)).of_repeat(repeat), repeat)
 
 
 def _scenario(tables: Mapping[str, Any]) -> Scenario:

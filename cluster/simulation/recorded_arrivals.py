@@ -1,0 +1,126 @@
+"""Tenants that arrive and depart at their recorded times, seen through a window of the recorded time.
+
+The window is the time of the run, from `RecordedPool.begin` on. Tenants that live at its begin are there from the
+start, at the age that they have then; the others arrive when they began. Tenants that ended before it, or began after
+it, are not in the run.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from cluster.errors import DensityError, ScenarioError, ScenarioProblem
+from cluster.scenario.scenario import Scenario
+from plb.array_types import Float, Int
+from plb.model import Role
+from workloads.trace import HOUR_SECONDS, TraceSet
+
+ROUNDING = 1e-3
+"""Seconds by which a run may end after the recorded time, because times in hours and days are rounded."""
+
+
+@attrs.frozen(eq=False)
+class RecordedPool:
+    """Tenants with recorded times.
+
+    Parameters
+    ----------
+    traces
+        The tenants to simulate; their starts are known.
+    begin, end
+        Begin of the run, and end of the recorded time: that of the last tenant of all traces. Seconds since the origin
+        of the traces.
+    """
+
+    traces: TraceSet
+    begin: float
+    end: float
+
+
+def recorded_span(traces: TraceSet) -> tuple[float, float]:
+    """Return when the first tenant began and when the last one ended, in seconds since the origin of the traces.
+
+    Raises
+    ------
+    ScenarioError
+        The traces do not say when tenants began.
+    """
+    if traces.start is None:
+        message = "the traces do not say when tenants began: tenants.parquet needs a column start_s"
+        raise ScenarioError("scenario", [ScenarioProblem("workload.arrivals", message)])
+    return float(traces.start.min()), float((traces.start + traces.lifetime_seconds).max())
+
+
+def tenants_in_window(scenario: Scenario, pool: RecordedPool) -> tuple[TraceSet, Int]:
+    """Return the tenants of a run in the order of arrival, and when each was created, in seconds since the start.
+
+    A time of creation is below 0 for tenants that are there from the start.
+
+    Raises
+    ------
+    ScenarioError
+        The run ends after the recorded time, or no tenant lives in the window.
+    """
+    _check_window(scenario, pool)
+    assert pool.traces.start is not None
+    created = np.rint(pool.traces.start - pool.begin).astype(np.int64)
+    shown = (created < round(scenario.run.days * 86400)) & (created + pool.traces.lifetime_seconds > 0)
+    if not shown.any():
+        message = f"none of the {pool.traces.tenants:,} simulated tenants lives in the {scenario.run.days:g} days"
+        raise _refusal(scenario, "workload.from_hours", f"{message} from this hour on")
+    chosen = np.flatnonzero(shown)
+    chosen = chosen[np.argsort(created[chosen], kind="stable")]
+    return pool.traces.select(chosen), created[chosen]
+
+
+def _check_window(scenario: Scenario, pool: RecordedPool) -> None:
+    left = pool.end - pool.begin
+    if left <= 0.0:
+        span = scenario.workload.from_hours + left / HOUR_SECONDS
+        message = f"{scenario.workload.from_hours:g} is not allowed; the traces cover {span:g} hours"
+        raise _refusal(scenario, "workload.from_hours", message)
+    if 86400.0 * scenario.run.days > left + ROUNDING:
+        message = (
+            f"{scenario.run.days:g} is not allowed; from hour {scenario.workload.from_hours:g} on, the traces cover "
+            f"{left / 86400.0:.6g} days: use fewer days, or a lower workload.from_hours"
+        )
+        raise _refusal(scenario, "run.days", message)
+
+
+def _refusal(scenario: Scenario, place: str, message: str) -> ScenarioError:
+    return ScenarioError(scenario.name, [ScenarioProblem(place, message)])
+
+
+def check_start(scenario: Scenario, traces: TraceSet, created: Int, limit: Float) -> None:
+    """Raise `DensityError` if the tenants at the start demand more than the whole cluster has below its thresholds.
+
+    Parameters
+    ----------
+    traces, created
+        The tenants, and when they were created.
+    limit
+        (R,) load at which the whole cluster reaches its threshold.
+    """
+    present = np.flatnonzero(created <= 0)
+    demand = demand_at(traces, created, present, 0)
+    for metric, needed, most in zip(traces.metrics, demand.tolist(), limit.tolist(), strict=True):
+        if needed >= most:
+            raise DensityError(
+                f"{scenario.name}: the {len(present):,} tenants at the start need {needed:.6g} {metric.unit} of "
+                f"{metric.name}, and the whole cluster has {most:.6g} below its violation threshold; use more nodes "
+                "or a lower workload.simulated_share"
+            )
+
+
+def demand_at(traces: TraceSet, created: Int, tenants: Int, time: int) -> Float:
+    """Return the summed demand of all replicas of some tenants, (R,), in the step that ends at or contains `time`."""
+    total = np.zeros(len(traces.metrics))
+    replicas = traces.replicas[tenants].astype(np.int64)
+    step = np.clip((time - 1 - created[tenants]) // int(traces.step_seconds), 0, traces.lifetime_steps[tenants] - 1)
+    counts = {Role.PRIMARY: np.ones_like(replicas), Role.SECONDARY: replicas - 1, Role.INSTANCE: replicas}
+    for role, count in counts.items():
+        series = traces.series_index[tenants, role]
+        has = series >= 0
+        total += (traces.values[traces.series_start[series[has]] + step[has]] * count[has, None]).sum(axis=0)
+    return total
