@@ -212,4 +212,4 @@ def with_random_starts(traces: TraceSet, days: float, seed: int) -> TraceSet:
     check_number("traces", "days", days, low_open=True, high=MOST_DAYS)
     steps = max(1, int(days * DAY_SECONDS // traces.step_seconds))
     rng = np.random.default_rng([check_count("traces", "seed", seed), START_STREAM])
-    return attrs.evolve(traces, start=rng.integers(steps, size=traces.tenants) * traces.step_seconds)
+    return attrs.evolve(traces, start=np.float64(traces.step_seconds) * rng.integers(steps, size=traces.tenants))
