@@ -20,6 +20,7 @@ from workloads.writing import in_one_piece
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 DAY = 86400.0
 COLOURS = ("#b5483a", "#2f6f9f", "#6a8f3c", "#8a5fa8", "#c58a2c", "#4a4a4a", "#3aa6a0")
@@ -66,15 +67,14 @@ def plot_violations(
     avoidable = violated.filter(pl.col("avoidable"))
     dashed = {}
     for policy, colour in coloured(policies):
-        grid, counts, total = _counts_of(violated.filter(policy=policy), lengths[policy], days)
-        if len(violated.filter(policy=policy)) > len(avoidable.filter(policy=policy)):
-            mean = np.nanmean(counts, axis=0)
-            dashed[policy] = total
-            ax.step(grid, mean, where="post", color=colour, linewidth=1.2, linestyle="--", label="_all")
-    plot_counts(ax, avoidable, policies, lengths, days)
+        of_policy = violated.filter(policy=policy)
+        if len(of_policy) > len(avoidable.filter(policy=policy)):
+            grid, counts, dashed[policy] = _counts_of(of_policy, lengths[policy], days)
+            ax.step(grid, np.nanmean(counts, axis=0), where="post", color=colour, linewidth=1.2, linestyle="--")
+    drawn = plot_counts(ax, avoidable, policies, lengths, days)
     ax.set_ylabel("violations so far")
     if dashed:
-        _name_all(ax, policies, dashed)
+        _name_all(ax, drawn, dashed)
 
 
 def violations_of(shortages: pl.DataFrame) -> pl.DataFrame:
@@ -88,22 +88,20 @@ def violations_of(shortages: pl.DataFrame) -> pl.DataFrame:
     return violated.agg(pl.col("avoidable").fill_null(True).all()).sort("policy", "repeat", "time_s", "node")
 
 
-def _name_all(ax: Axes, policies: Sequence[str], dashed: Mapping[str, float]) -> None:
+def _name_all(ax: Axes, drawn: Mapping[str, Line2D], dashed: Mapping[str, float]) -> None:
     """Name the dashed lines in the legend, and add the means of all violations to those of the avoidable ones."""
     from matplotlib.lines import Line2D
 
-    lines, labels = ax.get_legend_handles_labels()
-    for place, policy in enumerate(policies):
-        if policy in dashed:
-            labels[place] = f"{labels[place].removesuffix(')')} of {dashed[policy]:.3g})"
-    lines.append(Line2D([], [], color=COLOURS[5], linewidth=1.2, linestyle="--"))
-    labels.append("with unavoidable ones")
+    names = {policy: str(line.get_label()) for policy, line in drawn.items()}
+    names |= {policy: f"{names[policy].removesuffix(')')} of {total:.3g})" for policy, total in dashed.items()}
+    lines = [*drawn.values(), Line2D([], [], color=COLOURS[5], linewidth=1.2, linestyle="--")]
+    labels = [*names.values(), "with unavoidable ones"]
     ax.legend(lines, labels, title="policy (avoidable of all)", **LEGEND)
 
 
 def plot_counts(
     ax: Axes, events: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
-) -> None:
+) -> dict[str, Line2D]:
     """Draw the cumulative number of events over time, a line for each policy; mean and range over repeats.
 
     Parameters
@@ -112,22 +110,29 @@ def plot_counts(
         A row an event, with ``policy``, ``repeat`` and ``time_s``.
     policies, lengths, days
         As in `plot_violations`; the lines have the same meaning.
+
+    Returns
+    -------
+    dict
+        The line of each policy; its label is its name in the legend.
     """
     from matplotlib.ticker import MaxNLocator
 
+    drawn = {}
     for policy, colour in coloured(policies):
         grid, counts, total = _counts_of(events.filter(pl.col("policy") == policy), lengths[policy], days)
-        ax.step(
-            grid, np.nanmean(counts, axis=0), where="post", color=colour, linewidth=1.8, label=f"{policy} ({total:.3g})"
-        )
+        label, mean = f"{policy} ({total:.3g})", np.nanmean(counts, axis=0)
+        (drawn[policy],) = ax.step(grid, mean, where="post", color=colour, linewidth=1.8, label=label)
         if len(counts) > 1:
             low, high = np.nanmin(counts, axis=0), np.nanmax(counts, axis=0)
             ax.fill_between(grid, low, high, step="post", color=colour, alpha=0.15)
     ax.set(xlabel="simulated time (days)", xlim=(0.0, days))
     ax.set_ylim(bottom=0.0, top=max(1.0, ax.get_ylim()[1]))
     ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
-    ax.legend(title="policy (total)", **LEGEND)
+    lines = list(drawn.values())  # found by itself, a legend leaves out labels that begin with _
+    ax.legend(lines, [str(line.get_label()) for line in lines], title="policy (total)", **LEGEND)
     use_open_axes(ax)
+    return drawn
 
 
 def _counts_of(events: pl.DataFrame, ends: Mapping[int, float], days: float) -> tuple[Float, Float, float]:

@@ -101,6 +101,17 @@ def test_unavoidable_violations_are_a_dashed_line_above():
     assert ax.get_ylim()[1] > 3.0
 
 
+def test_policies_whose_names_begin_with_an_underscore_are_in_the_legend():
+    """Matplotlib leaves such labels out of a legend that it makes by itself."""
+    ax, lengths = axes(), {"b": {0: 4.0}, "_a": {0: 4.0}}
+    table = shortages(("b", 1.0, "cpu", True), ("_a", 2.0, "cpu", False), ("_a", 3.0, "cpu", True))
+    plot_violations(ax, table, ["b", "_a"], lengths, 4.0)
+    assert legend_of(ax) == ["b (1)", "_a (1 of 2)", "with unavoidable ones"]
+    ax = axes()
+    plot_violations(ax, table.filter(avoidable=True), ["b", "_a"], lengths, 4.0)
+    assert legend_of(ax) == ["b (1)", "_a (1)"]
+
+
 def test_violations_of_earlier_versions_have_one_line():
     """Their table has null, or no such column."""
     table = shortages(("a", 1.0, "cpu", None), ("a", 2.0, "cpu", None))
