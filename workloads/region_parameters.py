@@ -1,7 +1,7 @@
 """Parameters of a synthetic region: published ones and free ones.
 
 Every field has its source: a section of [1], or "free" for our choice. Free parameters were chosen once, by the
-statistics of section 3.1 alone, not by numbers of violations. `RegionParameters.digest` identifies the tenants.
+statistics of section 3.1 alone, not by numbers of violations. `RegionParameters.digest` identifies them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import attrs
 
 from plb.errors import PlbError, UnknownNameError
 from plb.validation import check_kind, check_mapping, check_name, check_number
-from workloads.source_code import code_of_tenants
 
 PUBLISHED_SHARE = 0.90
 """Share of tenants that reach 95 % of their maximum early ([1] section 3.1: "over 90 %")."""
@@ -158,12 +157,11 @@ class RegionParameters:
             check_number(f"region {self.name}", f"{kind}_low", getattr(self, f"{kind}_low"), high=high)
 
     def digest(self) -> str:
-        """Return the SHA-256, in hex, of all on which the tenants depend except their seed.
+        """Return the SHA-256 of the parameters as canonical JSON, in hex.
 
-        That is the parameters, and the modules that make the tenants: classes, constants and code.
+        The tenants also depend on code, see `workloads.source_code.code_of_tenants`.
         """
-        depends_on = {"parameters": attrs.asdict(self), "code": code_of_tenants()}
-        text = json.dumps(depends_on, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(attrs.asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def changed(self, changes: Mapping[str, Any]) -> RegionParameters:

@@ -17,6 +17,8 @@ from plb.errors import PlbError
 FOLDER = Path(__file__).parent
 OF_TENANTS = f"{FOLDER.name}.regions"
 """The module that makes the tenants of a region."""
+TENANTS_CODE = "tenants_code"
+"""Key of the digest of the code that makes tenants, beside that of the parameters of a region."""
 NOT_OF_MEANING = frozenset({"ctx", "kind", "type_comment"})
 """Fields of a tree that follow from others, or do not change what the code does."""
 
@@ -51,7 +53,7 @@ def imported_by(module: str, modules: Mapping[str, Path]) -> dict[str, Path]:
     """
     found = [module]
     for one in found:  # grows
-        tree = ast.parse(modules[one].read_bytes())
+        tree = _parsed(modules[one].read_bytes(), modules[one])
         found += [name for name in dict.fromkeys(_names_imported(tree)) if name in modules and name not in found]
     return {name: modules[name] for name in found}
 
@@ -76,15 +78,36 @@ def digest_of_files(files: Mapping[str, Path]) -> str:
     """
     found = hashlib.sha256()
     for name, path in sorted(files.items()):
-        found.update(f"{name} {digest_of_source(path.read_bytes())}\n".encode())
+        found.update(f"{name} {digest_of_source(path.read_bytes(), path)}\n".encode())
     return found.hexdigest()
 
 
-def digest_of_source(source: bytes | str) -> str:
-    """Return the SHA-256 of what the source code of a module does, in hexadecimal digits."""
+def digest_of_source(source: bytes | str, file: str | Path = "source code") -> str:
+    """Return the SHA-256 of what the source code of a module does, in hexadecimal digits.
+
+    Parameters
+    ----------
+    source
+        The source code.
+    file
+        Its file, for the message of an error.
+
+    Raises
+    ------
+    PlbError
+        It cannot be parsed, such as in the middle of an edit.
+    """
     words: list[str] = []
-    _describe(ast.parse(source), words)
+    _describe(_parsed(source, file), words)
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
+
+
+def _parsed(source: bytes | str, file: str | Path) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except SyntaxError as error:
+        where = "" if error.lineno is None else f", line {error.lineno}"
+        raise PlbError(f"{file}{where}: cannot be parsed ({error.msg}), so the code of runs is unknown") from None
 
 
 def _describe(node: ast.AST, words: list[str]) -> None:

@@ -19,7 +19,7 @@ from cluster.simulation.growth import check_classes
 from cluster.simulation.tenant_arrivals import TenantSequence, make_tenants
 from cluster.simulation.tenant_pools import Source, read_source
 from cluster.studies.base import digests_of_inputs
-from cluster.studies.design import digest
+from cluster.studies.design import code_of_tenants_in, digest
 from cluster.studies.simulated import on_one_thread, totals_and_timings
 from plb import PlbError
 
@@ -37,7 +37,7 @@ class Subject:
     scenario
         The resulting scenario.
     inputs
-        Digests of the files with its tenants.
+        Digests of the files with its tenants, or of the region and of the code that makes its tenants.
     """
 
     file: str
@@ -50,7 +50,8 @@ class Subject:
         """Read a scenario; None keeps the value of the file."""
         traces = given.get("traces")
         scenario = override(read_scenario(file), **{**given, "traces": None if traces is None else Path(traces)})
-        return cls(str(file), given, scenario, digests_of_inputs(scenario))
+        inputs = digests_of_inputs(scenario) | code_of_tenants_in(scenario.workload.kind)
+        return cls(str(file), given, scenario, inputs)
 
     @property
     def source(self) -> Source:

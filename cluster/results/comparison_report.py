@@ -10,6 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from cluster.results.directory_comparison import ResultsComparison
+from cluster.results.scenario_differences import other_tenants_code
 from cluster.results.summary_tables import HEADINGS, cell, ratio_cell
 from plb.phrasing import counted, listed
 
@@ -68,6 +69,12 @@ def lines(found: ResultsComparison) -> Iterator[str]:
     if len(found.results) > 1 and len(hashes) == 1:
         yield f"All ran the same scenario, {next(iter(hashes))[:12]}."
     yield from _unpaired(found)
+    others = other_tenants_code(found.results)
+    if others:
+        labels = _labels(found)
+        where = listed([labels[str(one.folder)] for one in others])
+        first = labels[str(found.results[0].folder)]
+        yield f"The code that makes tenants differs between {first} and {where}, so their tenants may differ."
     yield from _differing("The scenarios differ", found.scenario_differences)
     yield from _differing("They were made with different versions", found.version_differences)
     for one, run in found.interrupted:

@@ -12,9 +12,10 @@ from cluster.scenario.cluster_section import ClusterSection, NodeGroup
 from cluster.scenario.workload_section import OF_REPORTS
 from plb import PlbError
 from plb.phrasing import listed
+from workloads.source_code import TENANTS_CODE
 
 MISSING = "-"
-"""Value of a key that a scenario does not have."""
+"""In place of a value that there is not, such as that of a key that a scenario does not have."""
 NOT_OF_TENANTS = (*OF_REPORTS, "density", "density_end")
 """Fields of ``[workload]`` that do not affect tenants, or affect only their total promised demand."""
 SAME_PROMISES = 1e-9
@@ -57,19 +58,33 @@ def why_other_tenants(first: Results, second: Results) -> str:
     return ""
 
 
+def other_tenants_code(results: Sequence[Results]) -> list[Results]:
+    """Return the results whose tenants other code made than those of the first; without those that do not record it.
+
+    A change of that code may be without effect, so this is no proof of other tenants.
+    """
+    codes = [_split(one).get(TENANTS_CODE) for one in results]
+    return [one for one, code in zip(results, codes, strict=True) if None not in (code, codes[0]) and code != codes[0]]
+
+
+def _split(results: Results) -> Mapping[str, Any]:
+    split = results.summary.get("split")
+    return split if isinstance(split, dict) else {}
+
+
 def _origin(results: Results) -> dict[str, Any]:
     """Return the values that tenants depend on, except the total promised demand."""
     scenario = results.summary["scenario"]
     workload, run = (scenario.get(name) for name in ("workload", "run"))
     kept = dict(workload) if isinstance(workload, dict) else {}
-    split = results.summary.get("split")
-    known_by_content = isinstance(split, dict) and split.get("traces") is not None and "traces_digest" in split
+    split = _split(results)
+    known_by_content = split.get("traces") is not None and "traces_digest" in split
     left_out = (*NOT_OF_TENANTS, "path", "history_path") if known_by_content else NOT_OF_TENANTS
     return {
         "workload": {name: value for name, value in kept.items() if name not in left_out},
         "run": {name: run.get(name) for name in ("days", "fill_hours")} if isinstance(run, dict) else {},
         "seed": results.summary["seed"],
-        "split": split,
+        "split": {name: value for name, value in split.items() if name != TENANTS_CODE},
     }
 
 

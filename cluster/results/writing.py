@@ -32,6 +32,7 @@ from cluster.simulation.recorder import RunResult
 from cluster.simulation.run_tables import TABLES, column_descriptions, columns_of
 from cluster.simulation.tenant_pools import Source
 from plb import ConflictError
+from workloads.source_code import TENANTS_CODE, code_of_tenants
 from workloads.writing import in_one_piece, write_parquet
 
 LEAST_FREE = 1 << 16
@@ -39,7 +40,7 @@ LEAST_FREE = 1 << 16
 SUMMARY, TIMINGS, COLUMNS, RUNS, REPORT = "summary.json", "timings.json", "columns.json", "runs", "report.html"
 PLOTS = ("violations.png", "load.png", "load_map.png")
 """Files that `cluster.results.saved_plots` writes."""
-PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "simpy")
+PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "scipy", "simpy")
 
 
 class ResultsFolder:
@@ -188,13 +189,17 @@ def check_writable(folder: Path) -> None:
 
 
 def stamp(scenario: Scenario, source: Source) -> dict[str, Any]:
-    """Return the stamp of results: scenario, seed, hash, versions and the split of the tenants."""
+    """Return the stamp of results: scenario, seed, hash, versions and the split of the tenants.
+
+    The split of a region has the digest of the code that makes its tenants, too.
+    """
+    of_region = {TENANTS_CODE: code_of_tenants()} if scenario.workload.kind == "region" else {}
     return {
         "scenario": scenario.as_json(),
         "scenario_sha256": scenario.digest(),
         "seed": scenario.run.seed,
         "versions": versions(),
-        "split": dict(source.split),
+        "split": {**source.split, **of_region},
         "metrics": {metric.name: metric.unit for metric in source.metrics},
     }
 

@@ -17,7 +17,7 @@ from cluster.scenario.scenario_file import scenario_from
 from cluster.scenario.workload_section import Workload
 from cluster.simulation.tenant_pools import read_traces_of
 from cluster.studies.base import Base
-from cluster.studies.design import digest
+from cluster.studies.design import digest, inputs_of
 from cluster.studies.figures import figures_of
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished, Row
@@ -164,7 +164,7 @@ class CompressionStudy(Study):
                 arguments = {**common, "scenario": tables}
                 key = digest(
                     arguments,
-                    self.base.digests_of(workload),
+                    inputs_of(self.base, workload),
                     {"tenants": TENANTS, "of": POPULATION, "stagger": STAGGER_SECONDS},
                 )
                 found.append(Task(f"{workload}, {samples} samples, part {part}, {key}", arguments))

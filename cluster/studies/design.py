@@ -13,6 +13,7 @@ from cluster.runs.sweep import Task
 from cluster.scenario.scenario_file import scenario_from
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.base import Base
+from workloads.source_code import TENANTS_CODE, code_of_tenants
 
 BUDGET: Mapping[str, Any] = {
     "chains": 2,
@@ -141,7 +142,7 @@ class Design:
         if self.splits_anew:
             numbers["splits_anew"] = True
         variants = {name: dict(fields) for name, fields in self.base.variants.items()}
-        made_of = {"tables": self.tables, "workloads": variants, "digests": dict(self.base.digests)}
+        made_of = {"tables": self.tables, "workloads": variants, "digests": inputs_of(self.base, *self.base.workloads)}
         return {"settings": settings, "arms": arms, **numbers, **made_of}
 
     def _task(self, setting: StudySetting, arm: Arm, repeat: int) -> Task:
@@ -150,12 +151,23 @@ class Design:
             workload = scenario["workload"]
             scenario["workload"] = {**workload, "trace_seed": workload.get("trace_seed", 0) + repeat}
         arguments = {**attrs.asdict(setting), "arm": arm.name, "repeat": repeat, "scenario": scenario}
-        known = digest(scenario, self.base.digests_of(setting.workload))
+        known = digest(scenario, inputs_of(self.base, setting.workload))
         return Task(f"{setting.name}, {arm.name}, repeat {repeat}, {known}", arguments)
 
 
+def inputs_of(base: Base, *workloads: str) -> dict[str, str]:
+    """Return the digests of the inputs of workloads of a base, and that of the code of tenants of regions."""
+    found = {name: value for workload in workloads for name, value in base.digests_of(workload).items()}
+    return found | code_of_tenants_in(str(base.tables["workload"]["kind"]))
+
+
+def code_of_tenants_in(kind: str) -> dict[str, str]:
+    """Return the digest of the code that makes the tenants of a kind of workload; empty if these are no code's."""
+    return {TENANTS_CODE: code_of_tenants()} if kind == "region" else {}
+
+
 def digest(*values: Mapping[str, Any]) -> str:
-    """Return a short digest of plain JSON values. The code is no part of it, as journals record that."""
+    """Return a short digest of plain JSON values. The code of runs is no part of it, as journals record that."""
     text = json.dumps([*map(dict, values)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

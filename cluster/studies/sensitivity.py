@@ -16,7 +16,7 @@ from cluster.errors import DensityError
 from cluster.runs.sweep import Task
 from cluster.studies.arms import MODIFIED, ORIGINAL, OVERLOAD
 from cluster.studies.base import QUICK_HISTORY_TENANTS, Base
-from cluster.studies.design import Design, digest
+from cluster.studies.design import Design, digest, inputs_of
 from cluster.studies.figures import Claim, ClaimTable, Violations
 from cluster.studies.pilots import PILOT_SEED, Pilot
 from cluster.studies.plots import figure_of_ratios
@@ -107,7 +107,7 @@ def pilot_tasks(base: Base) -> list[Task]:
     found = []
     for name in base.workloads:
         variants = {name: base.variants[name]}
-        of_one = attrs.evolve(base, workloads=(name,), variants=variants, digests=base.digests_of(name))
+        of_one = attrs.evolve(base, workloads=(name,), variants=variants, digests=inputs_of(base, name))
         arguments = {"workload": name, "base": attrs.asdict(of_one), "pilot": attrs.asdict(PILOT)}
         plain = json.loads(json.dumps(arguments))
         found.append(Task(f"{name}, {digest(plain)}", plain))

@@ -23,7 +23,7 @@ from cluster.console.tables import new_table
 from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.digests import digest_of_files
-from cluster.studies.design import digest
+from cluster.studies.design import code_of_tenants_in, digest
 from cluster.studies.figures import figures_of
 from cluster.studies.peaks.panels import QUANTILES, Panel, cell_panels, merged, predictor_panels, week_panels
 from cluster.studies.peaks.samples import week, weeks_of
@@ -67,9 +67,11 @@ class CellSource:
     days: float = 7.0
     seed: int = 0
 
-    def digest(self) -> str:
-        """Return a digest of the traces or of the region."""
-        return digest_of_files(Path(self.traces)) if self.traces else REGIONS[str(self.region)].digest()
+    def inputs(self) -> dict[str, str]:
+        """Return the digest of the traces; or those of the region and of the code of its tenants."""
+        if self.traces:
+            return {"source": digest_of_files(Path(self.traces))}
+        return {"source": REGIONS[str(self.region)].digest(), **code_of_tenants_in("region")}
 
     def cell(self) -> Cell:
         """Return the cell; the last one is kept."""
@@ -124,11 +126,11 @@ class PeakStudy(Study):
         first = self.cells[0]
         runs = [("predictors", first, 0), *(("week", first, number) for number in weeks_of(first.cell()))]
         runs += [("cell", source, 0) for source in self.cells]
-        digests = {source: source.digest() for source in self.cells}
+        inputs = {source: source.inputs() for source in self.cells}
         found = []
         for kind, source, number in runs:
             arguments = {"kind": kind, "week": number, "cell": attrs.asdict(source)}
-            known = digest(arguments, {"source": digests[source]})
+            known = digest(arguments, inputs[source])
             found.append(Task(f"{kind}, {source.region or source.traces}, week {number + 1}, {known}", arguments))
         return found
 

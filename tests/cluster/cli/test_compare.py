@@ -29,6 +29,7 @@ from tests.cluster.small_runs import SMALL
 from tests.cluster.tiny import small_region
 from tests.command_line import plb
 from workloads.regions import REGIONS, generate
+from workloads.source_code import code_of_tenants
 from workloads.trace_files import write_traces
 
 
@@ -175,6 +176,28 @@ def test_a_missing_difference_has_a_reason(tmp_path, sections, why):
     expected = "No difference to the first row for original, modified of other, as its tenants may differ: "
     assert [line for line in printed if line.startswith("No diff")] == [expected + why]
     assert not any(line.startswith("No diff") for line in lines(compare_results([other])))
+
+
+def test_results_of_other_code_of_tenants_are_compared_with_a_remark(tmp_path):
+    """Results of earlier versions have the digest of the parameters only, and are compared without a remark."""
+    found = []
+    for number, code in enumerate((None, "one", "one", "two")):
+        split = {"region_digest": "r"} | ({} if code is None else {"tenants_code": code})
+        found.append(written(tmp_path / f"{number}", {**summary_of(), "split": split}, {"original": [1, 2]}))
+    remark = "The code that makes tenants differs between {} and 3, so their tenants may differ."
+    for first, remarks in ((0, []), (1, [remark.format(1)]), (2, [remark.format(2)])):
+        results = [found[first], *(one for one in found if one is not found[first])]
+        compared = compare_results(results)
+        assert [row.pairs for row in compared.rows] == [0, 2, 2, 2]
+        assert [line for line in lines(compared) if line.startswith("The code")] == remarks
+
+
+def test_the_stamp_has_the_digests_of_parameters_and_code():
+    """The digest of a region's parameters is that which earlier versions recorded."""
+    scenario = scenario_from(small_region())
+    split = stamp(scenario, read_source(scenario))["split"]
+    assert split["region_digest"] == scenario.workload.parameters_of_region().digest()
+    assert split["tenants_code"] == code_of_tenants()
 
 
 def test_equal_names_in_different_folders_are_different_traces(tmp_path, monkeypatch):
