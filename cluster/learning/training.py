@@ -14,7 +14,7 @@ from cluster.learning.game import JobPlacementGame
 from cluster.learning.job_sources import Jobs, SourceOf
 from cluster.learning.workers import Map
 from cluster.results.writing import check_free, json_object, versions, write_json
-from cluster.runs.code_digest import code_digest
+from cluster.runs.code_digest import code_digest, with_versions
 from cluster.runs.journal import UNKNOWN
 from cluster.simulation.random_streams import stream_seed
 from plb.errors import ConflictError
@@ -28,6 +28,7 @@ POLICY, TRAINING, BOOTSTRAP = "policy.pt", "training.pt", "bootstrap.pt"
 SUMMARY, CURVE, PLOT = "training.json", "curve.csv", "curve.png"
 """Further files of a training."""
 PACKAGES = ("torch",)
+"""Libraries on which a training depends, besides those of all runs."""
 OTHER_CODE = "other_code"
 """Key of the digests of the code that made parts of the training, if it is not the digest among the versions."""
 
@@ -81,11 +82,13 @@ def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: b
     OSError
         The directory cannot be written to.
     ConflictError
-        The directory has files, and neither `resume` nor `force` is given; or its training cannot be
-        continued: it has other settings, or its summary is missing or damaged; or, unless `any_code` is given, other
-        code has begun it.
+        `any_code` is given without `resume`, or with `force`. The directory has files, and neither `resume` nor
+        `force` is given; or its training cannot be continued: it has other settings, or its summary is missing or
+        damaged; or, unless `any_code` is given, other code, or another version of PyTorch, has begun it.
     """
     check_free(folder, force=True)
+    if any_code and (force or not resume):
+        raise ConflictError("--any-code continues a training: give it with --resume and without --force")
     if force or not folder.exists() or not any(folder.iterdir()):
         return
     if not resume:
@@ -94,8 +97,10 @@ def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: b
     if summary.get("config_sha256") != config.digest():
         what = "has no training, or one with other settings"
         raise ConflictError(f"{folder}: {what}; give another directory, or --force")
-    if _code_of(summary) != code_digest() and not any_code:
-        what = "other code has begun the training, so its result would be that of neither"
+    if _code_of(summary) != code_of_trainings() and not any_code:
+        what = (
+            "other code, or another version of PyTorch, has begun the training, so its result would be that of neither"
+        )
         raise ConflictError(f"{folder}: {what}; --any-code continues it, --force begins again")
 
 
@@ -167,6 +172,11 @@ def write_curves(path: Path, curves: dict[str, tuple[CurveRow, ...]]) -> None:
     write_csv(pl.DataFrame(rows), path)
 
 
+def code_of_trainings() -> str:
+    """Return the digest of the code of trainings, which depend on the version of PyTorch, too."""
+    return with_versions(code_digest(), *PACKAGES)
+
+
 def _code_of(summary: Mapping[str, Any]) -> str:
     """Return the digest of the code of a training."""
     return str(summary.get("versions", {}).get("code", UNKNOWN))
@@ -174,7 +184,7 @@ def _code_of(summary: Mapping[str, Any]) -> str:
 
 def _summary(config: LearningConfig, before: Mapping[str, Any]) -> dict[str, Any]:
     """Return the summary of a training that continues another one, or begins if that is empty."""
-    code = code_digest()
+    code = code_of_trainings()
     others = {*before.get(OTHER_CODE, ()), *([_code_of(before)] if before else [])} - {code}
     return {
         "config": config.as_json(),

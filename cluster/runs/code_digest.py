@@ -10,9 +10,10 @@ import functools
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +22,11 @@ from workloads.source_code import digest_of_files, digest_of_source, modules_in
 
 PACKAGES = ("plb", "workloads", "cluster")
 LIBRARIES = ("plb", "numba", "numpy", "scipy", "simpy")
-"""Distributions whose versions count: results may differ in the last bits, or in the order of simultaneous events."""
+"""Distributions whose versions count: results may differ in the last bits, or in the order of simultaneous events.
+
+PyTorch counts for trainings only (`with_versions`), as few runs of a simulation use a learned policy, and many
+installations lack it.
+"""
 PRESENTATION = (
     "cluster.capacity.plots",
     "cluster.capacity.report",
@@ -87,6 +92,15 @@ def digest_of_code(folders: Mapping[str, Path], presentation: tuple[str, ...] = 
     return found.hexdigest()
 
 
+def with_versions(code: str, *libraries: str) -> str:
+    """Return the digest of code, by its digest, with the versions of further libraries, of those that are installed."""
+    found = hashlib.sha256(code.encode())
+    for name in libraries:
+        with suppress(PackageNotFoundError):
+            found.update(f"\n{name} {version(name)}".encode())
+    return found.hexdigest()
+
+
 def is_below(module: str, names: tuple[str, ...]) -> bool:
     """Return whether a module is one of these modules, or in one of these packages."""
     return any(module == name or module.startswith(f"{name}.") for name in names)
@@ -105,7 +119,8 @@ def code_of(run: Callable[..., Any]) -> str:
     if is_below(str(function.__module__), PACKAGES):
         return code_digest()
     try:
-        source = Path(inspect.getfile(function)).read_bytes()
+        file = Path(inspect.getfile(function))
+        source = file.read_bytes()
     except (OSError, TypeError):  # typed into an interpreter, for example
         return code_digest()
-    return hashlib.sha256(f"{code_digest()} {digest_of_source(source)}".encode()).hexdigest()
+    return hashlib.sha256(f"{code_digest()} {digest_of_source(source, file)}".encode()).hexdigest()

@@ -152,9 +152,11 @@ def _client(scheduler: str) -> Any:
 
 def _do(run: Run, task: Task, *, with_code: bool) -> TaskOutcome:
     """Run a task; an exception is its outcome, so that the others continue."""
-    code = code_of(run) if with_code else None  # that of this process, which may be on another machine
+    code = None
     began = time.process_time()
     try:
+        code = code_of(run) if with_code else None  # that of this process, which may be on another machine
+        began = time.process_time()
         values = run(task.arguments)
     except Exception as error:
         seconds = time.process_time() - began

@@ -16,6 +16,7 @@ from cluster.learning.synthetic_jobs import SyntheticJobs
 from cluster.learning.training import stages
 from cluster.learning.training import train as train_policy
 from cluster.results.intervals import Interval
+from cluster.runs import code_digest
 from tests.command_line import plb
 
 pytest.importorskip("torch")
@@ -260,6 +261,27 @@ def test_a_policy_for_one_number_of_machines_is_refused_for_others(config: Path,
     assert "3, with which this policy was trained" in run.output
 
 
+@pytest.mark.parametrize("options", [("--any-code",), ("--any-code", "--force"), ("--any-code", "--resume", "--force")])
+def test_any_code_needs_a_training_that_is_continued(config: Path, tmp_path: Path, options: tuple[str, ...]):
+    """Otherwise it would have no effect."""
+    run = plb("learn", "train", config, "--out", tmp_path / "out", *options)
+    assert run.exit_code == 2
+    assert "--any-code continues a training" in " ".join(run.output.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_training_of_another_pytorch_does_not_resume(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its version is a part of the code of trainings."""
+    train(config, tmp_path / "out")
+    real = code_digest.version
+    monkeypatch.setattr(code_digest, "version", lambda name: "0.0" if name == "torch" else real(name))
+    run = plb("learn", "train", config, "--out", tmp_path / "out", "--resume")
+    assert run.exit_code == 2
+    assert "another version of PyTorch, has begun the training" in " ".join(run.output.split())
+
+
 def test_a_training_of_other_code_resumes_on_request_only(
     config: Path, tmp_path: Path, change_code: Callable[[str], None]
 ):
@@ -270,7 +292,7 @@ def test_a_training_of_other_code_resumes_on_request_only(
     change_code("CHANGED = True")
     run = plb("learn", "train", config, "--out", tmp_path / "out", "--resume")
     assert run.exit_code == 2
-    assert "other code has begun the training" in " ".join(run.output.split())
+    assert "other code, or another version of PyTorch, has begun the training" in " ".join(run.output.split())
     train(config, tmp_path / "out", "--resume", "--any-code")
     found = json.loads(summary.read_text())
     assert found["complete"]

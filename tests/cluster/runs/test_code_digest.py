@@ -18,8 +18,9 @@ import pytest
 
 from cluster.capacity.evaluation import Subject, run_at
 from cluster.capacity.question import Searched, ask
+from cluster.results.writing import versions
 from cluster.runs import code_digest as module
-from cluster.runs.code_digest import PRESENTATION, code_digest, code_of, digest_of_code, is_below, roots
+from cluster.runs.code_digest import PRESENTATION, code_digest, code_of, digest_of_code, is_below, roots, with_versions
 from cluster.runs.sweep import Task
 from cluster.studies.arms import MODIFIED
 from cluster.studies.base import base_of_scenario
@@ -95,6 +96,22 @@ def test_versions_count(packages: dict[str, Path], monkeypatch: pytest.MonkeyPat
     before, version = digest(packages), module.version
     monkeypatch.setattr(module, "version", lambda name: "0.0" if name == library else version(name))
     assert digest(packages) != before
+
+
+def test_further_libraries_count_where_they_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch is a part of the code of trainings."""
+    monkeypatch.setattr(module, "version", lambda _: "1.0")
+    first = with_versions("code", "torch")
+    assert first != with_versions("other", "torch")
+    monkeypatch.setattr(module, "version", lambda _: "2.0")
+    assert first != with_versions("code", "torch")
+    monkeypatch.undo()
+    assert with_versions("code", "no-such-library") == with_versions("code")
+
+
+def test_versions_of_results_have_all_libraries_of_the_digest() -> None:
+    """Thus a difference of versions explains a difference of code."""
+    assert {*module.LIBRARIES} <= {*versions()}
 
 
 def test_a_package_without_sources_is_refused(packages: dict[str, Path], tmp_path: Path) -> None:

@@ -186,3 +186,15 @@ def test_outcomes_have_the_code_of_their_process(tmp_path, jobs):
     """It is the same in all processes of this machine, and counts the module of the function."""
     assert {one.code for one in sweep_of(tasks_of(range(3)), tmp_path / "journal", jobs=jobs)} == {code_of(square)}
     assert code_of(square) != code_of(sweep)
+
+
+def test_code_in_the_middle_of_an_edit_is_the_failure_of_a_run(tmp_path, change_code):
+    """The others continue, and the run is made again later."""
+    change_code("STEPS = 3")
+    with Journal(tmp_path / "journal", code_of(square)) as journal:
+        change_code("STEPS = (")
+        (found,) = sweep(square, tasks_of([1]), journal, jobs=1)
+        assert (found.values, found.kind, found.code) == (None, "PlbError", None)
+        assert "__init__.py, line 1: cannot be parsed" in found.last_line
+        change_code("STEPS = 3")
+        assert values(sweep(square, tasks_of([1]), journal, jobs=1)) == [("number 1", {"square": 1})]
