@@ -71,6 +71,7 @@ class CapacitySearch:
         self.subject, self.question, self.folder = subject, question, folder
         self._jobs, self._any_code, self._console = jobs, any_code, console
         self._code, self._used = code_of(run_at), dict[str, TaskOutcome]()
+        self._said_other_code = False
         self.answers: Mapping[str, Answer] = {policy: Answer(policy) for policy in subject.scenario.run.policies}
         if not _is_of(folder, self.asked):
             check_free(folder, force=force, forced="write the answer again, from the finished runs that fit")
@@ -117,7 +118,6 @@ class CapacitySearch:
         head = stamp(scenario, source)
         head["versions"] |= self.code
         with Journal(self.folder / JOURNAL, self._code, any_code=self._any_code) as journal:
-            report_other_code(journal, self._console, self.folder)
 
             def evaluate(pairs: Sequence[tuple[str, float]]) -> list[Point]:
                 return self._evaluate(journal, pairs)
@@ -136,6 +136,8 @@ class CapacitySearch:
         repeats = range(self.subject.scenario.run.repeats)
         runs = sorted((value, repeat, place) for place, (_, value) in enumerate(pairs) for repeat in repeats)
         tasks = [self.subject.task(self.question, value, pairs[place][0], repeat) for value, repeat, place in runs]
+        if not self._said_other_code:  # once, as most tasks depend on earlier outcomes
+            self._said_other_code = report_other_code(journal, tasks, self._console, self.folder)
         known = sum(task.key in journal.finished for task in tasks)
         name = f"{self.question.searched}: {', '.join(f'{policy} {value:g}' for policy, value in pairs)}"
         quiet = self._console.quiet or known == len(tasks)

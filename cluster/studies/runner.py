@@ -27,7 +27,7 @@ from cluster.runs.code_digest import code_of
 from cluster.runs.journal import Journal, TaskOutcome, of_other_code
 from cluster.runs.sweep import Run, Task, sweep
 from cluster.scenario.digests import digest_of
-from plb import PlbError
+from plb import ConflictError, PlbError
 from plb.phrasing import counted
 from workloads.writing import write_parquet
 
@@ -66,6 +66,11 @@ class OutputDirectory:
         True: no progress.
     any_code
         True: finished runs of other code are taken, too.
+
+    Raises
+    ------
+    ConflictError
+        `restart` and `any_code` are both given.
     """
 
     folder: Path
@@ -74,6 +79,10 @@ class OutputDirectory:
     restart: bool = False
     quiet: bool = False
     any_code: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if self.restart and self.any_code:
+            raise ConflictError("--any-code takes finished runs, and --restart repeats them; give one of them")
 
     def below(self, name: str) -> OutputDirectory:
         """Return a directory below this one, with the same options."""
@@ -135,8 +144,7 @@ def run_tasks(
     with Journal(output.folder / JOURNAL, code, any_code=output.any_code) as journal:
         before = [journal.finished[task.key] for task in tasks if task.key in journal.finished]
         write_json(output.folder / STUDY, {**head, **other_code(before, code), "complete": False})
-        if len(before) < len(tasks):
-            report_other_code(journal, messages(quiet=output.quiet), output.folder)
+        report_other_code(journal, tasks, messages(quiet=output.quiet), output.folder)
         try:
             with progress_bar(name, len(tasks), len(before), output.quiet) as report:
                 outcomes = sweep(run, tasks, journal, jobs=output.jobs, scheduler=output.scheduler, progress=report)
@@ -161,15 +169,16 @@ def other_code(outcomes: Iterable[TaskOutcome], code: str) -> dict[str, Any]:
     return {OTHER_CODE: found} if found else {}
 
 
-def report_other_code(journal: Journal, console: Console, folder: Path) -> None:
-    """Say how many finished runs do not count because other code has made them, if there are any."""
-    number = len(journal.of_other_code)
+def report_other_code(journal: Journal, tasks: Sequence[Task], console: Console, folder: Path) -> bool:
+    """Say how many runs of tasks are made again because other code has made them, and return whether there are any."""
+    number = sum(task.key in journal.of_other_code for task in tasks)
     if number:
         console.print(
             f"{folder}: {counted(number, 'finished run')} of other code {'does' if number == 1 else 'do'} not count; "
             "--any-code takes those with the same inputs",
             soft_wrap=True,
         )
+    return number > 0
 
 
 def _write_tables(folder: Path, outcomes: Failures) -> Finished:

@@ -29,6 +29,7 @@ from cluster.studies.runner import Finished, OutputDirectory, stamped_as
 from cluster.studies.study import run_study
 from plb import UnknownNameError
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
+from tests.command_line import plb
 
 CONSTRAINT = """
 from plb.registry import register_constraint
@@ -371,3 +372,14 @@ def test_runs_of_other_code_are_made_again_unless_they_are_accepted(tmp_path, ch
     assert ("16 finished runs of other code do not count; --any-code" in said) is (options == ())
     included = {code: 2 * arms} if options == ("--any-code",) else None
     assert now.get("runs_of_other_code") == stamp.get("runs_of_other_code") == included
+    if not options:
+        change_code("CHANGED = False")
+        said, _, _, _ = run("--repeats", "1")
+        assert "8 finished runs of other code do not count" in said  # those of other repeats are not needed
+
+
+def test_finished_runs_are_either_taken_or_repeated(tmp_path):
+    """`--any-code` has no effect with `--restart`."""
+    done = plb("study", "peaks", "--out", tmp_path / "out", "--restart", "--any-code")
+    assert done.exit_code == 2
+    assert "--any-code takes finished runs, and --restart repeats them" in " ".join(done.output.split())
