@@ -10,7 +10,8 @@ from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.plots.moves import failovers_by_cause, plot_causes, plot_failovers
 from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Picture, Text, amount, picture
 from cluster.report.material import Material
-from cluster.results.summary_tables import UNKNOWN, comparison_caption, comparison_rows, count
+from cluster.results.scenario_differences import MISSING
+from cluster.results.summary_tables import comparison_caption, comparison_rows, count
 from cluster.simulation.causes import cause_text
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def violations_section(material: Material) -> PageSection:
 def _mean(totals: Sequence[Mapping[str, Any]], name: str) -> str:
     """Return the mean of a count; unknown if a run of an earlier version lacks it."""
     values = [one[name] for one in totals if name in one]
-    return count(sum(values) / len(totals)) if len(values) == len(totals) else UNKNOWN
+    return count(sum(values) / len(totals)) if len(values) == len(totals) else MISSING
 
 
 def failovers_section(material: Material) -> PageSection:

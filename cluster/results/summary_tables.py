@@ -10,6 +10,7 @@ from rich.text import Text
 
 from cluster.results.intervals import Interval, decimals_of
 from cluster.results.policy_comparison import Comparison, Estimate
+from cluster.results.scenario_differences import MISSING
 from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
 from cluster.simulation.recorder import RunSummary
 
@@ -30,8 +31,6 @@ SHOWN = tuple(name for name in HEADINGS if name not in ("violations_unavoidable"
 """Figures of the closing table, which has to fit on a terminal."""
 WITH_RATIO = ("violations", "violations_avoidable")
 """Figures that are followed by their ratios to those of the first policy."""
-UNKNOWN = "-"
-"""Shown for a figure that results of earlier versions lack, and for a ratio to 0."""
 
 
 def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -73,10 +72,11 @@ def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Ta
 def cell(estimate: Interval | None, *, signed: bool = False) -> str:
     """Return a mean with its interval, if any; `signed`: with a plus sign if it is positive.
 
-    The number of decimals shows the first digit of the interval, if it is not 0. None is unknown.
+    The number of decimals shows the first digit of the interval, if it is not 0.
+    None is a figure that results of earlier versions lack.
     """
     if estimate is None:
-        return UNKNOWN
+        return MISSING
     digits = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
     if (needed := decimals_of(estimate.half_width)) <= MOST_DECIMALS:
         digits = max(digits, needed)
@@ -85,8 +85,8 @@ def cell(estimate: Interval | None, *, signed: bool = False) -> str:
 
 
 def ratio_cell(estimate: Estimate | None) -> str:
-    """Return the ratio of an estimate."""
-    return UNKNOWN if estimate is None or estimate.ratio is None else f"{estimate.ratio:.2f}"
+    """Return the ratio of an estimate; a ratio to 0 is missing."""
+    return MISSING if estimate is None or estimate.ratio is None else f"{estimate.ratio:.2f}"
 
 
 OUTAGES = {
@@ -101,7 +101,7 @@ def outage_rows(runs: Sequence[RunSummary], policies: Sequence[str]) -> list[lis
     """Return the effects of faults and upgrades: for each figure its name, then the mean over repeats by policy."""
     totals = [[run.totals for run in runs if run.policy == policy] for policy in policies]
     known = [[one["availability"] for one in of if one["availability"] is not None] for of in totals]
-    rows = [["availability of tenants", *(f"{np.mean(one):.4%}" if one else "-" for one in known)]]
+    rows = [["availability of tenants", *(f"{np.mean(one):.4%}" if one else MISSING for one in known)]]
     for name, heading in OUTAGES.items():
         rows.append([heading, *(count(np.mean([one[name] for one in of])) for of in totals)])
     found = {cause for of in totals for one in of for cause in one["moves_by_cause"]}
