@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cluster.results.writing import versions
 from plb.errors import PlbError
 from tests.sources import ROOT, modules
 from workloads.regions import REGIONS
@@ -73,10 +72,9 @@ def test_a_file_in_the_middle_of_an_edit_is_named(copy: Path, text: str) -> None
 
 
 def test_example_traces_name_the_parameters_of_their_region() -> None:
-    """They were written by this version."""
+    """The command in examples/own_traces.toml has written them."""
     provenance = read_provenance(ROOT / "examples" / "small_traces")
     assert provenance["digest"] == REGIONS["region2"].digest()
-    assert set(provenance["versions"]) == set(versions())
 
 
 @pytest.mark.parametrize(
