@@ -125,7 +125,8 @@ class Ledger:
             self._start[row] = self._series[tenant, replica.role]
         if self._sequence.scales_instances[tenant]:
             standing = sum(replica.node is not None and not replica.leaving for replica in placed)
-            self.set_share([tenant], self._sequence.traces.replicas[tenant] / max(1, standing))
+            wanted = sum(not replica.leaving for replica in placed)  # if none stands, each is expected to have its part
+            self.set_share([tenant], self._sequence.traces.replicas[tenant] / max(1, standing or wanted))
 
     def placed(self, partition: str) -> tuple[PlacedReplica, ...]:
         """Return the replicas of a partition as the engine had them at the last `refresh`; () before the first."""
@@ -163,8 +164,12 @@ class Ledger:
         find_demand(*of_rows, *of_tenants, of_samples, self._factor, now, self._step, demand)
         return demand
 
-    def _reported(self, rows: Int, demand: Float, now: int) -> Float:
+    def reported(self, rows: Int, now: int) -> Float:
         """Return the load to report for rows, (m, R): the prediction, or the demand of tenants that are too new."""
+        return self._reported(rows, self.demand(rows, now), now)
+
+    def _reported(self, rows: Int, demand: Float, now: int) -> Float:
+        """Return what `reported` does for rows with this demand."""
         if self._oracle is None:
             return demand
         known = self._oracle.knows(now - self._sequence.created[self.tenant[rows]])

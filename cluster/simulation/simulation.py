@@ -217,10 +217,10 @@ class Simulation:
         self.tenancies.note_placed(name)
 
     def _report_present(self, name: str, tenant: int) -> None:
-        """Report the present demand of a tenant that has lived before the run, so that its placement counts with it."""
+        """Report the load of a tenant that has lived before the run, so that its placement counts with it."""
         self.ledger.refresh(name, tenant)
         rows = np.array([one.index for one in self.ledger.placed(name)], np.int64)
-        self.engine.report_loads(rows, self.ledger.demand(rows, self._now))
+        self.engine.report_loads(rows, self.ledger.reported(rows, self._now))
 
     def _replace(self, tenancies: Sequence[Tenancy], occasion: str) -> None:
         """Place missing replicas of tenants, and apply the engine's response to their marks."""

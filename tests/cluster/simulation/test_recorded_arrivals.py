@@ -36,7 +36,8 @@ from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import OutputDirectory
 from cluster.studies.simulated import prepared
-from plb import ConflictError, InvalidValueError, PlbError
+from plb import ConflictError, InvalidValueError, PlacementAndLoadBalancing, PlbError
+from plb.model import Role
 from tests.cluster.tiny import Tenant, traces_of
 from tests.workloads.trace_strategies import METRICS, trace_sets
 from workloads.readers.bitbrains import BIN_SECONDS
@@ -265,6 +266,49 @@ def test_tenants_of_the_start_are_placed_by_their_present_demand(tmp_path: Path)
     assert run.totals["failovers"] == run.totals["violations"] == 0
     assert run.totals["tenants"] == 4
     assert run.totals["availability"] == 1.0
+
+
+def loads_at_first(tables: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[list[list[float]]]:
+    """Return the loads of each report that precedes the first metering."""
+    scenario = scenario_from(tables)
+    source = read_source(scenario)
+    found: list[list[list[float]]] = []
+    report = PlacementAndLoadBalancing.report_loads
+
+    def noted(engine: PlacementAndLoadBalancing, rows: Any, loads: Any) -> None:
+        found.append(np.asarray(loads).tolist())
+        report(engine, rows, loads)
+
+    monkeypatch.setattr(PlacementAndLoadBalancing, "report_loads", noted)
+    simulation = Simulation(scenario, source, make_tenants(scenario, source), "original")
+    simulation.start()
+    simulation.advance(0)
+    return found
+
+
+def two_steps(folder: Path, **workload: Any) -> dict[str, Any]:
+    """Return the tables of a tenant with two instances that has lived for an hour; each needs 10 GB, and soon 60 GB."""
+    one = traces_of([Tenant("a", 0, [10.0] * 7 + [60.0] * 9)])
+    instances = {"replicas": np.array([2], np.int8), "series_role": np.array([Role.INSTANCE], np.int8)}
+    write_traces(attrs.evolve(one, start=np.zeros(1), **instances), folder)
+    tables = tables_of(folder, from_hours=1.0, density_metric="disk", **workload)
+    tables["cluster"] = {"nodes": 3, "capacities": {"disk": 200.0}, "upgrade_domains": 3, "fault_domains": 3}
+    return tables
+
+
+def test_scaled_instances_of_the_start_are_reported_with_their_demand(tmp_path, monkeypatch) -> None:
+    """No instance stands yet when they are reported; each is expected to have its own demand, not that of all."""
+    tables = two_steps(tmp_path)
+    scaling = {"metric": "disk", "mechanism": "instances", "upper_load": 500.0}
+    assert loads_at_first({**tables, "scaling": {"more": scaling}}, monkeypatch) == [[[10.0], [10.0]]]
+
+
+def test_an_oracle_covers_the_tenants_of_the_start(tmp_path, monkeypatch) -> None:
+    """They are placed by the prediction, as at each metering, if they are old enough."""
+    for after_hours, load in ((0.5, 60.0), (2.0, 10.0)):
+        tables = two_steps(tmp_path / f"{load:g}", oracle_hours=1.0, oracle_after_hours=after_hours)
+        with monkeypatch.context() as patch:
+            assert loads_at_first(tables, patch) == [[[load], [load]]]
 
 
 def test_results_can_be_replayed_in_every_repeat(tmp_path: Path) -> None:
