@@ -50,6 +50,11 @@ class ScenarioError(PlbError, ValueError):
         self._message = "\n".join(f"{source}: {problem}" for problem in self.problems)
 
 
+def refusal(source: str, place: str, message: str) -> ScenarioError:
+    """Return an error about one key of a scenario; its parameters are those of the error and of its problem."""
+    return ScenarioError(source, [ScenarioProblem(place, message)])
+
+
 class DensityError(PlbError, ValueError):
     """A tenant density cannot be reached with the given tenants and nodes."""
 

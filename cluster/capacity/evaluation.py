@@ -47,9 +47,10 @@ class Subject:
 
     @classmethod
     def read(cls, file: Path, given: Mapping[str, Any]) -> Subject:
-        """Read a scenario; None keeps the value of the file."""
+        """Read a scenario; None keeps the value of the file. Raises `ScenarioError` if a policy lacks a history."""
         traces = given.get("traces")
         scenario = override(read_scenario(file), **{**given, "traces": None if traces is None else Path(traces)})
+        scenario.check_history()
         inputs = digests_of_inputs(scenario) | code_of_tenants_in(scenario.workload.kind)
         return cls(str(file), given, scenario, inputs)
 

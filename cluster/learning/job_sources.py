@@ -287,7 +287,7 @@ def _parts(jobs: RegionSource) -> tuple[TraceJobs, TraceJobs]:
 @lru_cache(KEPT)
 def _halves(jobs: TraceSource) -> tuple[TraceJobs, TraceJobs]:
     from cluster.scenario.workload_section import Workload
-    from cluster.simulation.tenant_pools import read_traces_of
+    from cluster.simulation.trace_inputs import read_traces_of
 
     workload = Workload(kind=jobs.kind, path=jobs.path, window_days=jobs.window_days)
     whole = TraceJobs(read_traces_of(workload), jobs, jobs.kind)

@@ -18,6 +18,8 @@ MISSING = "-"
 """In place of a value that there is not, such as that of a key that a scenario does not have."""
 NOT_OF_TENANTS = (*OF_REPORTS, "density", "density_end")
 """Fields of ``[workload]`` that do not affect tenants, or affect only their total promised demand."""
+OF_OTHER_HISTORY = ("history_digest", "history_tenants")
+"""Values of a split that do not affect the simulated tenants if the history is from other traces."""
 SAME_PROMISES = 1e-9
 """Relative tolerance for equal promised demand of all tenants; a larger difference may add a tenant."""
 
@@ -80,6 +82,8 @@ def _origin(results: Results) -> dict[str, Any]:
     split = _split(results)
     known_by_content = split.get("traces") is not None and "traces_digest" in split
     left_out = (*NOT_OF_TENANTS, "path", "history_path") if known_by_content else NOT_OF_TENANTS
+    if isinstance(split, dict) and "history_digest" in split:
+        split = {name: value for name, value in split.items() if name not in OF_OTHER_HISTORY}
     return {
         "workload": {name: value for name, value in kept.items() if name not in left_out},
         "run": {name: run.get(name) for name in ("days", "fill_hours")} if isinstance(run, dict) else {},

@@ -7,6 +7,7 @@ from functools import partial
 
 import attrs
 
+from cluster.errors import DensityError, ScenarioError
 from cluster.runs.processes import run_in_processes
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.engine_setup import metrics_of, nodes_of
@@ -72,9 +73,21 @@ def prepare(scenario: Scenario) -> Experiment:
     """Read the workload and draw the tenants of every repeat."""
     source = read_source(scenario)
     make_faults(scenario, nodes_of(scenario.cluster, metrics_of(scenario, source)))  # raises an error for unknown names
-    sequences = tuple(
-        make_tenants(scenario, source.of_repeat(repeat), repeat) for repeat in range(scenario.run.repeats)
-    )
+    sequences = tuple(_tenants(scenario, source, repeat) for repeat in range(scenario.run.repeats))
     for sequence in sequences:
         check_classes(scenario.workload.growth, sequence.traces)
     return Experiment(scenario, source, sequences)
+
+
+def _tenants(scenario: Scenario, source: Source, repeat: int) -> TenantSequence:
+    """Draw the tenants of a repeat; an error says which one it is if others might succeed."""
+    try:
+        return make_tenants(scenario, source.of_repeat(repeat), repeat)
+    except (DensityError, ScenarioError) as error:
+        if source.anew is None:
+            raise
+        where = f"repeat {repeat + 1} of {scenario.run.repeats}"
+        if isinstance(error, DensityError):
+            raise DensityError(f"{where}: {error}") from error
+        problems = [attrs.evolve(one, message=f"{where}: {one.message}") for one in error.problems]
+        raise ScenarioError(error.source, problems) from error

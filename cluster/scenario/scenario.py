@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 
+from cluster.errors import refusal
 from cluster.scenario.applications_section import ApplicationsSection, Known
 from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.digests import digest_of
@@ -23,7 +24,7 @@ from cluster.scenario.imports import digests, import_files
 from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.sections import LONGEST, Section, check_directory_name, count, number, span
 from cluster.scenario.upgrades_section import Upgrades
-from cluster.scenario.workload_section import OF_PLANS, OF_TRACES, Workload
+from cluster.scenario.workload_section import OF_PLANS, Workload
 from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
 from plb.policies import KNOWN as PLACEMENT_POLICIES
 from plb.policies import READ_HISTORY
@@ -162,26 +163,32 @@ class Scenario:
         for name in self.run.policies:
             if name not in known:
                 raise UnknownNameError("policy", name, known, "run.policies")
-            if not self.workload.has_history:
-                self._check_history(name)
             search, options = self._search(name)
             for option in path_options(policies().get(search)):
                 if not options.get(option):
                     item, allowed = f"policies.{name}", f"the name of a file: policy {search} requires it"
                     raise InvalidValueError(item, f"policy_options.{option}", options.get(option, ""), allowed)
 
+    def check_history(self) -> None:
+        """Raise `ScenarioError` if a policy of the run samples past tenants and there are none.
+
+        This is no part of the checks of a new scenario, since the command line can still choose other policies.
+        """
+        if not self.workload.has_history:
+            for name in self.run.policies:
+                self._check_history(name)
+
     def _check_history(self, policy: str) -> None:
-        """Raise `InvalidValueError` if a policy samples past tenants and there are none."""
         fields = {**self.engine, **self.policies[policy]}
         estimator = estimator_of(fields.get("estimator", attrs.fields(PlbConfig).estimator.default))
         weights = [fields.get(name, getattr(attrs.fields(PlbConfig), name).default) for name in WITHOUT_RISK]
         if isinstance(estimator, MonteCarlo) and any(weights):
-            allowed = (
-                f"above 0, or another history: the estimator {estimator.kind} of policy {policy} samples past tenants. "
-                'Without a history, use estimator = "historical-simulation", w_failovers = 0 and w_overload = 0, or '
-                "another policy in run.policies"
+            message = (
+                f"there is no history, but the estimator {estimator.kind} of policy {policy} samples past tenants. Use "
+                'a value above 0 or another history; or estimator = "historical-simulation"; or w_failovers = 0 and '
+                "w_overload = 0; or other policies"
             )
-            raise InvalidValueError("workload", "history_share", self.workload.history_share, allowed)
+            raise refusal(self.name, "workload.history_share", message)
 
     def _search(self, policy: str) -> tuple[str, Mapping[str, Any]]:
         """Return the search or placement policy that the engine uses for a policy, and its options."""
@@ -216,9 +223,8 @@ class Scenario:
         if self.workload.kind != "plan":
             for name in OF_PLANS:
                 del plain["workload"][name]
-        for name in OF_TRACES:
-            if plain["workload"][name] == getattr(attrs.fields(Workload), name).default:
-                del plain["workload"][name]
+        for name in self.workload.without_effect:
+            del plain["workload"][name]
         if not self.applications:
             del plain["applications"]
         if self.imports:

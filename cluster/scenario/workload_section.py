@@ -169,6 +169,9 @@ class Workload(Section):
             for name in filter(lambda name: cls._differs(values, name), OF_TRACES):
                 allowed = 'the default except with the tenants of traces, kind = "traces" or "bitbrains"'
                 yield name, InvalidValueError("workload", name, values[name], allowed)
+            if kind == "region" and values.get("history_share") == 0.0:
+                allowed = 'above 0 with kind = "region", whose history has history_tenants past tenants'
+                yield "history_share", InvalidValueError("workload", "history_share", 0.0, allowed)
         else:
             yield from cls._conflicts_of_traces(values)
 
@@ -215,7 +218,23 @@ class Workload(Section):
     @property
     def has_history(self) -> bool:
         """Whether there are past tenants."""
-        return self.history_share > 0.0 or self.history != "share" or self.history_path is not None
+        return self.history_share > 0.0 or self._replaces_share
+
+    @property
+    def _replaces_share(self) -> bool:
+        """Whether the history is not a share of the traces."""
+        return self.history != "share" or self.history_path is not None
+
+    @property
+    def without_effect(self) -> tuple[str, ...]:
+        """Fields of real traces that have their defaults, and fields that do not apply to the arrivals and the history.
+
+        Results leave them out.
+        """
+        defaults = attrs.fields(Workload)
+        found = [name for name in OF_TRACES if getattr(self, name) == getattr(defaults, name).default]
+        found += NOT_OF_RECORDED if self.arrivals == "recorded" else ()
+        return (*found, *(("history_share",) if self._replaces_share else ()))
 
     def parameters_of_region(self) -> RegionParameters:
         """Return the parameters of the synthetic region, with the changes applied."""

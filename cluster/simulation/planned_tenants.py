@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
-from cluster.errors import ScenarioError, ScenarioProblem
+from cluster.errors import refusal
 from cluster.scenario.scenario import Scenario
 from plb.array_types import Int
 from plb.provisioning import ProvisioningPlan
@@ -49,7 +49,7 @@ def read_plan_pool(scenario: Scenario) -> PlanPool:
     workload = scenario.workload
     for name, what in (("path", "the instance that was planned"), ("plan", "the file of the plan")):
         if getattr(workload, name) is None:
-            raise _refusal(scenario, f"workload.{name}", f'kind = "plan" needs {what}')
+            raise refusal(scenario.name, f"workload.{name}", f'kind = "plan" needs {what}')
     assert workload.path is not None
     assert workload.plan is not None
     instance = read_instance(workload.path, parse_nodes(workload.nodes) if workload.nodes else None)
@@ -57,7 +57,7 @@ def read_plan_pool(scenario: Scenario) -> PlanPool:
     faults = plan.faults()
     if faults:
         more = f" (and {len(faults) - FAULTS_SHOWN:,} more faults)" if len(faults) > FAULTS_SHOWN else ""
-        raise _refusal(scenario, "workload.plan", f"{workload.plan}: {'; '.join(faults[:FAULTS_SHOWN])}{more}")
+        raise refusal(scenario.name, "workload.plan", f"{workload.plan}: {'; '.join(faults[:FAULTS_SHOWN])}{more}")
     place = _places(scenario, plan)
     # the oracle reads demand beyond the end of the run
     hours = 24.0 * scenario.run.days + workload.oracle_hours
@@ -83,12 +83,12 @@ def _places(scenario: Scenario, plan: ProvisioningPlan) -> Int:
         if number >= len(kinds) or kinds[number][1] < needed:
             found = kinds[number][1] if number < len(kinds) else 0
             message = f"{item}: the plan needs {needed:,} nodes, kind {number + 1} of the cluster has {found:,}"
-            raise _refusal(scenario, "cluster.groups" if number else "cluster.nodes", message)
+            raise refusal(scenario.name, "cluster.groups" if number else "cluster.nodes", message)
         first, _, capacity = kinds[number]
         for resource, value in zip(plan.instance.resources, spec.capacity, strict=True):
             if capacity.get(resource, np.inf) < value:
                 message = f"{item}: the plan requires {value:g} {resource}, the cluster has {capacity[resource]:g}"
-                raise _refusal(scenario, "cluster.groups" if number else "cluster.capacities", message)
+                raise refusal(scenario.name, "cluster.groups" if number else "cluster.capacities", message)
         places.append(first + np.arange(needed))
     return np.concatenate(places)
 
@@ -99,7 +99,3 @@ def _kinds(scenario: Scenario) -> Iterator[tuple[int, int, dict[str, float]]]:
     for nodes, capacity in scenario.cluster.kinds:
         yield first, nodes, dict(capacity)
         first += nodes
-
-
-def _refusal(scenario: Scenario, place: str, message: str) -> ScenarioError:
-    return ScenarioError(scenario.name, [ScenarioProblem(place, message)])

@@ -10,11 +10,11 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from cluster.errors import DensityError, ScenarioError, ScenarioProblem
+from cluster.errors import DensityError, refusal
 from cluster.scenario.scenario import Scenario
 from plb.array_types import Float, Int
 from plb.model import Role
-from workloads.trace import HOUR_SECONDS, TraceSet
+from workloads.trace import DAY_SECONDS, HOUR_SECONDS, TraceSet
 
 ROUNDING = 1e-3
 """Seconds by which a run may end after the recorded time, because times in hours and days are rounded."""
@@ -48,7 +48,7 @@ def recorded_span(traces: TraceSet) -> tuple[float, float]:
     """
     if traces.start is None:
         message = "the traces do not say when tenants began: tenants.parquet needs a column start_s"
-        raise ScenarioError("scenario", [ScenarioProblem("workload.arrivals", message)])
+        raise refusal("scenario", "workload.arrivals", message)
     return float(traces.start.min()), float((traces.start + traces.lifetime_seconds).max())
 
 
@@ -65,10 +65,10 @@ def tenants_in_window(scenario: Scenario, pool: RecordedPool) -> tuple[TraceSet,
     _check_window(scenario, pool)
     assert pool.traces.start is not None
     created = np.rint(pool.traces.start - pool.begin).astype(np.int64)
-    shown = (created < round(scenario.run.days * 86400)) & (created + pool.traces.lifetime_seconds > 0)
+    shown = (created < round(scenario.run.days * DAY_SECONDS)) & (created + pool.traces.lifetime_seconds > 0)
     if not shown.any():
         message = f"none of the {pool.traces.tenants:,} simulated tenants lives in the {scenario.run.days:g} days"
-        raise _refusal(scenario, "workload.from_hours", f"{message} from this hour on")
+        raise refusal(scenario.name, "workload.from_hours", f"{message} from this hour on")
     chosen = np.flatnonzero(shown)
     chosen = chosen[np.argsort(created[chosen], kind="stable")]
     return pool.traces.select(chosen), created[chosen]
@@ -79,17 +79,13 @@ def _check_window(scenario: Scenario, pool: RecordedPool) -> None:
     if left <= 0.0:
         span = scenario.workload.from_hours + left / HOUR_SECONDS
         message = f"{scenario.workload.from_hours:g} is not allowed; the traces cover {span:g} hours"
-        raise _refusal(scenario, "workload.from_hours", message)
-    if 86400.0 * scenario.run.days > left + ROUNDING:
+        raise refusal(scenario.name, "workload.from_hours", message)
+    if DAY_SECONDS * scenario.run.days > left + ROUNDING:
         message = (
             f"{scenario.run.days:g} is not allowed; from hour {scenario.workload.from_hours:g} on, the traces cover "
-            f"{left / 86400.0:.6g} days: use fewer days, or a lower workload.from_hours"
+            f"{left / DAY_SECONDS:.6g} days: use fewer days, or a lower workload.from_hours"
         )
-        raise _refusal(scenario, "run.days", message)
-
-
-def _refusal(scenario: Scenario, place: str, message: str) -> ScenarioError:
-    return ScenarioError(scenario.name, [ScenarioProblem(place, message)])
+        raise refusal(scenario.name, "run.days", message)
 
 
 def check_start(scenario: Scenario, traces: TraceSet, created: Int, limit: Float) -> None:

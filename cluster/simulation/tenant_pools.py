@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from hashlib import sha256
-from pathlib import Path
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import numpy as np
 
-from cluster.errors import ScenarioError, ScenarioProblem
+from cluster.errors import refusal
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_section import Workload
-from cluster.simulation.recorded_arrivals import RecordedPool, recorded_span
-from cluster.simulation.trace_split import check_other_traces, rule_of, seed_of_repeat, split_traces
+from cluster.simulation.recorded_arrivals import RecordedPool
+from cluster.simulation.trace_inputs import TraceInputs, digest_of_traces, read_inputs
+from cluster.simulation.trace_split import rule_of, seed_of_repeat, split_traces
 from plb import UnknownNameError
 from plb.risk import DemandHistory
 from workloads.region_parameters import RegionParameters
-from workloads.trace import HOUR_SECONDS, MetricInfo, TraceSet
+from workloads.trace import MetricInfo, TraceSet
 
 if TYPE_CHECKING:
     from cluster.simulation.planned_tenants import PlanPool
@@ -128,7 +127,14 @@ class Source:
 
 
 def read_source(scenario: Scenario) -> Source:
-    """Read or generate the workload of a scenario."""
+    """Read or generate the workload of a scenario.
+
+    Raises
+    ------
+    ScenarioError
+        A policy of the run samples past tenants and there are none, or a part of the workload is missing or invalid.
+    """
+    scenario.check_history()
     workload = scenario.workload
     if workload.kind == "plan":
         source = _from_plan(scenario)
@@ -148,10 +154,10 @@ def _check_metrics(scenario: Scenario, source: Source) -> None:
                 raise UnknownNameError("metric", name, names, "cluster.capacities")
     if scenario.workload.density_metric not in scenario.cluster.capacity:
         message = f"needs a capacity of {scenario.workload.density_metric!r}, the metric of the tenant density"
-        raise ScenarioError(scenario.name, [ScenarioProblem("cluster.capacities", message)])
+        raise refusal(scenario.name, "cluster.capacities", message)
     if scenario.cluster.capacity[scenario.workload.density_metric] <= 0:
         message = f"a capacity of 0 of {scenario.workload.density_metric!r} leaves the tenant density undefined"
-        raise ScenarioError(scenario.name, [ScenarioProblem("cluster.capacities", message)])
+        raise refusal(scenario.name, "cluster.capacities", message)
 
 
 def _from_region(workload: Workload) -> Source:
@@ -178,62 +184,48 @@ def _from_region(workload: Workload) -> Source:
 def _from_traces(workload: Workload) -> Source:
     from workloads.compression import compress
 
-    traces, past = read_traces_of(workload), None
-    begin, end = 0.0, 0.0
-    if workload.arrivals == "recorded":
-        first, end = recorded_span(traces)
-        begin = first + workload.from_hours * HOUR_SECONDS
-    else:
-        traces = attrs.evolve(traces, start=None)
-    origin: dict[str, Any] = {"traces": workload.kind, "traces_digest": digest_of_traces(traces)}
-    if workload.history_path is not None:
-        others = read_traces_of(workload, workload.history_path, "history_path")
-        check_other_traces(workload, traces, others)
-        past, origin["history_digest"] = compress(others), digest_of_traces(attrs.evolve(others, start=None))
-    of_repeat = partial(_source_of_traces, workload, traces, past, (begin, end), origin)
-    source = of_repeat(0)
-    return source if workload.each_repeat == "same" else attrs.evolve(source, anew=of_repeat)
+    inputs, history = read_inputs(workload), None
+    origin: dict[str, Any] = {"traces": workload.kind, "traces_digest": digest_of_traces(inputs.traces)}
+    if inputs.others is not None:
+        history = compress(inputs.others)
+        origin["history_digest"] = digest_of_traces(attrs.evolve(inputs.others, start=None))
+    inputs = attrs.evolve(inputs, history=history, origin=origin)
+    source = _source_of_traces(workload, inputs, 0)
+    if workload.each_repeat == "same":
+        return source
+    if workload.history == "before":
+        inputs = attrs.evolve(inputs, history=source.history)
+    return attrs.evolve(source, anew=partial(_source_of_repeat, workload, inputs))
 
 
-def _source_of_traces(
-    workload: Workload,
-    traces: TraceSet,
-    other_history: DemandHistory | None,
-    window: tuple[float, float],
-    origin: Mapping[str, Any],
-    repeat: int,
-) -> Source:
-    """Return the source of a repeat.
+@lru_cache(maxsize=1)  # policies with the same repeat are consecutive, and traces are large
+def _source_of_repeat(workload: Workload, inputs: TraceInputs, repeat: int) -> Source:
+    return _source_of_traces(workload, inputs, repeat)
 
-    Parameters
-    ----------
-    traces
-        All tenants of the traces.
-    other_history
-        History from other traces.
-    window
-        Begin of the run, and end of the recorded time.
-    origin
-        What was read, as plain values for the results.
-    """
+
+def _source_of_traces(workload: Workload, inputs: TraceInputs, repeat: int) -> Source:
+    """Return the source of a repeat."""
     from workloads.compression import compress
 
-    past, rest = split_traces(traces, workload, seed_of_repeat(workload, repeat), window[0])
-    history = compress(past) if past.tenants else other_history
+    past, rest = split_traces(inputs.traces, workload, seed_of_repeat(workload, repeat), inputs.begin)
+    history = inputs.history
+    if history is None and past.tenants:
+        history = compress(past)
     families = np.unique(past.family)
     split = {
         "rule": rule_of(workload),
-        **origin,
+        **inputs.origin,
         "trace_seed": workload.trace_seed,
         "history_share": workload.history_share,
-        "history_tenants": past.tenants,
+        "history_tenants": (past if inputs.others is None else inputs.others).tenants,
         "simulation_tenants": rest.tenants,
         "history_families": families.tolist(),
     }
     if workload.history != "share" or workload.history_path is not None:
         del split["history_share"]
-    pool = RecordedPool(rest, *window) if workload.arrivals == "recorded" else TracePool(rest)
-    return Source(traces.metrics, traces.step_seconds, history, families, pool, split)
+    recorded = workload.arrivals == "recorded"
+    pool = RecordedPool(rest, inputs.begin, inputs.end) if recorded else TracePool(rest)
+    return Source(inputs.traces.metrics, inputs.traces.step_seconds, history, families, pool, split)
 
 
 def _from_plan(scenario: Scenario) -> Source:
@@ -251,39 +243,3 @@ def _from_plan(scenario: Scenario) -> Source:
     }
     no_families = np.empty(0, np.int64)
     return Source(traces.metrics, traces.step_seconds, pool.tenants.history(), no_families, pool, split)
-
-
-def digest_of_traces(traces: TraceSet) -> str:
-    """Return the SHA-256 of the contents of traces, in hexadecimal digits."""
-    found = sha256()
-    for name, value in attrs.asdict(traces, recurse=False).items():
-        if value is None:
-            continue  # so that traces without starts have the digest of versions that knew none
-        plain = value.tolist() if isinstance(value, np.ndarray) and value.dtype.hasobject else value
-        content = plain.tobytes() if isinstance(plain, np.ndarray) else repr(plain).encode()
-        found.update(f"{name} {len(content)}\n".encode())
-        found.update(content)
-    return found.hexdigest()
-
-
-def read_traces_of(workload: Workload, path: str | None = None, field: str = "path") -> TraceSet:
-    """Read the real traces of a workload, or others in the same format.
-
-    Parameters
-    ----------
-    path, field
-        Directory of the others, and the field that names it.
-    """
-    path = workload.path if path is None else path
-    if path is None:
-        message = f"kind = {workload.kind!r} reads traces: give their directory here or with --traces"
-        raise ScenarioError("scenario", [ScenarioProblem("workload.path", message)])
-    if not Path(path).is_dir():
-        raise ScenarioError("scenario", [ScenarioProblem(f"workload.{field}", f"no such directory: {path}")])
-    if workload.kind == "bitbrains":
-        from workloads.readers import READERS, Options, read_public
-
-        return read_public(READERS["bitbrains"], path, Options(window_days=workload.window_days))[0]
-    from workloads.trace_files import read_traces
-
-    return read_traces(path)

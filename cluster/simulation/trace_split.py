@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cluster.errors import ScenarioError, ScenarioProblem
+from cluster.errors import refusal
 from cluster.scenario.workload_section import Workload
 from plb import ConflictError
 from workloads.trace import TraceSet
@@ -46,16 +46,16 @@ def split_traces(traces: TraceSet, workload: Workload, seed: int, begin: float) 
                 f"no tenant ended before hour {workload.from_hours:g}, so there is no history; use a later "
                 "workload.from_hours or another history"
             )
-            raise _refusal("workload.history", message)
+            raise refusal("scenario", "workload.history", message)
         if not rest.tenants:
             message = f"all {traces.tenants:,} tenants ended before hour {workload.from_hours:g}"
-            raise _refusal("workload.from_hours", message)
+            raise refusal("scenario", "workload.from_hours", message)
     else:
         share = 0.0 if workload.history_path is not None else workload.history_share
         past, rest = split_tenants(traces, share, seed)
         if not rest.tenants or (share > 0.0 and not past.tenants):
             message = f"{traces.tenants} tenants cannot be split into history and simulation; use more traces"
-            raise _refusal("workload.history_share", message)
+            raise refusal("scenario", "workload.history_share", message)
     resampled = workload.each_repeat == "resample"
     if resampled or workload.simulated_share < 1.0:
         rest = sample_families(rest, workload.simulated_share, seed, replace=resampled)
@@ -91,7 +91,9 @@ def check_other_traces(workload: Workload, traces: TraceSet, past: TraceSet) -> 
         found, needed = (", ".join(f"{one.name} in {one.unit}" for one in each.metrics) for each in (past, traces))
         if found == needed:
             found, needed = ("trends of " + ", ".join(m.name for m in e.metrics if m.trend) for e in (past, traces))
-        raise _refusal(place, f"{workload.history_path} has {found}; expected the metrics of the traces: {needed}")
+        raise refusal(
+            "scenario", place, f"{workload.history_path} has {found}; expected the metrics of the traces: {needed}"
+        )
     names, others = traces.tenant_names(), past.tenant_names()
     common, here, there = np.intersect1d(names, others, return_indices=True)
     for name, one, other in zip(common.tolist(), here.tolist(), there.tolist(), strict=True):
@@ -104,7 +106,3 @@ def _demand_of(traces: TraceSet, tenant: int) -> np.ndarray[tuple[int, int], np.
     series = traces.series_index[tenant]
     spans = [slice(*traces.series_start[one : one + 2]) for one in series[series >= 0].tolist()]
     return np.concatenate([traces.values[span] for span in spans])
-
-
-def _refusal(place: str, message: str) -> ScenarioError:
-    return ScenarioError("scenario", [ScenarioProblem(place, message)])

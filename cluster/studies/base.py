@@ -14,7 +14,7 @@ from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import override, read_scenario
 from cluster.scenario.workload_section import OF_REPORTS
-from cluster.simulation.tenant_pools import read_traces_of
+from cluster.simulation.trace_inputs import check_inputs
 from cluster.studies.arms import NOTHING
 from plb import UnknownNameError
 from workloads.regions import REGIONS
@@ -94,7 +94,7 @@ def base_of_scenario(path: Path, traces: Path | None = None) -> Base:
     Raises
     ------
     ScenarioError
-        The scenario sets a field that studies set.
+        The scenario sets a field that studies set, or its traces are missing or cannot be used as it says.
     """
     scenario = override(read_scenario(path), traces=traces)
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -109,11 +109,11 @@ def base_of_scenario(path: Path, traces: Path | None = None) -> Base:
     if problems:
         raise ScenarioError(str(path), problems)
     if scenario.workload.kind != "region":
-        workload["path"] = str(Path(scenario.workload.path or "").resolve())
-        scenario = attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, path=workload["path"]))
-        read_traces_of(scenario.workload)  # raises an error if the traces cannot be read
-    if scenario.workload.history_path is not None:
-        workload["history_path"] = str(Path(scenario.workload.history_path).resolve())
+        given = {name: getattr(scenario.workload, name) for name in ("path", "history_path")}
+        found: dict[str, Any] = {name: str(Path(one).resolve()) for name, one in given.items() if one is not None}
+        workload |= found
+        scenario = attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, **found))
+        check_inputs(scenario.workload)
     name = scenario.workload.region if scenario.workload.kind == "region" else scenario.name
     workload.pop("density", None)
     kept = {key: value for key, value in tables.items() if key not in ("name", "run", "policies")}

@@ -15,7 +15,7 @@ from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario_file import scenario_from
 from cluster.scenario.workload_section import Workload
-from cluster.simulation.tenant_pools import read_traces_of
+from cluster.simulation.trace_inputs import read_traces_of
 from cluster.studies.base import Base
 from cluster.studies.design import digest, inputs_of
 from cluster.studies.figures import figures_of

@@ -49,8 +49,17 @@ class StudySetting:
     @property
     def name(self) -> str:
         """The setting in words."""
-        arrivals = f"density {self.density:g}" if self.density else "recorded arrivals"
-        return f"{self.workload}, {self.vcores:g} vCores, {arrivals}"
+        return f"{self.workload}, {self.vcores:g} vCores, {self.tenants}"
+
+    @property
+    def tenants(self) -> str:
+        """The density in words, or what takes its place."""
+        return f"density {self.density:g}" if self.density else "recorded arrivals"
+
+    @property
+    def shown_density(self) -> str:
+        """The density in a column or on an axis of densities."""
+        return f"{self.density:g}" if self.density else "recorded"
 
 
 def _each_once(settings: Iterable[StudySetting]) -> tuple[StudySetting, ...]:
@@ -85,7 +94,8 @@ class Design:
     Raises
     ------
     ScenarioError
-        The scenario is not valid, for example because the days are too few for the tenants to arrive.
+        The scenario is not valid, for example because the days are too few for the tenants to arrive, or because an
+        arm samples past tenants and there are none.
     """
 
     base: Base
@@ -99,7 +109,8 @@ class Design:
 
     def __attrs_post_init__(self) -> None:
         if self.settings:
-            scenario_from(self.scenario(self.settings[0], self.arms[0]), source="study")
+            for arm in self.arms:
+                scenario_from(self.scenario(self.settings[0], arm), source="study").check_history()
 
     @property
     def tables(self) -> Mapping[str, Any]:

@@ -283,7 +283,7 @@ def table_of_settings(table: ClaimTable, title: str, repeats: int) -> Table:
         cells = [_with_remark(table, name, index) for name in table.columns]
         below, above = (table.columns[name][index] for name in (table.below, table.above))
         ratio = f"{above / below:.2f}" if below else "-"
-        shown.add_row(setting.workload, f"{setting.vcores:g}", f"{setting.density:g}", *cells, ratio)
+        shown.add_row(setting.workload, f"{setting.vcores:g}", setting.shown_density, *cells, ratio)
     return shown
 
 

@@ -39,7 +39,7 @@ def plot_settings(ax: Axes, table: ClaimTable, chosen: Sequence[int]) -> None:
             for bar in bars:
                 bar.set(edgecolor="white", linewidth=0.0)
     first = table.settings[chosen[0]]
-    ax.set_xticks(places, [f"{table.settings[index].density:g}" for index in chosen])
+    ax.set_xticks(places, [table.settings[index].shown_density for index in chosen])
     ax.set(xlabel="tenant density", ylabel="violations", title=f"{first.workload}, {first.vcores:g} vCores")
     ax.set_ylim(0.0, max(1.0, ax.get_ylim()[1]))
     use_open_axes(ax, "y")
@@ -76,7 +76,7 @@ def plot_ratios(ax: Axes, table: ClaimTable) -> None:
         label, colour = f"{heading} / {table.below}", COLOURS[number % len(COLOURS)]
         ax.plot(table.columns[heading][some] / below[some], rows[some], "o", color=colour, label=label)
     ax.axvline(1.0, color="#4a4a4a", linewidth=0.8)
-    ax.set_yticks(rows, [f"{one.workload}; density {one.density:g}" for one in table.settings])
+    ax.set_yticks(rows, [f"{one.workload}; {one.tenants}" for one in table.settings])
     ax.set(xlabel="ratio of violations", ylim=(-0.7, len(rows) - 0.3))
     ax.set_xlim(left=0.0)
     use_open_axes(ax)

@@ -214,6 +214,21 @@ def test_equal_names_in_different_folders_are_different_traces(tmp_path, monkeyp
     assert why_other_tenants(found[0], found[2]) == "split.traces_digest differs"
 
 
+def test_another_history_leaves_the_tenants_the_same(tmp_path):
+    """Simulated tenants do not depend on a history from other traces; the scenarios differ in the path, if at all."""
+    write_traces(generate(REGIONS["region1"], 200, 1), tmp_path / "traces")
+    found = []
+    for number, seed in enumerate((3, 4)):
+        write_traces(generate(REGIONS["region1"], 50 + number, seed), tmp_path / f"past{number}")
+        fields = {"path": str(tmp_path / "traces"), "history_path": str(tmp_path / f"past{number}"), "density": 0.3}
+        scenario = scenario_from(
+            {"cluster": {"nodes": 5}, "workload": {"kind": "traces", **fields}, "run": {"days": 0.1}}
+        )
+        found.append(written(tmp_path / f"{number}", stamp(scenario, read_source(scenario)), {"original": [1]}))
+    assert found[0].summary["split"]["history_digest"] != found[1].summary["split"]["history_digest"]
+    assert not why_other_tenants(*found)
+
+
 def test_traces_in_a_different_folder_are_the_same(tmp_path):
     """Results identify traces by their content. The scenarios differ in the path, which is listed."""
     found = []

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.capacity.evaluation import tenants_at
+from cluster.capacity.evaluation import Subject, tenants_at
 from cluster.capacity.question import Searched, ask
 from cluster.errors import DensityError, ScenarioError
 from cluster.explanation.replay import RunReplay
@@ -28,11 +28,15 @@ from cluster.scenario.scenario_file import override, read_scenario, scenario_fro
 from cluster.scenario.workload_section import Workload
 from cluster.simulation.simulation import Simulation
 from cluster.simulation.tenant_arrivals import TenantSequence, make_tenants
-from cluster.simulation.tenant_pools import Source, digest_of_traces, read_source
+from cluster.simulation.tenant_pools import Source, read_source
+from cluster.simulation.trace_inputs import digest_of_traces
 from cluster.simulation.trace_split import split_traces
-from cluster.studies.arms import ORIGINAL
+from cluster.studies.arms import MODIFIED, ORIGINAL
 from cluster.studies.base import base_of_scenario
+from cluster.studies.design import Design, StudySetting
+from cluster.studies.figures import ClaimTable, table_of_settings
 from cluster.studies.pilots import ANNEALING_PILOT
+from cluster.studies.plots import figure_of_ratios, figure_of_settings
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import OutputDirectory
 from cluster.studies.simulated import prepared
@@ -193,6 +197,35 @@ def test_repeats_have_the_same_tenants_unless_they_differ_on_purpose(folder: Pat
     assert names_of(other[2])[:2] == names_of(experiment_of(folder, each_repeat="split", history_share=0.5)[2])[1:]
 
 
+def test_repeats_with_the_same_history_share_it(folder: Path, tmp_path: Path) -> None:
+    """A source is made once for all policies of a repeat; a history that does not depend on it, once for all."""
+    write_traces(generate(REGIONS["region1"], 25, 77), tmp_path)
+    for fields in ({"history": "before"}, {"history_path": str(tmp_path)}):
+        scenario = experiment_of(folder, 0, each_repeat="resample", history_share=0.5, **fields)[0]
+        source = read_source(scenario)
+        repeats = [source.of_repeat(repeat) for repeat in (1, 2, 2)]
+        assert repeats[0].history is repeats[1].history is not None
+        assert repeats[1] is repeats[2] is not repeats[0]
+
+
+@pytest.mark.parametrize(
+    ("start", "capacity", "error", "message"),
+    [
+        (7200.0, 1e3, ScenarioError, "none of the 2 simulated tenants lives"),
+        (0.0, 25.0, DensityError, "scenario: the 2 tenants at the start need 120 GB of disk"),
+    ],
+)
+def test_an_error_of_one_repeat_names_it(tmp_path: Path, start: float, capacity: float, error, message: str) -> None:
+    """A sample may miss all tenants of the window, or be too large for the cluster."""
+    traces = traces_of([Tenant("a", 0, [60.0] * 12), Tenant("b", 0, [1.0] * 12)])
+    write_traces(attrs.evolve(traces, start=np.array([0.0, start])), tmp_path)
+    tables = tables_of(tmp_path, density_metric="disk", each_repeat="resample")
+    tables["cluster"] = {"nodes": 4, "capacities": {"disk": capacity}}
+    tables["run"]["repeats"] = 30
+    with pytest.raises(error, match=rf"repeat \d+ of 30: {message}"):
+        prepare(scenario_from(tables))
+
+
 def test_a_sample_has_the_requested_size(folder: Path) -> None:
     """Without replacement it has each family at most once; with replacement it may be larger than the traces."""
     traces = read_traces(folder)
@@ -238,6 +271,7 @@ def test_default_results_have_none_of_the_new_keys() -> None:
     plain = scenario_from({"workload": {"kind": "traces", "path": "x"}}).as_json()["workload"]
     assert not {"arrivals", "from_hours", "history", "history_path", "simulated_share", "each_repeat"} & set(plain)
     recorded = read_scenario(EXAMPLE).as_json()["workload"]
+    assert not {"density", "density_end", "pair_share", "history_share"} & set(recorded)
     assert (recorded["arrivals"], recorded["history"], recorded["from_hours"]) == ("recorded", "before", 72.0)
 
 
@@ -341,6 +375,7 @@ def test_another_trace_is_the_history(folder: Path, tmp_path: Path) -> None:
     _, sources, sequences = experiment_of(folder, 1, history_share=0.5, history_path=str(tmp_path / "past"))
     assert sources[0].history is not None
     assert len(sources[0].history) == len(past.series_tenant)
+    assert sources[0].split["history_tenants"] == 25
     assert names_of(sequences) == names_of(experiment_of(folder, 1)[2])
     with pytest.raises(ConflictError, match=r"workload.history_path: tenant 0 of .* is simulated, too"):
         experiment_of(folder, 1, history_share=0.5, history_path=str(folder))
@@ -390,10 +425,8 @@ RECORDED = {"kind": "traces", "arrivals": "recorded"}
             {"workload": {**RECORDED, "history": "before", "each_repeat": "split"}},
             'workload.each_repeat: .*expected "same" or "resample", as all repeats have all tenants',
         ),
-        (
-            {"workload": {**RECORDED, "history_share": 0.0}},
-            "workload.history_share: .*above 0, or another history: the estimator monte-carlo of policy modified",
-        ),
+        ({"workload": {"history_share": 0.0}}, 'workload.history_share: .*expected above 0 with kind = "region"'),
+        ({"workload": {"kind": "plan", "history_share": 0.0}}, 'workload.history_share: .*the default with kind = "pl'),
         ({"workload": {"kind": "plan", "each_repeat": "split"}}, "workload.each_repeat: .*the tenants of traces"),
     ],
 )
@@ -401,6 +434,24 @@ def test_fields_that_do_not_apply_are_refused_at_the_door(tables: dict[str, Any]
     """The message has the place of the field, its value and what is allowed."""
     with pytest.raises(ScenarioError, match=message):
         scenario_from(tables)
+
+
+def test_a_policy_that_samples_past_tenants_needs_a_history(folder: Path, tmp_path: Path) -> None:
+    """The policies of the command line count, and in a study those of its arms, not those of the file."""
+    path = tmp_path / "none.toml"
+    path.write_text(f'[workload]\nkind = "traces"\npath = "{folder}"\nhistory_share = 0\ndensity = 0.1\n')
+    message = "workload.history_share: there is no history, but the estimator monte-carlo of policy modified"
+    with pytest.raises(ScenarioError, match=message):
+        prepare(read_scenario(path))
+    with pytest.raises(ScenarioError, match=message):
+        Subject.read(path, {"density": None})
+    original = override(read_scenario(path), policy=["original"], traces=None)
+    assert read_source(original).history is None
+    design = {"settings": [StudySetting("none", 80.0, 0.1)], "repeats": 1, "days": 1.0, "seed": 0}
+    base = base_of_scenario(path)
+    assert len(Design(base, arms=(ORIGINAL,), **design).tasks()) == 1
+    with pytest.raises(ScenarioError, match=message):
+        Design(base, arms=(ORIGINAL, MODIFIED), **design)
 
 
 def test_without_a_history_other_estimators_run(folder: Path) -> None:
@@ -460,6 +511,60 @@ def test_studies_have_one_setting_without_a_density(tmp_path: Path) -> None:
         attrs.evolve(request, densities=(1.0,))
     with pytest.raises(PlbError, match="recorded arrivals have no density"):
         ANNEALING_PILOT.densities(base, lambda _: [])
+
+
+def study_file(folder: Path, traces: Path, more: str) -> Path:
+    """Return a scenario of these traces with recorded arrivals."""
+    path = folder / "recorded.toml"
+    text = f'[workload]\nkind = "traces"\npath = "{traces}"\narrivals = "recorded"\nfrom_hours = 48\n{more}'
+    path.write_text(text)
+    return path
+
+
+def test_studies_refuse_traces_before_their_runs(folder: Path, tmp_path: Path) -> None:
+    """These are errors of the scenario, not of each run."""
+    with pytest.raises(ScenarioError, match=r"workload\.history_path: no such directory: .*nowhere"):
+        base_of_scenario(study_file(tmp_path, folder, 'history_path = "nowhere"'))
+    with pytest.raises(ConflictError, match=r"tenant 0 of .* is simulated, too"):
+        base_of_scenario(study_file(tmp_path, folder, f'history_path = "{folder}"'))
+    write_traces(generate(REGIONS["region2"], 5, 1), tmp_path / "plain")
+    with pytest.raises(ScenarioError, match=r"workload\.arrivals: .* tenants.parquet needs a column start_s"):
+        base_of_scenario(study_file(tmp_path, tmp_path / "plain", ""))
+    late = study_file(tmp_path, folder, 'history = "before"')
+    late.write_text(late.read_text().replace("hours = 48", "hours = 48000"))
+    with pytest.raises(ScenarioError, match=r"workload\.from_hours: all 60 tenants ended before hour 48000"):
+        base_of_scenario(late)
+
+
+def test_keys_of_runs_do_not_depend_on_the_current_directory(folder: Path, tmp_path: Path, monkeypatch) -> None:
+    """All paths are resolved, that of the history, too."""
+    write_traces(generate(REGIONS["region1"], 25, 77), tmp_path / "past")
+    study_file(tmp_path, folder, 'history_path = "past"')
+    found = []
+    for place in (tmp_path, tmp_path.parent):
+        monkeypatch.chdir(place)
+        base = base_of_scenario((tmp_path / "recorded.toml").relative_to(place))
+        setting = StudySetting("recorded", 80.0, 0.0)
+        (task,) = Design(base, [setting], (ORIGINAL,), repeats=1, days=1.0, seed=0).tasks()
+        found.append((task.key, dict(base.digests)))
+    assert found[0] == found[1]
+    assert all(Path(name).is_absolute() for name in found[0][1])
+
+
+def test_a_setting_without_a_density_is_shown_as_recorded() -> None:
+    """Tables and figures have a word in place of the density."""
+    settings_of = (StudySetting("w", 80.0, 1.5), StudySetting("w", 80.0, 0.0))
+    assert [one.shown_density for one in settings_of] == ["1.5", "recorded"]
+    assert [one.tenants for one in settings_of] == ["density 1.5", "recorded arrivals"]
+    means = {"original": np.array([2.0, 3.0]), "modified": np.array([1.0, 1.0])}
+    table = ClaimTable(settings_of, means, {}, "original", "modified")
+    assert [*table_of_settings(table, "", 1).columns[2].cells] == ["1.5", "recorded"]
+    assert [one.get_text() for one in figure_of_ratios(table, "").axes[0].get_yticklabels()] == [
+        "w; density 1.5",
+        "w; recorded arrivals",
+    ]
+    shown = figure_of_settings(table, "").axes[0].get_xticklabels()
+    assert [one.get_text() for one in shown] == ["1.5", "recorded"]
 
 
 def test_a_search_for_nodes_keeps_the_tenants_and_one_for_a_density_is_refused() -> None:
