@@ -10,6 +10,7 @@ import polars as pl
 
 from cluster.scenario.scenario import MOST_REPEATS
 from cluster.scenario.sections import check_directory_name
+from cluster.simulation.recorder import KINDS_OF_VIOLATIONS, LATER_COUNTS
 from cluster.simulation.run_tables import TABLES, columns_of
 from plb import PlbError, UnknownNameError
 
@@ -20,9 +21,6 @@ COUNTS = (
     *("swaps", "placement_failures", "refusals", "quorum_losses", "node_faults", "upgraded_domains"),
     *("rolled_back_domains", "waiting_seconds", "plans", "proposals_drawn", "proposals_scored"),
 )
-KINDS_OF_VIOLATIONS = ("violations_avoidable", "violations_unavoidable")
-LATER_COUNTS = ("scale_outs", "scale_ins", *KINDS_OF_VIOLATIONS, "shortages_unresolved_unavoidable")
-"""Counts that results of earlier versions lack."""
 AMOUNTS = ("simulated_seconds", "violated_node_minutes", "copied_gb", "downtime_seconds")
 LOADS_OF_APPLICATIONS = ("load", "largest_load", "largest_load_on_node")
 """The totals of an application that have a number for each metric."""

@@ -26,6 +26,10 @@ from plb.model.unplaced import Unplaced
 CAUSES = {"capacity": VIOLATION, "eviction": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
 """Cause of a move by its rule; any other rule is its own cause."""
 
+KINDS_OF_VIOLATIONS = ("violations_avoidable", "violations_unavoidable")
+LATER_COUNTS = ("scale_outs", "scale_ins", *KINDS_OF_VIOLATIONS, "shortages_unresolved_unavoidable")
+"""Counts that results of earlier versions lack."""
+
 
 @attrs.define(eq=False)
 class MoveRecord:
@@ -152,7 +156,9 @@ class RunSummary:
         """
         if name == "wall_seconds":
             return float(self.timings["total"])
-        return float(self.totals[name]) if name in self.totals else None
+        if name in LATER_COUNTS and name not in self.totals:
+            return None
+        return float(self.totals[name])
 
 
 @attrs.frozen(eq=False)

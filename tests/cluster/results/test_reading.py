@@ -147,7 +147,10 @@ def test_counts_that_earlier_versions_did_not_write_may_be_missing(folder: Path)
         for name in LATER_COUNTS:
             del row[name]
     file.write_text(json.dumps(summary))
-    assert LATER_COUNTS[0] not in read_results(folder).runs[0].totals
+    run = read_results(folder).runs[0]
+    assert [run.figure(name) for name in LATER_COUNTS] == [None] * len(LATER_COUNTS)
+    with pytest.raises(KeyError):
+        run.figure("violatons")
     summary["runs"][0][LATER_COUNTS[0]] = -1
     file.write_text(json.dumps(summary))
     with pytest.raises(ResultsError, match=LATER_COUNTS[0]):

@@ -350,7 +350,7 @@ def test_results_can_be_replayed_in_every_repeat(tmp_path: Path) -> None:
     path = tmp_path / "past"
     write_traces(generate(REGIONS["region2"], 30, 9), path)
     scenario = read_scenario(EXAMPLE)
-    fields = {"history": "share", "history_path": str(path)}
+    fields = {"history": "share", "history_path": str(path), "simulated_share": 1.0}
     scenario = attrs.evolve(
         scenario,
         workload=attrs.evolve(scenario.workload, **fields),
