@@ -92,6 +92,7 @@ def test_json_keys(results: Path):
     """The keys of the figures are stable."""
     figures = json.loads((results.parent / "figures.json").read_text())
     keys = {"violations", "failovers", "moves", "placement_failures", "downtime_seconds", "wall_seconds"}
+    keys |= {"violations_avoidable", "violations_unavoidable", "shortages_unresolved"}
     assert list(figures) == ["policies", "stamp"]
     assert {name: set(values) for name, values in figures["policies"].items()} == {"original": keys, "modified": keys}
 
