@@ -26,7 +26,7 @@ NOT_OF_MEANING = frozenset({"ctx", "kind", "type_comment"})
 @cache
 def code_of_tenants() -> str:
     """Return the digest of all modules of this package that make the tenants of regions; read once a process."""
-    return digest_of_files(imported_by(OF_TENANTS, modules_in(FOLDER)))
+    return digest_of_modules(imported_by(OF_TENANTS, modules_in(FOLDER)))
 
 
 def modules_in(folder: Path) -> dict[str, Path]:
@@ -68,7 +68,7 @@ def _names_imported(tree: ast.Module) -> Iterable[str]:
                 yield from (".".join(parts[: end + 1]) for end in range(len(parts)))
 
 
-def digest_of_files(files: Mapping[str, Path]) -> str:
+def digest_of_modules(files: Mapping[str, Path]) -> str:
     """Return the SHA-256 of modules, in hexadecimal digits; their order does not count.
 
     Parameters

@@ -13,13 +13,14 @@ import attrs
 from cluster.capacity.question import Question, Searched
 from cluster.errors import DensityError
 from cluster.runs.sweep import Task
+from cluster.scenario.digests import code_of_tenants_in
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import override, read_scenario
 from cluster.simulation.growth import check_classes
 from cluster.simulation.tenant_arrivals import TenantSequence, make_tenants
 from cluster.simulation.tenant_pools import Source, read_source
 from cluster.studies.base import digests_of_inputs
-from cluster.studies.design import code_of_tenants_in, digest
+from cluster.studies.design import digest
 from cluster.studies.simulated import on_one_thread, totals_and_timings
 from plb import PlbError
 

@@ -112,8 +112,12 @@ def _close(
 
 def _title(scenario: Scenario, experiment: Experiment) -> str:
     tenants = sum(len(sequence.arrival) for sequence in experiment.sequences) / len(experiment.sequences)
-    packed = "a plan" if scenario.workload.kind == "plan" else f"density {scenario.workload.density:g}"
-    packed = "recorded arrivals" if scenario.workload.arrivals == "recorded" else packed
+    if scenario.workload.kind == "plan":
+        packed = "a plan"
+    elif scenario.workload.arrivals == "recorded":
+        packed = "recorded arrivals"
+    else:
+        packed = f"density {scenario.workload.density:g}"
     return (
         f"{scenario.name}: {scenario.cluster.nodes} nodes, {packed}, "
         f"{scenario.run.days:g} days, {tenants:,.0f} tenants, seed {scenario.run.seed}"

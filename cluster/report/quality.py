@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from cluster.plots.base import plot_violations
 from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.plots.moves import failovers_by_cause, plot_causes, plot_failovers
 from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Picture, Text, amount, picture
 from cluster.report.material import Material
+from cluster.results.policy_comparison import figure_of_each
 from cluster.results.scenario_differences import MISSING
 from cluster.results.summary_tables import comparison_caption, comparison_rows, count
 from cluster.simulation.causes import cause_text
+from cluster.simulation.recorder import RunSummary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,8 +54,8 @@ def violations_section(material: Material) -> PageSection:
     """Return the violations over time, and the outcomes of all shortages."""
     rows = []
     for policy in material.policies:
-        totals = [run.totals for run in material.results.runs if run.policy == policy]
-        rows.append((policy, *(_mean(totals, name) for name in OUTCOMES)))
+        runs = [run for run in material.results.runs if run.policy == policy]
+        rows.append((policy, *(_mean(runs, name) for name in OUTCOMES)))
     caption = (
         "Nodes and metering times in violation, means over repeats. Unavoidable: one replica alone reaches the largest "
         "threshold of the nodes."
@@ -74,10 +76,10 @@ def violations_section(material: Material) -> PageSection:
     return PageSection("violations", "Violations over time", (Gallery((drawn,)), table))
 
 
-def _mean(totals: Sequence[Mapping[str, Any]], name: str) -> str:
+def _mean(runs: Sequence[RunSummary], name: str) -> str:
     """Return the mean of a count; unknown if a run of an earlier version lacks it."""
-    values = [one[name] for one in totals if name in one]
-    return count(sum(values) / len(totals)) if len(values) == len(totals) else MISSING
+    values = figure_of_each(runs, name)
+    return count(sum(values) / len(values)) if values else MISSING
 
 
 def failovers_section(material: Material) -> PageSection:

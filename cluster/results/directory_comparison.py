@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from cluster.results.intervals import Interval
-from cluster.results.policy_comparison import FIGURES, Estimate, compare
+from cluster.results.policy_comparison import FIGURES, Estimate, compare, figure_of_each
 from cluster.results.reading import Results
 from cluster.results.scenario_differences import scenario_differences, version_differences, why_other_tenants
 from cluster.simulation.recorder import RunSummary
@@ -162,6 +162,5 @@ def _row(
 
 def _differences(name: str, pairs: Sequence[tuple[RunSummary, RunSummary]]) -> list[float]:
     """Return the differences of a figure; empty without pairs, or if a run lacks the figure."""
-    values = [(one.figure(name), other.figure(name)) for one, other in pairs]
-    known = [second - first for first, second in values if first is not None and second is not None]
-    return known if len(known) == len(pairs) else []
+    first, second = (figure_of_each([pair[side] for pair in pairs], name) for side in (0, 1))
+    return [after - before for before, after in zip(first, second, strict=True)] if first and second else []

@@ -64,7 +64,10 @@ def compare(runs: Iterable[RunSummary], policies: Sequence[str]) -> Comparison:
     found = list(runs)
     of_policy = {policy: [run for run in found if run.policy == policy] for policy in policies}
     repeats = {policy: len(finished) for policy, finished in of_policy.items() if finished}
-    values = {policy: _figures(of_policy[policy]) for policy in repeats}
+    values = {
+        policy: {name: row for name in FIGURES if (row := figure_of_each(of_policy[policy], name))}
+        for policy in repeats
+    }
     means = {policy: {name: float(np.mean(row)) for name, row in rows.items()} for policy, rows in values.items()}
     first = next(iter(means.values()), {})
     figures = {
@@ -77,11 +80,10 @@ def compare(runs: Iterable[RunSummary], policies: Sequence[str]) -> Comparison:
     return Comparison(tuple(repeats), repeats, figures)
 
 
-def _figures(runs: Sequence[RunSummary]) -> dict[str, list[float]]:
-    """Return the values of each figure that all runs have."""
-    found = {name: [run.figure(name) for run in runs] for name in FIGURES}
-    known = {name: [value for value in values if value is not None] for name, values in found.items()}
-    return {name: values for name, values in known.items() if len(values) == len(runs)}
+def figure_of_each(runs: Sequence[RunSummary], name: str) -> list[float]:
+    """Return a figure of each run; empty if one of them lacks it (`RunSummary.figure`)."""
+    known = [value for run in runs if (value := run.figure(name)) is not None]
+    return known if len(known) == len(runs) else []
 
 
 def _ratio(value: float, first: float | None) -> float | None:

@@ -26,13 +26,12 @@ from typing import Any
 import attrs
 
 from cluster.errors import ResultsExistError
-from cluster.scenario.digests import digest_of
+from cluster.scenario.digests import code_of_tenants_in, digest_of
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.recorder import RunResult
 from cluster.simulation.run_tables import TABLES, column_descriptions, columns_of
 from cluster.simulation.tenant_pools import Source
 from plb import ConflictError
-from workloads.source_code import TENANTS_CODE, code_of_tenants
 from workloads.writing import in_one_piece, write_parquet
 
 LEAST_FREE = 1 << 16
@@ -193,13 +192,12 @@ def stamp(scenario: Scenario, source: Source) -> dict[str, Any]:
 
     The split of a region has the digest of the code that makes its tenants, too.
     """
-    of_region = {TENANTS_CODE: code_of_tenants()} if scenario.workload.kind == "region" else {}
     return {
         "scenario": scenario.as_json(),
         "scenario_sha256": scenario.digest(),
         "seed": scenario.run.seed,
         "versions": versions(),
-        "split": {**source.split, **of_region},
+        "split": {**source.split, **code_of_tenants_in(scenario.workload.kind)},
         "metrics": {metric.name: metric.unit for metric in source.metrics},
     }
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from workloads.source_code import digest_of_files, digest_of_source, modules_in
+from workloads.source_code import digest_of_modules, digest_of_source, modules_in
 
 PACKAGES = ("plb", "workloads", "cluster")
 LIBRARIES = ("plb", "numba", "numpy", "scipy", "simpy")
@@ -86,7 +86,7 @@ def digest_of_code(folders: Mapping[str, Path], presentation: tuple[str, ...] = 
     files: dict[str, Path] = {}
     for folder in folders.values():
         files |= {name: path for name, path in modules_in(folder).items() if not is_below(name, presentation)}
-    found = hashlib.sha256(digest_of_files(files).encode())
+    found = hashlib.sha256(digest_of_modules(files).encode())
     for library in LIBRARIES:
         found.update(f"\n{library} {version(library)}".encode())
     return found.hexdigest()

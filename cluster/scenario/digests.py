@@ -9,6 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from workloads.source_code import TENANTS_CODE, code_of_tenants
+
 PART = 1 << 20
 """Bytes of a file in memory at a time."""
 
@@ -29,3 +31,8 @@ def digest_of_files(path: Path) -> str:
                 while part := content.read(PART):
                     found.update(part)
     return found.hexdigest()
+
+
+def code_of_tenants_in(kind: str) -> dict[str, str]:
+    """Return the digest of the code that makes the tenants of a kind of workload; empty if these are no code's."""
+    return {TENANTS_CODE: code_of_tenants()} if kind == "region" else {}

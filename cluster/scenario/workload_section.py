@@ -218,10 +218,10 @@ class Workload(Section):
     @property
     def has_history(self) -> bool:
         """Whether there are past tenants."""
-        return self.history_share > 0.0 or self._replaces_share
+        return self.history_share > 0.0 or self.replaces_share
 
     @property
-    def _replaces_share(self) -> bool:
+    def replaces_share(self) -> bool:
         """Whether the history is not a share of the traces."""
         return self.history != "share" or self.history_path is not None
 
@@ -234,7 +234,7 @@ class Workload(Section):
         defaults = attrs.fields(Workload)
         found = [name for name in OF_TRACES if getattr(self, name) == getattr(defaults, name).default]
         found += NOT_OF_RECORDED if self.arrivals == "recorded" else ()
-        return (*found, *(("history_share",) if self._replaces_share else ()))
+        return (*found, *(("history_share",) if self.replaces_share else ()))
 
     def parameters_of_region(self) -> RegionParameters:
         """Return the parameters of the synthetic region, with the changes applied."""

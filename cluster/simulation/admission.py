@@ -5,16 +5,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from cluster.errors import DensityError
 from cluster.scenario.cluster_section import ClusterSection
+from cluster.simulation.summed_demand import first_demand
 from cluster.simulation.tenant_pools import TenantPool
 from plb.array_types import Float, Int
-from plb.model import Role
 from workloads.trace import MetricInfo, TraceSet, concatenate
 
 SECONDS_BETWEEN_RISES = 3600
@@ -148,16 +146,3 @@ def limit_of(cluster: ClusterSection, metrics: Sequence[MetricInfo]) -> Float:
     names = [metric.name for metric in metrics]
     total = [cluster.total_capacity(name) if name in cluster.capacity else np.inf for name in names]
     return np.asarray(cluster.violation_threshold * np.array(total))
-
-
-def first_demand(traces: TraceSet, tenants: int) -> npt.NDArray[Any]:
-    """Return the demand of the first `tenants` tenants in their first step, summed over replicas, shape (R,)."""
-    index = traces.series_index[:tenants]
-    total = np.zeros(len(traces.metrics))
-    replicas = traces.replicas[:tenants].astype(np.int64)
-    counts = {Role.PRIMARY: np.ones_like(replicas), Role.SECONDARY: replicas - 1, Role.INSTANCE: replicas}
-    for role, count in counts.items():
-        has = index[:, role] >= 0
-        samples = traces.values[traces.series_start[index[has, role]]]
-        total += (samples * count[has, None]).sum(axis=0)
-    return total

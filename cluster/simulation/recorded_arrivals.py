@@ -12,8 +12,8 @@ import numpy as np
 
 from cluster.errors import DensityError, refusal
 from cluster.scenario.scenario import Scenario
+from cluster.simulation.summed_demand import summed_demand
 from plb.array_types import Float, Int
-from plb.model import Role
 from workloads.trace import DAY_SECONDS, HOUR_SECONDS, TraceSet
 
 ROUNDING = 1e-3
@@ -99,7 +99,8 @@ def check_start(scenario: Scenario, traces: TraceSet, created: Int, limit: Float
         (R,) load at which the whole cluster reaches its threshold.
     """
     present = np.flatnonzero(created <= 0)
-    demand = demand_at(traces, created, present, 0)
+    steps = np.clip((-1 - created[present]) // int(traces.step_seconds), 0, traces.lifetime_steps[present] - 1)
+    demand = summed_demand(traces, present, steps)
     for metric, needed, most in zip(traces.metrics, demand.tolist(), limit.tolist(), strict=True):
         if needed >= most:
             raise DensityError(
@@ -107,16 +108,3 @@ def check_start(scenario: Scenario, traces: TraceSet, created: Int, limit: Float
                 f"{metric.name}, and the whole cluster has {most:.6g} below its violation threshold; use more nodes "
                 "or a lower workload.simulated_share"
             )
-
-
-def demand_at(traces: TraceSet, created: Int, tenants: Int, time: int) -> Float:
-    """Return the summed demand of all replicas of some tenants, (R,), in the step that ends at or contains `time`."""
-    total = np.zeros(len(traces.metrics))
-    replicas = traces.replicas[tenants].astype(np.int64)
-    step = np.clip((time - 1 - created[tenants]) // int(traces.step_seconds), 0, traces.lifetime_steps[tenants] - 1)
-    counts = {Role.PRIMARY: np.ones_like(replicas), Role.SECONDARY: replicas - 1, Role.INSTANCE: replicas}
-    for role, count in counts.items():
-        series = traces.series_index[tenants, role]
-        has = series >= 0
-        total += (traces.values[traces.series_start[series[has]] + step[has]] * count[has, None]).sum(axis=0)
-    return total

@@ -280,8 +280,8 @@ class Simulation:
             self._events_handled = changes
             plan = self._timed("repair", "constraint check", lambda: self.engine.repair(now=self._now))
         moves = plan.moves if plan is not None else ()
-        names, largest_on = (self._node_names, self._metric_names), partial(self.ledger.largest_standing, metering)
-        found = classify(metering, self._threshold, moves, *names, largest_on)
+        largest_on = partial(self.ledger.largest_standing, metering)
+        found = classify(metering, self._threshold, moves, self._node_names, self._metric_names, largest_on)
         self.recorder.shortages(self._now, found)
         if plan is not None:
             self._apply_moves(plan)

@@ -216,13 +216,11 @@ def _source_of_traces(workload: Workload, inputs: TraceInputs, repeat: int) -> S
         "rule": rule_of(workload),
         **inputs.origin,
         "trace_seed": workload.trace_seed,
-        "history_share": workload.history_share,
+        **({} if workload.replaces_share else {"history_share": workload.history_share}),
         "history_tenants": (past if inputs.others is None else inputs.others).tenants,
         "simulation_tenants": rest.tenants,
         "history_families": families.tolist(),
     }
-    if workload.history != "share" or workload.history_path is not None:
-        del split["history_share"]
     recorded = workload.arrivals == "recorded"
     pool = RecordedPool(rest, inputs.begin, inputs.end) if recorded else TracePool(rest)
     return Source(inputs.traces.metrics, inputs.traces.step_seconds, history, families, pool, split)

@@ -10,10 +10,10 @@ from typing import Any
 import attrs
 
 from cluster.runs.sweep import Task
+from cluster.scenario.digests import code_of_tenants_in
 from cluster.scenario.scenario_file import scenario_from
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.base import Base
-from workloads.source_code import TENANTS_CODE, code_of_tenants
 
 BUDGET: Mapping[str, Any] = {
     "chains": 2,
@@ -170,11 +170,6 @@ def inputs_of(base: Base, *workloads: str) -> dict[str, str]:
     """Return the digests of the inputs of workloads of a base, and that of the code of tenants of regions."""
     found = {name: value for workload in workloads for name, value in base.digests_of(workload).items()}
     return found | code_of_tenants_in(str(base.tables["workload"]["kind"]))
-
-
-def code_of_tenants_in(kind: str) -> dict[str, str]:
-    """Return the digest of the code that makes the tenants of a kind of workload; empty if these are no code's."""
-    return {TENANTS_CODE: code_of_tenants()} if kind == "region" else {}
 
 
 def digest(*values: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from workloads.source_code import (
     FOLDER,
     OF_TENANTS,
     code_of_tenants,
-    digest_of_files,
+    digest_of_modules,
     digest_of_source,
     imported_by,
     modules_in,
@@ -68,7 +68,7 @@ def test_a_file_in_the_middle_of_an_edit_is_named(copy: Path, text: str) -> None
     with pytest.raises(PlbError, match=r"population\.py, line 2: cannot be parsed"):
         code_of(copy)
     with pytest.raises(PlbError, match=r"population\.py, line 2: cannot be parsed"):
-        digest_of_files({"population": copy / "population.py"})
+        digest_of_modules({"population": copy / "population.py"})
 
 
 def test_example_traces_name_the_parameters_of_their_region() -> None:
@@ -135,14 +135,14 @@ def copy(tmp_path: Path) -> Path:
 
 def code_of(folder: Path) -> str:
     """Return the digest of the code that makes tenants in a copy of the package."""
-    return digest_of_files(imported_by(OF_TENANTS, modules_in(folder)))
+    return digest_of_modules(imported_by(OF_TENANTS, modules_in(folder)))
 
 
 def test_the_place_of_the_code_does_not_count(copy: Path) -> None:
     """An installed package has the digest of a directory of sources. The order of files does not count."""
     assert code_of(copy) == code_of_tenants()
     files = modules_in(copy)
-    assert digest_of_files(dict(reversed(files.items()))) == digest_of_files(files)
+    assert digest_of_modules(dict(reversed(files.items()))) == digest_of_modules(files)
 
 
 @pytest.mark.parametrize(

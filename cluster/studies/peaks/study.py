@@ -22,8 +22,8 @@ from rich.table import Table
 from cluster.console.tables import new_table
 from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.runs.sweep import Task
-from cluster.scenario.digests import digest_of_files
-from cluster.studies.design import code_of_tenants_in, digest
+from cluster.scenario.digests import code_of_tenants_in, digest_of_files
+from cluster.studies.design import digest
 from cluster.studies.figures import figures_of
 from cluster.studies.peaks.panels import QUANTILES, Panel, cell_panels, merged, predictor_panels, week_panels
 from cluster.studies.peaks.samples import week, weeks_of
