@@ -98,3 +98,7 @@ class ResultsError(PlbError, ValueError):
         super().__init__(path, tuple(problems))
         self.path, self.problems = path, tuple(problems)
         self._message = "\n".join(f"{path}: {problem}" for problem in self.problems)
+
+
+class InstanceFileError(PlbError, ValueError):
+    """A file of a public instance cannot be read; the message names the file and what is wrong."""

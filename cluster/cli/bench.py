@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 from cluster.cli.options import Json, Seed
 from cluster.console.output import clear_errors, messages, output
@@ -98,4 +99,32 @@ def search_command(
     output().print(table_of(figures, time))
     if json is not None:
         configuration = {"instances": [shape.name for shape in shapes], "seconds": time}
+        write_json(json, stamped({"instances": [one.as_json() for one in figures]}, configuration, seed))
+
+
+@bench_app.command("reassignment")
+@clear_errors
+def reassignment_command(
+    directory: Annotated[Path, Argument(help="Directory with files model_NAME.txt and assignment_NAME.txt, or .xz.")],
+    only: Annotated[
+        list[str] | None, Option(help="Only the instance of this name, such as a1_4. Can be repeated.")
+    ] = None,
+    seconds: Annotated[float, Option(help="Time of each search.", min=0.001)] = 300.0,
+    seed: Seed = 0,
+    json: Json = None,
+) -> None:
+    """Print cost, best known cost and gap of instances of the ROADEF/EURO challenge 2012, machine reassignment.
+
+    Each search uses one thread. Costs and broken constraints are computed without the engine.
+    """
+    from cluster.bench.reassignment import bench_reassignment, models_of, table_of
+    from cluster.results.writing import check_file, stamped, write_json
+
+    check_file(json)
+    models = models_of(directory, only or ())
+    with messages().status("") as status:
+        figures = bench_reassignment(models, seconds=seconds, seed=seed, report=status.update)
+    output().print(table_of(figures))
+    if json is not None:
+        configuration = {"instances": [one.name for one in figures], "seconds": seconds}
         write_json(json, stamped({"instances": [one.as_json() for one in figures]}, configuration, seed))

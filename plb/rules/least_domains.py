@@ -130,8 +130,8 @@ class LeastDomains(CompiledConstraint):
     least
         Number of domains, at least 1, by name of a service. Services need not exist.
     level
-        A depth of fault domains, 1 for the top level; ``"upgrade_domain"``; or ``"property:NAME"``, where nodes of one
-        value of the property NAME are one domain.
+        A depth of fault domains, 1 for the top level; ``"upgrade_domain"``; ``"node"``; or ``"property:NAME"``, where
+        nodes of one value of the property NAME are one domain.
     of
         ``"service"``: all replicas of the service are counted together; ``"partition"``: those of each partition.
     name

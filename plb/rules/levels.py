@@ -1,4 +1,4 @@
-"""The level of the domains that a rule is about: a depth of fault domains, upgrade domains, or a property of nodes."""
+"""The level of the domains of a rule: a depth of fault domains, upgrade domains, a property of nodes, or the nodes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from plb.model import Node
 from plb.validation import check_count
 
 Level: TypeAlias = int | str
-UPGRADE_DOMAIN = "upgrade_domain"
+UPGRADE_DOMAIN, NODE = "upgrade_domain", "node"
 PROPERTY = "property:"
 """Beginning of a level that is a property of nodes; its name follows."""
-ALLOWED = f"a depth of fault domains >= 1, {UPGRADE_DOMAIN!r}, or '{PROPERTY}' and the name of a node property"
+ALLOWED = f"a depth of fault domains >= 1, {UPGRADE_DOMAIN!r}, {NODE!r}, or '{PROPERTY}' and the name of a property"
 
 
 def check_level(item: str, level: Level) -> Level:
     """Return a level, or raise `InvalidValueError`."""
     if isinstance(level, str):
-        if level == UPGRADE_DOMAIN or (level.startswith(PROPERTY) and level.removeprefix(PROPERTY).strip()):
+        if level in (UPGRADE_DOMAIN, NODE) or (level.startswith(PROPERTY) and level.removeprefix(PROPERTY).strip()):
             return level
     else:
         try:
@@ -39,6 +39,8 @@ def domains_of_nodes(configuration: Configuration, level: Level) -> Int:
     A node without a domain at this level is a domain of its own. One whose fault domain is less deep is in the domain
     that it has.
     """
+    if level == NODE:
+        return np.arange(configuration.nodes)
     numbers: dict[object, int] = {}
     names = [_domain_of(configuration.node(index), level) for index in range(configuration.nodes)]
     return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import by_pointer, kernel
@@ -16,7 +17,15 @@ from plb.model import Node
 from plb.state.arrays import Problem, Solution, are_siblings
 from plb.state.proposal import Proposal
 from plb.terms.moved_rows import moved_rows, moved_to
-from plb.validation import check_collection, check_count, check_mapping, check_name, check_number, check_switch
+from plb.validation import (
+    check_collection,
+    check_count,
+    check_mapping,
+    check_name,
+    check_names,
+    check_number,
+    check_switch,
+)
 
 PAIR = "a pair of two different domains"
 
@@ -81,7 +90,10 @@ class MoveCostBetweenDomains(CompiledTerm):
     Parameters
     ----------
     costs
-        By pair of domains (from, to) the cost of the move of one replica, at least 0.
+        By pair of domains (from, to) the cost of the move of one replica, at least 0; or with `domains` a table,
+        (K, K), of the costs from each of these to each, whose diagonal has no effect.
+    domains
+        If given, the names of the K different domains of the table, in its order.
     depth
         If given, domains are the first `depth` levels of fault domains, such as ``"fd:/dc1"`` for 1; at least 1.
     node_property
@@ -95,13 +107,14 @@ class MoveCostBetweenDomains(CompiledTerm):
         Name of the term in settings and plans.
 
     Without `depth` and `node_property`, each node is a domain with its own name. Names of domains that the cluster does
-    not have are ignored. The kernel has a table of all pairs of the K domains that `costs` names, 8·K² bytes: 200 MB
-    for costs that name 5,000 nodes.
+    not have are ignored. The kernel has a table of all pairs of the K domains that have costs, 8·K² bytes: 200 MB for
+    costs of 5,000 nodes.
 
     Raises
     ------
     InvalidValueError
-        If a value is out of range, a pair has one domain twice, or both `depth` and `node_property` are given.
+        If a value is out of range, a pair has one domain twice, both `depth` and `node_property` are given, or a table
+        has another shape than its domains ask for.
     """
 
     name = "move_cost_between_domains"
@@ -109,8 +122,9 @@ class MoveCostBetweenDomains(CompiledTerm):
 
     def __init__(
         self,
-        costs: Mapping[tuple[str, str], float],
+        costs: Mapping[tuple[str, str], float] | npt.ArrayLike,
         *,
+        domains: Sequence[str] | None = None,
         depth: int | None = None,
         node_property: str | None = None,
         symmetric: bool = True,
@@ -126,19 +140,49 @@ class MoveCostBetweenDomains(CompiledTerm):
         self.node_property = None if node_property is None else check_name(item, node_property, field="node_property")
         self.symmetric = check_switch(item, "symmetric", symmetric)
         self.default = check_number(item, "default", default)
-        given = check_mapping(item, "costs", costs, "a mapping of pairs of domains to numbers")
-        self.costs = {
-            self._pair(item, pair): check_number(item, f"costs[{pair}]", cost) for pair, cost in given.items()
+        if domains is None:
+            pairs = check_mapping(item, "costs", costs, "a mapping of pairs of domains to numbers")
+            self._named, self._cost = self._table_of_pairs(item, pairs)
+        else:
+            self._named, self._cost = self._table(item, domains, costs)
+
+    def _table_of_pairs(self, item: str, costs: Mapping[object, object]) -> tuple[dict[str, int], Float]:
+        """Return the numbers of the named domains from 1, and the costs between them; number 0 is any other domain."""
+        prices = {
+            self._pair(item, pair): check_number(item, f"costs[{pair}]", cost)  # type: ignore[arg-type]
+            for pair, cost in costs.items()
         }
+        named = {
+            name: 1 + number for number, name in enumerate(dict.fromkeys(name for pair in prices for name in pair))
+        }
+        table = np.full((1 + len(named), 1 + len(named)), self.default)
+        for (start, end), price in prices.items():
+            table[named[start], named[end]] = price
+            if self.symmetric and (end, start) not in prices:
+                table[named[end], named[start]] = price
+        return named, table
+
+    def _table(self, item: str, domains: Sequence[str], costs: object) -> tuple[dict[str, int], Float]:
+        """Return the same from a table and the names of its domains."""
+        names = [self._path_of(name) for name in check_names(item, "domains", domains)]
+        if len(set(names)) < len(names):
+            raise InvalidValueError(item, "domains", list(names), "different domains")
+        table = np.full((1 + len(names), 1 + len(names)), self.default)
+        table[1:, 1:] = _checked_table(item, costs, len(names))
+        return {name: 1 + number for number, name in enumerate(names)}, table
+
+    def _path_of(self, domain: str) -> str:
+        """Return the name of a domain as nodes have it."""
+        return domain if self.depth is None else _path(domain)
 
     def _pair(self, item: str, pair: object) -> tuple[str, str]:
         both = check_collection(item, "costs", pair, PAIR)
         if len(both) != 2 or not all(isinstance(one, str) for one in both):
             raise InvalidValueError(item, "costs", pair, PAIR)
-        one, other = both if self.depth is None else map(_path, both)
-        if one == other:
+        start, end = map(self._path_of, both)
+        if start == end:
             raise InvalidValueError(item, "costs", pair, PAIR)
-        return one, other
+        return start, end
 
     def domain_of(self, node: Node) -> str | None:
         """Return the domain of a node; None if it is in one of its own, without a name."""
@@ -146,38 +190,35 @@ class MoveCostBetweenDomains(CompiledTerm):
             return _path("/".join(node.fault_domain_path[: self.depth]))
         return node.name if self.node_property is None else node.placement_properties.get(self.node_property)
 
-    def cost_between(self, one: Node, other: Node) -> float:
-        """Return the cost of the move of one replica between two nodes."""
-        start, end = self.domain_of(one), self.domain_of(other)
-        if one is other or (start == end and start is not None):
-            return 0.0
-        if start is None or end is None:
-            return self.default
-        opposite = self.costs.get((end, start), self.default) if self.symmetric else self.default
-        return self.costs.get((start, end), opposite)
-
     def new_data(self, configuration: Configuration) -> CostsOfDomains:
         """Return the domains of the nodes, and the costs between those that have their own."""
         names = [self.domain_of(configuration.node(index)) for index in range(configuration.nodes)]
-        known = set(names)
-        pairs = {pair: cost for pair, cost in self.costs.items() if known.issuperset(pair)}
-        named = {name: 1 + number for number, name in enumerate(dict.fromkeys(name for pair in pairs for name in pair))}
-        cost = np.full((1 + len(named), 1 + len(named)), self.default)
-        for (start, end), one in pairs.items():
-            cost[named[start], named[end]] = one
-            if self.symmetric and (end, start) not in pairs:
-                cost[named[end], named[start]] = one
-        domains: dict[object, int] = {}
+        numbers: dict[object, int] = {}
         keys = [(index, None) if name is None else name for index, name in enumerate(names)]
-        domain = [domains.setdefault(key, len(domains)) for key in keys]
-        of_nodes = [0 if name is None else named.get(name, 0) for name in names]
-        return CostsOfDomains(np.array(domain, np.int64), np.array(of_nodes, np.int64), cost)
+        domain = [numbers.setdefault(key, len(numbers)) for key in keys]
+        named = [0 if name is None else self._named.get(name, 0) for name in names]
+        return CostsOfDomains(np.array(domain, np.int64), np.array(named, np.int64), self._cost)
 
     def total(self, configuration: Configuration) -> float:
         """Return the cost of the replicas that have moved."""
-        node, origin = configuration.solution.node, configuration.problem.origin
-        ends = [(configuration.node(int(origin[row])), int(node[row])) for row in moved_rows(configuration)]
-        return float(sum(self.cost_between(start, configuration.node(end)) for start, end in ends))
+        data, rows = self.new_data(configuration), moved_rows(configuration)
+        start, end = configuration.problem.origin[rows], configuration.solution.node[rows]
+        costs = data.cost[data.named[start], data.named[end]]
+        return float(costs[data.domain[start] != data.domain[end]].sum())
+
+
+def _checked_table(item: str, costs: object, domains: int) -> Float:
+    """Return a table of costs between domains, (K, K)."""
+    allowed = f"a table of finite numbers >= 0 with {domains} rows and {domains} columns"
+    try:
+        table = np.asarray(costs, np.float64)
+    except (TypeError, ValueError):
+        raise InvalidValueError(item, "costs", costs, allowed) from None
+    if table.shape != (domains, domains):
+        raise InvalidValueError(item, "costs", f"an array of shape {table.shape}", allowed)
+    if wrong := np.argwhere(~(np.isfinite(table) & (table >= 0))).tolist():
+        raise InvalidValueError(item, f"costs{wrong[0]}", float(table[tuple(wrong[0])]), allowed)
+    return table
 
 
 def _path(domain: str) -> str:

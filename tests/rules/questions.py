@@ -47,6 +47,8 @@ def check_every_proposal(rule, oracle, group_of, configuration: Configuration) -
 
 def domain_of(node, level) -> object:
     """Return the domain of a node as its user describes it."""
+    if level == "node":
+        return node.name
     if level == "upgrade_domain":
         return node.upgrade_domain or node.name + " alone"
     if isinstance(level, str):

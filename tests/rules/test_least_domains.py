@@ -15,7 +15,7 @@ from tests.rules.questions import RACKS, check_every_proposal, domain_of, engine
 
 pytestmark = pytest.mark.kernels
 
-LEVELS = (1, 2, "upgrade_domain", "property:rack")
+LEVELS = (1, 2, "upgrade_domain", "property:rack", "node")
 NODES = st.fixed_dictionaries(
     {
         "fault_domain": st.sampled_from([None, "fd:/a/1", "fd:/a/2", "fd:/b"]),

@@ -43,6 +43,8 @@ NODES = [
         (MoveCostBetweenDomains({("n1", "n0"): 7.0, ("n0", "n2"): 2}, symmetric=False, default=3), [0, 3, 2, 3]),
         (MoveCostBetweenDomains({("fd:/a/r0", "fd:/b/r0"): 6}, node_property="FaultDomain", default=1), [0, 1, 6, 1]),
         (MoveCostBetweenDomains({("n0", "nowhere"): 6}), [0, 0, 0, 0]),
+        (MoveCostBetweenDomains([[9, 7], [6, 9]], domains=["n0", "n2"], default=2), [0, 2, 7, 2]),
+        (MoveCostBetweenDomains([[0, 7], [6, 0]], domains=["b", "fd:/a"], depth=1, default=2), [0, 0, 6, 2]),
     ],
 )
 def test_moves_by_hand(term: MoveCostBetweenDomains, costs: list[float]):
@@ -138,6 +140,10 @@ def test_kernel_has_the_cost_of_every_pair_of_nodes(racks, costs, symmetric: boo
         ({"costs": {("a", "b", "c"): 1}}, "costs = .* a pair"),
         ({"costs": {("a", "b"): -1}}, r"energy term move_cost_between_domains: costs\[\('a', 'b'\)\] = -1 .* >= 0"),
         ({"costs": [1]}, r"costs = \[1\] .* a mapping"),
+        ({"costs": [[0, 1]], "domains": ["a", "b"]}, r"shape \(1, 2\).* 2 rows and 2 columns"),
+        ({"costs": [[0, -1], [1, 0]], "domains": ["a", "b"]}, r"costs\[0, 1\] = -1.0"),
+        ({"costs": [["x"]], "domains": ["a"]}, "costs = .* a table"),
+        ({"costs": [[0, 1], [1, 0]], "domains": ["a", "a"]}, "domains = .*"),
         ({"costs": {}, "depth": 0}, "depth = 0 .* >= 1"),
         ({"costs": {}, "node_property": ""}, "node_property = ''"),
         ({"costs": {}, "depth": 1, "node_property": "zone"}, "node_property = 'zone' .* None beside a depth"),

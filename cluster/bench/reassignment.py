@@ -1,0 +1,315 @@
+"""Machine reassignment: how near the search comes to the best known costs, `plb bench reassignment`.
+
+The instances are those of the ROADEF/EURO challenge 2012 (`cluster.bench.reassignment_instances`). Each process is a
+partition with one replica, and all its costs and constraints are ready-made terms and rules of the engine. The cost of
+the result is computed by the instance, which knows nothing of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+from rich.table import Table
+
+from cluster.bench.reassignment_instances import ReassignmentInstance, find_instances, read_instance
+from cluster.console.tables import new_table
+from plb.compiler import working_time
+from plb.engine import PlacementAndLoadBalancing
+from plb.errors import UnknownNameError
+from plb.extensions.constraints import Constraint
+from plb.extensions.energy_terms import EnergyTerm
+from plb.model import Metric, Node, Partition, Replica, Role, Service
+from plb.rules import LeastDomains, SameDomain
+from plb.search.budget import Budget
+from plb.settings.config import PlbConfig
+from plb.terms import MetricBalance, MostMovedService, MoveCostBetweenDomains, SafetyCapacity
+
+BEST_KNOWN = {
+    "a1_1": 44_306_501,
+    "a1_2": 777_532_896,
+    "a1_3": 583_005_717,
+    "a1_4": 242_397_000,
+    "a1_5": 727_578_309,
+    "a2_1": 161,
+    "a2_2": 720_671_548,
+    "a2_3": 1_190_713_414,
+    "a2_4": 1_680_368_578,
+    "a2_5": 307_150_821,
+    "b_1": 3_302_947_648,
+    "b_2": 1_010_949_451,
+    "b_3": 156_519_816,
+    "b_4": 4_677_792_536,
+    "b_5": 922_858_550,
+    "b_6": 9_525_851_389,
+    "b_7": 14_834_456_020,
+    "b_8": 1_214_086_286,
+    "b_9": 15_885_437_252,
+    "b_10": 18_048_006_980,
+}
+"""Least published costs by name of an instance: Afsar, Artigues, Bourreau, Kedad-Sidhoum, "Machine reassignment
+problem: the ROADEF/EURO challenge 2012", Annals of Operations Research 242, 2016, and later papers. Another source has
+247,433,844 for a1_4."""
+
+
+@attrs.frozen
+class ReassignmentFigures:
+    """The figures of one instance.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    machines, processes, services, resources
+        Their numbers.
+    start, costs
+        Cost of the original assignment, and the costs of the result by name.
+    violations
+        Constraints that the result breaks, in words.
+    seconds
+        Time of the search, without compilation.
+    proposals
+        Generated proposals.
+    """
+
+    name: str
+    machines: int
+    processes: int
+    services: int
+    resources: int
+    start: int
+    costs: dict[str, int]
+    violations: tuple[str, ...]
+    seconds: float
+    proposals: int
+
+    @property
+    def cost(self) -> int:
+        """Cost of the result."""
+        return sum(self.costs.values())
+
+    @property
+    def best_known(self) -> int | None:
+        """The least published cost; None: unknown."""
+        return BEST_KNOWN.get(self.name)
+
+    @property
+    def gap(self) -> float | None:
+        """By how much the cost exceeds the best known one, as a share of it; None: that is unknown."""
+        return None if self.best_known is None else self.cost / self.best_known - 1.0
+
+    @property
+    def left(self) -> float | None:
+        """What is left of the cost of the start above the best known one, as a share; None: that is unknown."""
+        if self.best_known is None or self.start == self.best_known:
+            return None
+        return (self.cost - self.best_known) / (self.start - self.best_known)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures under stable keys."""
+        derived = {"cost": self.cost, "best_known": self.best_known, "gap": self.gap, "left": self.left}
+        return attrs.asdict(self) | derived | {"violations": list(self.violations)}
+
+
+def models_of(directory: Path, names: Iterable[str] = ()) -> list[Path]:
+    """Return the model files of a directory; with names, those of these instances.
+
+    Raises
+    ------
+    InstanceFileError
+        If the directory has no instance.
+    UnknownNameError
+        If it has none of a name.
+    """
+    models = {path.name.removeprefix("model_").partition(".")[0]: path for path in find_instances(directory)}
+    for name in (wanted := list(names)):
+        if name not in models:
+            raise UnknownNameError("instance", name, models, f"directory {directory}")
+    return [path for name, path in models.items() if not wanted or name in wanted]
+
+
+def bench_reassignment(
+    models: Sequence[Path],
+    *,
+    seconds: float,
+    seed: int = 0,
+    report: Callable[[str], None] = lambda _step: None,
+) -> list[ReassignmentFigures]:
+    """Search each instance for some seconds, on one thread.
+
+    Parameters
+    ----------
+    models
+        Model files.
+    seconds
+        Time of each search.
+    seed
+        Seed of the searches.
+    report
+        Called with each step before it starts.
+    """
+    figures = []
+    for model in models:
+        instance = read_instance(model)
+        report(f"{instance.name}, {seconds:g} s")
+        figures.append(search_instance(instance, seconds, seed))
+    return figures
+
+
+def search_instance(instance: ReassignmentInstance, seconds: float, seed: int) -> ReassignmentFigures:
+    """Balance from the original assignment for some seconds."""
+    engine = engine_of(instance, seed)
+    engine.node_loads()  # makes the arrays of the cluster
+    begun = working_time()
+    plan = engine.balance(budget=Budget(seconds=seconds))
+    taken = working_time() - begun
+    assignment = instance.original.copy()
+    for move in plan.moves:
+        assignment[int(move.partition.removeprefix("p"))] = int(str(move.target).removeprefix("m"))
+    return ReassignmentFigures(
+        instance.name,
+        len(instance.capacity),
+        len(instance.service),
+        len(instance.spread),
+        instance.capacity.shape[1],
+        instance.cost(instance.original),
+        instance.costs(assignment),
+        tuple(instance.violations(assignment)),
+        taken,
+        plan.proposals.generated,
+    )
+
+
+def engine_of(instance: ReassignmentInstance, seed: int, **settings: Any) -> PlacementAndLoadBalancing:
+    """Return an engine with an instance, whose energy is the cost of the instance up to a constant factor.
+
+    Parameters
+    ----------
+    settings
+        Settings of `PlbConfig` that differ from those of the benchmark.
+    """
+    terms = _terms_of(instance)
+    config = PlbConfig(
+        **{
+            "metrics": [
+                Metric(f"r{resource}", quantum=1.0, transient=bool(transient))
+                for resource, transient in enumerate(instance.transient)
+            ],
+            "capacity_limit": "capacity",
+            "extension_terms": {term.name: float(weight) for term, weight in terms},
+            "w_imbalance": 0.0,
+            "w_failovers": 0.0,
+            "w_overload": 0.0,
+            "fault_domain_constraint_priority": -1,
+            "upgrade_domain_constraint_priority": -1,
+            "max_percentage_to_move": 1.0,
+            "swap_primary_probability": 0.0,
+            "chains": 1,
+            "threads": 1,
+            **search_settings(instance),
+            **settings,
+        }
+    )
+    engine = PlacementAndLoadBalancing(
+        config, seed=seed, extension_terms=[term for term, _ in terms], extension_constraints=_rules_of(instance)
+    )
+    _describe(engine, instance)
+    return engine
+
+
+def search_settings(instance: ReassignmentInstance) -> dict[str, Any]:
+    """Return the settings of the search, by the size of an instance and its cost at the start."""
+    start = instance.costs(instance.original)
+    of_process = (start["load"] + start["balance"]) / len(instance.service)
+    return {
+        "cooling": "by_budget",
+        "absolute_initial_temperature": max(1.0, 0.5 * of_process),
+        "last_temperature": 1e-4,
+        "exchange_probability": 0.5,
+        "exchange_moved_replicas": True,
+        "similar_exchange_share": 0.7,
+        "larger_neighbourhood_share": 0.05,
+        "larger_neighbourhoods": ["ejection_chain", "node", "service"],
+        "simulated_annealing_iterations_per_round": 1000,
+    }
+
+
+def _terms_of(instance: ReassignmentInstance) -> list[tuple[EnergyTerm, int]]:
+    """Return the terms of the costs, with their weights, without those that are always 0."""
+    machines, resources = instance.capacity.shape
+    metrics, nodes = [f"r{index}" for index in range(resources)], [f"m{index}" for index in range(machines)]
+    safety = instance.safety.tolist()
+    loads = {node: dict(zip(metrics, row, strict=True)) for node, row in zip(nodes, safety, strict=True)}
+    weights = dict(zip(metrics, instance.load_weight.tolist(), strict=True))
+    terms: list[tuple[EnergyTerm, int]] = [(SafetyCapacity(loads=loads, weights=weights), 1)]
+    for number, balance in enumerate(instance.balances):
+        first, second = metrics[balance.first], metrics[balance.second]
+        terms.append((MetricBalance(first, second, balance.target, name=f"balance_{number}"), balance.weight))
+    terms.append((MostMovedService(), instance.weights[1]))
+    if instance.machine_cost.any():
+        terms.append((MoveCostBetweenDomains(instance.machine_cost, domains=nodes), instance.weights[2]))
+    return terms
+
+
+def _rules_of(instance: ReassignmentInstance) -> list[Constraint]:
+    """Return the rules of conflict, spread and dependency, without those that nothing can break."""
+    sizes = np.bincount(instance.service, minlength=len(instance.spread)).tolist()
+    apart = {f"s{service}": size for service, size in enumerate(sizes) if size > 1}
+    spread = {f"s{service}": least for service, least in enumerate(instance.spread.tolist()) if least > 1}
+    needs: dict[str, list[str]] = {}
+    for service, needed in instance.needs.tolist():
+        if service != needed:
+            needs.setdefault(f"s{service}", []).append(f"s{needed}")
+    rules: list[Constraint] = []
+    if apart:
+        rules.append(LeastDomains(apart, level="node", name="conflict"))
+    if spread:
+        rules.append(LeastDomains(spread, level="property:location", name="spread"))
+    if needs:
+        rules.append(SameDomain(needs, level="property:neighbourhood", name="dependency"))
+    return rules
+
+
+def _describe(engine: PlacementAndLoadBalancing, instance: ReassignmentInstance) -> None:
+    """Describe machines and processes to an engine."""
+    metrics = engine.config.metric_names
+    places = zip(instance.capacity.tolist(), instance.location, instance.neighbourhood, strict=True)
+    for machine, (capacity, location, neighbourhood) in enumerate(places):
+        properties = {"location": str(location), "neighbourhood": str(neighbourhood)}
+        capacities = dict(zip(metrics, capacity, strict=True))
+        engine.update_node(Node(f"m{machine}", capacities=capacities, properties=properties))
+    for service in range(len(instance.spread)):
+        engine.update_service(Service(f"s{service}", stateful=False))
+    processes = zip(instance.service.tolist(), instance.original.tolist(), strict=True)
+    for process, (service, machine) in enumerate(processes):
+        replica = Replica(Role.INSTANCE, f"m{machine}")
+        engine.update_partition(Partition(f"p{process}", service=f"s{service}", replicas=[replica]))
+    rows = np.array([engine.replicas(f"p{process}")[0].index for process in range(len(instance.service))], np.int64)
+    engine.report_loads(rows, instance.requirement)
+
+
+COLUMNS: dict[str, Callable[[ReassignmentFigures], str]] = {
+    "instance": lambda one: one.name,
+    "machines": lambda one: f"{one.machines:,}",
+    "processes": lambda one: f"{one.processes:,}",
+    "start": lambda one: f"{one.start:,}",
+    "cost": lambda one: f"{one.cost:,}",
+    "best known": lambda one: "–" if one.best_known is None else f"{one.best_known:,}",
+    "gap": lambda one: "–" if one.gap is None else f"{one.gap:.2%}",
+    "left": lambda one: "–" if one.left is None else f"{one.left:.3%}",
+    "broken": lambda one: f"{len(one.violations)}",
+    "s": lambda one: f"{one.seconds:.0f}",
+    "proposals/s": lambda one: f"{one.proposals / one.seconds:,.0f}",
+}
+
+
+def table_of(figures: Iterable[ReassignmentFigures]) -> Table:
+    """Return the figures as a table."""
+    caption = "gap: cost above the best known one; left: the same as a share of the start's; broken: constraints"
+    table = new_table(COLUMNS, caption=caption)
+    for one in figures:
+        table.add_row(*(text(one) for text in COLUMNS.values()))
+    return table

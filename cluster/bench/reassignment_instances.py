@@ -1,0 +1,257 @@
+"""Instances of the ROADEF/EURO challenge 2012, "Google machine reassignment": files, costs and constraints.
+
+Costs and constraints follow the problem statement in plain NumPy and use nothing of the engine, so that they check its
+results. Source of statement and instances: https://roadef.org/challenge/2012/en/.
+"""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import numpy as np
+
+from cluster.errors import InstanceFileError
+from plb.array_types import Bool, Int
+
+MODEL, ASSIGNMENT = "model_", "assignment_"
+ENDINGS = (".txt", ".txt.xz")
+
+
+@attrs.frozen(eq=False)
+class Balance:
+    """A balance cost: weight · Σ over machines of max(0, target · free(first) − free(second))."""
+
+    first: int
+    second: int
+    target: int
+    weight: int
+
+
+@attrs.frozen(eq=False)
+class ReassignmentInstance:
+    """An instance of M machines, P processes, S services and R resources.
+
+    Parameters
+    ----------
+    transient
+        (R,) whether a moved process uses the resource on both machines.
+    load_weight
+        (R,) cost of a unit above a safety capacity.
+    capacity, safety
+        (M, R)
+    neighbourhood, location
+        (M,)
+    machine_cost
+        (M, M) cost of the move of a process from one machine to another one, before its weight.
+    spread
+        (S,) least number of locations of a service.
+    needs
+        (D, 2) pairs of a service and one that it depends on.
+    service
+        (P,) service of each process.
+    requirement
+        (P, R)
+    process_cost
+        (P,) cost of the move of a process, before its weight.
+    balances
+        Balance costs.
+    weights
+        Weights of process, service and machine moves.
+    original
+        (P,) machine of each process before.
+    """
+
+    name: str
+    transient: Bool
+    load_weight: Int
+    capacity: Int
+    safety: Int
+    neighbourhood: Int
+    location: Int
+    machine_cost: Int
+    spread: Int
+    needs: Int
+    service: Int
+    requirement: Int
+    process_cost: Int
+    balances: tuple[Balance, ...]
+    weights: tuple[int, int, int]
+    original: Int
+
+    def usage(self, assignment: Int) -> Int:
+        """Return what the processes of each machine use, (M, R)."""
+        used = np.zeros_like(self.capacity)
+        np.add.at(used, assignment, self.requirement)
+        return used
+
+    def costs(self, assignment: Int) -> dict[str, int]:
+        """Return the weighted costs of an assignment, (P,), by name; their sum is the objective."""
+        used = self.usage(assignment)
+        free = self.capacity - used
+        moved = assignment != self.original
+        of_services = np.bincount(self.service[moved], minlength=len(self.spread))
+        machine_moves = self.machine_cost[self.original, assignment].sum()
+        return {
+            "load": int((np.maximum(0, used - self.safety) @ self.load_weight).sum()),
+            "balance": sum(
+                one.weight * int(np.maximum(0, one.target * free[:, one.first] - free[:, one.second]).sum())
+                for one in self.balances
+            ),
+            "process moves": self.weights[0] * int(self.process_cost[moved].sum()),
+            "service moves": self.weights[1] * int(of_services.max(initial=0)),
+            "machine moves": self.weights[2] * int(machine_moves),
+        }
+
+    def cost(self, assignment: Int) -> int:
+        """Return the objective of an assignment, (P,)."""
+        return sum(self.costs(assignment).values())
+
+    def violations(self, assignment: Int) -> list[str]:
+        """Return the constraints that an assignment, (P,), breaks, in words with numbers; empty if it is feasible."""
+        used = self.usage(assignment)
+        moved = assignment != self.original
+        np.add.at(used, self.original[moved], self.requirement[moved] * self.transient)
+        found = [
+            f"machine {machine} uses {used[machine, resource]} of {self.capacity[machine, resource]}"
+            f" of resource {resource}"
+            for machine, resource in np.argwhere(used > self.capacity).tolist()
+        ]
+        pairs, count = np.unique(np.stack([self.service, assignment]), axis=1, return_counts=True)
+        found += [
+            f"machine {machine} has {processes} processes of service {service}"
+            for (service, machine), processes in zip(pairs.T.tolist(), count.tolist(), strict=True)
+            if processes > 1
+        ]
+        located = np.unique(np.stack([self.service, self.location[assignment]]), axis=1)[0]
+        locations = np.bincount(located, minlength=len(self.spread))
+        found += [
+            f"service {service} is in {locations[service]} of {self.spread[service]} locations"
+            for service in np.flatnonzero(locations < self.spread).tolist()
+        ]
+        return found + list(self._lacking(assignment))
+
+    def _lacking(self, assignment: Int) -> Iterator[str]:
+        """Yield the dependencies that an assignment breaks."""
+        there = np.zeros((len(self.spread), int(self.neighbourhood.max()) + 1), np.bool_)
+        there[self.service, self.neighbourhood[assignment]] = True
+        for service, needed in self.needs.tolist():
+            for neighbourhood in np.flatnonzero(there[service] & ~there[needed]).tolist():
+                yield f"service {service} lacks service {needed} in neighbourhood {neighbourhood}"
+
+
+class _Numbers:
+    """The numbers of a file, taken in order."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._taken = path, 0
+        try:
+            with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
+                self._values = np.array(file.read().split(), np.int64)
+        except (OSError, lzma.LZMAError, ValueError) as error:
+            raise InstanceFileError(f"{path}: {error}") from None
+
+    def take(self, count: int, columns: int | None = None) -> Int:
+        """Return the next numbers, (count,) or (count, columns)."""
+        end = self._taken + count * (1 if columns is None else columns)
+        if count < 0 or end > len(self._values):
+            raise InstanceFileError(f"{self._path}: {len(self._values)} numbers, where at least {end} are expected")
+        values = self._values[self._taken : end]
+        self._taken = end
+        return values if columns is None else values.reshape(count, columns)
+
+    def one(self) -> int:
+        """Return the next number."""
+        return int(self.take(1)[0])
+
+    def end(self) -> None:
+        """Raise an error if numbers are left."""
+        if self._taken < len(self._values):
+            raise InstanceFileError(f"{self._path}: {len(self._values)} numbers, where {self._taken} are expected")
+
+    def check(self, values: Int, what: str, high: int) -> Int:
+        """Return values that are indices below `high`, or raise an error."""
+        if len(values) and (values.min() < 0 or values.max() >= high):
+            span = f"from {values.min()} to {values.max()}"
+            raise InstanceFileError(f"{self._path}: {what} {span}, expected 0 to {high - 1}")
+        return values
+
+
+def find_instances(directory: Path) -> list[Path]:
+    """Return the model files of a directory that have an assignment, in the order of their names.
+
+    Raises
+    ------
+    InstanceFileError
+        If there is none.
+    """
+    models = [path for ending in ENDINGS for path in directory.glob(f"{MODEL}*{ending}")]
+    models = sorted(path for path in models if _assignment_of(path).is_file())
+    if not models:
+        raise InstanceFileError(
+            f"{directory}: no instance, a pair of files {MODEL}NAME.txt and {ASSIGNMENT}NAME.txt, or .xz"
+        )
+    return models
+
+
+def _assignment_of(model: Path) -> Path:
+    return model.with_name(ASSIGNMENT + model.name.removeprefix(MODEL))
+
+
+def read_instance(model: Path) -> ReassignmentInstance:
+    """Read an instance from its model file and the assignment beside it.
+
+    Raises
+    ------
+    InstanceFileError
+        If a file cannot be read, has too few numbers or too many, or an index without an object.
+    """
+    numbers = _Numbers(model)
+    resources = numbers.take(numbers.one(), 2)
+    count = len(resources)
+    machines = numbers.one()
+    of_machines = numbers.take(machines, 2 + 2 * count + machines)
+    spread, needs = _services(numbers)
+    processes = numbers.take(numbers.one(), 2 + count)
+    balances = []
+    for _ in range(numbers.one()):
+        first, second, target = numbers.take(3).tolist()
+        balances.append(Balance(first, second, target, numbers.one()))
+    weights = tuple(numbers.take(3).tolist())
+    numbers.end()
+    numbers.check(processes[:, 0], "services of processes", len(spread))
+    numbers.check(needs[:, 1], "services that others depend on", len(spread))
+    numbers.check(np.array([[one.first, one.second] for one in balances]).reshape(-1), "resources of balances", count)
+    assignment = _Numbers(_assignment_of(model))
+    original = assignment.check(assignment.take(len(processes)), "machines of processes", machines)
+    assignment.end()
+    return ReassignmentInstance(
+        name=model.name.removeprefix(MODEL).partition(".")[0],
+        transient=resources[:, 0] != 0,
+        load_weight=resources[:, 1],
+        capacity=of_machines[:, 2 : 2 + count],
+        safety=of_machines[:, 2 + count : 2 + 2 * count],
+        neighbourhood=of_machines[:, 0],
+        location=of_machines[:, 1],
+        machine_cost=of_machines[:, 2 + 2 * count :],
+        spread=spread,
+        needs=needs,
+        service=processes[:, 0],
+        requirement=processes[:, 1:-1],
+        process_cost=processes[:, -1],
+        balances=tuple(balances),
+        weights=weights,
+        original=original,
+    )
+
+
+def _services(numbers: _Numbers) -> tuple[Int, Int]:
+    """Return the least number of locations of each service, and the pairs of dependent services."""
+    spread, pairs = [], []
+    for service in range(numbers.one()):
+        least, count = numbers.take(2).tolist()
+        spread.append(least)
+        pairs += [(service, needed) for needed in numbers.take(count).tolist()]
+    return np.array(spread, np.int64), np.array(pairs, np.int64).reshape(-1, 2)
