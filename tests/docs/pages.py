@@ -19,6 +19,8 @@ block of text is their output.
     The command ends in an error, and the page shows the message.
 ``<!-- slow -->``
     Only `make test-slow` runs it.
+``<!-- table: NAME -->``, ``<!-- table: end -->``
+    What is between them is written from measured figures, and a test of the page compares it.
 
 Text below a heading ``Formula`` is a formula.
 """
@@ -36,7 +38,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 ROOT = Path(__file__).parents[2]
-MARKERS = ("not run", "excerpt of", "file", "saved as", "setup", "numbers vary", "fails", "slow")
+MARKERS = ("not run", "excerpt of", "file", "saved as", "setup", "numbers vary", "fails", "slow", "table")
 VARIABLES = re.compile(r"^(?:[A-Z_]+=\S* )+")
 COMMENT = re.compile(r"<!--\s*(.*?)\s*-->", re.DOTALL)
 CONSOLE, TEXT = "console", ("", "text")

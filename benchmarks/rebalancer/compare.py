@@ -1,0 +1,251 @@
+"""plb and Rebalancer in turn over tasks, sizes and budgets: figures in docs/data/rebalancer.json, tables on the page.
+
+All processes are bound to one core, and all seconds are CPU seconds. plb has its default settings. Rebalancer has
+several settings, of which each cell shows the best.
+
+    python benchmarks/rebalancer/compare.py --engines rebalancer --python REBALANCER/bin/python
+    python benchmarks/rebalancer/compare.py --engines plb --tasks free limited --sizes 100 1000
+    python benchmarks/rebalancer/compare.py --page
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from instances import cached
+from run_plb import TASKS
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+DATA = ROOT / "docs/data/rebalancer.json"
+PAGE = ROOT / "docs/other-systems.md"
+SIZES = (100, 1_000, 10_000)
+BALANCING = ("free", "limited", "priced")
+NAMES = {"free": "free moves", "limited": "2 % of the replicas may move", "priced": "moves have a price"}
+
+
+def budgets(nodes: int) -> tuple[float, ...]:
+    """Return the CPU seconds of the budgets of a size."""
+    return (10.0, 30.0) if nodes >= 10_000 else (1.0, 3.0, 10.0)
+
+
+def settings_of_rebalancer(task: str, nodes: int) -> Iterator[dict[str, Any]]:
+    """Yield the settings that were best of those tried for a task and a size."""
+    single, fast = {"moveTypeName": "SINGLE_COLDEST_STRATIFIED"}, {"singleFastMoveTypeSpec": {}}
+    partners = {} if nodes <= 100 else {"sampleSize": {"defaultSampleSize": 1}}
+    swap = {"swapMoveTypeSpec": {"greedyOnSrc": True, **partners}}
+    if task == "free":
+        yield {"search": {"stratifiedSampleSize": 5, "moveTypeList": [single, swap]}}
+    if task == "limited":
+        for hot in (5, 20, 60):
+            yield {"search": {"stratifiedSampleSize": 5, "minHotObjects": hot}}
+    if task == "priced":
+        for hot in (1, 20):
+            search = {"stratifiedSampleSize": 5, "minHotObjects": hot, "moveTypeList": [single, swap]}
+            yield {"search": search, "price": 0.3 / nodes}
+    if task == "placement":
+        chain = {"singleEndChainMoveTypeSpec": {}}
+        for sample in (10, 50):
+            yield {"search": {"stratifiedSampleSize": sample, "moveTypeList": [single, fast, swap, chain]}}
+    if task == "repair":
+        yield {"search": {"stratifiedSampleSize": 5, "moveTypeList": [single, fast]}}
+
+
+def called(python: str, script: str, *arguments: object) -> dict[str, Any]:
+    """Return the figures that a script prints."""
+    command = [python, str(HERE / script), *map(str, arguments)]
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    figures: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return figures
+
+
+def runs_of_plb(task: str, nodes: int, instance: Path) -> Iterator[dict[str, Any]]:
+    """Yield a run for each budget; placement and repair have the default budget."""
+    for seconds in budgets(nodes) if task in BALANCING else (None,):
+        limit = [] if seconds is None else ["--seconds", seconds]
+        figures = called(sys.executable, "run_plb.py", task, instance, *limit)
+        cpu, used = figures["cpu_seconds"], figures["cpu_seconds"]["solve"]
+        yield {"seconds": seconds, "used": used, "build": cpu["build"], "apply": cpu["apply"], **figures["score"]}
+
+
+def runs_of_rebalancer(python: str, task: str, nodes: int, instance: Path) -> Iterator[dict[str, Any]]:
+    """Yield for each budget the best run of several settings; placement and repair run to their last move."""
+    found: dict[float | None, list[dict[str, Any]]] = {}
+    at = budgets(nodes)
+    wall = math.ceil(1.2 * max(at) * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
+    for settings in settings_of_rebalancer(task, nodes):
+        options = ["--at", *at, "--wall", wall, "--set", json.dumps(settings)]
+        figures = called(python, "run_rebalancer.py", task, instance, *options)
+        common = {"build": figures["build"], "settings": settings}
+        if task in BALANCING:
+            for seconds, score in figures["after"][:-1]:
+                used = min(seconds, figures["last_move"]) if figures["is_over"] else figures["overrun"] * seconds
+                found.setdefault(seconds, []).append({"used": used, **common, **score})
+        else:
+            score = figures["after"][-1][1]
+            found.setdefault(None, []).append({"used": figures["last_move"], **common, **score})
+    for seconds, alternatives in found.items():
+        yield {"seconds": seconds, **min(alternatives, key=_badness)}
+
+
+def _badness(figures: dict[str, Any]) -> tuple[float, ...]:
+    """Return what makes the figures of a run worse, first things first."""
+    return tuple(figures[name] for name in ("unplaced", "over", "on_drained", "cv"))
+
+
+def kept(data: dict[str, Any], engine: str, task: str, nodes: int, runs: list[dict[str, Any]]) -> None:
+    """Put runs in place of the earlier ones of the same engine, task and size."""
+    others = [run for run in data["runs"] if (run["engine"], run["task"], run["nodes"]) != (engine, task, nodes)]
+    rounded = [
+        {name: round(value, 4) if isinstance(value, float) else value for name, value in run.items()} for run in runs
+    ]
+    data["runs"] = others + [{"engine": engine, "task": task, "nodes": nodes, **run} for run in rounded]
+    data["runs"].sort(key=lambda run: (run["engine"], run["task"], run["nodes"], run["seconds"] or 0.0))
+
+
+def write(data: dict[str, Any]) -> None:
+    """Write the figures to their file, one run a line."""
+    *lines, last = [json.dumps(run) for run in data["runs"]]
+    runs = "".join(f"  {line},\n" for line in lines)
+    head = json.dumps({name: value for name, value in data.items() if name != "runs"})
+    DATA.parent.mkdir(exist_ok=True)
+    DATA.write_text(f'{head[:-1]}, "runs": [\n{runs}  {last}\n]}}\n')
+
+
+def processor() -> str:
+    """Return the name of the processor."""
+    cpuinfo = Path("/proc/cpuinfo")
+    names = re.findall(r"model name\s*: (.+)", cpuinfo.read_text()) if cpuinfo.exists() else []
+    return names[0] if names else platform.processor()
+
+
+def measure(options: argparse.Namespace) -> None:
+    """Run the engines and write their figures."""
+    os.sched_setaffinity(0, {options.core})
+    data = json.loads(DATA.read_text()) if DATA.exists() else {"versions": {}, "runs": []}
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout
+    versions = {
+        "plb": commit.strip(),
+        "rebalancer": (HERE / "requirements.txt").read_text().rpartition("==")[2].strip(),
+    }
+    for nodes in options.sizes:
+        for task in options.tasks:
+            instance = cached(options.instances, TASKS[task], nodes, options.seed)
+            for engine in options.engines:
+                arguments = (task, nodes, instance)
+                runs = runs_of_plb(*arguments) if engine == "plb" else runs_of_rebalancer(options.python, *arguments)
+                kept(data, engine, task, nodes, list(runs))
+                data["versions"][engine] = versions[engine]
+                data["processor"] = processor()
+                write(data)
+
+
+def cells(data: dict[str, Any], task: str, nodes: int, seconds: float | None) -> list[dict[str, Any]]:
+    """Return the runs of a cell, Rebalancer's before plb's."""
+    wanted = (task, nodes, seconds)
+    runs = [run for run in data["runs"] if (run["task"], run["nodes"], run["seconds"]) == wanted]
+    return sorted(runs, key=lambda run: run["engine"], reverse=True)
+
+
+def balance_table(data: dict[str, Any]) -> str:
+    """Return the table of the tasks with budgets."""
+    lines = [
+        "| balance, where | nodes | budget | CV Rebalancer | CV plb | hottest Rebalancer | hottest plb "
+        "| moves Rebalancer | moves plb |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for task in BALANCING:
+        for nodes in SIZES:
+            for seconds in budgets(nodes):
+                runs = cells(data, task, nodes, seconds)
+                if len(runs) == 2:
+                    texts = [*_compared(runs, "cv"), *_compared(runs, "hottest"), *(f"{r['moved']:,}" for r in runs)]
+                    lines.append(f"| {NAMES[task]} | {nodes:,} | {seconds:g} s | {' | '.join(texts)} |")
+    return "\n".join(lines)
+
+
+def _compared(runs: list[dict[str, Any]], name: str) -> list[str]:
+    """Return a figure of both engines, the lower in bold."""
+    texts = [f"{run[name]:.3f}" for run in runs]
+    return [f"**{text}**" if text == min(texts) != max(texts) else text for text in texts]
+
+
+def other_table(data: dict[str, Any]) -> str:
+    """Return the table of building, placement, repair and kept budgets."""
+    lines = ["| task | nodes | Rebalancer | plb |", "|---|--:|--:|--:|"]
+    for nodes in SIZES:
+        of_size = [[r for r in data["runs"] if r["engine"] == e and r["nodes"] == nodes] for e in ("rebalancer", "plb")]
+        if all(of_size):
+            texts = [f"{min(run['build'] for run in runs):.2f} s" for runs in of_size]
+            lines.append(f"| build the model | {nodes:,} | {' | '.join(texts)} |")
+    for task in ("placement", "repair"):
+        for nodes in SIZES:
+            runs = cells(data, task, nodes, None)
+            if len(runs) == 2:
+                lines.append(f"| {task} | {nodes:,} | {' | '.join(_outcome(run) for run in runs)} |")
+    for nodes in SIZES:  # a search may also end before its budget
+        runs = cells(data, "free", nodes, 10.0)
+        if len(runs) == 2:
+            texts = [f"{run['used']:.1f} s" for run in runs]
+            lines.append(f"| budget of 10 s, free moves | {nodes:,} | {' | '.join(texts)} |")
+    return "\n".join(lines)
+
+
+def _outcome(run: dict[str, Any]) -> str:
+    """Return in a few words what placement or repair took, and what it left undone."""
+    undone = {"unplaced": "not placed", "over": "nodes over", "on_drained": "not drained"}
+    left = [f"{run[name]:,} {words}" for name, words in undone.items() if run[name]]
+    return ", ".join([f"{run['used']:.2f} s", f"{run['moved']:,} moves", *left])
+
+
+def page_with_tables(page: str, data: dict[str, Any]) -> str:
+    """Return the text of a page with the tables of the figures between their markers."""
+    tables = {"balance": balance_table(data), "other tasks": other_table(data), "machine": machine(data)}
+    for name, table in tables.items():
+        begin, end = f"<!-- table: {name} -->\n", "\n<!-- table: end -->"
+        before, _, rest = page.partition(begin)
+        if not rest:
+            raise SystemExit(f"the page has no marker {begin.strip()}")
+        page = f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
+    return page
+
+
+def machine(data: dict[str, Any]) -> str:
+    """Return the line about versions and processor."""
+    versions = data["versions"]
+    return (
+        f"plb at commit {versions.get('plb', '')}, Rebalancer {versions['rebalancer']}; one thread of an "
+        f"{data['processor']}."
+    )
+
+
+def main() -> None:
+    """Measure, or write the tables of the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engines", nargs="+", choices=("rebalancer", "plb"), default=["rebalancer", "plb"])
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
+    parser.add_argument("--python", default="python3", help="a Python that has Rebalancer")
+    parser.add_argument("--instances", type=Path, default=Path("results/rebalancer"), help="directory of the instances")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--core", type=int, default=0)
+    parser.add_argument("--page", action="store_true", help="only write the tables of the page")
+    options = parser.parse_args()
+    if options.page:
+        PAGE.write_text(page_with_tables(PAGE.read_text(), json.loads(DATA.read_text())))
+    else:
+        measure(options)
+
+
+if __name__ == "__main__":
+    main()
