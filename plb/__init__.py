@@ -43,7 +43,7 @@ from plb.model.outcome import DomainOutcome, Idle, Immovable, Proposals
 from plb.model.plan import Energy, Plan
 from plb.model.scores import NodeScores
 from plb.model.snapshot import Snapshot
-from plb.model.unplaced import Unplaced
+from plb.model.unplaced import Undrained, Unplaced
 from plb.model.violations import BrokenConstraint, Violation
 from plb.planning.queries import DomainState, PlacedReplica
 from plb.search.budget import Budget, EndReason
@@ -102,6 +102,7 @@ __all__ = [
     "SharedNode",
     "Snapshot",
     "TooManyNodes",
+    "Undrained",
     "UnevenSpread",
     "UnknownNameError",
     "Unplaced",

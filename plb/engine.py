@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+import attrs
 import numpy.typing as npt
 
 from plb.engine_extensions import EngineExtensions, GivenExtensions
@@ -13,7 +14,7 @@ from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm
 from plb.extensions.neighbourhoods import AnyNeighbourhood
 from plb.extensions.policies import PlacementPolicy
-from plb.model import Application, MoveCost, Node, Partition, Role, Service
+from plb.model import Application, DeactivationIntent, DeactivationStatus, MoveCost, Node, Partition, Role, Service
 from plb.model.alternatives import Alternatives
 from plb.model.move import Phase
 from plb.model.plan import Plan
@@ -235,6 +236,22 @@ class PlacementAndLoadBalancing:
         check_kind("update_node", "node", node, Node)
         at = self._planner.time(now)
         self._note_node_event(put_node(self._state, node), node, at)
+
+    def drain_node(self, name: str, *, now: float | None = None) -> None:
+        """Deactivate a node with the intent `remove_node`: repairs empty it, as far as rules and budgets allow.
+
+        `violations` lists the replicas that are still there, and `Plan.undrained` why they could not leave.
+
+        Raises
+        ------
+        UnknownNameError
+            If the node is not known.
+        """
+        self._deactivate(name, DeactivationIntent.REMOVE_NODE, now)
+
+    def undrain_node(self, name: str, *, now: float | None = None) -> None:
+        """End the deactivation of a node, so that it may receive replicas; an unknown one raises `UnknownNameError`."""
+        self._deactivate(name, DeactivationIntent.NONE, now)
 
     def remove_node(self, name: str, *, now: float | None = None) -> None:
         """Remove a node without replicas: it has no placed replica, no departing end and no standby.
@@ -537,8 +554,9 @@ class PlacementAndLoadBalancing:
         """Return the violations of the present cluster.
 
         These are the nodes that are up and whose load has reached a violation threshold, then the broken constraints:
-        replicas on nodes that their service excludes, fault and upgrade domains with too many or too few replicas of a
-        partition, children apart from their parents, and replicas that break an extension.
+        replicas on nodes that have to be emptied or that their service excludes, fault and upgrade domains with too
+        many or too few replicas of a partition, children apart from their parents, and replicas that break an
+        extension.
 
         Parameters
         ----------
@@ -629,6 +647,12 @@ class PlacementAndLoadBalancing:
         self, phase: Phase, now: float | None, budget: Budget | int | None, names: tuple[str, ...] | None = None
     ) -> Plan:
         return self._planner.run([phase], self._planner.time(now), Budget.of(budget), names)
+
+    def _deactivate(self, name: str, intent: DeactivationIntent, now: float | None) -> None:
+        """Replace the deactivation of a node."""
+        node = self._state.nodes[self._state.node(name)]
+        status = DeactivationStatus.NONE
+        self.update_node(attrs.evolve(node, deactivation_intent=intent, deactivation_status=status), now=now)
 
     def _note_node_event(self, before: Node | None, after: Node | None, at: float) -> None:
         """Delay balancing after a node was added or removed, as the settings say."""

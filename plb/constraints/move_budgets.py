@@ -12,7 +12,7 @@ import numpy as np
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.constraints.description import RuleDescription
-from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
+from plb.model.rules import NO_REFUSAL, Rule
 from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Solution, most_or_any
 from plb.state.cluster_state import ClusterState
 from plb.state.proposal import Proposal
@@ -57,6 +57,25 @@ def refusal_of_budget(problem: Problem, solution: Solution, moves: int, proposal
         elif _exceeds(solution.service_moves[other_service], other_change, problem.max_service_moves[other_service]):
             return _SERVICE_MOVES
     if _exceeds(solution.service_moves[service], change, problem.max_service_moves[service]):
+        return _SERVICE_MOVES
+    return NO_REFUSAL
+
+
+@kernel
+def budget_that_holds(problem: Problem, solution: Solution, row: int) -> int:
+    """Return the budget that refuses to move a placed `row` to any other node, or NO_REFUSAL.
+
+    None refuses another node to a row that has moved already.
+    """
+    source = solution.node[row]
+    if not problem.bounded or source != problem.origin[row]:
+        return NO_REFUSAL
+    if solution.totals.moves + TENTHS > problem.max_moves * TENTHS:
+        return _MOVES
+    if solution.node_moves[source] + 1 > problem.max_node_moves[source]:
+        return _NODE_MOVES
+    service = problem.service[row]
+    if solution.service_moves[service] + 1 > problem.max_service_moves[service]:
         return _SERVICE_MOVES
     return NO_REFUSAL
 
@@ -110,8 +129,9 @@ def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
 
 
 DESCRIPTIONS = (
-    RuleDescription(BUDGETS[0], fields=_fields),
-    *map(RuleDescription, BUDGETS[1:3]),
+    RuleDescription(Rule.MOVES, words="the plan has no moves left", fields=_fields),
+    RuleDescription(Rule.NODE_MOVES, words="the plan has no moves left for a node"),
+    RuleDescription(Rule.SERVICE_MOVES, words="the plan has no moves left for the service"),
     RuleDescription(Rule.BUILDS, words="the cluster builds as many replicas as it may"),
     RuleDescription(Rule.SWAPS),
 )

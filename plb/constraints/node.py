@@ -1,19 +1,25 @@
-"""Nodes that may receive replicas (docs/constraints/node.md)."""
+"""Nodes that may receive replicas, and those that have to be emptied (docs/constraints/node.md)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
+import numpy as np
 
+from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, RuleDescription
+from plb.constraints.named_solution import NamedSolution
 from plb.model import DeactivationIntent, Node
 from plb.model.expressions import UnmetClause
+from plb.model.move import Phase, Reason
+from plb.model.role import Role
 from plb.model.rules import Rule
 from plb.model.unplaced import RuledOut
+from plb.model.violations import NO_NUMBERS, Breach
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.proposal import Proposal
@@ -32,6 +38,36 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
 def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:  # as of every rule
     """Return whether a node of two siblings may not receive the other one."""
     return not (problem.receives[0, proposal.source] and problem.receives[0, proposal.target])
+
+
+@kernel
+def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Return whether a placed `row` is on a node that has to be emptied; departing ends and standbys do not count."""
+    return bool(enforced >> RULE & 1 and problem.drained[solution.node[row]] and not problem.unspread[row])
+
+
+@attrs.frozen
+class OnRemovedNode(Breach):
+    """A replica on a node that has to be emptied, as it is to be removed.
+
+    Parameters
+    ----------
+    intent
+        The intent of its deactivation: `remove_data` or `remove_node`.
+    """
+
+    rule: ClassVar[str] = "node"
+    numbers: ClassVar[Mapping[str, float]] = NO_NUMBERS
+    priority: ClassVar[int] = 0
+
+    partition: str
+    role: Role
+    node: str
+    intent: str
+
+    def __str__(self) -> str:
+        who = f"{self.role.name.lower()} of {self.partition}"
+        return f"{who} is on node {self.node}, which is to be emptied ({self.intent})"
 
 
 @attrs.frozen
@@ -71,8 +107,30 @@ def _state_of(node: Node) -> str:
     return f"deactivated ({node.deactivation_intent.value}, {node.deactivation_status.value})"
 
 
+def _on_removed_node(named: NamedSolution, row: int) -> OnRemovedNode:
+    node = named.state.nodes[int(named.solution.node[row])]
+    return OnRemovedNode(named.state.row_partition[row], named.role_of(row), node.name, node.deactivation_intent.value)
+
+
+def rows_to_drain(problem: Problem, solution: Solution) -> Sequence[int]:
+    """Return the rows, ascending, on nodes that have to be emptied; without departing ends and standbys."""
+    if not problem.drained.any():
+        return ()
+    placed = np.flatnonzero((solution.node != NOWHERE) & ~problem.unspread)
+    rows: list[int] = placed[problem.drained[solution.node[placed]]].tolist()
+    return rows
+
+
+def _breaches(named: NamedSolution) -> Iterator[OnRemovedNode]:
+    return (_on_removed_node(named, row) for row in rows_to_drain(named.problem, named.solution))
+
+
+def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
+    return named.reason(phase, row, _on_removed_node(named, row))
+
+
 def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    return {"receives": topology.receives, "targets": topology.targets}
+    return {"receives": topology.receives, "targets": topology.targets, "drained": topology.drained}
 
 
-DESCRIPTION = RuleDescription(Rule.NODE, _ruled_out, fields=_fields)
+DESCRIPTION = RuleDescription(Rule.NODE, _ruled_out, fields=_fields, breaches=_breaches, reason=_reason)

@@ -42,6 +42,7 @@ RULES_IN_ORDER: tuple[RuleDescription, ...] = (
 """All rules in the order of the checks, which is that of their numbers."""
 
 REASONS_IN_ORDER: tuple[RuleDescription, ...] = (
+    node.DESCRIPTION,
     exclusion.DESCRIPTION,
     capacity.DESCRIPTION,
     placement.DESCRIPTION,

@@ -9,7 +9,7 @@ import attrs
 from plb.errors import UnknownNameError
 from plb.model.move import Move, Phase
 from plb.model.outcome import DomainOutcome, Proposals, summed, why_it_stays
-from plb.model.unplaced import Unplaced
+from plb.model.unplaced import Undrained, Unplaced
 
 
 @attrs.frozen
@@ -95,6 +95,8 @@ class Plan:
     temperature
         The temperature at the end of balancing, in units of the energy; the highest of several service domains. None:
         no balancing ran. `Budget.temperature` continues from it.
+    undrained
+        Replicas that stay on nodes that have to be emptied, if the plan looked for repairs.
     """
 
     moves: tuple[Move, ...]
@@ -110,6 +112,7 @@ class Plan:
     reproducible: bool = True
     renewed: int = attrs.field(default=0, eq=False)
     temperature: float | None = None
+    undrained: tuple[Undrained, ...] = ()
 
     def explain(self, partition: str) -> str:
         """Return in one or two sentences the moves of a partition and their reasons, or why there are none.
@@ -120,7 +123,8 @@ class Plan:
             The engine did not have the partition when it made the plan.
         """
         sentences = [f"{move}: {move.reason}." for move in self.moves if move.partition == partition]
-        sentences += [f"{refusal}." for refusal in self.unplaced if refusal.partition == partition]
+        refusals = (*self.unplaced, *self.undrained)
+        sentences += [f"{refusal}." for refusal in refusals if refusal.partition == partition]
         if not sentences:
             sentences = why_it_stays(self._outcome_for(partition), partition)
         return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
@@ -144,6 +148,7 @@ def merged(plans: Sequence[Plan]) -> Plan:
         energy_before=sum((plan.energy_before for plan in plans), zero),
         energy_after=sum((plan.energy_after for plan in plans), zero),
         unplaced=tuple(unplaced for plan in plans for unplaced in plan.unplaced),
+        undrained=tuple(undrained for plan in plans for undrained in plan.undrained),
         end_reason="; ".join(dict.fromkeys(plan.end_reason for plan in plans)) or "nothing to do",
         phases=tuple(dict.fromkeys(phase for plan in plans for phase in plan.phases)),
         proposals=sum((plan.proposals for plan in plans), Proposals()),

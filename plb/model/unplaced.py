@@ -7,8 +7,12 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from plb.model.expressions import UnmetClause
+from plb.model.outcome import Immovable
 from plb.model.role import Role
+from plb.model.rules import BUDGETS
 from plb.phrasing import rule_in_words
+
+_BUDGETS = frozenset(budget.name.lower() for budget in BUDGETS)
 
 
 @attrs.frozen
@@ -138,13 +142,42 @@ class Unplaced:
         """Number of nodes that no rule excludes."""
         return self.nodes - sum(one.nodes for one in self.diagnosis)
 
-    def __str__(self) -> str:
-        text = f"{self.role.name.lower()} of {self.partition} fits on {self.fitting or 'none'} of {self.nodes} nodes"
+    @property
+    def why(self) -> str:
+        """On how many nodes it fits, and which rules exclude the others, as the predicate of a sentence."""
+        text = f"fits on {self.fitting or 'none'} of {self.nodes} nodes"
         if self.diagnosis:
             text += f": ruled out {diagnosis_in_words(self.diagnosis)}"
         if self.given_up:
             text += f"; even without the {_rules(self.given_up)}"
         return text if self.together is None else f"{text}; {self.together}"
+
+    def __str__(self) -> str:
+        return f"{self.role.name.lower()} of {self.partition} {self.why}"
+
+
+@attrs.frozen(kw_only=True)
+class Undrained(Unplaced):
+    """A replica that a repair leaves on a node that has to be emptied.
+
+    Parameters
+    ----------
+    node
+        Name of the node.
+    immovable
+        Why no plan may move the replica, in which case `diagnosis` is empty; None: plans may. A budget of moves that
+        holds the replica rules out all nodes in `diagnosis`.
+    """
+
+    node: str
+    immovable: Immovable | None = None
+
+    def __str__(self) -> str:
+        who = f"{self.role.name.lower()} of {self.partition}"
+        why = f"it {self.why}" if self.immovable is None else f"it is {self.immovable.value}"
+        if self.diagnosis and self.diagnosis[0].rule in _BUDGETS:
+            why = str(self.diagnosis[0])
+        return f"{who} stays on node {self.node}, which is to be emptied: {why}"
 
 
 def diagnosis_in_words(diagnosis: Sequence[RuledOut]) -> str:

@@ -62,6 +62,7 @@ def changed_fields(problem: Problem, state: ClusterState, given: ArrayInputs) ->
         "targets": topology.targets,
         "counted": topology.counted,
         "watched": topology.watched,
+        "drained": topology.drained,
         "counted_for": tables.counted_for,
         "nodes_of_metric": tables.nodes_of_metric,
         "metric_weight": tables.metric_weight,

@@ -8,6 +8,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
+from plb.constraints.move_budgets import budget_that_holds
 from plb.evaluation.proposals import refusal
 from plb.model.rules import BUDGETS, JOINING, RULES, Rule
 from plb.search.application_breaches import movable_rows_of
@@ -67,10 +68,13 @@ def _breaking_rows(problem: Problem, solution: Solution, breaches: Breaches) -> 
 def _mark_budgets(problem: Problem, solution: Solution, enforced: int, rows: Int, found: Bool) -> None:
     """Mark the budgets, (RULES,), that refuse a move or a swap of one of `rows` that no other rule refuses."""
     for row in rows:
+        holding = budget_that_holds(problem, solution, row)
         for target in problem.targets:
             rule = refusal(problem, solution, enforced | JOINING, proposed(solution, row, target, NOWHERE))
             if rule >= _FIRST_BUDGET:
                 found[rule] = True
+                if rule == holding:
+                    break
         other = problem.sibling[row]
         while other != row:
             there = solution.node[other]

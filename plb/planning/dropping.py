@@ -3,9 +3,10 @@
 A primary or a pinned replica is never dropped, nor one that is to be dropped already, nor one on a paused node, nor one
 that an extension constraint protects, nor, while these rules bind, one from a domain with no more than its share of an
 even spread, or one on the node of a child, nor a child on a node of its parent while others can be dropped. Replicas
-that are moving are dropped first, those on a blocked node before the others, then those on a blocked node, then those
-in upgrade and fault domains with more replicas than a quorum rule allows. While preferred locations bind, no others are
-dropped as long as there are such replicas. Of equal ones that with the least energy afterwards is dropped.
+that are moving are dropped first, those on a node that is blocked or has to be emptied before the others, then those on
+such a node, then those in upgrade and fault domains with more replicas than a quorum rule allows. While preferred
+locations bind, no others are dropped as long as there are such replicas. Of equal ones that with the least energy
+afterwards is dropped.
 """
 
 from __future__ import annotations
@@ -134,7 +135,8 @@ def _preferred(problem: Problem, solution: Solution, candidates: list[int], movi
     """Return the candidates of the first rank with any."""
 
     def rank(row: int) -> tuple[bool, bool, int]:
-        blocked = not problem.feasibility_classes[problem.feasibility_class[row], solution.node[row]]
+        at = solution.node[row]
+        blocked = problem.drained[at] or not problem.feasibility_classes[problem.feasibility_class[row], at]
         return not moving[row], not blocked, _order_of_crowding(problem, solution, row)
 
     first = min((rank(row) for row in candidates), default=None)

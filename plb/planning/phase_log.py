@@ -56,6 +56,10 @@ class PhaseLog:
             self.end = EndReason.UNCHANGED
         self.note_idle(phase, Idle.UNCHANGED)
 
+    def looked_for(self, phase: Phase) -> bool:
+        """Return whether there is no work left for a phase but what it found no move for."""
+        return phase in self.phases or self._idle.get(phase) in (Idle.NOTHING_BROKEN, Idle.UNCHANGED)
+
     def note_idle(self, phase: Phase, why: Idle) -> None:
         """Note why a phase does not run; the first reason stays."""
         self._idle.setdefault(phase, why)

@@ -19,6 +19,7 @@ from plb.model.move import Move, Phase, Reason
 from plb.model.outcome import Idle
 from plb.model.plan import Energy, Plan
 from plb.model.rules import Rule
+from plb.model.unplaced import Undrained
 from plb.planning.audit import Audit
 from plb.planning.balancing_variants import balancing_variants
 from plb.planning.binding_budgets import bounding_budgets
@@ -31,6 +32,7 @@ from plb.planning.role_returns import Return, Returns
 from plb.planning.rule_priorities import placement_masks, rule_masks, rule_priorities
 from plb.planning.service_domains import ServiceDomain
 from plb.planning.standbys import without_replaced_standbys
+from plb.planning.undrained_replicas import undrained_of
 from plb.planning.upgrades import Handover, RoleChanges
 from plb.planning.work_lists import WorkLists
 from plb.search.balancing import balance, most_displaced
@@ -479,7 +481,15 @@ class PhaseRun:
             outcomes=(outcome,),
             reproducible=not self.log.out_of_time,
             temperature=self.log.temperature,
+            undrained=tuple(self._undrained(domain)),
         )
+
+    def _undrained(self, domain: ServiceDomain | None) -> Iterable[Undrained]:
+        """Return the replicas that stay on nodes that have to be emptied, if repairs were looked for."""
+        if not self.log.looked_for(Phase.REPAIR):
+            return ()
+        audit = self._audit(self.solution, self._problem_of(Phase.REPAIR))
+        return undrained_of(audit, domain, rule_masks(self.config), self._extensions)
 
     def _moves(self) -> Sequence[Move]:
         """Return the moves that lead to the solution."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
-from plb.constraints import affinity, application_capacity, capacity, domains, exclusion, placement, scale_out
+from plb.constraints import affinity, application_capacity, capacity, domains, exclusion, node, placement, scale_out
 from plb.search.application_breaches import broken_applications
 from plb.search.places import NO_ROWS, moved_rows
 from plb.state.arrays import Problem, Solution, siblings_of
@@ -20,6 +20,8 @@ def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) 
     if solution.node[row] == NOWHERE:
         return 0
     broken = domains.broken_rules(problem, solution, enforced, row)
+    if node.is_broken(problem, solution, enforced, row):
+        broken |= 1 << node.RULE
     if exclusion.is_broken(problem, solution, row):
         broken |= 1 << exclusion.RULE
     if placement.is_broken(problem, solution, enforced, row):
@@ -60,6 +62,8 @@ def count_breaches(
 @kernel
 def is_misplaced(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
     """Return whether a placed row shares its node with a sibling, or is on a wrong node or apart from its parent."""
+    if node.is_broken(problem, solution, enforced, row):
+        return True
     if exclusion.is_broken(problem, solution, row):
         return True
     if placement.is_broken(problem, solution, enforced, row):

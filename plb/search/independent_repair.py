@@ -33,7 +33,7 @@ _IN_ORDER = (
     _AFFINITY,
 )
 _REPAIRABLE = sum(1 << rule for rule in _IN_ORDER)
-_OF_PLACES = 1 << int(Rule.EXCLUSION) | 1 << int(Rule.PLACEMENT) | 1 << _AFFINITY
+_OF_PLACES = 1 << int(Rule.NODE) | 1 << int(Rule.EXCLUSION) | 1 << int(Rule.PLACEMENT) | 1 << _AFFINITY
 """The rules that single rows break."""
 _OF_ROWS = SPREADING | _OF_PLACES
 """The rules that single rows or partitions break."""

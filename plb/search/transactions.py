@@ -8,6 +8,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
+from plb.constraints.move_budgets import budget_that_holds
 from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import refusal
 from plb.model.rules import NO_REFUSAL
@@ -98,7 +99,7 @@ def random_target(
         Excluded node, or NOWHERE.
     """
     chosen = quick_target(problem, solution, extension_state, enforced, row, avoid, rng)
-    if chosen != NOWHERE:
+    if chosen != NOWHERE or (solution.node[row] != NOWHERE and budget_that_holds(problem, solution, row) != NO_REFUSAL):
         return chosen
     seen = 0
     for target in problem.targets:

@@ -116,6 +116,7 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
         "spread_moves": True,
         "biased_sampling": True,
         "is_singleton_replica_move_allowed_during_upgrade": True,
+        "drain_removed_nodes": False,
         "one_action_per_refresh": True,
         "w_failovers": 0.0,
         "w_overload": 0.0,
@@ -209,6 +210,9 @@ class PlbConfig(
     is_singleton_replica_move_allowed_during_upgrade : switch, default False
         Whether services with one target replica avoid nodes that are paused or restarted. Other new replicas may use
         these nodes until their safety check has ended. A setting of the failover manager of Service Fabric.
+    drain_removed_nodes : switch, default True
+        Whether a replica breaks the node rule on a node that is deactivated with the intent `remove_data` or
+        `remove_node`, so that repairs empty the node. Off in Service Fabric, whose failover manager replaces it.
     refuse_applications_without_capacity : switch, default False
         Whether an application is refused whose reservation, for its minimum number of nodes, exceeds what the cluster
         has left.
@@ -245,6 +249,7 @@ class PlbConfig(
     spread_moves: bool = switch(False)
     biased_sampling: bool = switch(False)
     is_singleton_replica_move_allowed_during_upgrade: bool = switch(False)
+    drain_removed_nodes: bool = switch(True)
     refuse_applications_without_capacity: bool = switch(False)
     refuse_services_without_capacity: bool = switch(False)
     max_moves: int | None = count(None, unit="moves", none=True)

@@ -107,6 +107,8 @@ class Problem(NamedTuple):
     """(N,) whether the node is up and not being deactivated, and so part of the statistics."""
     watched: Bool
     """(N,) whether it matters that the node is overloaded: counted nodes, and those from which repairs may move."""
+    drained: Bool
+    """(N,) whether the node has to be emptied."""
     counted_for: Bool
     """(N, R) whether the node is counted and not blocked for every service that has the metric."""
     nodes_of_metric: Int

@@ -1,4 +1,4 @@
-"""Deactivated nodes: which replicas they still receive, and from which a repair may move replicas."""
+"""Deactivated nodes: which replicas they still receive, from which a repair may move replicas, and which it empties."""
 
 from __future__ import annotations
 
@@ -33,3 +33,11 @@ def evacuating_nodes(nodes: Sequence[Node]) -> Bool:
     checking = DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
     found = [node.up and node.deactivation_intent in goes and node.deactivation_status is checking for node in nodes]
     return np.array(found, np.bool_)
+
+
+def drained_nodes(nodes: Sequence[Node], *, drains: bool) -> Bool:
+    """Return `Problem.drained`: nodes to be removed that are not being activated again; none without `drains`."""
+    goes = (DeactivationIntent.REMOVE_DATA, DeactivationIntent.REMOVE_NODE)
+    back = DeactivationStatus.ACTIVATION_IN_PROGRESS
+    found = [node.up and node.deactivation_intent in goes and node.deactivation_status is not back for node in nodes]
+    return np.array(found, np.bool_) & drains

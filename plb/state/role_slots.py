@@ -230,7 +230,8 @@ def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRec
     for _ in range(requested - len(waiting)):
         role = next_role(state, record)
         new_slot(state, record, role, defaults[role])
-    record.misplaced = 0 if requested else sum(1 for node in taken if not feasibility_classes[node])
+    wrong = topology.drained | ~feasibility_classes
+    record.misplaced = 0 if requested else sum(1 for node in taken if wrong[node])
     link(state, record)
 
 

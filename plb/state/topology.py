@@ -11,7 +11,7 @@ import numpy as np
 from plb.array_types import Bool, Float, Int, Int32
 from plb.settings.config import PlbConfig
 from plb.state.cluster_state import ClusterState
-from plb.state.deactivation import evacuating_nodes, receiving_nodes
+from plb.state.deactivation import drained_nodes, evacuating_nodes, receiving_nodes
 from plb.state.feasible_nodes import blocked_nodes, feasible_nodes
 from plb.state.node_domains import domain_levels
 from plb.state.node_limits import buffered_limits, inverse_of_capacity, limits_and_thresholds
@@ -31,6 +31,7 @@ class Topology:
     inverse_capacity: Float
     counted: Bool
     watched: Bool
+    drained: Bool
     receives: Bool
     targets: Int
     domain: Int32
@@ -88,9 +89,10 @@ def present_topology(state: ClusterState, known: Topology | None) -> Topology:
 def _with_availability(state: ClusterState, known: Topology, nodes: list[int]) -> Topology | None:
     """Return a topology after changes of the availability of some nodes; None where other domains are usable."""
     chosen = [state.nodes[index] for index in nodes]
-    receives, watched = known.receives.copy(), known.watched.copy()
+    receives, watched, drained = known.receives.copy(), known.watched.copy(), known.drained.copy()
     receives[:, nodes] = receiving_nodes(chosen)
-    watched[nodes] = receives[0, nodes] | evacuating_nodes(chosen)
+    drained[nodes] = drained_nodes(chosen, drains=state.config.drain_removed_nodes)
+    watched[nodes] = receives[0, nodes] | evacuating_nodes(chosen) | drained[nodes]
     classes = known.feasibility_classes[: len(state.feasibility_classes)]
     usable = classes & known.receives[1], classes & receives[1]
     for index in nodes:
@@ -104,6 +106,7 @@ def _with_availability(state: ClusterState, known: Topology, nodes: list[int]) -
         receives=receives,
         counted=receives[0].copy(),
         watched=watched,
+        drained=drained,
         targets=np.flatnonzero(receives.any(axis=0)),
         token=object(),
         follows=known.token,
@@ -115,6 +118,7 @@ def build_topology(state: ClusterState) -> Topology:
     """Return the topology of the present nodes."""
     receives = receiving_nodes(state.nodes)
     counted = receives[0].copy()
+    drained = drained_nodes(state.nodes, drains=state.config.drain_removed_nodes)
     limit, threshold = limits_and_thresholds(state)
     feasibility_classes = feasible_nodes(state, primary=False)
     domain, parent, siblings, rule = domain_levels(state, receives[1] & feasibility_classes)
@@ -130,7 +134,8 @@ def build_topology(state: ClusterState) -> Topology:
         threshold=threshold,
         inverse_capacity=inverse_of_capacity(state.capacity),
         counted=counted,
-        watched=counted | evacuating_nodes(state.nodes),
+        watched=counted | evacuating_nodes(state.nodes) | drained,
+        drained=drained,
         receives=receives,
         targets=np.flatnonzero(receives.any(axis=0)),
         domain=domain,

@@ -22,7 +22,7 @@ NODE_AXIS: Mapping[str, int] = {
         ("limit", "move_limit", "repair_limit", "threshold", "capacity", "inverse_capacity", "leaving_load"), 0
     ),
     **dict.fromkeys(("in_build", "most_in_build", "max_node_moves", "empty_limit", "domain", "parent"), 0),
-    **dict.fromkeys(("counted", "watched", "counted_for", "upgraded"), 0),
+    **dict.fromkeys(("counted", "watched", "drained", "counted_for", "upgraded"), 0),
     **dict.fromkeys(("receives", "siblings", "feasibility_classes", "group", "local_counted"), 1),
     **dict.fromkeys(("application_upgraded", "application_leaving"), 1),
 }

@@ -58,6 +58,7 @@ from tests.engine.listings_by_hand import (
 from tests.engine.oracle import ring
 from tests.engine.refusals_by_hand import by_hand
 from tests.engine.ruled_clusters import scattered_engines
+from tests.engine.rules import is_drained
 from tests.engine.strategies import examples
 
 pytestmark = pytest.mark.kernels
@@ -140,7 +141,10 @@ def check_reason(situation, rule, row, reason):
         check_reason_of_capacity(situation, row, reason)
         return
     assert dict(reason.numbers) == dict(reason.breach.numbers)
-    if rule is Rule.EXCLUSION:
+    if rule is Rule.NODE:
+        assert (reason.breach.partition, reason.breach.node) == (partition, at)
+        assert is_drained(situation.engine._state.nodes[situation.places[row]])
+    elif rule is Rule.EXCLUSION:
         assert reason.breach in [one for one in shared_nodes(situation) if (one.partition, one.node) == (partition, at)]
     elif rule is Rule.AFFINITY:
         assert reason.breach == apart_of(situation, row)

@@ -108,10 +108,9 @@ def test_breaches_equal_those_of_the_definitions(configuration, enforced):
         placed = places[row] != NOWHERE
         crowded = {rule for level, rule in enumerate(problem.domain_rule.tolist()) if right.is_crowded(level, row)}
         broken = {rule for rule in crowded if right.holds(rule)}
-        if placed and is_misplaced_by_hand(configuration, enforced & 1 << Rule.PLACEMENT, row):
-            broken.add(Rule.PLACEMENT)
-        if placed and is_misplaced_by_hand(configuration, enforced & 1 << Rule.AFFINITY, row):
-            broken.add(Rule.AFFINITY)
+        for rule in (Rule.NODE, Rule.PLACEMENT, Rule.AFFINITY):
+            if placed and is_misplaced_by_hand(configuration, enforced & 1 << rule, row):
+                broken.add(rule)
         assert (row in found) == (bool(broken) if problem.movable[row] else not broken.isdisjoint(SPREAD_RULES))
         there = without_replaced(problem, places, standing(problem, places, places[row]))
         over = load_of(problem, there) + kept_free(problem, there) > problem.repair_limit[places[row]]

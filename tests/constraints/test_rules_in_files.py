@@ -30,6 +30,7 @@ FEATURES = {
     "plb.planning.replica_arrays": {"affinity"},  # ties children to parents
     "plb.planning.rule_priorities": {"domains"},  # light checks
     "plb.planning.role_returns": {"domains"},
+    "plb.planning.undrained_replicas": {"move_budgets", "node"},  # what stays on nodes that have to be emptied
     "plb.planning.upgrades": {
         "affinity",
         "capacity",

@@ -54,8 +54,9 @@ def has_to_leave_by_hand(configuration: Configuration, row: int) -> bool:
 
 
 def is_misplaced_by_hand(configuration: Configuration, enforced: int, row: int) -> bool:
-    """Return whether a placed row is on a node that its service excludes, or apart from its parent."""
+    """Return whether a placed row is on a drained node or one that its service excludes, or apart from its parent."""
     problem, places = configuration.problem, configuration.solution.node.tolist()
     right, at = by_hand(configuration, enforced), places[row]
     infeasible = right.holds(Rule.PLACEMENT) and not problem.feasibility_classes[problem.feasibility_class[row], at]
-    return bool(infeasible or (right.holds(Rule.AFFINITY) and right.apart(places, row, at)))
+    drained = right.holds(Rule.NODE) and problem.drained[at] and not problem.unspread[row]
+    return bool(drained or infeasible or (right.holds(Rule.AFFINITY) and right.apart(places, row, at)))

@@ -74,12 +74,22 @@ def receives(node: Node, *, new: bool, everywhere: bool) -> bool:
     return node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS or (complete and everywhere)
 
 
-def lets_go(node: Node) -> bool:
-    """Return whether replicas may leave a node: it is active, or in its safety check before restart or removal."""
+def lets_go(node: Node, *, drains: bool) -> bool:
+    """Return whether replicas may leave a node: it is active, is checked before restart or removal, or is drained.
+
+    `drains`: whether nodes to be removed are drained.
+    """
     if receives(node, new=False, everywhere=False):
         return True
     goes = node.deactivation_intent not in (DeactivationIntent.NONE, DeactivationIntent.PAUSE)
-    return node.up and goes and node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
+    checked = goes and node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
+    return node.up and (checked or (drains and is_drained(node)))
+
+
+def is_drained(node: Node) -> bool:
+    """Return whether a node is to be removed, and not being activated again."""
+    back = node.deactivation_status is DeactivationStatus.ACTIVATION_IN_PROGRESS
+    return node.up and "remove" in node.deactivation_intent.value and not back
 
 
 def is_feasible(service: Service, node: Node, *, primary: bool) -> bool:

@@ -228,7 +228,8 @@ class World:
         }
 
     def _may_leave(self, partition: str, node: str) -> bool:
-        return lets_go(self.nodes[node]) and node not in self.given.service_of(partition).blocked_nodes
+        goes = lets_go(self.nodes[node], drains=self.config.drain_removed_nodes)
+        return goes and node not in self.given.service_of(partition).blocked_nodes
 
     def hard_rules(self, *, balancing: bool) -> list[str]:
         """Return the constraints that no plan may break: the hard ones, for balancing the soft ones as well."""

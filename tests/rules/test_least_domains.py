@@ -147,8 +147,8 @@ def test_promotion_in_a_broken_group_is_refused_where_it_shares_a_domain(least, 
     [
         ({"up": False}, False),
         ({"deactivation_intent": "pause", "deactivation_status": "safety_check_in_progress"}, False),
-        ({"deactivation_intent": "remove_node"}, False),
-        ({"deactivation_intent": "remove_node", "deactivation_status": "safety_check_in_progress"}, True),
+        ({"deactivation_intent": "restart"}, False),
+        ({"deactivation_intent": "restart", "deactivation_status": "safety_check_in_progress"}, True),
     ],
 )
 def test_repair_moves_broken_replicas_off_nodes_that_are_evacuated(state, moves):
