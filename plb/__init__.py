@@ -40,6 +40,7 @@ from plb.model.alternatives import Alternatives, ClosedNode, Place
 from plb.model.metric import PlacementStrategy
 from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.outcome import DomainOutcome, Idle, Immovable, Proposals
+from plb.model.partition_columns import PartitionColumns
 from plb.model.plan import Energy, Plan
 from plb.model.scores import NodeScores
 from plb.model.snapshot import Snapshot
@@ -83,6 +84,7 @@ __all__ = [
     "NodeViolation",
     "OverApplicationCapacity",
     "Partition",
+    "PartitionColumns",
     "Phase",
     "Place",
     "PlacedReplica",

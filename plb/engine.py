@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy.typing as npt
 
+from plb.array_types import Int
 from plb.engine_extensions import EngineExtensions, GivenExtensions
 from plb.errors import ConflictError
 from plb.extensions.constraints import Constraint
@@ -17,6 +18,7 @@ from plb.extensions.policies import PlacementPolicy
 from plb.model import Application, DeactivationIntent, DeactivationStatus, MoveCost, Node, Partition, Role, Service
 from plb.model.alternatives import Alternatives
 from plb.model.move import Phase
+from plb.model.partition_columns import PartitionColumns
 from plb.model.plan import Plan
 from plb.model.scores import NodeScores
 from plb.model.snapshot import Snapshot
@@ -38,16 +40,16 @@ from plb.state.applied_moves import apply_move, vacate
 from plb.state.cluster_state import ClusterState
 from plb.state.load_reports import reset_loads, set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
 from plb.state.move_checks import check_moves
+from plb.state.partition_updates import put_partitions, remove_partition
+from plb.state.role_slots import rows_in_order
 from plb.state.updates import (
-    put_node,
-    put_partition,
+    put_nodes,
     put_service,
     put_upgraded_domains,
     remove_node,
-    remove_partition,
     remove_service,
 )
-from plb.validation import check_count, check_kind, check_names, check_switch
+from plb.validation import check_count, check_items, check_kind, check_names, check_switch
 
 if TYPE_CHECKING:
     from plb.risk.demand_history import DemandHistory
@@ -233,9 +235,23 @@ class PlacementAndLoadBalancing:
         InvalidValueError
             If a capacity is too large for the metric's quantum.
         """
-        check_kind("update_node", "node", node, Node)
-        at = self._planner.time(now)
-        self._note_node_event(put_node(self._state, node), node, at)
+        self._update_nodes((check_kind("update_node", "node", node, Node),), now)
+
+    def update_nodes(self, nodes: Iterable[Node], *, now: float | None = None) -> None:
+        """Add or replace many nodes at once, as `update_node` does with each.
+
+        After an error nothing has changed.
+
+        Raises
+        ------
+        UnknownNameError
+            If a capacity names an unknown metric.
+        InvalidValueError
+            If a capacity is too large for the metric's quantum, or an item is no `Node`.
+        ConflictError
+            If two have the same name.
+        """
+        self._update_nodes(check_items("update_nodes", "nodes", nodes, Node), now)
 
     def drain_node(self, name: str, *, now: float | None = None) -> None:
         """Deactivate a node with the intent `remove_node`: repairs empty it, as far as rules and budgets allow.
@@ -264,7 +280,7 @@ class PlacementAndLoadBalancing:
             If the node has replicas; the message names their partitions.
         """
         at = self._planner.time(now)
-        self._note_node_event(remove_node(self._state, name), None, at)
+        self._note_node_events([(remove_node(self._state, name), None)], at)
 
     def update_service(self, service: Service) -> None:
         """Add a service, or replace the service of this name.
@@ -326,7 +342,35 @@ class PlacementAndLoadBalancing:
         ConflictError
             If the partition belonged to another service before.
         """
-        put_partition(self._state, check_kind("update_partition", "partition", partition, Partition))
+        put_partitions(self._state, (check_kind("update_partition", "partition", partition, Partition),))
+
+    def update_partitions(self, partitions: Iterable[Partition]) -> Int:
+        """Add or update many partitions at once, as `update_partition` does with each in turn.
+
+        After an error nothing has changed.
+
+        Parameters
+        ----------
+        partitions
+            Partitions, or `PartitionColumns`, which need no object for each replica.
+
+        Returns
+        -------
+        (m,) the indices of all their replicas for `report_loads`, partition by partition, in the order of `replicas`:
+        of new ones, those described, then those that are missing.
+
+        Raises
+        ------
+        UnknownNameError
+            If a service or a node is not known.
+        InvalidValueError
+            As `update_partition`, or if an item is no `Partition`.
+        ConflictError
+            If a partition belonged to another service before, or two have the same name.
+        """
+        if not isinstance(partitions, PartitionColumns):
+            partitions = check_items("update_partitions", "partitions", partitions, Partition)
+        return rows_in_order(self._state, put_partitions(self._state, partitions))
 
     def update_upgraded_domains(self, domains: Iterable[str]) -> None:
         """Set the upgrade domains that the running upgrade has finished; none means that no upgrade runs.
@@ -654,8 +698,12 @@ class PlacementAndLoadBalancing:
         status = DeactivationStatus.NONE
         self.update_node(attrs.evolve(node, deactivation_intent=intent, deactivation_status=status), now=now)
 
-    def _note_node_event(self, before: Node | None, after: Node | None, at: float) -> None:
-        """Delay balancing after a node was added or removed, as the settings say."""
-        event = node_event(before, after)
-        if event is not None:
-            self._planner.scheduler.note_node_event(event, self._state.living_indices(), at)
+    def _update_nodes(self, nodes: Sequence[Node], now: float | None) -> None:
+        at = self._planner.time(now)
+        self._note_node_events(zip(put_nodes(self._state, nodes), nodes, strict=True), at)
+
+    def _note_node_events(self, changes: Iterable[tuple[Node | None, Node | None]], at: float) -> None:
+        """Delay balancing after nodes were added or removed, as the settings say; `changes`: each before and after."""
+        for event in dict.fromkeys(node_event(before, after) for before, after in changes):
+            if event is not None:
+                self._planner.scheduler.note_node_event(event, self._state.living_indices(), at)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from numbers import Real
 from operator import index
 from typing import Any, TypeVar
 
-from plb.errors import InvalidValueError, UnknownNameError
+from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 
 Key = TypeVar("Key")
 Value = TypeVar("Value", covariant=True)
@@ -151,6 +152,13 @@ def check_names(item: str, field: str, values: object) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in found):
         raise InvalidValueError(item, field, values, allowed)
     return found
+
+
+def check_distinct(kind: str, names: Collection[str]) -> None:
+    """Raise `ConflictError` at the first name that is there twice."""
+    if len(set(names)) < len(names):
+        name = next(name for name, times in Counter(names).items() if times > 1)
+        raise ConflictError(f"{kind} {name}: is described twice")
 
 
 def check_collection(item: str, field: str, values: object, allowed: str) -> tuple[Any, ...]:

@@ -49,6 +49,9 @@ class UpgradeMark(Enum):
     """A replica was on this node before the upgrade: a missing replica is to be placed here first."""
 
 
+READY, UNMARKED = ReplicaState.READY, UpgradeMark.NONE  # members are looked up slowly
+
+
 @attrs.frozen
 class Replica:
     """One copy of a partition on a node.
@@ -85,6 +88,9 @@ class Replica:
 
     def __attrs_post_init__(self) -> None:
         check_name("replica", self.node, field="node")
+        is_usual = self.state is READY and self.upgrade is UNMARKED and type(self.role) is Role
+        if is_usual and self.pinned is False and self.leaving is False and self.to_be_dropped is False:
+            return  # nothing to check further or to convert
         item = f"replica on {self.node}"
         object.__setattr__(self, "role", check_role(item, "role", self.role))
         for field in ("pinned", "leaving", "to_be_dropped"):

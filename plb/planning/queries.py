@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from operator import attrgetter
 
 import attrs
 
@@ -14,7 +13,7 @@ from plb.model.role import ROLES, check_role
 from plb.planning.scheduler import Scheduler
 from plb.planning.service_domains import ServiceDomain
 from plb.state.cluster_state import ClusterState
-from plb.state.role_slots import default_loads, expected_load, roles_of
+from plb.state.role_slots import default_loads, expected_load, roles_of, rows_in_order
 from plb.validation import ReadOnlyMapping
 
 
@@ -69,21 +68,23 @@ class DomainState:
 
 def placed_replicas(state: ClusterState, partition: str) -> tuple[PlacedReplica, ...]:
     """Return the replicas of a partition: its role slots in order, then departing ends."""
-    table, record = state.rows, state.partition(partition)
-    everywhere = state.services[record.service].on_every_node
-    found = [
+    table, names = state.rows, state.config.metric_names
+    rows = rows_in_order(state, [state.partition(partition)])
+    columns = rows, table.role[rows], table.node[rows], table.leaving[rows], table.building[rows]
+    loads = (table.load[rows] * state.quanta.quanta).tolist()
+    return tuple(
         PlacedReplica(
             index=row,
-            role=ROLES[table.role[row]],
-            node=_name_of(state, int(table.node[row])),
-            leaving=bool(table.leaving[row]),
-            load=ReadOnlyMapping(_by_metric(state, table.load[row])),
-            in_build=bool(table.building[row]),
+            role=ROLES[role],
+            node=_name_of(state, node),
+            leaving=leaving,
+            load=ReadOnlyMapping(dict(zip(names, load, strict=True))),
+            in_build=building,
         )
-        for row in record.rows
-        if not (everywhere and table.node[row] == NOWHERE)
-    ]
-    return tuple(sorted(found, key=attrgetter("leaving")))
+        for (row, role, node, leaving, building), load in zip(
+            zip(*(column.tolist() for column in columns), strict=True), loads, strict=True
+        )
+    )
 
 
 def load_of_next(state: ClusterState, partition: str, role: Role | str) -> dict[str, float]:

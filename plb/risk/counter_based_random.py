@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
+from plb.array_types import UInt64
 from plb.compiler import kernel
 from plb.validation import check_count, check_name
 
@@ -37,9 +39,20 @@ def replica_key(partition_name: str, slot: int) -> int:
         Number of the role slot in the partition, at least 0. It survives moves; a promotion takes another slot.
     """
     check_name("partition", partition_name)
-    check_count(f"partition {partition_name}", "slot", slot)
-    digest = hashlib.blake2b(f"{int(slot)}/{partition_name}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
+    slot = check_count(f"partition {partition_name}", "slot", slot)
+    return int.from_bytes(_digest(slot, partition_name.encode()), "little")
+
+
+def replica_keys(partition_names: Iterable[str], slots: Iterable[int]) -> UInt64:
+    """Return the keys of the first slots of partitions, one partition after the other; `slots`: how many of each."""
+    names = (name.encode() for name in partition_names)
+    counts = zip(names, slots, strict=True)
+    return np.frombuffer(b"".join([_digest(slot, name) for name, count in counts for slot in range(count)]), "<u8")
+
+
+def _digest(slot: int, partition_name: bytes) -> bytes:
+    """Return the eight bytes of the key of a slot."""
+    return hashlib.blake2b(b"%d/%b" % (slot, partition_name), digest_size=8).digest()
 
 
 @kernel

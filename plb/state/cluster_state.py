@@ -7,8 +7,10 @@ of nodes, services and partitions), `plb.state.load_reports` and `plb.state.appl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
+from types import MappingProxyType
+from typing import Any
 
 import attrs
 import numpy as np
@@ -26,6 +28,9 @@ from plb.state.arrays import NO_BUDGET
 from plb.state.replica_table import RowTable
 from plb.state.service_table import ServiceTable
 
+NO_REPORTS: Mapping[Any, Any] = MappingProxyType({})
+"""Of a partition without reports; all share it, because objects for each would make garbage collection slower."""
+
 
 @attrs.define(eq=False)
 class PartitionRecord:
@@ -38,7 +43,7 @@ class PartitionRecord:
     number: int
     """Rises from partition to partition, in the order in which they were made."""
     promotions: int = 0
-    slot_keys: list[int] = attrs.field(factory=list)
+    slot_keys: tuple[int, ...] = ()
     """Keys of its first slots since the last promotion, those that were needed; see `plb.state.role_slots`."""
     version: int = 0
     """Rises with every update."""
@@ -52,11 +57,11 @@ class PartitionRecord:
     """True while it is in transition or in quorum loss: none of its replicas moves."""
     upgrading: bool = False
     """True while its last description has a replica marked by an upgrade, also after the requested change."""
-    role_load: dict[Role, dict[str, float]] = attrs.field(factory=dict)
+    role_load: Mapping[Role, Mapping[str, float]] = NO_REPORTS
     """Reported loads by role, for replicas without their own report."""
-    secondary_load: dict[str, dict[str, float]] = attrs.field(factory=dict)
+    secondary_load: Mapping[str, Mapping[str, float]] = NO_REPORTS
     """Loads of secondaries reported by node: by metric and name of the node."""
-    move_cost: dict[Role, MoveCost] = attrs.field(factory=dict)
+    move_cost: Mapping[Role, MoveCost] = NO_REPORTS
     """Reported move costs by role."""
 
 
@@ -138,14 +143,15 @@ class ClusterState:
         of_settings |= self.config.throttles_cluster
         return of_settings or bool((self.service_table.max_moves < NO_BUDGET).any())
 
-    def add_partition(self, record: PartitionRecord) -> None:
-        """Add a new partition without replicas."""
-        self.partitions[record.name] = record
+    def add_partitions(self, records: Sequence[PartitionRecord]) -> None:
+        """Add new partitions; their rows may be made later."""
+        self.partitions.update((record.name, record) for record in records)
         if self._partition_names is not None:
-            self._partition_names.append(record.name)
-        self.service_partitions[record.service][record.name] = record
-        self.partitions_version += 1
-        self.partitions_made += 1
+            self._partition_names += [record.name for record in records]
+        for record in records:
+            self.service_partitions[record.service][record.name] = record
+        self.partitions_version += len(records)
+        self.partitions_made += len(records)
 
     def forget_partition(self, record: PartitionRecord) -> None:
         """Remove a partition, whose rows are given back."""

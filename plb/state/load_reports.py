@@ -13,7 +13,7 @@ from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import kernel
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import MoveCost, Role, check_move_cost, check_role
-from plb.state.cluster_state import ClusterState, PartitionRecord
+from plb.state.cluster_state import NO_REPORTS, ClusterState, PartitionRecord
 from plb.state.role_slots import default_loads, expected_load, roles_of
 from plb.validation import check_loads, check_mapping
 
@@ -63,7 +63,7 @@ def set_role_load(
     quanta = state.quanta.copy()
     new = quanta.loads(item, f"load[{role.name}]", loads)
     state.quanta = quanta
-    record.role_load.setdefault(role, {}).update(loads)
+    record.role_load = {**record.role_load, role: {**record.role_load.get(role, {}), **loads}}
     for row in record.rows:
         concerned = state.rows.node[row] == NOWHERE if only_to_come else not state.rows.reported[row]
         if state.rows.role[row] == role and concerned and not state.rows.dropped[row]:
@@ -88,10 +88,11 @@ def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str,
     quanta = state.quanta.copy()
     for name, load in loads.items():
         quanta.loads(item, f"loads[{name}]", load)
-    for name, load in loads.items():
-        for metric, value in load.items():
-            record.secondary_load.setdefault(metric, {})[name] = value
     reported = [*dict.fromkeys(metric for load in loads.values() for metric in load)]
+    for metric in reported:
+        by_node = {name: load[metric] for name, load in loads.items() if metric in load}
+        together = {**record.secondary_load.get(metric, {}), **by_node}
+        record.secondary_load = {**record.secondary_load, metric: together}
     if not state.config.use_separate_secondary_load:
         set_role_load(state, partition, role, {one: _mean(record.secondary_load[one].values()) for one in reported})
         return
@@ -125,8 +126,7 @@ def _keeps_default(state: ClusterState, record: PartitionRecord) -> bool:
 def reset_loads(state: ClusterState, partition: str) -> None:
     """Forget all reported loads of a partition: its replicas have the default loads again, dropped ones none."""
     record, table = state.partition(partition), state.rows
-    record.role_load.clear()
-    record.secondary_load.clear()
+    record.role_load = record.secondary_load = NO_REPORTS
     defaults = default_loads(state.quanta, state.services[record.service])
     for row in record.rows:
         if not table.dropped[row]:
@@ -146,7 +146,7 @@ def set_move_cost(state: ClusterState, partition: str, role: Role | str, cost: M
     role, cost = check_role(item, "role", role), check_move_cost(item, cost)
     record = state.partition(partition)
     _check_role(state, record, role)
-    record.move_cost[role] = cost
+    record.move_cost = {**record.move_cost, role: cost}
     state.rows.changes.note(record.rows)
     state.load_version[record.service] += 1
 

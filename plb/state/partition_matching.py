@@ -10,6 +10,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.model import Replica, ReplicaState, Role, UpgradeMark
+from plb.model.role import ROLES
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.role_slots import fill_up, link, new_slot, note_promotion, release, remove_slot, slots_of, trim
 
@@ -48,10 +49,6 @@ def match_slots(
     defaults
         For each role of the service, (R,) quanta that a new replica carries.
     """
-    if not (record.rows or placed):  # a new partition, as most are
-        fill_up(state, record, defaults)
-        link(state, record)
-        return
     table = state.rows
     placed = [(_as_it_counts(record, replica, len(placed)), node) for replica, node in placed]
     slots = slots_of(state, record)
@@ -140,7 +137,7 @@ def _seats(
     """
     free: dict[Role, list[int]] = {role: [] for role in defaults}
     for row in record.rows:
-        free[Role(state.rows.role[row])].append(row)
+        free[ROLES[state.rows.role[row]]].append(row)
     seats, later = [], []
     for replica, node in standing:
         same = [row for row in free[replica.role] if before[row] == node]
@@ -181,6 +178,9 @@ def _note_mark(state: ClusterState, row: int, replica: Replica) -> None:
 def _note_marked(state: ClusterState, record: PartitionRecord) -> None:
     """Record which replicas no repair moves while the partition is upgraded."""
     table, rows = state.rows, np.array(record.rows, np.int64)
+    if not record.upgrading:  # no replica is marked
+        table.marked[rows] = False
+        return
     returns = bool(table.regains[rows].any())
     own = table.swaps_out[rows] | table.regains[rows] | table.kept[rows]
     table.marked[rows] = own | ((table.role[rows] == Role.PRIMARY) & returns)

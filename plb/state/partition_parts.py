@@ -161,16 +161,22 @@ def _take_reports(state: ClusterState, part: Part, records: Sequence[PartitionRe
     """Give the records what was reported, in the order of the reports."""
     metrics, nodes = state.config.metric_names, part.names("secondary_nodes")
     last, last_role, last_metric = len(records) - 1, len(Role) - 1, len(metrics) - 1
+    role_loads: dict[int, dict[Role, dict[str, float]]] = {}
     for (place, role, metric), load in _entries(part, "role_load", (0, 0, NOWHERE), (last, last_role, last_metric)):
-        loads = records[place].role_load.setdefault(Role(role), {})
+        loads = role_loads.setdefault(place, {}).setdefault(Role(role), {})
         if metric != NOWHERE:
             loads[metrics[metric]] = load
+    secondary_loads: dict[int, dict[str, dict[str, float]]] = {}
     for (place, metric, node), load in _entries(part, "secondary_load", (0, 0, 0), (last, last_metric, len(nodes) - 1)):
-        records[place].secondary_load.setdefault(metrics[metric], {})[nodes[node]] = load
+        secondary_loads.setdefault(place, {}).setdefault(metrics[metric], {})[nodes[node]] = load
+    move_costs: dict[int, dict[Role, MoveCost]] = {}
     for (place, role), cost in _entries(part, "move_cost", (0, 0), (last, last_role)):
         if cost not in range(len(COSTS)):
             part.refuse("move_cost.value", cost, f"a whole number from 0 to {len(COSTS) - 1}")
-        records[place].move_cost[Role(role)] = COSTS[int(cost)]
+        move_costs.setdefault(place, {})[Role(role)] = COSTS[int(cost)]
+    for field, reports in (("role_load", role_loads), ("secondary_load", secondary_loads), ("move_cost", move_costs)):
+        for place, given in reports.items():
+            setattr(records[place], field, given)
 
 
 def _entries(part: Part, field: str, low: tuple[int, ...], high: tuple[int, ...]) -> Iterator[tuple[list[int], float]]:

@@ -39,6 +39,8 @@ FEW_ROWS = 1000
 """Number of rows below which a sort is faster than a mask of all rows."""
 MOST_ARRAYS = 16
 """Arrays of changed rows that are kept apart."""
+SHORT_ARRAY = 64
+"""Length from which an array of changed rows is kept as it is."""
 LARGEST_SAMPLE = 2**31 - 2
 """Larger loads are kept as this, in quanta."""
 
@@ -74,6 +76,9 @@ class _NotedRows:
 
     def append(self, rows: Int) -> None:
         """Add an array of rows."""
+        if len(rows) < SHORT_ARRAY:
+            self.update(rows.tolist())
+            return
         self._arrays.append(rows)
         if len(self._arrays) > MOST_ARRAYS:
             self._arrays = [merged(*self._arrays)]
@@ -176,15 +181,20 @@ class RowTable:
         """Rows that the arrays can hold."""
         return len(self.node)
 
-    def take(self) -> int:
-        """Return a free row."""
-        if not self._free:
-            self._grow()
-        row = self._free.pop()
-        self.used[row] = True
-        self.generation[row] += 1
-        self.changes.note((row,))
-        return row
+    def take(self, count: int) -> Int:
+        """Return free rows, (count,)."""
+        taken: list[int] = []
+        while len(taken) < count:
+            if not self._free:
+                self._grow()
+            first = max(0, len(self._free) - (count - len(taken)))
+            taken += self._free[first:][::-1]
+            del self._free[first:]
+        rows = np.array(taken, np.int64)
+        self.used[rows] = True
+        self.generation[rows] += 1
+        self.changes.note_many(rows)
+        return rows
 
     def release(self, row: int) -> None:
         """Give a row back; it becomes as if never used."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -59,6 +59,22 @@ def slots_of(state: ClusterState, record: PartitionRecord) -> list[int]:
     return [row for row in record.rows if not (table.leaving[row] or table.standby[row])]
 
 
+def rows_in_order(state: ClusterState, records: Iterable[PartitionRecord]) -> Int:
+    """Return the rows of partitions, (m,): those of each in order, its departing ends last.
+
+    Missing replicas of services on every node are left out.
+    """
+    table, records = state.rows, [*records]
+    rows = np.array([row for record in records for row in record.rows], np.int64)
+    if table.leaving[rows].any():
+        partition = np.repeat(np.arange(len(records)), [len(record.rows) for record in records])
+        rows = rows[np.lexsort((table.leaving[rows], partition))]
+    everywhere = state.service_table.on_every_node
+    if everywhere.any():
+        rows = rows[~everywhere[table.service[rows]] | (table.node[rows] != NOWHERE)]
+    return rows
+
+
 def may_change_role(state: ClusterState, rows: Sequence[int] | slice = slice(None)) -> Bool:
     """Return which of `rows` are ready replicas that no move under way and no pin holds, of their shape."""
     table = state.rows
@@ -76,7 +92,7 @@ def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: 
         (R,) quanta of load for metrics without a report for its role.
     """
     table = state.rows
-    row = table.take()
+    row = int(table.take(1)[0])
     table.role[row] = role
     table.load[row] = expected_load(state, record, role, default)
     table.service[row] = record.service
@@ -113,16 +129,16 @@ def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
 
 def slot_key(record: PartitionRecord, slot: int) -> int:
     """Return the key with which the slot of this number samples its traces; another one after each promotion."""
-    keys = record.slot_keys
-    while len(keys) <= slot:
-        keys.append(replica_key(f"{record.name}@{record.promotions}" if record.promotions else record.name, len(keys)))
-    return keys[slot]
+    name = f"{record.name}@{record.promotions}" if record.promotions else record.name
+    while len(record.slot_keys) <= slot:
+        record.slot_keys += (replica_key(name, len(record.slot_keys)),)
+    return record.slot_keys[slot]
 
 
 def note_promotion(state: ClusterState, record: PartitionRecord, row: int) -> None:
     """Sample the traces of the slot of the primary again, because another replica has become the primary."""
     record.promotions += 1
-    record.slot_keys.clear()
+    record.slot_keys = ()
     state.rows.key[row] = slot_key(record, record.rows.index(row))
     state.rows.changes.note((row,))
 

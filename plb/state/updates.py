@@ -1,35 +1,40 @@
-"""Updates of nodes, services and partitions in the state; a refused update changes nothing."""
+"""Updates of nodes and services in the state; a refused update changes nothing."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import numpy as np
 
 from plb.array_types import Int
-from plb.errors import ConflictError, InvalidValueError
-from plb.model import Node, Partition, Replica, Role, Service, UpgradeMark
+from plb.errors import ConflictError
+from plb.model import Node, Role, Service
 from plb.model.expressions import parse_expression
 from plb.phrasing import listed
 from plb.state.cluster_state import ClusterState, FeasibilityClass, PartitionRecord
-from plb.state.partition_matching import match_slots
-from plb.state.role_slots import default_loads, expected_load, fill_up, link, roles_of, trim_waiting
-from plb.validation import check_metrics, check_names
+from plb.state.role_slots import default_loads, expected_load, fill_up, link, trim_waiting
+from plb.validation import check_distinct, check_metrics, check_names
 
 
-def put_node(state: ClusterState, node: Node) -> Node | None:
-    """Add a node, or replace the one with this name; return the previous description, or None."""
+def put_nodes(state: ClusterState, nodes: Sequence[Node]) -> list[Node | None]:
+    """Add nodes, or replace those of the same names; return the previous description of each, or None."""
+    check_distinct("node", [node.name for node in nodes])
     quanta = state.quanta.copy()
-    capacity = quanta.capacities(f"node {node.name}", node.capacities)
+    capacities = [quanta.capacities(f"node {node.name}", node.capacities) for node in nodes]
     state.quanta = quanta
+    added = [capacity for node, capacity in zip(nodes, capacities, strict=True) if node.name not in state.node_index]
+    state.capacity = np.vstack([state.capacity, *added])
+    return [_put_node(state, node, capacity) for node, capacity in zip(nodes, capacities, strict=True)]
+
+
+def _put_node(state: ClusterState, node: Node, capacity: Int) -> Node | None:
+    """Enter a node, whose capacity is in the array if it is new; return its previous description."""
     state.node_version += 1
-    index = state.node_index.get(node.name)
-    if index is None:
-        state.node_index[node.name] = len(state.nodes)
+    index = state.node_index.setdefault(node.name, len(state.nodes))
+    if index == len(state.nodes):
         state.nodes.append(node)
-        state.capacity = np.vstack([state.capacity, capacity])
         state.structure_version += 1
         return None
     before, state.nodes[index] = state.nodes[index], node
@@ -189,64 +194,3 @@ def put_upgraded_domains(state: ClusterState, domains: Iterable[str]) -> None:
     state.upgraded_domains = frozenset(check_names("engine", "upgraded domains", domains))
     state.node_version += 1
     state.structure_version += 1
-
-
-def put_partition(state: ClusterState, partition: Partition) -> None:
-    """Add a partition, or bring the known one to the replicas given; slots keep age and demand where they can."""
-    item = f"partition {partition.name}"
-    service = state.service(partition.service, item)
-    described = state.services[service]
-    placed = _on_nodes(state, item, partition, described)
-    quanta, defaults = state.quanta, state.default_loads.get(service)
-    if defaults is None:
-        quanta = quanta.copy()
-        defaults = default_loads(quanta, described)
-    record = state.partitions.get(partition.name)
-    if record is not None and record.service != service:
-        raise ConflictError(f"{item}: belongs to service {state.services[record.service].name}; it cannot change")
-    if record is not None and _says_nothing_new(record, partition):
-        record.version += 1
-        return
-    state.quanta, state.default_loads[service] = quanta, defaults
-    if record is None:
-        record = PartitionRecord(partition.name, service, partition.created, [], state.partitions_made)
-        state.add_partition(record)
-    record.missing, record.described = partition.missing, (partition.version, partition.missing)
-    if (partition.missing or 0) < 0:
-        state.reported_surplus.add(partition.name)
-    else:
-        state.reported_surplus.discard(partition.name)
-    record.version += 1
-    record.still = partition.in_transition or partition.in_quorum_loss
-    marked = any(replica.upgrade is not UpgradeMark.NONE for replica in partition.replicas)
-    record.upgrading = partition.upgrading or marked
-    match_slots(state, record, placed, defaults)
-    state.service_version[service] += 1
-
-
-def _on_nodes(state: ClusterState, item: str, partition: Partition, service: Service) -> list[tuple[Replica, int]]:
-    """Return replicas with the indices of their nodes, refusing roles that the service does not have."""
-    if not partition.replicas:
-        return []
-    allowed = roles_of(service)
-    placed = []
-    for replica in partition.replicas:
-        if replica.role not in allowed:
-            names = " or ".join(role.name for role in allowed)
-            raise InvalidValueError(item, "replicas", replica.role, f"{names} for service {service.name}")
-        placed.append((replica, state.node(replica.node, item)))
-    return placed
-
-
-def _says_nothing_new(record: PartitionRecord, partition: Partition) -> bool:
-    """Return whether a description repeats the known one (docs/service-fabric.md, Loads)."""
-    return partition.version is not None and (partition.version, partition.missing) == record.described
-
-
-def remove_partition(state: ClusterState, name: str) -> None:
-    """Remove a partition and its replicas."""
-    record = state.partition(name)
-    for row in record.rows:
-        del state.row_partition[row]
-        state.rows.release(row)
-    state.forget_partition(record)

@@ -189,7 +189,7 @@ def test_every_array_of_the_rows_comes_back():
     table, kept = RowTable(2, 8), Kept(samples=3, slots=4, slot_minutes=60)
     table.keep_reports(kept)
     for _ in range(5):
-        table.take()
+        table.take(1)
     for name, array in table._arrays().items():
         if name not in ("sibling", "used"):
             array[:5] = random.integers(0, 2, array[:5].shape)
@@ -210,13 +210,13 @@ def test_past_loads_that_are_damaged_are_refused():
     """A row out of use has none, and the number of a slot is within bounds."""
     table, kept = RowTable(1, 4), Kept(samples=0, slots=2, slot_minutes=60)
     table.keep_reports(kept)
-    table.take()
+    table.take(1)
     for damage, message in (("newest", "newest"), ("values", "a row out of use with loads")):
         part = table.part()
         if damage == "newest":
             part.values["past"]["newest"] = 10**30
         else:
-            table.take()
+            table.take(1)
             part = table.part()
             part.arrays["used"][1] = False
             part.arrays["past.values"][1] = 5
