@@ -36,10 +36,9 @@ from plb.planning.scheduler import node_event
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
 from plb.state.application_updates import put_application, remove_application
-from plb.state.applied_moves import apply_move, vacate
+from plb.state.applied_moves import apply_moves, vacate
 from plb.state.cluster_state import ClusterState
 from plb.state.load_reports import reset_loads, set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
-from plb.state.move_checks import check_moves
 from plb.state.partition_updates import put_partitions, remove_partition
 from plb.state.role_slots import rows_in_order
 from plb.state.updates import (
@@ -671,9 +670,7 @@ class PlacementAndLoadBalancing:
         """
         check_kind("apply", "plan", plan, Plan)
         check_switch("apply", "leaving", leaving)
-        check_moves(self._state, plan.moves, leaving=leaving)
-        for move in plan.moves:
-            apply_move(self._state, move, leaving=leaving)
+        apply_moves(self._state, plan.moves, leaving=leaving)
 
     def vacate(self, partition: str, node: str) -> None:
         """Remove the departing end of a move from `node`.

@@ -317,15 +317,32 @@ def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
     return named.reason(phase, row, _apart(named, row))
 
 
-def _reason_to_follow(named: NamedSolution, after: Solution, phase: Phase, row: int) -> Reason | None:
-    """Return the partition of the parent as the reason, if its replica left the node of `row`."""
-    if named.problem.affinity[row] != AFFINITY_CHILD:
-        return None
-    node = int(named.solution.node[row])
-    for one in siblings_of(named.problem, int(named.problem.parent_row[row])):
-        if named.solution.node[one] == node and after.node[one] != node:
-            return Reason(phase, "affinity", named.node_of(row), other=named.state.row_partition[one])
-    return None
+def _reasons_to_follow(named: NamedSolution, after: Solution, phase: Phase, rows: Int) -> dict[int, Reason]:
+    """Return the partitions of the parents as the reasons of children whose nodes a replica of the parent left."""
+    children = rows[named.problem.affinity[rows] == AFFINITY_CHILD]
+    left = np.full(len(children), NOWHERE)
+    if len(children):
+        _find_left(named.problem, named.solution, after, children, left)
+    followed = left != NOWHERE
+    return {
+        row: Reason(phase, "affinity", named.node_of(row), other=named.state.row_partition[parent])
+        for row, parent in zip(children[followed].tolist(), left[followed].tolist(), strict=True)
+    }
+
+
+@kernel
+def _find_left(problem: Problem, solution: Solution, after: Solution, children: Int, left: Int) -> None:
+    """Write the replica of the parent of each child that left the child's node, if there is one."""
+    for place in range(children.shape[0]):
+        node, parent = solution.node[children[place]], problem.parent_row[children[place]]
+        this = parent
+        while True:
+            if solution.node[this] == node and after.node[this] != node:
+                left[place] = this
+                break
+            this = problem.sibling[this]
+            if this == parent:
+                break
 
 
 DESCRIPTION = RuleDescription(
@@ -335,5 +352,5 @@ DESCRIPTION = RuleDescription(
     concerns=lambda problem, row: bool(problem.affinity[row] != FREE),
     breaches=_breaches,
     reason=_reason,
-    reason_to_follow=_reason_to_follow,
+    reasons_to_follow=_reasons_to_follow,
 )

@@ -58,9 +58,9 @@ class RuleDescription:
         Returns the verdicts on nodes, whatever its priority.
     reason
         Returns why a move of a row that breaks it is made; None for a rule that no repair enforces.
-    reason_to_follow
-        Returns why a row moves that breaks nothing, if this rule makes it follow another one that moves; else None.
-        It gets the solution with names before the moves, that after them, the phase and the row.
+    reasons_to_follow
+        Returns why those of some rows move, though they break nothing, that this rule makes follow others that move.
+        It gets the solution with names before the moves, that after them, the phase and the rows, (m,).
     unmet
         Returns the parts of its condition that a node does not satisfy.
     """
@@ -74,7 +74,7 @@ class RuleDescription:
     breaches: Callable[[NamedSolution], Iterable[Breach]] = lambda _named: ()
     node_violations: Callable[[NamedSolution], Iterable[Violation]] = lambda _named: ()
     reason: Callable[[NamedSolution, Phase, int], Reason] | None = None
-    reason_to_follow: Callable[[NamedSolution, Solution, Phase, int], Reason | None] = lambda *_moved: None
+    reasons_to_follow: Callable[[NamedSolution, Solution, Phase, Int], Mapping[int, Reason]] = lambda *_moved: {}
     unmet: Callable[[NamedSolution, int, int], tuple[UnmetClause, ...]] = lambda _named, _row, _node: ()
 
     def diagnosis(self, excluded: ExcludedNodes) -> RuledOut:

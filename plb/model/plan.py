@@ -9,6 +9,7 @@ import attrs
 from plb.errors import UnknownNameError
 from plb.model.move import Move, Phase
 from plb.model.outcome import DomainOutcome, Proposals, summed, why_it_stays
+from plb.model.plan_moves import PlanMoves
 from plb.model.unplaced import Undrained, Unplaced
 
 
@@ -69,7 +70,7 @@ class Plan:
     Parameters
     ----------
     moves
-        In an order in which they can be applied.
+        In an order in which they can be applied. Those of an engine are equal to a tuple and made when looked at.
     energy_before, energy_after
         Energy before and after the moves; `energy_before.movement` is 0. The expected failovers of a promoted secondary
         are those of a primary from the next plan on.
@@ -99,7 +100,7 @@ class Plan:
         Replicas that stay on nodes that have to be emptied, if the plan looked for repairs.
     """
 
-    moves: tuple[Move, ...]
+    moves: Sequence[Move]
     energy_before: Energy
     energy_after: Energy
     unplaced: tuple[Unplaced, ...] = ()
@@ -144,7 +145,7 @@ def merged(plans: Sequence[Plan]) -> Plan:
         return plans[0]
     zero = Energy(0.0, 0.0, 0.0, 0.0, 0.0)
     return Plan(
-        moves=tuple(move for plan in plans for move in plan.moves),
+        moves=PlanMoves.joined(plan.moves for plan in plans),
         energy_before=sum((plan.energy_before for plan in plans), zero),
         energy_after=sum((plan.energy_after for plan in plans), zero),
         unplaced=tuple(unplaced for plan in plans for unplaced in plan.unplaced),

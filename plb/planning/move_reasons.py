@@ -6,13 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
-from plb.array_types import NOWHERE
+from plb.array_types import NOWHERE, Int
 from plb.constraints.rules import REASONS_IN_ORDER, RULES_IN_ORDER
 from plb.energy.terms import TERMS_IN_ORDER, energies_without, present_energy
 from plb.model.move import Phase, Reason
 from plb.model.plan import Energy
 from plb.planning.audit import Audit
-from plb.search.breaches import broken_rules
+from plb.search.breaches import note_broken_rules
 from plb.search.extensions import Extensions, energy_with
 from plb.settings.extensions import ANNEALING
 from plb.state.arrays import Solution
@@ -45,42 +45,48 @@ class MoveReasons:
         self._extensions = extensions
         self.problem, self.state = before.problem, before.state
 
-    def of(self, row: int) -> Reason:
-        """Return why a row on another node after the phase moved."""
-        origin = int(self.before.solution.node[row])
-        if origin == NOWHERE:
-            return Reason(self.phase, "new replica")
-        of_rule = self._broken(row) or self._followed(row)
-        if of_rule is not None:
-            return of_rule
+    def of(self, rows: Int) -> dict[int, Reason]:
+        """Return why rows that were placed, (m,), and are on other nodes after the phase, moved."""
+        followed = [one.reasons_to_follow(self.before, self.after, self.phase, rows) for one in RULES_IN_ORDER]
+        reasons = {row: reason for of_rule in reversed(followed) for row, reason in of_rule.items()}
+        reasons.update(self._of_broken_rules(rows))
+        others = [row for row in rows.tolist() if row not in reasons]
+        if not others:
+            return reasons
         # a policy moves others only to free capacity, in every phase
         if self.phase is Phase.PLACEMENT or self.state.config.policy != ANNEALING:
-            return Reason(self.phase, "eviction", self._name(origin), other=self._newcomer(origin))
-        return self._lower_energy
+            return reasons | {row: self._eviction(int(self.before.solution.node[row])) for row in others}
+        return reasons | dict.fromkeys(others, self._lower_energy)
 
-    def _name(self, node: int) -> str:
-        return self.state.nodes[node].name
+    def _of_broken_rules(self, rows: Int) -> dict[int, Reason]:
+        """Return the reasons of the rows that broke a rule on their nodes, or whose nodes broke one."""
+        if not self.repaired:
+            return {}
+        broken = np.zeros(len(rows), np.int64)
+        note_broken_rules(self.problem, self.before.solution, self.repaired, rows, broken)
+        found = ((row, self._of_rules(row, rules)) for row, rules in zip(rows.tolist(), broken.tolist(), strict=True))
+        return {row: reason for row, reason in found if reason is not None}
 
-    def _broken(self, row: int) -> Reason | None:
-        """Return the rule that the row broke on its node, or that its node broke."""
-        broken = broken_rules(self.problem, self.before.solution, self.repaired, row) if self.repaired else 0
-        for one in REASONS_IN_ORDER:
+    def _of_rules(self, row: int, broken: int) -> Reason | None:
+        """Return the reason by the first rule of a bit mask that has one."""
+        for one in REASONS_IN_ORDER if broken else ():
             if broken >> one.rule & 1 and one.reason is not None:
                 return one.reason(self.before, self.phase, row)
         return None
 
-    def _followed(self, row: int) -> Reason | None:
-        """Return the rule that makes the row follow another one."""
-        reasons = (one.reason_to_follow(self.before, self.after, self.phase, row) for one in RULES_IN_ORDER)
-        return next((reason for reason in reasons if reason is not None), None)
+    def _eviction(self, node: int) -> Reason:
+        """Return the reason of a move from a node to which others have come."""
+        newcomer = self._newcomers.get(node)
+        other = None if newcomer is None else self.state.row_partition[newcomer]
+        return Reason(self.phase, "eviction", self.state.nodes[node].name, other=other)
 
-    def _newcomer(self, node: int) -> str | None:
-        """Return the partition of a replica that was placed on `node` in this phase, a new one first."""
-        before = self.before.solution.node
-        came = (before != node) & (self.after.node == node)
-        placed = came & (before == NOWHERE)
-        rows = np.flatnonzero(placed if placed.any() else came).tolist()
-        return self.state.row_partition[rows[0]] if rows else None
+    @cached_property
+    def _newcomers(self) -> dict[int, int]:
+        """The first row that came to each node in this phase, a new one if there is any."""
+        before, after = self.before.solution.node, self.after.node
+        came = np.flatnonzero((before != after) & (after != NOWHERE))
+        came = came[np.argsort(before[came] != NOWHERE, kind="stable")]
+        return dict(zip(after[came[::-1]].tolist(), came[::-1].tolist(), strict=True))
 
     @cached_property
     def _lower_energy(self) -> Reason:

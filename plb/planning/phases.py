@@ -15,9 +15,10 @@ from plb.constraints.scale_out import limits_of_balancing
 from plb.constraints.throttling import most_in_build
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import DeactivationIntent
-from plb.model.move import Move, Phase, Reason
+from plb.model.move import Phase, Reason
 from plb.model.outcome import Idle
 from plb.model.plan import Energy, Plan
+from plb.model.plan_moves import PlanMoves
 from plb.model.rules import Rule
 from plb.model.unplaced import Undrained
 from plb.planning.audit import Audit
@@ -329,10 +330,11 @@ class PhaseRun:
         self._add_others(dropped)
         self._note_changes("drop")
         self.log.phases.append(Phase.PLACEMENT)
+        are_dropped = {*dropped}
         for surplus in surpluses:
             numbers = {"replicas": len(surplus.rows), "requested": len(surplus.rows) - surplus.count}
             reason = Reason(Phase.PLACEMENT, "surplus", numbers=numbers)
-            self.log.reasons.update({row: reason for row in dropped if row in surplus.rows})
+            self.log.reasons.update(dict.fromkeys(are_dropped.intersection(surplus.rows), reason))
 
     def hand_over(self, handovers: Sequence[Handover]) -> None:
         """Change the roles of primaries for an upgrade; some that cannot change are told by moves of kind void."""
@@ -470,7 +472,7 @@ class PhaseRun:
         outcome = self.log.outcome(self.state, self.problem, domain, action, self._immovable_rows, of_extensions)
         placing = self._problem_of(Phase.PLACEMENT)
         return Plan(
-            moves=(*self.log.orders, *self._moves()),
+            moves=self._moves(),
             energy_before=self._energy_before,
             energy_after=self._energy(without_replaced_standbys(self.problem, self.solution)),
             unplaced=tuple(unplaced_of(self._audit(self.solution, placing), missing, self._extensions)),
@@ -491,10 +493,11 @@ class PhaseRun:
         audit = self._audit(self.solution, self._problem_of(Phase.REPAIR))
         return undrained_of(audit, domain, rule_masks(self.config), self._extensions)
 
-    def _moves(self) -> Sequence[Move]:
-        """Return the moves that lead to the solution."""
+    def _moves(self) -> PlanMoves:
+        """Return the moves that lead to the solution, after the changes of roles."""
         rows = self.moved_rows
-        return moves_of(self.state, self.problem, self.solution, rows, self.log.reasons) if len(rows) else ()
+        to_solution = moves_of(self.state, self.problem, self.solution, rows, self.log.reasons) if len(rows) else ()
+        return PlanMoves.joined([self.log.orders, to_solution])
 
     @property
     def _immovable_rows(self) -> Sequence[int]:
@@ -547,20 +550,18 @@ class PhaseRun:
         self.log.note_end(phase, result)
         self._note_changes(phase.value)
         rows = merged(self.moved_rows, begun.places.rows)
-        nodes = begun.places.among(rows, self.problem.origin)
-        moved = rows[(self.solution.node[rows] != nodes) & (self.solution.node[rows] != NOWHERE)].tolist()
-        left = {row: node for row, node in zip(rows.tolist(), nodes.tolist(), strict=True) if node != NOWHERE}
-        move_reasons = None
-        for row in moved:
-            if row in self.log.reasons:
-                continue
-            if row not in left:
-                self.log.reasons[row] = Reason(phase, "new replica")
-            elif row in begun.broken:
-                self.log.reasons[row] = Reason(phase, begun.broken[row], self.state.nodes[left[row]].name)
-            else:
-                move_reasons = move_reasons or self._move_reasons(phase, begun, repaired)
-                self.log.reasons[row] = move_reasons.of(row)
+        left = begun.places.among(rows, self.problem.origin)
+        moved = (self.solution.node[rows] != left) & (self.solution.node[rows] != NOWHERE)
+        reasons = dict.fromkeys(rows[moved & (left == NOWHERE)].tolist(), Reason(phase, "new replica"))
+        moved &= left != NOWHERE
+        nodes = dict(zip(rows[moved].tolist(), left[moved].tolist(), strict=True)) if begun.broken else {}
+        for row, name in begun.broken.items():
+            if row in nodes:
+                reasons[row] = Reason(phase, name, self.state.nodes[nodes[row]].name)
+        others = [row for row in rows[moved].tolist() if row not in reasons and row not in self.log.reasons]
+        if others:
+            reasons |= self._move_reasons(phase, begun, repaired).of(np.array(others, np.int64))
+        self.log.reasons = reasons | self.log.reasons
 
     def _move_reasons(self, phase: Phase, begun: Begun, repaired: int) -> MoveReasons:
         """Return the reasons of the moves of a phase, of which `begun` is the start."""

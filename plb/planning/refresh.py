@@ -9,6 +9,7 @@ import attrs
 from plb.model.move import MoveKind, Phase
 from plb.model.outcome import DomainOutcome, Idle, Proposals
 from plb.model.plan import Plan
+from plb.model.plan_moves import PlanMoves
 from plb.planning.immovable import concerned
 from plb.planning.pending_work import Work
 from plb.planning.phases import PhaseRun
@@ -69,12 +70,13 @@ class Refresh:
 
     def _note_issued(self, action: Action, plan: Plan) -> None:
         """Note that the moves of the plan are under way, and count them for the throttles."""
-        moved = {move.partition for move in plan.moves}
-        swaps = Counter(move.partition for move in plan.moves if move.kind is MoveKind.SWAP)
-        issued = {name: (self.now, self.state.partition_version(name) or 0, swaps[name]) for name in moved}
+        plan_moves = PlanMoves.of(plan.moves)
+        swaps = Counter(plan_moves.of_kinds(MoveKind.SWAP))
+        issued = {
+            name: (self.now, self.state.partition_version(name) or 0, swaps[name]) for name in {*plan_moves.partition}
+        }
         self.record.under_way.update(issued)
-        moves = Counter(move.partition for move in plan.moves if move.kind in MOVEMENTS)
-        self.scheduler.note_moves(action, self.now, moves)
+        self.scheduler.note_moves(action, self.now, Counter(plan_moves.of_kinds(*MOVEMENTS)))
 
     def _act(self) -> Action:
         """Run the first stage that is due and has work; return the action."""

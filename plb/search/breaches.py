@@ -38,6 +38,13 @@ def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) 
 
 
 @kernel
+def note_broken_rules(problem: Problem, solution: Solution, enforced: int, rows: Int, broken: Int) -> None:
+    """Write the `broken_rules` of each of `rows`, (m,)."""
+    for index in range(rows.shape[0]):
+        broken[index] = broken_rules(problem, solution, enforced, rows[index])
+
+
+@kernel
 def count_breaches(
     problem: Problem, solution: Solution, enforced: int, row: int, may_move: bool, by_partition: bool
 ) -> int:

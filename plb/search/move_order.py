@@ -2,224 +2,368 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
-from plb.array_types import NOWHERE, Int
-from plb.state.arrays import Problem, Solution, siblings_of
+import numpy as np
 
-Step = tuple[int, int]
-"""A row that moves, and the row with which it swaps roles, or NOWHERE."""
-Loads = list[int]
-"""Loads of all metrics in quanta."""
+from plb.array_types import NOWHERE, Bool, Int
+from plb.compiler import by_pointer, kernel
+from plb.state.arrays import Problem, Solution
+
+CANDIDATES, FREE = 0, 1
+"""The heaps of `_Queue`: steps that may be executable within the limits, and all whose target has no sibling."""
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-def executable_order(problem: Problem, solution: Solution, steps: Sequence[Step]) -> list[Step]:
+class Steps(NamedTuple):
+    """Moves of rows, and swaps of roles; S steps."""
+
+    row: Int
+    """(S,) the row that moves."""
+    partner: Int
+    """(S,) the row with which it swaps roles, or NOWHERE."""
+
+
+def executable_order(problem: Problem, solution: Solution, steps: Steps) -> Steps:
     """Return `steps` in an order in which each target has no sibling and, if possible, enough free capacity.
 
     Among executable steps, swaps come first, then moves, then new replicas.
     """
-    preferred = sorted(steps, key=lambda step: (problem.origin[step[0]] == NOWHERE, step[1] == NOWHERE, step[0]))
-    if len(steps) < 2 or _is_any_order_right(problem, solution, steps):
-        return preferred
-    return _Queue(problem, solution, preferred).in_order()
+    preferred = np.lexsort((steps.row, steps.partner == NOWHERE, problem.origin[steps.row] == NOWHERE))
+    steps = Steps(steps.row[preferred], steps.partner[preferred])
+    if len(steps.row) < 2 or _is_any_order_right(problem, solution, steps):
+        return steps
+    order = np.empty(len(steps.row), np.int64)
+    _put_in_order(problem, solution, _queue_of(problem, solution, steps), order)
+    return Steps(steps.row[order], steps.partner[order])
 
 
-class _Queue:
+def _is_any_order_right(problem: Problem, solution: Solution, steps: Steps) -> bool:
+    """Return whether no row goes to a node that another leaves, and all fit, so that no step waits for another."""
+    rows = np.concatenate([steps.row, steps.partner[steps.partner != NOWHERE]])
+    origins = problem.origin[rows]
+    is_target, is_left = np.zeros((2, len(problem.limit)), np.bool_)
+    is_target[solution.node[rows]] = True
+    is_left[origins[origins != NOWHERE]] = True
+    if (is_target & is_left).any():
+        return False
+    load = solution.node_load[is_target] + problem.leaving_load[is_target]
+    return bool((load <= problem.limit[is_target]).all())
+
+
+@by_pointer
+class _Queue(NamedTuple):
     """Pending steps in order of preference.
 
-    A step that cannot be executed is deferred until the blocking sibling has moved or the full node has lost load.
+    A step that cannot be executed is deferred until the blocking sibling has moved or the full node has lost load. The
+    steps that do not fit on a node are in its crowd: a tree over all steps that may be, with the least growths.
 
-    Parameters
-    ----------
-    steps
-        By preference.
+    Shapes: S steps, N nodes, R metrics, T places of all trees.
     """
 
-    def __init__(self, problem: Problem, solution: Solution, steps: Sequence[Step]) -> None:
-        self.problem, self.solution, self.steps = problem, solution, steps
-        self.changes = [_load_changes(problem, solution, step) for step in steps]
-        self.free_load = self._free_load()
-        self.steps_of: defaultdict[int, list[int]] = defaultdict(list)
-        """By node, the steps that change it."""
-        for index, change in enumerate(self.changes):
-            for node in change:
-                self.steps_of[node].append(index)
-        self.waiting = set(range(len(steps)))
-        self.step_of_row = {row: index for index, step in enumerate(steps) for row in step if row != NOWHERE}
-        self.candidates = list(range(len(steps)))
-        """Heap of the steps that may be executable within the limits."""
-        self.free = list(range(len(steps)))
-        """Heap of the steps whose target may have no sibling."""
-        self.crowds: dict[int, _Crowd] = {}
-        """By node, the steps that do not fit on it."""
-        self.first_of: dict[int, int] = {}
-        """By step among the candidates, the node whose crowd it was the first of."""
-        self.blocked: defaultdict[int, list[int]] = defaultdict(list)
-        """By step, the steps that wait for the sibling that it moves."""
-        heapify(self.candidates)
+    row: Int
+    """(S,)"""
+    partner: Int
+    """(S,)"""
+    end: Int
+    """(2, S) the node to which each row goes, and that which it leaves, or NOWHERE."""
+    growth: Int
+    """(S, R) how much the load of the first end grows, in quanta; that of the second decreases by as much."""
+    free: Int
+    """(N, R) free load before the next step, in quanta."""
+    is_waiting: Bool
+    """(S,)"""
+    blockers: Int
+    """(S,) number of siblings on the first end that have yet to move."""
+    step_of: Int
+    """(M,) the step of each row, or NOWHERE; empty where no step waits for a sibling."""
+    heap: Int
+    """(2, S) `CANDIDATES` and `FREE`, each step no earlier than that at half its position."""
+    size: Int
+    """(2,) of the heaps."""
+    first_of: Int
+    """(S,) the node whose crowd a candidate was the first of, or NOWHERE."""
+    leaf: Int
+    """(2, S) place in the tree of each end, if the step may be in its crowd."""
+    tree: Int
+    """(N,) position of the tree of each node."""
+    leaves: Int
+    """(N,) number of its leaves, a power of two."""
+    least: Int
+    """(T, R) of each place the least growths in the steps below it."""
+    step_at: Int
+    """(T,) the step at a leaf."""
 
-    def _free_load(self) -> dict[int, Loads]:
-        """Return the free load of each affected node before the first step."""
-        free: dict[int, Loads] = {}
-        for change in self.changes:
-            for node, growth in change.items():
-                if node not in free:
-                    used = self.solution.node_load[node] + self.problem.leaving_load[node]
-                    free[node] = (self.problem.limit[node] - used).tolist()
-                free[node] = [left + one for left, one in zip(free[node], growth, strict=True)]
-        return free
 
-    def in_order(self) -> list[Step]:
-        """Return all steps."""
-        ordered = []
-        while self.waiting:
-            index = self._first_that_fits()
-            if index is None:
-                index = self._first_that_is_free()
-            if index is None:
-                left = sorted(self.waiting)
-                index = next((one for one in left if self._full_node(one) is None), left[0])
-            self._apply_moves(index)
-            ordered.append(self.steps[index])
-        return ordered
+def _queue_of(problem: Problem, solution: Solution, steps: Steps) -> _Queue:
+    """Return the queue before the first step; steps by preference."""
+    row, partner = steps
+    count, (nodes, metrics) = len(row), problem.limit.shape
+    end = np.stack([solution.node[row], problem.origin[row]])
+    growth: Int = problem.load[row]
+    growth[partner != NOWHERE] -= problem.load[partner[partner != NOWHERE]]
+    tree, leaves, leaf, places = _trees(end, partner != NOWHERE, nodes)
+    return _Queue(
+        row=row,
+        partner=partner,
+        end=end,
+        growth=growth,
+        free=problem.limit - solution.node_load - problem.leaving_load,
+        is_waiting=np.ones(count, np.bool_),
+        blockers=np.zeros(count, np.int64),
+        step_of=np.full(len(problem.origin) if problem.chains else 0, NOWHERE),
+        heap=np.empty((2, count), np.int64),
+        size=np.zeros(2, np.int64),
+        first_of=np.full(count, NOWHERE),
+        leaf=leaf,
+        tree=tree,
+        leaves=leaves,
+        least=np.full((places, metrics), _MOST),
+        step_at=np.full(places, NOWHERE),
+    )
 
-    def _first_that_fits(self) -> int | None:
-        while self.candidates:
-            index = self.candidates[0]
-            if index in self.waiting and not self._is_blocked(index):
-                full = self._full_node(index)
-                if full is None:
-                    return index
-                self._crowd_of(full).put(index, self.changes[index][full])
-            heappop(self.candidates)
-            self._release(self.first_of.pop(index, None))
-        return None
 
-    def _first_that_is_free(self) -> int | None:
-        while self.free:
-            index = self.free[0]
-            if index in self.waiting and not self._is_blocked(index):
-                return index
-            heappop(self.free)
-        return None
+def _trees(end: Int, swaps: Bool, nodes: int) -> tuple[Int, Int, Int, int]:
+    """Return `_Queue.tree`, `leaves`, `leaf`, and the places of all trees.
 
-    def _is_blocked(self, index: int) -> bool:
-        """Defer a step if a sibling that has yet to move is on its target; return whether it was deferred."""
-        row, partner = self.steps[index]
-        problem = self.problem
-        if not problem.chains or partner != NOWHERE:
+    Both ends of a swap may be too full for it, and only the first of a move.
+    """
+    step = np.concatenate([np.arange(end.shape[1]), np.flatnonzero(swaps)])
+    side = np.repeat([0, 1], [end.shape[1], len(step) - end.shape[1]])
+    node = end[side, step]
+    by_node = np.lexsort((step, node))
+    members = np.bincount(node, minlength=nodes)
+    leaves = 1 << np.ceil(np.log2(np.maximum(1, members))).astype(np.int64)
+    tree = np.cumsum(2 * leaves) - 2 * leaves
+    first = np.cumsum(members) - members
+    leaf = np.full(end.shape, NOWHERE)
+    place = np.arange(len(step)) - first[node[by_node]] + leaves[node[by_node]]
+    leaf[side[by_node], step[by_node]] = place
+    return tree, leaves, leaf, int(2 * leaves.sum())
+
+
+@kernel
+def _put_in_order(problem: Problem, solution: Solution, queue: _Queue, order: Int) -> None:
+    """Write the steps in the order in which they are executed."""
+    _start(problem, solution, queue)
+    for place in range(order.shape[0]):
+        step = _first_that_fits(queue)
+        if step == NOWHERE:
+            step = _first_that_is_free(queue)
+        if step == NOWHERE:
+            step = _first_of_all(queue)
+        order[place] = step
+        _execute(problem, solution, queue, step)
+
+
+@kernel
+def _start(problem: Problem, solution: Solution, queue: _Queue) -> None:
+    """Take the growths from the free loads, count the blockers, and fill the heaps and the leaves."""
+    for step in range(queue.row.shape[0]):
+        _grow(queue, step, -1)
+        for side in range(2):
+            if queue.leaf[side, step] != NOWHERE:
+                queue.step_at[queue.tree[queue.end[side, step]] + queue.leaf[side, step]] = step
+        if problem.chains:
+            queue.step_of[queue.row[step]] = step
+            if queue.partner[step] != NOWHERE:
+                queue.step_of[queue.partner[step]] = step
+    for step in range(queue.row.shape[0]):
+        if problem.chains and queue.partner[step] == NOWHERE:
+            queue.blockers[step] = _siblings_that_leave(problem, solution, queue, queue.row[step])
+        if not queue.blockers[step]:
+            _push(queue, CANDIDATES, step)
+            _push(queue, FREE, step)
+
+
+@kernel
+def _siblings_that_leave(problem: Problem, solution: Solution, queue: _Queue, row: int) -> int:
+    """Return how many siblings have yet to leave the target of a row."""
+    leaving = 0
+    other = problem.sibling[row]
+    while other != row:
+        leaving += queue.step_of[other] != NOWHERE and problem.origin[other] == solution.node[row]
+        other = problem.sibling[other]
+    return leaving
+
+
+@kernel
+def _grow(queue: _Queue, step: int, sign: int) -> None:
+    """Take the growth of a step times `sign` from the free loads of its ends."""
+    for metric in range(queue.growth.shape[1]):
+        queue.free[queue.end[0, step], metric] -= sign * queue.growth[step, metric]
+        if queue.end[1, step] != NOWHERE:
+            queue.free[queue.end[1, step], metric] += sign * queue.growth[step, metric]
+
+
+@kernel
+def _first_that_fits(queue: _Queue) -> int:
+    while queue.size[CANDIDATES]:
+        step = int(queue.heap[CANDIDATES, 0])
+        if queue.is_waiting[step]:
+            side = _full_side(queue, step)
+            if side == NOWHERE:
+                return step
+            _join_crowd(queue, step, side)
+        _pop(queue, CANDIDATES)
+        node = queue.first_of[step]
+        queue.first_of[step] = NOWHERE
+        _release(queue, node)
+    return NOWHERE
+
+
+@kernel
+def _first_that_is_free(queue: _Queue) -> int:
+    while queue.size[FREE]:
+        step = int(queue.heap[FREE, 0])
+        if queue.is_waiting[step]:
+            return step
+        _pop(queue, FREE)
+    return NOWHERE
+
+
+@kernel
+def _first_of_all(queue: _Queue) -> int:
+    """Return the first step that fits though siblings block it, or else the first."""
+    first = NOWHERE
+    for step in range(queue.row.shape[0]):
+        if queue.is_waiting[step]:
+            if _full_side(queue, step) == NOWHERE:
+                return step
+            if first == NOWHERE:
+                first = step
+    return first
+
+
+@kernel
+def _full_side(queue: _Queue, step: int) -> int:
+    """Return which end a step would make fuller than its limit, or NOWHERE."""
+    for side in range(2):
+        node = queue.end[side, step]
+        for metric in range(queue.growth.shape[1] if node != NOWHERE else 0):
+            growth = queue.growth[step, metric] if side == 0 else -queue.growth[step, metric]
+            if growth > 0 and growth > queue.free[node, metric]:
+                return side
+    return NOWHERE
+
+
+@kernel
+def _execute(problem: Problem, solution: Solution, queue: _Queue, step: int) -> None:
+    """Change the free loads by a step, and make candidates of what waited for it."""
+    queue.is_waiting[step] = False
+    _grow(queue, step, 1)
+    if problem.chains:
+        _unblock(problem, solution, queue, queue.row[step])
+        if queue.partner[step] != NOWHERE:
+            _unblock(problem, solution, queue, queue.partner[step])
+    for side in range(2):
+        for metric in range(queue.growth.shape[1]):
+            if (queue.growth[step, metric] < 0) if side == 0 else (queue.growth[step, metric] > 0):
+                _release(queue, queue.end[side, step])
+                break
+
+
+@kernel
+def _unblock(problem: Problem, solution: Solution, queue: _Queue, row: int) -> None:
+    """Note that a row has left its origin, for which siblings may have waited."""
+    other = problem.sibling[row]
+    while other != row:
+        step = queue.step_of[other]
+        goes_there = step != NOWHERE and solution.node[other] == problem.origin[row]
+        if goes_there and queue.is_waiting[step] and queue.partner[step] == NOWHERE:
+            queue.blockers[step] -= 1
+            if not queue.blockers[step]:
+                _push(queue, CANDIDATES, step)
+                _push(queue, FREE, step)
+        other = problem.sibling[other]
+
+
+@kernel
+def _join_crowd(queue: _Queue, step: int, side: int) -> None:
+    """Add a step to the crowd of one of its ends."""
+    node, leaf = queue.end[side, step], queue.leaf[side, step]
+    for metric in range(queue.growth.shape[1]):
+        growth = queue.growth[step, metric] if side == 0 else -queue.growth[step, metric]
+        queue.least[queue.tree[node] + leaf, metric] = growth if growth > 0 else _LEAST
+    _renew_above(queue, node, leaf)
+
+
+@kernel
+def _release(queue: _Queue, node: int) -> None:
+    """Make the first step of a node's crowd that now fits on the node a candidate.
+
+    Once it has been looked at, the next one follows.
+    """
+    if node == NOWHERE:
+        return
+    leaf = _first_leaf(queue, node)
+    if leaf == NOWHERE:
+        return
+    step = queue.step_at[queue.tree[node] + leaf]
+    for metric in range(queue.growth.shape[1]):
+        queue.least[queue.tree[node] + leaf, metric] = _MOST
+    _renew_above(queue, node, leaf)
+    queue.first_of[step] = node
+    _push(queue, CANDIDATES, step)
+
+
+@kernel
+def _renew_above(queue: _Queue, node: int, leaf: int) -> None:
+    """Compute the least growths above a leaf again."""
+    tree, place = queue.tree[node], leaf // 2
+    while place:
+        for metric in range(queue.growth.shape[1]):
+            left, right = tree + 2 * place, tree + 2 * place + 1
+            queue.least[tree + place, metric] = min(queue.least[left, metric], queue.least[right, metric])
+        place //= 2
+
+
+@kernel
+def _first_leaf(queue: _Queue, node: int) -> int:
+    """Return the first leaf of a node's tree whose growth is free, or NOWHERE."""
+    place = 1
+    while place:
+        if _is_free(queue, node, place):
+            if place >= queue.leaves[node]:
+                return place
+            place *= 2
+        else:
+            while place % 2:
+                place //= 2
+            place += place > 0
+    return NOWHERE
+
+
+@kernel
+def _is_free(queue: _Queue, node: int, place: int) -> bool:
+    """Return whether each of the least growths at a place of a node's tree is free."""
+    for metric in range(queue.growth.shape[1]):
+        if queue.least[queue.tree[node] + place, metric] > queue.free[node, metric]:
             return False
-        for other in siblings_of(problem, row):
-            mover = self.step_of_row.get(other)
-            if mover in self.waiting and problem.origin[other] == self.solution.node[row]:
-                self.blocked[mover].append(index)
-                return True
-        return False
-
-    def _full_node(self, index: int) -> int | None:
-        """Return a node that a step would make fuller than its limit, if there is one."""
-        for node, growth in self.changes[index].items():
-            free = self.free_load[node]
-            for left, one in zip(free, growth, strict=True):
-                if one > 0 and one > left:
-                    return node
-        return None
-
-    def _apply_moves(self, index: int) -> None:
-        self.waiting.remove(index)
-        for one in self.blocked.pop(index, []):
-            heappush(self.free, one)
-            heappush(self.candidates, one)
-        for node, growth in self.changes[index].items():
-            self.free_load[node] = [left - one for left, one in zip(self.free_load[node], growth, strict=True)]
-            if min(growth) < 0:
-                self._release(node)
-
-    def _crowd_of(self, node: int) -> _Crowd:
-        crowd = self.crowds.get(node)
-        if crowd is None:
-            crowd = self.crowds[node] = _Crowd(self.steps_of[node], len(self.free_load[node]))
-        return crowd
-
-    def _release(self, node: int | None) -> None:
-        """Make the first step of a node's crowd that now fits on the node a candidate.
-
-        Once it has been looked at, the next one follows.
-        """
-        if node is None or node not in self.crowds:
-            return
-        index = self.crowds[node].take_first(self.free_load[node])
-        if index is not None:
-            self.first_of[index] = node
-            heappush(self.candidates, index)
+    return True
 
 
-class _Crowd:
-    """The steps that do not fit on a node: a tree over its steps in order of preference, with the least growths.
-
-    Parameters
-    ----------
-    steps
-        All steps that change the node, ascending.
-    metrics
-        Number of metrics.
-    """
-
-    def __init__(self, steps: Sequence[int], metrics: int) -> None:
-        self._steps, self._place = steps, {index: place for place, index in enumerate(steps)}
-        self._leaves = 1 << max(0, len(steps) - 1).bit_length()
-        self._nothing: list[float] = [math.inf] * metrics
-        self._least: list[list[float]] = [self._nothing] * (2 * self._leaves)
-
-    def put(self, index: int, growth: Loads) -> None:
-        """Add a step with its growth of the load of the node."""
-        self._set(index, [one if one > 0 else -math.inf for one in growth])
-
-    def take_first(self, free: Loads) -> int | None:
-        """Remove the first step whose growth is free, and return it; None: there is none."""
-        place = self._first(1, free)
-        if place is None:
-            return None
-        index = self._steps[place - self._leaves]
-        self._set(index, self._nothing)
-        return index
-
-    def _set(self, index: int, least: list[float]) -> None:
-        place = self._leaves + self._place[index]
-        self._least[place] = least
-        while place > 1:
-            place //= 2
-            self._least[place] = list(map(min, self._least[2 * place], self._least[2 * place + 1]))
-
-    def _first(self, place: int, free: Loads) -> int | None:
-        """Return the first leaf below a place of the tree whose growth is free."""
-        if any(one > left for one, left in zip(self._least[place], free, strict=True)):
-            return None
-        if place >= self._leaves:
-            return place
-        found = self._first(2 * place, free)
-        return self._first(2 * place + 1, free) if found is None else found
+@kernel
+def _push(queue: _Queue, heap: int, step: int) -> None:
+    place = queue.size[heap]
+    queue.size[heap] += 1
+    while place and queue.heap[heap, (place - 1) // 2] > step:
+        queue.heap[heap, place] = queue.heap[heap, (place - 1) // 2]
+        place = (place - 1) // 2
+    queue.heap[heap, place] = step
 
 
-def _is_any_order_right(problem: Problem, solution: Solution, steps: Sequence[Step]) -> bool:
-    """Return whether no row goes to a node that another leaves, and all fit, so that no step waits for another."""
-    rows = [row for step in steps for row in step if row != NOWHERE]
-    nodes = solution.node[rows]
-    if not {*nodes.tolist()}.isdisjoint(problem.origin[rows].tolist()):
-        return False
-    load = solution.node_load[nodes] + problem.leaving_load[nodes]
-    return bool((load <= problem.limit[nodes]).all())
-
-
-def _load_changes(problem: Problem, solution: Solution, step: Step) -> Mapping[int, Loads]:
-    """Return the load change of each affected node in a step, in quanta."""
-    changes: dict[int, Int] = {}
-    for row in step:
-        if row != NOWHERE:
-            for node, sign in ((int(solution.node[row]), 1), (int(problem.origin[row]), -1)):
-                if node != NOWHERE:
-                    changes[node] = changes.get(node, 0) + sign * problem.load[row]
-    return {node: change.tolist() for node, change in changes.items()}
+@kernel
+def _pop(queue: _Queue, heap: int) -> None:
+    """Remove the first step of a heap."""
+    queue.size[heap] -= 1
+    size, place, lower = queue.size[heap], 0, 1
+    last = queue.heap[heap, size]
+    while lower < size:
+        if lower + 1 < size and queue.heap[heap, lower + 1] < queue.heap[heap, lower]:
+            lower += 1
+        if queue.heap[heap, lower] > last:
+            break
+        queue.heap[heap, place] = queue.heap[heap, lower]
+        place, lower = lower, 2 * lower + 1
+    queue.heap[heap, place] = last

@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
+from plb.compiler import kernel
 from plb.energy.terms import TERM_NAMES
 from plb.evaluation.proposals import (
     ACCEPTED,
@@ -19,19 +20,20 @@ from plb.evaluation.proposals import (
     TALLY_SIZE,
 )
 from plb.model import Role
-from plb.model.move import Move, MoveKind, Reason
+from plb.model.move import Reason
 from plb.model.outcome import Proposals
-from plb.model.role import ROLES
+from plb.model.plan_moves import KINDS, PlanMoves
 from plb.model.rules import Rule
 from plb.search.budget import EndReason
-from plb.search.move_order import executable_order
+from plb.search.move_order import Steps, executable_order
 from plb.search.neighbourhoods import Neighbourhoods
-from plb.state.arrays import TENTHS, Problem, Solution, siblings_of
+from plb.state.arrays import TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.move_checks import ADD, DROP, MOVE, SWAP
 
 RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
 """Names of the rules, in the order of the tally."""
+_NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 _PRIMARY, _SECONDARY = int(Role.PRIMARY), int(Role.SECONDARY)
 
 
@@ -55,7 +57,7 @@ def proposals_of(tally: Int, larger_steps: Proposals) -> Proposals:
 
 def moves_of(
     state: ClusterState, problem: Problem, solution: Solution, rows: Int, reasons: Mapping[int, Reason]
-) -> list[Move]:
+) -> PlanMoves:
     """Return the moves that lead from the origins to `solution`, in an executable order.
 
     Parameters
@@ -65,21 +67,35 @@ def moves_of(
     reasons
         Reason of each row's move.
     """
-    changed = rows[solution.node[rows] != NOWHERE]
-    swaps = _swapped(problem, solution, changed)
-    partners = set(swaps.values())
-    steps = [(row, swaps.get(row, NOWHERE)) for row in changed.tolist() if row not in partners]
-    moves = []
-    for row, other in executable_order(problem, solution, steps):
-        if other != NOWHERE:
-            reason = _reason_of_swap(reasons[row], reasons[other])
-            moves.append(_move(state, problem, solution, row, SWAP, reason))
-        else:
-            kind = ADD if problem.origin[row] == NOWHERE else MOVE
-            moves.append(_move(state, problem, solution, row, kind, reasons[row]))
-    gone = rows[solution.node[rows] == NOWHERE].tolist()
-    drops = [_move(state, problem, solution, row, DROP, reasons[row]) for row in gone]
-    return drops + moves
+    is_gone = solution.node[rows] == NOWHERE
+    row, partner = executable_order(problem, solution, steps_to(problem, solution, rows[~is_gone]))
+    is_new = problem.origin[row] == NOWHERE
+    kind = np.where(partner != NOWHERE, _NUMBER[SWAP], np.where(is_new, _NUMBER[ADD], _NUMBER[MOVE]))
+    dropped = rows[is_gone]
+    row = np.concatenate([dropped, row])
+    partner = np.concatenate([np.full(len(dropped), NOWHERE), partner])
+    kind = np.concatenate([np.full(len(dropped), _NUMBER[DROP]), kind])
+    swap = kind == _NUMBER[SWAP]
+    cost = np.where(kind == _NUMBER[MOVE], problem.move_cost[row], np.where(swap, problem.swap_cost, problem.add_cost))
+    moved = row.tolist()
+    reason = [reasons[one] for one in moved]
+    for place in np.flatnonzero(swap).tolist():
+        reason[place] = _reason_of_swap(reason[place], reasons[int(partner[place])])
+    return PlanMoves(
+        kind=kind,
+        partition=[state.row_partition[one] for one in moved],
+        role=problem.role[row],
+        source=_names(state, problem.origin[row]),
+        target=_names(state, solution.node[row]),
+        reason=reason,
+        cost=cost / TENTHS,
+        row=row,
+    )
+
+
+def _names(state: ClusterState, nodes: Int) -> list[str | None]:
+    """Return the names of nodes, None for NOWHERE."""
+    return [None if node == NOWHERE else state.nodes[node].name for node in nodes.tolist()]
 
 
 def _reason_of_swap(primary: Reason, secondary: Reason) -> Reason:
@@ -87,36 +103,31 @@ def _reason_of_swap(primary: Reason, secondary: Reason) -> Reason:
     return secondary if primary.node is None else primary
 
 
-def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, int]:
-    """Return the primaries that exchanged nodes with a secondary of their partition, with that secondary."""
-    pairs = {}
-    moved = changed[(problem.origin[changed] != NOWHERE) & (problem.role[changed] == _PRIMARY)]
-    for primary in moved.tolist():
-        for other in siblings_of(problem, primary):
-            crossed = (
-                solution.node[other] == problem.origin[primary] and solution.node[primary] == problem.origin[other]
-            )
+def steps_to(problem: Problem, solution: Solution, changed: Int) -> Steps:
+    """Return the steps by which placed rows that are not on their origins, (m,), come to their nodes.
+
+    A primary and a secondary of a partition that exchanged nodes swap roles.
+    """
+    partner = np.full(len(changed), NOWHERE)
+    _find_partners(problem, solution, changed, partner)
+    is_first = ~np.isin(changed, partner[partner != NOWHERE])
+    return Steps(changed[is_first], partner[is_first])
+
+
+@kernel
+def _find_partners(problem: Problem, solution: Solution, changed: Int, partner: Int) -> None:
+    """Write the secondary with which each row, if it is a primary, exchanged nodes."""
+    for place in range(changed.shape[0]):
+        row = changed[place]
+        if problem.origin[row] == NOWHERE or problem.role[row] != _PRIMARY:
+            continue
+        other = problem.sibling[row]
+        while other != row:
+            crossed = solution.node[other] == problem.origin[row] and solution.node[row] == problem.origin[other]
             if crossed and problem.role[other] == _SECONDARY and not problem.leaving[other]:
-                pairs[primary] = other
+                partner[place] = other
                 break
-    return pairs
-
-
-def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, kind: MoveKind, reason: Reason) -> Move:
-    source = int(problem.origin[row])
-    target = int(solution.node[row])
-    of_role = problem.swap_cost if kind is SWAP else problem.add_cost
-    cost = int(problem.move_cost[row]) if kind is MOVE else of_role
-    return Move(
-        kind=kind,
-        partition=state.row_partition[row],
-        role=ROLES[problem.role[row]],
-        source=None if source == NOWHERE else state.nodes[source].name,
-        target=None if target == NOWHERE else state.nodes[target].name,
-        reason=reason,
-        cost=cost / TENTHS,
-        index=row,
-    )
+            other = problem.sibling[other]
 
 
 def larger_steps_of(names: Sequence[str], chains: Iterable[Neighbourhoods]) -> Proposals:

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import numpy as np
+
 from plb.array_types import NOWHERE
 from plb.errors import ConflictError
 from plb.model import Role
 from plb.model.move import Move
+from plb.model.plan_moves import KINDS, PlanMoves
+from plb.model.role import ROLES
 from plb.state.cluster_state import ClusterState, PartitionRecord
-from plb.state.move_checks import ADD, DROP, MOVE, PROMOTE, SWAP, VOID, adds_second_primary, answers_return, preferred
+from plb.state.move_checks import (
+    ADD,
+    DROP,
+    MOVE,
+    PROMOTE,
+    SWAP,
+    VOID,
+    adds_second_primary,
+    answers_return,
+    check_moves,
+    preferred,
+)
+from plb.state.plain_moves import carry_out
 from plb.state.role_slots import (
     default_loads,
     fill_up,
@@ -21,15 +40,70 @@ from plb.state.role_slots import (
 )
 
 
-def apply_move(state: ClusterState, move: Move, *, leaving: bool) -> None:
-    """Place the replica of a move on its target; with `leaving`, keep a departing end on the source."""
+def apply_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) -> None:
+    """Check moves, and place their replicas on their targets; with `leaving`, keep departing ends on the sources.
+
+    Raises
+    ------
+    ConflictError
+        If a move does not fit; nothing is changed then.
+    """
+    plain = check_moves(state, moves, leaving=leaving)
+    if plain is None or not isinstance(moves, PlanMoves):
+        for move in moves:
+            _apply(state, move, leaving=leaving)
+        return
+    carry_out(state, plain)
+    _note_rows(state, moves.partition)
+    ends = zip(plain.row.tolist(), plain.source.tolist(), strict=True)
+    columns = zip(plain.is_plain.tolist(), moves.partition, moves.kind.tolist(), ends, strict=True)
+    for place, (is_plain, name, kind, end) in enumerate(columns):
+        if not is_plain:
+            _apply(state, moves[place], leaving=leaving)
+            continue
+        record = state.partitions[name]
+        _note_move(state, record, leaving=leaving)
+        if KINDS[kind] is ADD:
+            _note_replica(record)
+        elif leaving and KINDS[kind] is MOVE:
+            _keep_end(state, record, *end)
+
+
+def _note_rows(state: ClusterState, partitions: Iterable[str]) -> None:
+    """Note that rows of partitions change."""
+    rows = chain.from_iterable(state.partitions[name].rows for name in {*partitions})
+    state.rows.changes.note_many(np.fromiter(rows, np.int64))
+
+
+def _note_move(state: ClusterState, record: PartitionRecord, *, leaving: bool) -> None:
+    """Note that a partition changes, with `leaving` by moves that are under way."""
+    state.service_version[record.service] += 1
+    record.version += not leaving
+
+
+def _note_replica(record: PartitionRecord) -> None:
+    """Note that a partition has one more replica."""
+    if record.missing is not None and record.missing > 0:
+        record.missing -= 1
+
+
+def _keep_end(state: ClusterState, record: PartitionRecord, row: int, source: int) -> None:
+    """Keep a departing end of a row that has moved on its source."""
+    table = state.rows
+    end = new_slot(state, record, ROLES[table.role[row]], table.load[row].copy())
+    table.node[end], table.leaving[end] = source, True
+    table.arriving[row] = end
+    link(state, record)
+
+
+def _apply(state: ClusterState, move: Move, *, leaving: bool) -> None:
+    """Apply a move that fits."""
     record = state.partition(move.partition)
     source = NOWHERE if move.source is None else state.node(move.source)
     target = NOWHERE if move.target is None else state.node(move.target)
     table = state.rows
     table.changes.note(record.rows)
-    state.service_version[record.service] += 1
-    record.version += not leaving
+    _note_move(state, record, leaving=leaving)
     if move.kind is DROP:
         _drop(state, record, source, move)
         return
@@ -53,14 +127,11 @@ def apply_move(state: ClusterState, move: Move, *, leaving: bool) -> None:
             table.regains[record.rows] = False
     else:
         _replace_standby(state, record, target)
-        if move.kind is ADD and record.missing is not None and record.missing > 0:
-            record.missing -= 1
+        if move.kind is ADD:
+            _note_replica(record)
     table.node[row] = target
     if leaving and move.kind is MOVE:
-        end = new_slot(state, record, move.role, table.load[row].copy())
-        table.node[end], table.leaving[end] = source, True
-        table.arriving[row] = end
-        link(state, record)
+        _keep_end(state, record, row, source)
 
 
 def _add_primary(state: ClusterState, record: PartitionRecord, node: int) -> None:
@@ -74,8 +145,7 @@ def _add_primary(state: ClusterState, record: PartitionRecord, node: int) -> Non
         flags[added], flags[primary] = flags[primary], False
     table.still[primary] = record.still
     table.regains[record.rows] = False
-    if record.missing is not None and record.missing > 0:
-        record.missing -= 1
+    _note_replica(record)
     note_promotion(state, record, primary)
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import attrs
+import numpy as np
 
 from plb.array_types import NOWHERE
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Reason
+from plb.model.plan_moves import PlanMoves
 from plb.model.role import ROLES
 from plb.state.cluster_state import ClusterState, PartitionRecord
+from plb.state.plain_moves import PlainMoves, find_plain
 from plb.validation import check_items, check_kind, check_whole
 
 ADD, MOVE, SWAP, DROP, PROMOTE, VOID = MoveKind
@@ -29,12 +32,18 @@ ONLY_ROLE = {SWAP: Role.PRIMARY, PROMOTE: Role.SECONDARY}
 """Role of the replica of a move of these kinds."""
 
 
-def check_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) -> None:
-    """Raise `ConflictError` if `moves` cannot be applied in sequence; changes nothing."""
+def check_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) -> PlainMoves | None:
+    """Raise `ConflictError` if `moves` cannot be applied in sequence; changes nothing.
+
+    Return which moves of an engine's plan are plain; None: the moves were made by hand.
+    """
     replay = _Replay(state, leaving)
-    for move in check_items("plan", "moves", moves, Move):
-        _check_fields(move)
-        replay.make(move)
+    if not isinstance(moves, PlanMoves):
+        replay.make_all(check_items("plan", "moves", moves, Move))
+        return None
+    plain = find_plain(state, moves, leaving=leaving)
+    replay.make_all(moves[place] for place in np.flatnonzero(~plain.is_plain).tolist())
+    return plain
 
 
 def preferred(rows: Sequence[int], requested: int) -> int:
@@ -79,8 +88,13 @@ class _Replay:
     occupied: set[tuple[str, int]] = attrs.field(factory=set)
     """Nodes that departing ends will hold."""
 
-    def make(self, move: Move) -> None:
-        """Record a move that was checked."""
+    def make_all(self, moves: Iterable[Move]) -> None:
+        """Check and record moves."""
+        for move in moves:
+            _check_fields(move)
+            self._make(move)
+
+    def _make(self, move: Move) -> None:
         state = self.state
         replicas = self._replicas_of(state.partition(move.partition))
         source = NOWHERE if move.source is None else state.node(move.source)

@@ -27,7 +27,7 @@ from plb.model import ReplicaState
 from plb.model.rules import Rule
 from plb.search.affinity_moves import bring_parent
 from plb.search.extension_state import constraints_of
-from plb.search.move_order import executable_order
+from plb.search.move_order import Steps, executable_order
 from plb.search.transactions import new_transaction
 from plb.testing import configuration_of
 
@@ -189,8 +189,9 @@ def test_swap_waits_for_the_move_that_frees_capacity():
     configuration = configuration_of(engine)
     configuration.apply(Proposal(other, 2))
     configuration.apply(Proposal(primary, 1, secondary))
-    steps = [(primary, secondary), (other, -1)]
-    assert executable_order(configuration.problem, configuration.solution, steps) == steps[::-1]
+    steps = Steps(np.array([primary, other]), np.array([secondary, -1]))
+    order = executable_order(configuration.problem, configuration.solution, steps)
+    assert (order.row.tolist(), order.partner.tolist()) == ([other, primary], [-1, secondary])
 
 
 def test_parent_that_cannot_come_to_its_child_is_not_moved_to_its_own_node():

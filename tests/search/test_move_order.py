@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.array_types import NOWHERE, Int
-from plb.search.move_order import Step, executable_order
-from plb.search.result import _swapped
+from plb.search.move_order import Steps, executable_order
+from plb.search.result import steps_to
 from plb.state.arrays import Problem, Solution
 from plb.testing import all_clusters, configuration_of, walks
 from tests.engine.strategies import examples
@@ -24,15 +24,18 @@ def test_order_equals_that_of_checking_every_step_each_time(cluster, chained, ca
     problem, solution = configuration.problem, configuration.solution
     limit = (problem.limit * capacity).astype(np.int64) if problem.limit.max(initial=0) < 2**40 else problem.limit
     problem = problem._replace(chains=chained, limit=limit)
-    steps = steps_of(problem, solution)
-    assert executable_order(problem, solution, steps) == checked_one_by_one(problem, solution, steps)
-
-
-def steps_of(problem: Problem, solution: Solution) -> list[Step]:
-    """Return the steps that lead to a solution."""
     changed = np.flatnonzero((solution.node != problem.origin) & (solution.node != NOWHERE))
-    swaps = _swapped(problem, solution, changed)
-    return [(row, swaps.get(row, NOWHERE)) for row in changed.tolist() if row not in swaps.values()]
+    steps = steps_to(problem, solution, changed)
+    assert listed(executable_order(problem, solution, steps)) == checked_one_by_one(problem, solution, listed(steps))
+
+
+Step = tuple[int, int]
+"""A row that moves, and the row with which it swaps roles, or NOWHERE."""
+
+
+def listed(steps: Steps) -> list[Step]:
+    """Return steps as pairs."""
+    return list(zip(steps.row.tolist(), steps.partner.tolist(), strict=True))
 
 
 def checked_one_by_one(problem: Problem, solution: Solution, steps: list[Step]) -> list[Step]:
