@@ -16,7 +16,7 @@ from tests.sources import ROOT
 def modules(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Return the scripts of the comparison as modules."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks" / "rebalancer")
-    names = ("instances", "score", "run_plb")
+    names = ("instances", "score", "run_plb", "compare")
     loaded: dict[str, ModuleType] = {name: importlib.import_module(name) for name in names}
     return SimpleNamespace(**loaded)
 
@@ -87,3 +87,29 @@ def test_settings_of_a_run_are_numbers_or_names(modules):
     read = modules.run_plb.setting
     assert read("w_imbalance=1e3") == ("w_imbalance", 1000.0)
     assert read("cooling=by_budget") == ("cooling", "by_budget")
+
+
+def run_of(engine: str, task: str, seconds: float | None, **changed: float) -> dict[str, object]:
+    """Return a run of 1,000 nodes as the file of figures has it."""
+    undone = {"unplaced": 0, "over": 0, "on_drained": 0}
+    run = {"engine": engine, "task": task, "nodes": 1_000, "seconds": seconds, "build": 2.0, "used": 9.5}
+    return {**run, **undone, "cv": 0.1, "hottest": 0.8, "moved": 1_234, **changed}
+
+
+def test_the_tables_show_both_engines_and_the_better_one(modules):
+    """A run without a partner has no line; a new run of a cell replaces the earlier one."""
+    compare = modules.compare
+    data = {"versions": {}, "runs": []}
+    for engine, cv in (("plb", 0.3), ("plb", 0.05), ("rebalancer", 0.1)):
+        compare.kept(data, engine, "free", 1_000, [run_of(engine, "free", 10.0, cv=cv)])
+    compare.kept(data, "plb", "limited", 1_000, [run_of("plb", "limited", 10.0)])
+    for engine, left in (("plb", 0), ("rebalancer", 12)):
+        compare.kept(data, engine, "placement", 1_000, [run_of(engine, "placement", None, unplaced=left)])
+    assert compare.balance_table(data).splitlines()[2:] == [
+        "| free moves | 1,000 | 10 s | 0.100 | **0.050** | 0.800 | 0.800 | 1,234 | 1,234 |"
+    ]
+    assert compare.other_table(data).splitlines()[2:] == [
+        "| build the model | 1,000 | 2.00 s | 2.00 s |",
+        "| placement | 1,000 | 9.50 s, 1,234 moves, 12 not placed | 9.50 s, 1,234 moves |",
+        "| budget of 10 s, free moves | 1,000 | 9.5 s | 9.5 s |",
+    ]

@@ -25,14 +25,11 @@ from score import score
 
 from plb import (
     Budget,
-    DeactivationIntent,
-    DeactivationStatus,
     Metric,
     Node,
-    Partition,
+    PartitionColumns,
     PlacementAndLoadBalancing,
     PlbConfig,
-    Replica,
     Role,
     Service,
 )
@@ -62,24 +59,18 @@ def engine_of(instance: Instance, settings: Mapping[str, Any], seed: int = 0) ->
     """Return an engine that knows the cluster of an instance."""
     engine = PlacementAndLoadBalancing(PlbConfig(**settings), seed=seed)
     limits = np.where(IS_LIMIT, instance.capacity, NO_LIMIT * instance.capacity).tolist()
-    for index, (limit, rack, drained) in enumerate(zip(limits, instance.rack, instance.drained, strict=True)):
-        engine.update_node(_node(index, limit, rack, drained))
+    engine.update_nodes(
+        Node(f"n{node}", capacities=dict(zip(METRICS, limit, strict=True)), fault_domain=f"fd:/rack{rack}")
+        for node, (limit, rack) in enumerate(zip(limits, instance.rack, strict=True))
+    )
     engine.update_service(Service(SERVICE, stateful=False, target_replicas=COPIES))
-    loads = instance.load.tolist()
-    for index, nodes in enumerate(instance.places.tolist()):
-        copies = [Replica(Role.INSTANCE, f"n{node}") for node in nodes if node != UNPLACED]
-        engine.update_partition(Partition(f"p{index}", service=SERVICE, replicas=copies))
-        engine.report_role_load(f"p{index}", Role.INSTANCE, dict(zip(METRICS, loads[index], strict=True)))
+    names = np.array([*(f"n{node}" for node in range(len(instance.rack))), ""])
+    partitions = [f"p{index}" for index in range(len(instance.load))]
+    columns = PartitionColumns(partitions, service=SERVICE, nodes=names[instance.places], roles=Role.INSTANCE)
+    engine.report_loads(engine.update_partitions(columns), np.repeat(instance.load, COPIES, axis=0))
+    for node in np.nonzero(instance.drained)[0]:
+        engine.drain_node(f"n{node}")
     return engine
-
-
-def _node(index: int, limits: list[int], rack: int, drained: bool) -> Node:
-    leaving = {
-        "deactivation_intent": DeactivationIntent.REMOVE_NODE,
-        "deactivation_status": DeactivationStatus.SAFETY_CHECK_COMPLETE,
-    }
-    capacities = dict(zip(METRICS, limits, strict=True))
-    return Node(f"n{index}", capacities=capacities, fault_domain=f"fd:/rack{rack}", **(leaving if drained else {}))
 
 
 def places_of(engine: PlacementAndLoadBalancing, partitions: int) -> np.ndarray:
