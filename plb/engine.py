@@ -441,8 +441,8 @@ class PlacementAndLoadBalancing:
         """
         set_secondary_loads(self._state, partition, loads)
 
-    def report_move_cost(self, partition: str, role: Role | str, cost: MoveCost | str) -> None:
-        """Report what a move of the replicas of a role costs, instead of the service's move cost.
+    def report_move_cost(self, partition: str, role: Role | str, cost: MoveCost | str | float) -> None:
+        """Report what a move of the replicas of a role costs, instead of the service's move cost: a level or a number.
 
         Raises
         ------

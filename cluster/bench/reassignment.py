@@ -206,6 +206,7 @@ def engine_of(instance: ReassignmentInstance, seed: int, **settings: Any) -> Pla
             "fault_domain_constraint_priority": -1,
             "upgrade_domain_constraint_priority": -1,
             "max_percentage_to_move": 1.0,
+            "use_move_cost_reports": True,
             "swap_primary_probability": 0.0,
             "chains": 1,
             "threads": 1,
@@ -223,16 +224,14 @@ def engine_of(instance: ReassignmentInstance, seed: int, **settings: Any) -> Pla
 def search_settings(instance: ReassignmentInstance) -> dict[str, Any]:
     """Return the settings of the search, by the size of an instance and its cost at the start."""
     start = instance.costs(instance.original)
-    of_process = (start["load"] + start["balance"]) / len(instance.service)
+    excess = (start["load"] + start["balance"] - instance.least_cost) / len(instance.service)
     return {
         "cooling": "by_budget",
-        "absolute_initial_temperature": max(1.0, 0.5 * of_process),
-        "last_temperature": 1e-4,
-        "exchange_probability": 0.5,
+        "absolute_initial_temperature": max(1.0, 8.0 * excess),
+        "last_temperature": 0.005,
+        "exchange_probability": 0.6,
         "exchange_moved_replicas": True,
-        "similar_exchange_share": 0.7,
-        "larger_neighbourhood_share": 0.05,
-        "larger_neighbourhoods": ["ejection_chain", "node", "service"],
+        "similar_exchange_share": 0.3,
         "simulated_annealing_iterations_per_round": 1000,
     }
 
@@ -287,6 +286,9 @@ def _describe(engine: PlacementAndLoadBalancing, instance: ReassignmentInstance)
     for process, (service, machine) in enumerate(processes):
         replica = Replica(Role.INSTANCE, f"m{machine}")
         engine.update_partition(Partition(f"p{process}", service=f"s{service}", replicas=[replica]))
+    for process, cost in enumerate((instance.weights[0] * instance.process_cost).tolist()):
+        if cost != 1:
+            engine.report_move_cost(f"p{process}", Role.INSTANCE, cost)
     rows = np.array([engine.replicas(f"p{process}")[0].index for process in range(len(instance.service))], np.int64)
     engine.report_loads(rows, instance.requirement)
 

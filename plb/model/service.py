@@ -34,9 +34,11 @@ class MoveCost(Enum):
     HIGH = "high"
 
 
-def check_move_cost(item: str, cost: MoveCost | str) -> MoveCost:
-    """Return the `MoveCost` of `cost` or with this name; raise an error for another value."""
-    return check_member(item, "move_cost", cost, MoveCost)
+def check_move_cost(item: str, cost: MoveCost | str | float) -> MoveCost | float:
+    """Return a number of moves, to tenths, or the `MoveCost` of `cost` or with this name; refuse another value."""
+    if isinstance(cost, MoveCost | str):
+        return check_member(item, "move_cost", cost, MoveCost)
+    return round(check_number(item, "move_cost", cost, high=LARGEST_COUNT), 1)
 
 
 def _blocked_nodes(names: Iterable[str]) -> frozenset[str]:
@@ -64,7 +66,8 @@ class Service:
     placement_constraint
         Expression over node properties, such as ``"ssd == true && zone != z3"``; empty: any node.
     move_cost
-        Cost of moving a replica: a `MoveCost` or its value.
+        Cost of moving a replica: a `MoveCost` or its value; or a number of moves, to tenths, of which the settings of
+        these levels change nothing.
     max_moves
         Largest number of moves of replicas of this service in a plan; None: no limit.
     metrics
@@ -93,7 +96,7 @@ class Service:
     target_replicas: int = attrs.field(default=1, kw_only=True)
     default_load: Mapping[Role, Mapping[str, float]] = attrs.field(factory=dict, kw_only=True)
     placement_constraint: str = attrs.field(default="", kw_only=True)
-    move_cost: MoveCost = attrs.field(default=MoveCost.LOW, kw_only=True)
+    move_cost: MoveCost | float = attrs.field(default=MoveCost.LOW, kw_only=True)
     max_moves: int | None = attrs.field(default=None, kw_only=True)
     metrics: Mapping[str, float] | None = attrs.field(default=None, kw_only=True)
     affinity_to: str | None = attrs.field(default=None, kw_only=True)

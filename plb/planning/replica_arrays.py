@@ -11,7 +11,7 @@ from plb.array_types import NOWHERE, Bool, Int, Int8, Int32
 from plb.compiler import kernel
 from plb.constraints.affinity import AFFINITY_CHILD, FREE, STRANDED
 from plb.energy.movement import move_cost_values
-from plb.model import Role
+from plb.model import MoveCost, Role
 from plb.settings.config import PlbConfig
 from plb.state.arrays import TENTHS
 from plb.state.cluster_state import ClusterState, PartitionRecord
@@ -207,10 +207,12 @@ def _move_costs(state: ClusterState, service: Int, rows: Rows) -> Int:
     if not state.config.use_move_cost_reports:
         return np.full(len(chosen), TENTHS, np.int64)
     values = move_cost_values(state.config)
-    by_cost = np.array([values[cost] for cost in MOVE_COSTS], np.int64)
-    costs: Int = by_cost[state.service_table.move_cost[service]]
+    codes = state.service_table.move_cost[service]
+    levels = np.array([values[cost] for cost in MOVE_COSTS], np.int64)[np.maximum(codes, 0).astype(np.int64)]
+    costs: Int = np.where(codes >= 0, levels, np.rint(TENTHS * (-1.0 - codes)).astype(np.int64))
     for index, row in enumerate(chosen.tolist()):
         if state.rows.used[row] and (given := state.partitions[state.row_partition[row]].move_cost):
             cost = given.get(Role(int(state.rows.role[row])))
-            costs[index] = costs[index] if cost is None else values[cost]
+            if cost is not None:
+                costs[index] = values[cost] if isinstance(cost, MoveCost) else round(TENTHS * cost)
     return costs

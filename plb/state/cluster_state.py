@@ -61,7 +61,7 @@ class PartitionRecord:
     """Reported loads by role, for replicas without their own report."""
     secondary_load: Mapping[str, Mapping[str, float]] = NO_REPORTS
     """Loads of secondaries reported by node: by metric and name of the node."""
-    move_cost: Mapping[Role, MoveCost] = NO_REPORTS
+    move_cost: Mapping[Role, MoveCost | float] = NO_REPORTS
     """Reported move costs by role."""
 
 

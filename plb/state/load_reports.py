@@ -140,7 +140,7 @@ def reset_loads(state: ClusterState, partition: str) -> None:
     state.load_version[record.service] += 1
 
 
-def set_move_cost(state: ClusterState, partition: str, role: Role | str, cost: MoveCost | str) -> None:
+def set_move_cost(state: ClusterState, partition: str, role: Role | str, cost: MoveCost | str | float) -> None:
     """Set what moving the replicas of a role costs."""
     item = f"partition {partition}"
     role, cost = check_role(item, "role", role), check_move_cost(item, cost)

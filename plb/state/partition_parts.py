@@ -12,7 +12,8 @@ from plb.model import MoveCost, Role
 from plb.model.snapshot import Part
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.replica_table import RowTable
-from plb.validation import MOST_REPLICAS
+from plb.state.service_table import MOVE_COSTS, code_of_cost, cost_of_code
+from plb.validation import LARGEST_COUNT, MOST_REPLICAS
 
 NUMBERS = ("service", "number", "promotions", "version", "misplaced")
 """Fields with a whole number."""
@@ -24,7 +25,6 @@ PLACES = {"role_load": 3, "secondary_load": 3, "move_cost": 2}
 """Fields with what was reported, often empty: for each report the places that it is for, so many, and its value."""
 DERIVED = ("slot_keys",)
 """Fields that follow from others."""
-COSTS = tuple(MoveCost)
 LARGEST_NUMBER = 2**62
 """Largest version, and most partitions that ever were: no engine lives to see so many changes."""
 
@@ -79,9 +79,9 @@ def _secondary_loads(
 
 
 def _move_costs(records: Sequence[PartitionRecord]) -> list[tuple[Any, ...]]:
-    """Return partition, role and position of the cost of each report of a move cost."""
+    """Return partition, role and code of the cost of each report of a move cost."""
     return [
-        (place, int(role), COSTS.index(cost))
+        (place, int(role), code_of_cost(cost))
         for place, one in enumerate(records)
         for role, cost in one.move_cost.items()
     ]
@@ -169,11 +169,11 @@ def _take_reports(state: ClusterState, part: Part, records: Sequence[PartitionRe
     secondary_loads: dict[int, dict[str, dict[str, float]]] = {}
     for (place, metric, node), load in _entries(part, "secondary_load", (0, 0, 0), (last, last_metric, len(nodes) - 1)):
         secondary_loads.setdefault(place, {}).setdefault(metrics[metric], {})[nodes[node]] = load
-    move_costs: dict[int, dict[Role, MoveCost]] = {}
+    move_costs: dict[int, dict[Role, MoveCost | float]] = {}
     for (place, role), cost in _entries(part, "move_cost", (0, 0), (last, last_role)):
-        if cost not in range(len(COSTS)):
-            part.refuse("move_cost.value", cost, f"a whole number from 0 to {len(COSTS) - 1}")
-        move_costs.setdefault(place, {})[Role(role)] = COSTS[int(cost)]
+        if cost not in range(len(MOVE_COSTS)) and not -1 - LARGEST_COUNT <= cost <= -1:
+            part.refuse("move_cost.value", cost, f"a whole number from 0 to {len(MOVE_COSTS) - 1}, or at most -1")
+        move_costs.setdefault(place, {})[Role(role)] = cost_of_code(cost)
     for field, reports in (("role_load", role_loads), ("secondary_load", secondary_loads), ("move_cost", move_costs)):
         for place, given in reports.items():
             setattr(records[place], field, given)

@@ -6,12 +6,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from plb.array_types import NOWHERE, Bool, Float, Int, Int8, Int32
+from plb.array_types import NOWHERE, Bool, Float, Int, Int32
 from plb.model import MoveCost, Service
 from plb.state.arrays import most_or_any
 
 MOVE_COSTS = tuple(MoveCost)
-"""Move costs in the order of `ServiceTable.move_cost`."""
+"""The levels of move costs in the order of their codes."""
+
+
+def code_of_cost(cost: MoveCost | float) -> float:
+    """Return a move cost as a number: the position of a level in `MOVE_COSTS`, or −1 − the number of moves."""
+    return float(MOVE_COSTS.index(cost)) if isinstance(cost, MoveCost) else -1.0 - cost
+
+
+def cost_of_code(code: float) -> MoveCost | float:
+    """Return the move cost of a code."""
+    return MOVE_COSTS[int(code)] if code >= 0 else round(-1.0 - code, 1)
 
 
 class ServiceTable:
@@ -39,8 +49,8 @@ class ServiceTable:
         """Whether it has an affinity to another service."""
         self.application: Int32 = np.full(capacity, NOWHERE, np.int32)
         """Entry of its application in `plb.state.application_table.ApplicationTable`, or NOWHERE."""
-        self.move_cost: Int8 = np.zeros(capacity, np.int8)
-        """Position in `MOVE_COSTS`."""
+        self.move_cost: Float = np.zeros(capacity)
+        """Its code, see `code_of_cost`."""
         self.max_moves: Int = np.full(capacity, most_or_any(None))
         """Most replicas that a plan may move."""
         self.has_metric: Bool = np.ones((capacity, metrics), np.bool_)
@@ -88,7 +98,7 @@ class ServiceTable:
         self.on_every_node[index] = service.on_every_node
         self.follows[index] = service.affinity_to is not None
         self.application[index] = application
-        self.move_cost[index] = MOVE_COSTS.index(service.move_cost)
+        self.move_cost[index] = code_of_cost(service.move_cost)
         self.max_moves[index] = most_or_any(service.max_moves)
         weights = service.metrics
         self.has_metric[index] = [weights is None or name in weights for name in self._metric_names]

@@ -109,7 +109,7 @@ def whole_services(draw: st.DrawFn, name: str, metrics: Sequence[Metric], *, sta
         target_replicas=draw(st.sampled_from([3, 2, 1, 0, 4])),
         default_load=default_load,
         placement_constraint=draw(mostly("", *TESTS)),
-        move_cost=draw(st.sampled_from(MoveCost)),
+        move_cost=draw(st.sampled_from([*MoveCost, 0.0, 2.5])),
         max_moves=draw(mostly(None, 0, 1, 2)),
         metrics=draw(weights) if draw(mostly(False, True)) else None,
         affinity_to=SERVICES[0] if child and draw(st.booleans()) else None,

@@ -86,6 +86,12 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
         "service s: target_replicas = 1.5 is not allowed",
     ),
     (
+        "a negative move cost",
+        lambda: Service("s", move_cost=-0.5),
+        InvalidValueError,
+        "service s: move_cost = -0.5 is not allowed; expected a finite number >= 0",
+    ),
+    (
         "an unknown move cost",
         lambda: Service("s", move_cost="huge"),
         InvalidValueError,

@@ -88,6 +88,7 @@ def test_search_finds_the_optimum(directory: Path):
     least = min(instance.cost(one) for one in assignments if not instance.violations(one))
     figures = search_instance(instance, 0.3, seed=1)
     assert (figures.cost, figures.violations) == (least, ())
+    assert 0 <= instance.least_cost <= least
     assert figures.best_known is figures.gap is figures.left is None
     assert figures.as_json()["cost"] == least
 
@@ -99,7 +100,7 @@ def test_energy_is_the_cost(name: str):
     if not model.is_file():
         pytest.skip(f"{model} is not here")
     instance = read_instance(model)
-    engine = engine_of(instance, seed=3)
+    engine = engine_of(instance, seed=3, absolute_initial_temperature=10.0)
     plan = engine.balance(budget=Budget(30_000))
     engine.apply(plan)
     found = np.array([int(str(engine.replicas(f"p{one}")[0].node)[1:]) for one in range(len(instance.service))])
