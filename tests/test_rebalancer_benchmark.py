@@ -106,7 +106,7 @@ def test_the_tables_show_both_engines_and_the_better_one(modules):
     for engine, left in (("plb", 0), ("rebalancer", 12)):
         compare.kept(data, engine, "placement", 1_000, [run_of(engine, "placement", None, unplaced=left)])
     assert compare.balance_table(data).splitlines()[2:] == [
-        "| free moves | 1,000 | 10 s | 0.100 | **0.050** | 0.800 | 0.800 | 1,234 | 1,234 |"
+        "| free moves | 1,000 | 10 s | 0.1000 | **0.0500** | 0.8000 | 0.8000 | 1,234 | 1,234 |"
     ]
     assert compare.other_table(data).splitlines()[2:] == [
         "| build the model | 1,000 | 2.00 s | 2.00 s |",

@@ -176,7 +176,7 @@ def balance_table(data: dict[str, Any]) -> str:
 
 def _compared(runs: list[dict[str, Any]], name: str) -> list[str]:
     """Return a figure of both engines, the lower in bold."""
-    texts = [f"{run[name]:.3f}" for run in runs]
+    texts = [f"{run[name]:.4f}" for run in runs]
     return [f"**{text}**" if text == min(texts) != max(texts) else text for text in texts]
 
 
@@ -205,7 +205,8 @@ def _outcome(run: dict[str, Any]) -> str:
     """Return in a few words what placement or repair took, and what it left undone."""
     undone = {"unplaced": "not placed", "over": "nodes over", "on_drained": "not drained"}
     left = [f"{run[name]:,} {words}" for name, words in undone.items() if run[name]]
-    return ", ".join([f"{run['used']:.2f} s", f"{run['moved']:,} moves", *left])
+    moves = f"{run['moved']:,} move{'' if run['moved'] == 1 else 's'}"
+    return ", ".join([f"{run['used']:.2f} s", moves, *left])
 
 
 def page_with_tables(page: str, data: dict[str, Any]) -> str:
