@@ -55,6 +55,11 @@ from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.replica_table import merged
 
 _WITHOUT_CAPACITY = ~(1 << RULE)
+ENOUGH_MOVES = 10_000
+"""Moves of all attempts after which no further attempt follows one that leaves nothing broken.
+
+The energies of repairs of many random moves differ little.
+"""
 
 
 class Repairs(NamedTuple):
@@ -108,7 +113,10 @@ def try_repairs(
     fewest, least = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
     crowded = _counted_singly(problem, solution, repairs, state)
     lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
+    moves = 0
     for index in range(repairs.transactions):
+        if moves >= ENOUGH_MOVES and fewest == 0 and least == 0.0 and crowded == 0:
+            break
         parents = index >= repairs.transactions * (1.0 - problem.parents_move)
         prefers = repairs.prefers_swaps and index // 2 % 2 == 1
         independent = one_action and index % 4 == 1
@@ -134,6 +142,7 @@ def try_repairs(
             crowded = singly
             lowest = energy
             keep_transaction(state.transaction, best)
+        moves += state.transaction.length[0]
         undo_repair(problem, solution, state)
     redo_transaction(problem, solution, best)
 
