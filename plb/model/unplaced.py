@@ -165,8 +165,10 @@ class Undrained(Unplaced):
     node
         Name of the node.
     immovable
-        Why no plan may move the replica, in which case `diagnosis` is empty; None: plans may. A budget of moves that
-        holds the replica rules out all nodes in `diagnosis`.
+        Why no plan may move the replica; None: plans may.
+
+    `diagnosis` is empty if the replica is immovable, or if some node is open to it, so that a later plan may move it. A
+    budget of moves that holds the replica rules out all nodes. Of many replicas, only the first have numbers.
     """
 
     node: str
@@ -174,10 +176,15 @@ class Undrained(Unplaced):
 
     def __str__(self) -> str:
         who = f"{self.role.name.lower()} of {self.partition}"
-        why = f"it {self.why}" if self.immovable is None else f"it is {self.immovable.value}"
-        if self.diagnosis and self.diagnosis[0].rule in _BUDGETS:
-            why = str(self.diagnosis[0])
-        return f"{who} stays on node {self.node}, which is to be emptied: {why}"
+        return f"{who} stays on node {self.node}, which is to be emptied: {self._why_it_stays}"
+
+    @property
+    def _why_it_stays(self) -> str:
+        if self.immovable is not None:
+            return f"it is {self.immovable.value}"
+        if not self.diagnosis:
+            return "a later plan may move it"
+        return str(self.diagnosis[0]) if self.diagnosis[0].rule in _BUDGETS else f"it {self.why}"
 
 
 def diagnosis_in_words(diagnosis: Sequence[RuledOut]) -> str:

@@ -55,10 +55,12 @@ from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.replica_table import merged
 
 _WITHOUT_CAPACITY = ~(1 << RULE)
-ENOUGH_MOVES = 10_000
-"""Moves of all attempts after which no further attempt follows one that leaves nothing broken.
+CHECKS_OF_A_MOVE = 100
+ENOUGH_CHECKS = 1_000_000
+"""Nodes checked in all attempts after which none follows that repairs everything or is no better than those before.
 
-The energies of repairs of many random moves differ little.
+A move counts as `CHECKS_OF_A_MOVE`, a violation that is left as a check of every node. Random repairs of so many
+replicas differ little.
 """
 
 
@@ -113,10 +115,8 @@ def try_repairs(
     fewest, least = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
     crowded = _counted_singly(problem, solution, repairs, state)
     lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
-    moves = 0
+    checks = 0
     for index in range(repairs.transactions):
-        if moves >= ENOUGH_MOVES and fewest == 0 and least == 0.0 and crowded == 0:
-            break
         parents = index >= repairs.transactions * (1.0 - problem.parents_move)
         prefers = repairs.prefers_swaps and index // 2 % 2 == 1
         independent = one_action and index % 4 == 1
@@ -142,8 +142,11 @@ def try_repairs(
             crowded = singly
             lowest = energy
             keep_transaction(state.transaction, best)
-        moves += state.transaction.length[0]
+        checks += state.transaction.length[0] * CHECKS_OF_A_MOVE + broken * problem.targets.shape[0]
         undo_repair(problem, solution, state)
+        is_complete = fewest == 0 and least == 0.0 and crowded == 0
+        if checks >= ENOUGH_CHECKS and index > 0 and not problem.related and (is_complete or not better):
+            break
     redo_transaction(problem, solution, best)
 
 
