@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb import Budget, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.errors import UnknownNameError
-from plb.model.outcome import Immovable
+from plb.model.move import Phase
+from plb.model.outcome import Idle, Immovable
 
 REMOVALS = ("remove_data", "remove_node")
 
@@ -106,6 +107,35 @@ def test_replica_that_fits_nowhere_is_named_with_the_rules():
         assert (stays.partition, stays.role, stays.node) == ("db/0", Role.PRIMARY, "n0")
         assert stays.ruled_out == {"node": 1, "exclusion": 1, "capacity": 1}
         assert "stays on node n0, which is to be emptied: it fits on none of 3 nodes" in plan.explain("db/0")
+
+
+def test_only_the_first_of_many_replicas_have_numbers(monkeypatch):
+    """The others have the number of nodes by rule."""
+    numbered = undrained_without_room()
+    monkeypatch.setattr("plb.planning.undrained_replicas.MOST_DIAGNOSED", 0)
+    counted = undrained_without_room()
+    assert [one.ruled_out for one in counted] == [one.ruled_out for one in numbered]
+    assert "on n1" in str(numbered[0])
+    assert "on n1" not in str(counted[0])
+
+
+def undrained_without_room():
+    """Return what stays on a node whose replica fits on no other."""
+    engine = engine_of(3, [(0, 1), (2,)], load=6, capacity=10)
+    engine.drain_node("n0")
+    return engine.repair().undrained
+
+
+def test_replica_with_an_open_node_waits_for_a_later_plan():
+    """A constraint check without attempts moves nothing, and the plan does not claim that a rule refuses the node."""
+    engine = engine_of(3, [(0,)])
+    engine.drain_node("n0")
+    planner = engine._planner
+    run = planner.search(None, 0.0, Budget.of(None), [])
+    run.log.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
+    (stays,) = run.plan([], None).undrained
+    assert (stays.diagnosis, stays.immovable) == ((), None)
+    assert str(stays).endswith("is to be emptied: a later plan may move it")
 
 
 @pytest.mark.parametrize(
