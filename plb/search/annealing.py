@@ -27,7 +27,7 @@ from plb.search.extension_kernels import NO_KERNEL, ExtensionState
 from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain
 from plb.search.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
-from plb.search.neighbourhoods import MOST_ASKED, SINGLE_ONLY, Neighbourhoods, kinds_of, new_neighbourhoods
+from plb.search.neighbourhoods import MOST_ASKED, SINGLE_ONLY, Neighbourhoods, kinds_of, new_neighbourhoods, that_apply
 from plb.search.places import NO_ROWS, Places, go_to, places_of
 from plb.search.result import Annealed, larger_steps_of, new_tally
 from plb.search.transactions import new_transaction
@@ -206,7 +206,8 @@ def _new_chains(
     Each has a copy of `start`; `in_place`: all have `start` itself, and change it in turn.
     """
     sort_displaced(start)
-    kinds = kinds_of(config.larger_neighbourhoods) if choice.larger_share else []
+    named = kinds_of(config.larger_neighbourhoods) if choice.larger_share else []
+    kinds, services = that_apply(named, problem, choice.movable)
     solutions = (start if in_place else start.copy() for _ in range(config.chains))
     chains = [
         _new_chain(
@@ -215,7 +216,7 @@ def _new_chains(
             stream,
             settings,
             capacity,
-            new_neighbourhoods(kinds, choice.larger_share) if kinds else SINGLE_ONLY,
+            new_neighbourhoods(kinds, choice.larger_share, services) if kinds else SINGLE_ONLY,
         )
         for solution, stream in zip(solutions, seed.spawn(config.chains), strict=True)
     ]

@@ -17,8 +17,8 @@ from plb.search.transactions import Transaction, has_moved, may_move, try_with_t
 from plb.state.arrays import Problem, Solution, are_siblings
 from plb.state.proposal import proposed
 
-DRAWS = 48
-"""Random replicas among which those of a service are looked for."""
+DRAWS = 3 * MOST_DESTROYED
+"""Random replicas of a service among which some of several partitions are looked for."""
 
 
 @kernel
@@ -47,7 +47,7 @@ def destroy_and_repair(
     elif kind == NODE:
         _destroy_nodes(problem, solution, extension_state, row, rng, transaction)
     else:
-        _destroy_service(problem, solution, choice, extension_state, row, rng, transaction)
+        _destroy_service(problem, solution, extension_state, row, scratch, rng, transaction)
     destroyed = transaction.length[0]
     if destroyed < 2:
         return False
@@ -103,21 +103,27 @@ def _destroy_nodes(
 def _destroy_service(
     problem: Problem,
     solution: Solution,
-    choice: Choice,
     extension_state: ExtensionState,
     row: int,
+    scratch: Scratch,
     rng: Stream,
     transaction: Transaction,
 ) -> None:
     """Take `row` and random replicas of its service off their nodes, at most one of a partition."""
     try_with_terms(problem, solution, extension_state, transaction, row, NOWHERE)
     most = 2 + int(uniform(rng) * (MOST_DESTROYED - 1))
-    for _ in range(DRAWS):
-        other = choice.movable[int(uniform(rng) * choice.movable.shape[0])]
+    service = problem.service[row]
+    begin, end = scratch.services.first[service], scratch.services.first[service + 1]
+    for _ in range(DRAWS if begin < end else 0):
+        scratch.asked[0] += 1
+        other = scratch.services.row[begin + int(uniform(rng) * (end - begin))]
         if transaction.length[0] == most:
             return
-        fits = problem.service[other] == problem.service[row] and solution.node[other] != NOWHERE
-        if fits and not has_moved(transaction, other) and not are_siblings(problem, row, other):
+        if (
+            solution.node[other] != NOWHERE
+            and not has_moved(transaction, other)
+            and not are_siblings(problem, row, other)
+        ):
             try_with_terms(problem, solution, extension_state, transaction, other, NOWHERE)
 
 

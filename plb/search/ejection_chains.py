@@ -1,8 +1,9 @@
-"""Ejection chains: a replica moves to a node without room for it, and a replica of that node moves on.
+"""Ejection chains: a replica moves to a node without room for it, and replicas of that node move on.
 
-A chain may end where it began, which exchanges replicas in a circle. The idea is that of Glover, "Ejection chains,
-reference structures and alternating path methods for traveling salesman problems", Discrete Applied Mathematics 65,
-1996.
+Each goes to its place before the search, where its load may count anyway, to where the chain began, which exchanges
+replicas, or to a random node. If it has room nowhere, it displaces replicas of a random node in turn. The idea is that
+of Glover, "Ejection chains, reference structures and alternating path methods for traveling salesman problems",
+Discrete Applied Mathematics 65, 1996.
 """
 
 from __future__ import annotations
@@ -12,16 +13,8 @@ from plb.compiler import Stream, kernel, uniform
 from plb.energy.rows_on_nodes import random_row_on
 from plb.search.extension_kernels import ExtensionState
 from plb.search.move_generation import Choice, costly_row
-from plb.search.neighbourhoods import MOST_EJECTED, VICTIMS_TRIED, Scratch
-from plb.search.transactions import (
-    QUICK_DRAWS,
-    Transaction,
-    has_moved,
-    may_move,
-    quick_target,
-    try_with_terms,
-    undo_tried_with_terms,
-)
+from plb.search.neighbourhoods import MOST_EJECTED, TARGETS_OF_EJECTED, VICTIMS_TRIED, Scratch
+from plb.search.transactions import Transaction, has_moved, may_move, try_with_terms
 from plb.state.arrays import Problem, Solution, are_siblings
 
 
@@ -50,47 +43,38 @@ def make_ejection_chain(
         if may_move(problem, solution, extension_state, choice.enforced, row, target):
             try_with_terms(problem, solution, extension_state, transaction, row, target)
             return True
-        if ejected == MOST_EJECTED:
-            return False
-        victim = _eject(problem, solution, choice, extension_state, row, target, scratch, rng, transaction)
+        victim = NOWHERE if ejected == MOST_EJECTED else _victim(problem, solution, row, target, rng, transaction)
         if victim == NOWHERE:
             return False
-        row = victim
-        target = _next_target(problem, solution, choice, extension_state, row, start, target, scratch, rng)
+        try_with_terms(problem, solution, extension_state, transaction, victim, NOWHERE)
+        place = _place_of(problem, solution, choice, extension_state, victim, start, target, scratch, rng)
+        if place != NOWHERE:
+            try_with_terms(problem, solution, extension_state, transaction, victim, place)
+            continue
+        scratch.asked[0] += 1
+        if not may_move(problem, solution, extension_state, choice.enforced, row, target):
+            return False
+        try_with_terms(problem, solution, extension_state, transaction, row, target)
+        row, target = victim, problem.targets[int(uniform(rng) * problem.targets.shape[0])]
     return False
 
 
 @kernel
-def _eject(
-    problem: Problem,
-    solution: Solution,
-    choice: Choice,
-    extension_state: ExtensionState,
-    row: int,
-    target: int,
-    scratch: Scratch,
-    rng: Stream,
-    transaction: Transaction,
-) -> int:
-    """Take a random replica off `target` such that `row` may move there, and move it; return the one, or NOWHERE."""
+def _victim(problem: Problem, solution: Solution, row: int, target: int, rng: Stream, transaction: Transaction) -> int:
+    """Return a random replica of `target` that may make room for `row`, if possible one that this search has moved."""
+    victim = NOWHERE
     for _ in range(VICTIMS_TRIED):
-        victim = random_row_on(problem, solution, target, rng)
-        if victim == NOWHERE:
-            return NOWHERE
-        if are_siblings(problem, victim, row) or has_moved(transaction, victim):
+        other = random_row_on(problem, solution, target, rng)
+        if other == NOWHERE or are_siblings(problem, other, row) or has_moved(transaction, other):
             continue
-        scratch.asked[0] += 2
-        before = transaction.length[0]
-        try_with_terms(problem, solution, extension_state, transaction, victim, NOWHERE)
-        if may_move(problem, solution, extension_state, choice.enforced, row, target):
-            try_with_terms(problem, solution, extension_state, transaction, row, target)
-            return victim
-        undo_tried_with_terms(problem, solution, extension_state, transaction, before)
-    return NOWHERE
+        victim = other
+        if problem.origin[other] != target:
+            return int(victim)
+    return int(victim)
 
 
 @kernel
-def _next_target(
+def _place_of(
     problem: Problem,
     solution: Solution,
     choice: Choice,
@@ -101,7 +85,7 @@ def _next_target(
     scratch: Scratch,
     rng: Stream,
 ) -> int:
-    """Return where an ejected replica goes: to the start of the chain or to a random node with room; else anywhere.
+    """Return where an ejected replica finds room: its place before the search, the start, or a random node.
 
     Parameters
     ----------
@@ -110,11 +94,16 @@ def _next_target(
     left
         The node that `row` has left.
     """
-    scratch.asked[0] += 2
-    if may_move(problem, solution, extension_state, choice.enforced, row, start):
-        return start
-    target = quick_target(problem, solution, extension_state, choice.enforced, row, left, rng)
-    scratch.asked[0] += QUICK_DRAWS if target == NOWHERE else 0
-    if target != NOWHERE:
-        return target
-    return int(problem.targets[int(uniform(rng) * problem.targets.shape[0])])
+    for number in range(2 + TARGETS_OF_EJECTED):
+        if number == 0:
+            place = problem.origin[row]
+        elif number == 1:
+            place = start
+        else:
+            place = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
+        if place in (left, NOWHERE):
+            continue
+        scratch.asked[0] += 1
+        if may_move(problem, solution, extension_state, choice.enforced, row, place):
+            return int(place)
+    return NOWHERE

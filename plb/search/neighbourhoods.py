@@ -21,12 +21,15 @@ from plb.array_types import Float, Int
 from plb.compiler import Stream, kernel, uniform
 from plb.evaluation.proposals import TALLY_SIZE
 from plb.settings.extensions import NEIGHBOURHOODS
+from plb.state.arrays import Problem
 
 SINGLE, EJECTION_CHAIN, PARTITION, NODE, SERVICE, OF_USERS = range(6)
 """Kinds of neighbourhoods: single proposals, the built-in larger ones in the order of their names, and the first of
 those of users."""
-MOST_EJECTED = 4
+MOST_EJECTED = 8
 """Largest number of replicas that make room in one ejection chain."""
+TARGETS_OF_EJECTED = 2
+"""Random nodes that are tried for a replica that makes room, besides its place before the search and the start."""
 MOST_DESTROYED = 5
 """Largest number of replicas that leave their nodes together."""
 TARGETS_TRIED = 6
@@ -47,15 +50,28 @@ REACTION = 0.3
 """How far a part goes to that which the last stretch deserves; the rest stays."""
 
 
+class RowsOfServices(NamedTuple):
+    """The movable rows of the services that have some in several partitions, service after service."""
+
+    row: Int
+    first: Int
+    """(S+1,) where the rows of each service begin, and the end."""
+
+
+NO_SERVICES = RowsOfServices(np.zeros(0, np.int64), np.zeros(1, np.int64))
+
+
 class Scratch(NamedTuple):
-    """Arrays that mean nothing between two steps."""
+    """Arrays that mean nothing between two steps, and the rows of services."""
 
     scored: Int
     """(TALLY_SIZE,) tally of the nodes that are compared within a step."""
     order: Int
     """(MOST_DESTROYED,) order in which replicas are placed again."""
     asked: Int
-    """(1,) number of nodes that the step has asked for."""
+    """(1,) number of nodes that the step has asked for, and of rows that it has drawn."""
+    services: RowsOfServices
+    """Empty where no kind needs them."""
 
 
 class Neighbourhoods(NamedTuple):
@@ -93,22 +109,52 @@ def kinds_of(names: Sequence[str]) -> list[int]:
     ]
 
 
-def new_neighbourhoods(larger: Sequence[int], budget_share: float) -> Neighbourhoods:
+def rows_of_services(problem: Problem, movable: Int) -> RowsOfServices:
+    """Return the movable rows by service, of services with some in several partitions."""
+    first, ahead = np.arange(len(problem.sibling)), problem.sibling
+    while not np.array_equal(lower := np.minimum(first, first[ahead]), first):
+        first, ahead = lower, ahead[ahead]  # the first row of each partition, in as many steps as its size has digits
+    service = problem.service[movable].astype(np.int64)
+    pairs = np.unique(np.stack([service, first[movable]]), axis=1)
+    several = np.bincount(pairs[0], minlength=len(problem.max_service_moves)) > 1
+    rows = movable[several[service]]
+    rows = rows[np.argsort(problem.service[rows], kind="stable")]
+    starts = np.searchsorted(problem.service[rows], np.arange(len(several) + 1))
+    return RowsOfServices(rows, starts.astype(np.int64))
+
+
+def that_apply(kinds: Sequence[int], problem: Problem, movable: Int) -> tuple[list[int], RowsOfServices]:
+    """Return the kinds that can move several of the rows, and what that of services needs.
+
+    Partitions have to have several replicas, and services several partitions.
+    """
+    services = rows_of_services(problem, movable) if SERVICE in kinds else NO_SERVICES
+    alone = bool((problem.sibling[movable] == movable).all())
+    idle = {PARTITION} if alone else set()
+    idle |= set() if len(services.row) else {SERVICE}
+    return [kind for kind in kinds if kind not in idle], services
+
+
+def new_neighbourhoods(
+    larger: Sequence[int], budget_share: float, services: RowsOfServices = NO_SERVICES
+) -> Neighbourhoods:
     """Return the neighbourhoods of a chain: single proposals and these kinds of larger ones, at least one."""
-    made = _neighbourhoods_of([SINGLE, *larger], budget_share)
+    made = _neighbourhoods_of([SINGLE, *larger], budget_share, services)
     made.part[:], made.usual_cost[:] = 1.0 / len(larger), USUAL_COST
     made.part[SINGLE], made.usual_cost[SINGLE] = 0.0, 1.0
     set_probabilities(made)
     return made
 
 
-def _neighbourhoods_of(kinds: Sequence[int], budget_share: float) -> Neighbourhoods:
+def _neighbourhoods_of(
+    kinds: Sequence[int], budget_share: float, services: RowsOfServices = NO_SERVICES
+) -> Neighbourhoods:
     """Return neighbourhoods of these kinds, with zeros."""
     count = len(kinds)
     sizes = (count, count, count, count, TALLY_SIZE, MOST_DESTROYED, 1)
     cost, steps, tried, accepted, scored, order, asked = (np.zeros(size, np.int64) for size in sizes)
     probability, part, usual_cost, won = (np.zeros(count) for _ in range(4))
-    scratch = Scratch(scored, order, asked)
+    scratch = Scratch(scored, order, asked, services)
     kind = np.array(kinds, np.int64)
     return Neighbourhoods(budget_share, kind, probability, part, usual_cost, won, cost, steps, tried, accepted, scratch)
 

@@ -26,7 +26,7 @@ from plb.model.plan_moves import KINDS, PlanMoves
 from plb.model.rules import Rule
 from plb.search.budget import EndReason
 from plb.search.move_order import Steps, executable_order
-from plb.search.neighbourhoods import Neighbourhoods
+from plb.search.neighbourhoods import Neighbourhoods, kinds_of
 from plb.state.arrays import TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.move_checks import ADD, DROP, MOVE, SWAP
@@ -132,13 +132,14 @@ def _find_partners(problem: Problem, solution: Solution, changed: Int, partner: 
 
 def larger_steps_of(names: Sequence[str], chains: Iterable[Neighbourhoods]) -> Proposals:
     """Return the steps of chains in the larger neighbourhoods with these names."""
-    searched = [one for one in chains if len(one.part)]
+    name_of = dict(zip(kinds_of(names), names, strict=True))
+    searched = [(one, [name_of[kind] for kind in one.kind[1:].tolist()]) for one in chains if len(one.part)]
     steps = (
         Proposals(
-            tried_by_neighbourhood=dict(zip(names, one.tried[1:].tolist(), strict=True)),
-            accepted_by_neighbourhood=dict(zip(names, one.accepted[1:].tolist(), strict=True)),
+            tried_by_neighbourhood=dict(zip(applied, one.tried[1:].tolist(), strict=True)),
+            accepted_by_neighbourhood=dict(zip(applied, one.accepted[1:].tolist(), strict=True)),
         )
-        for one in searched
+        for one, applied in searched
     )
     return sum(steps, Proposals())
 

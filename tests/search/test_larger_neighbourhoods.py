@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -29,6 +30,7 @@ from plb.search.neighbourhoods import (
     new_neighbourhoods,
     note_step,
     random_neighbourhood,
+    rows_of_services,
 )
 from plb.search.transactions import (
     into_single_moves,
@@ -355,3 +357,37 @@ def test_row_joins_the_list_of_its_node_once(rows):
         found.append(row)
         row = int(following[row])
     assert found == sorted(set(rows))
+
+
+@pytest.mark.parametrize(
+    ("replicas", "partitions", "idle"),
+    [(1, 1, {"partition", "service"}), (1, 2, {"partition"}), (2, 1, {"service"}), (2, 2, set())],
+)
+def test_neighbourhoods_that_cannot_apply_take_no_budget(replicas: int, partitions: int, idle: set[str]):
+    """A partition has to have several replicas, a service several partitions."""
+    config = PlbConfig(
+        metrics=[Metric("cpu")], w_imbalance=1000.0, max_percentage_to_move=1.0, larger_neighbourhood_share=0.5
+    )
+    engine = PlacementAndLoadBalancing(config, seed=1)
+    for node in range(5):
+        engine.update_node(Node(f"n{node}", capacities={"cpu": 100}))
+    for service in range(6):
+        engine.update_service(Service(f"s{service}", stateful=False, target_replicas=replicas))
+        for number in range(partitions):
+            name, nodes = f"s{service}/{number}", [f"n{node}" for node in range(replicas)]
+            there = [Replica(Role.INSTANCE, node) for node in nodes]
+            engine.update_partition(Partition(name, service=f"s{service}", replicas=there))
+            for node in nodes:
+                engine.report_load(name, node, {"cpu": 1 + service})
+    tried = engine.balance(budget=5_000).proposals.tried_by_neighbourhood
+    assert {name for name in NEIGHBOURHOODS if not tried.get(name)} == idle
+
+
+def test_rows_of_services_are_those_that_may_move_of_services_with_several_partitions():
+    """They are listed by service, ascending; partitions are rings of siblings in any order."""
+    sibling = np.array([4, 1, 2, 3, 6, 5, 0])
+    service = np.array([1, 0, 0, 2, 1, 1, 1], np.int32)
+    problem = SimpleNamespace(sibling=sibling, service=service, max_service_moves=np.zeros(4))
+    found = rows_of_services(problem, np.array([0, 1, 2, 3, 5, 6]))
+    assert found.row.tolist() == [1, 2, 0, 5, 6]
+    assert found.first.tolist() == [0, 2, 5, 5, 5]
