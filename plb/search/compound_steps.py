@@ -33,13 +33,14 @@ from plb.search.transactions import (
     into_single_moves,
     move_of,
     redo_transaction,
+    swap_entries,
     try_move,
     undo_transaction,
     undo_tried_with_terms,
 )
 from plb.search.undo_log import note_accepted
 from plb.state.arrays import Problem, Solution, are_siblings
-from plb.state.proposal import proposed
+from plb.state.proposal import Proposal, proposed
 
 _AFFINITY = int(Rule.AFFINITY)
 _MOVES = int(Rule.MOVES)
@@ -258,19 +259,20 @@ def _refusing_all(
 ) -> int:
     """Return the index of the first constraint that refuses all moves of a transaction together, or ALLOWED.
 
-    Moves that no constraint refuses one after the other break none. If one is refused, what counts is whether a replica
-    breaks a constraint at the end and broke none before: several moves may be allowed only together.
+    Moves and exchanges that no constraint refuses one after the other, in some order, break none. If there is no such
+    order, what counts is whether a replica breaks a constraint at the end and broke none before: several moves may be
+    allowed only together. That is asked in Python, and takes long.
     """
     length = transaction.length[0]
     undo_transaction(problem, solution, transaction, 0)
-    refused = ALLOWED
-    for entry in range(length):
-        proposal = move_of(transaction, entry)
-        if refused == ALLOWED:
-            refused = refusing(problem, solution, extension_state, proposal)
-        apply_proposal(problem, solution, proposal)
-    transaction.length[0] = length
-    if refused == ALLOWED:
+    done = 0
+    while done < length:
+        moves = _allow_next(problem, solution, transaction, extension_state, done, length)
+        if moves == 0:
+            break
+        done += moves
+    transaction.length[0] = done
+    if done == length:
         return ALLOWED
     undo_transaction(problem, solution, transaction, 0)
     note_broken(extension_state)
@@ -278,6 +280,39 @@ def _refusing_all(
         apply_proposal(problem, solution, move_of(transaction, entry))
     transaction.length[0] = length
     return newly_broken(extension_state)
+
+
+@kernel
+def _allow_next(
+    problem: Problem,
+    solution: Solution,
+    transaction: Transaction,
+    extension_state: ExtensionState,
+    done: int,
+    length: int,
+) -> int:
+    """Make one of the moves from entry `done` on, or an exchange, that no constraint refuses; return how many moves.
+
+    What is made comes next in the transaction.
+    """
+    for entry in range(done, length):
+        proposal = move_of(transaction, entry)
+        if refusing(problem, solution, extension_state, proposal) == ALLOWED:
+            apply_proposal(problem, solution, proposal)
+            swap_entries(transaction, done, entry)
+            return 1
+    for entry in range(done, length):
+        for other in range(entry + 1, length):
+            first, second = move_of(transaction, entry), move_of(transaction, other)
+            if first.target != second.source or second.target != first.source:
+                continue
+            proposal = Proposal(first.row, first.target, second.row, first.source)
+            if refusing(problem, solution, extension_state, proposal) == ALLOWED:
+                apply_proposal(problem, solution, proposal)
+                swap_entries(transaction, done, entry)
+                swap_entries(transaction, done + 1, other)
+                return 2
+    return 0
 
 
 @kernel

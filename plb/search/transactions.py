@@ -144,6 +144,13 @@ def move_of(transaction: Transaction, entry: int) -> Proposal:
 
 
 @kernel
+def swap_entries(transaction: Transaction, first: int, second: int) -> None:
+    """Exchange two moves of the transaction."""
+    for values in (transaction.row, transaction.source, transaction.target):
+        values[first], values[second] = values[second], values[first]
+
+
+@kernel
 def has_moved(transaction: Transaction, row: int) -> bool:
     """Return whether the transaction has a move of `row`."""
     found = False
