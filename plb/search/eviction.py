@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,8 +36,32 @@ from plb.search.transactions import (
 )
 from plb.state.arrays import Problem, Solution
 
+ROUNDS = 3
+"""Most times that evictions are tried for a replica: those for others may have helped."""
 MOST_SHIFTS = 3
 """Random moves of parents in one attempt to place their children."""
+
+
+class Residents(NamedTuple):
+    """The movable rows of each node before the search, ascending."""
+
+    row: Int
+    """(m,) node by node."""
+    first: Int
+    """(N + 1,) where those of each node begin."""
+    load: Int
+    """(N, R) what they load each node with together, quanta."""
+
+
+def residents_of(problem: Problem) -> Residents:
+    """Return the rows that could leave each node."""
+    rows = np.flatnonzero(problem.movable & (problem.origin != NOWHERE))
+    rows = rows[np.argsort(problem.origin[rows], kind="stable")]
+    nodes = len(problem.limit)
+    first = np.searchsorted(problem.origin[rows], np.arange(nodes + 1))
+    load = np.zeros((nodes, problem.load.shape[1]), np.int64)
+    np.add.at(load, problem.origin[rows], problem.load[rows])
+    return Residents(rows, first, load)
 
 
 def evict(
@@ -86,19 +111,30 @@ def evict(
             best,
         )
     transaction, best = new_transaction(8 * capacity + 8), new_transaction(8 * capacity + 8)
-    unplaced = solution.node[rows] == NOWHERE
-    groups = zip(all_or_nothing[unplaced].tolist(), rows[unplaced].tolist(), strict=True)
-    for group, members in groupby(groups, key=itemgetter(0)):
-        done: list[tuple[int, int]] = []
-        for _, row in members:
-            _try_evictions(problem, solution, extension_state, row, enforced, slots, tries * 5, rng, transaction, best)
-            if solution.node[row] != NOWHERE:
-                moves = slice(best.length[0])
-                done += zip(best.row[moves].tolist(), best.source[moves].tolist(), strict=True)
-            elif group != NOWHERE:
-                for moved, source in reversed(done):
-                    move_row(problem, solution, moved, source)
-                break
+    residents = residents_of(problem)
+
+    def place(row: int) -> list[tuple[int, int]]:
+        """Place a row; return the moves, each with the node before; none if it found no place."""
+        _try_evictions(
+            problem, solution, extension_state, residents, row, enforced, slots, tries * 5, rng, transaction, best
+        )
+        moves = slice(best.length[0] if solution.node[row] != NOWHERE else 0)
+        return [*zip(best.row[moves].tolist(), best.source[moves].tolist(), strict=True)]
+
+    for _ in range(ROUNDS):
+        unplaced = solution.node[rows] == NOWHERE
+        groups = zip(all_or_nothing[unplaced].tolist(), rows[unplaced].tolist(), strict=True)
+        for group, members in groupby(groups, key=itemgetter(0)):
+            done: list[tuple[int, int]] = []
+            for _, row in members:
+                moves = place(row)
+                done += moves
+                if not moves and group != NOWHERE:
+                    for moved, source in reversed(done):
+                        move_row(problem, solution, moved, source)
+                    break
+        if np.array_equal(unplaced, solution.node[rows] == NOWHERE):
+            break
 
 
 @kernel
@@ -169,6 +205,7 @@ def _try_evictions(
     problem: Problem,
     solution: Solution,
     extension_state: ExtensionState,
+    residents: Residents,
     row: int,
     enforced: int,
     slots: int,
@@ -179,6 +216,7 @@ def _try_evictions(
 ) -> None:
     """Place `row` on a random node that others have left; apply the attempt of lowest energy, if one succeeds."""
     lowest = np.inf
+    best.length[0] = transaction.row.shape[0]
     if problem.targets.shape[0] == 0:
         return
     for _ in range(transactions):
@@ -187,7 +225,10 @@ def _try_evictions(
             continue
         if scale_out.refuses(problem, solution, enforced, row, target):
             continue
-        fits = _clear(problem, solution, extension_state, row, target, enforced, rng, transaction)
+        if _exceeds(problem, solution, row, residents.load[target], target):
+            continue
+        most = best.length[0] - 1
+        fits = _clear(problem, solution, extension_state, residents, row, target, enforced, most, rng, transaction)
         fits = fits and solution.totals.displaced <= slots
         if fits and may_move(problem, solution, extension_state, enforced, row, target):
             try_move(problem, solution, transaction, row, target)
@@ -205,15 +246,19 @@ def _clear(
     problem: Problem,
     solution: Solution,
     extension_state: ExtensionState,
+    residents: Residents,
     row: int,
     target: int,
     enforced: int,
+    most: int,
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Move random replicas off `target` until `row` is within its limits there; return whether it is."""
+    """Move random replicas off `target`, in at most so many moves, until `row` fits there; return whether it does."""
     while _is_full(problem, solution, row, target, enforced):
-        leaver = _random_on(problem, solution, target, rng)
+        if transaction.length[0] >= most:
+            return False
+        leaver = _random_on(solution, residents, target, rng)
         if leaver == NOWHERE or not has_capacity(solution, transaction):
             return False
         if not move_with_children(problem, solution, extension_state, enforced, leaver, rng, transaction):
@@ -224,8 +269,7 @@ def _clear(
 @kernel
 def _is_full(problem: Problem, solution: Solution, row: int, target: int, enforced: int) -> bool:
     """Return whether `row` would exceed a limit of `target`, or of its application there."""
-    none = problem.load[NOWHERE]
-    if exceeds_capacity(problem.limit, problem.leaving_load, solution.node_load, problem.load[row], none, target):
+    if _exceeds(problem, solution, row, problem.load[NOWHERE], target):
         return True
     if problem.reserves and exceeds_with_reservations(problem, solution, row, NOWHERE, target):
         return True
@@ -233,12 +277,19 @@ def _is_full(problem: Problem, solution: Solution, row: int, target: int, enforc
 
 
 @kernel
-def _random_on(problem: Problem, solution: Solution, node: int, rng: Stream) -> int:
+def _exceeds(problem: Problem, solution: Solution, row: int, without: Int, target: int) -> bool:
+    """Return whether `row` would exceed the capacity of `target` without a load, (R,)."""
+    limit, leaving, load = problem.limit, problem.leaving_load, solution.node_load
+    return exceeds_capacity(limit, leaving, load, problem.load[row], without, target)
+
+
+@kernel
+def _random_on(solution: Solution, residents: Residents, node: int, rng: Stream) -> int:
     """Return a random movable replica on `node` that was there before the search, or NOWHERE."""
     chosen = NOWHERE
     seen = 0
-    for row in range(solution.node.shape[0]):
-        if solution.node[row] == node and problem.origin[row] == node and problem.movable[row]:
+    for row in residents.row[residents.first[node] : residents.first[node + 1]]:
+        if solution.node[row] == node:
             seen += 1
             if uniform(rng) * seen < 1.0:
                 chosen = row

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
-from plb.compiler import Stream, kernel
+from plb.compiler import Stream
 from plb.energy.terms import present_energy
-from plb.evaluation.delta import move_row
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget, EndReason
 from plb.search.candidate_filter import filtered
 from plb.search.eviction import evict
-from plb.search.extension_kernels import ExtensionState
 from plb.search.extension_state import constraints_of
 from plb.search.extensions import Extensions
 from plb.search.move_generation import Choice, migration_slots
@@ -26,7 +24,8 @@ from plb.search.places import NO_ROWS
 from plb.search.policy_search import place_by_policy
 from plb.search.random_streams import stream_of
 from plb.search.result import Annealed, new_tally
-from plb.search.transactions import Transaction, new_transaction, place_in_turn, undo_transaction
+from plb.search.retries import new_retry, retry
+from plb.search.transactions import new_transaction, place_in_turn
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
 
@@ -112,49 +111,22 @@ def _place_randomly(
     last: bool,
     rng: Stream,
 ) -> None:
-    """Place `rows` by `_walk`, within the extension constraints."""
-    constraints = constraints_of(extensions, problem, solution)
-    scratch = new_transaction(len(rows)), rows.copy()
-    with constraints.calls():
-        _walk(problem, solution, constraints.state, rows, all_or_nothing, enforced, tries, last, rng, *scratch)
-    constraints.finish()
-
-
-@kernel
-def _walk(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    rows: Int,
-    all_or_nothing: Int,
-    enforced: int,
-    tries: int,
-    last: bool,
-    rng: Stream,
-    transaction: Transaction,
-    places: Int,
-) -> None:
-    """Place `rows` in turn on random feasible nodes, `tries` times, and keep the attempt that places most rows.
+    """Place `rows` in turn on random feasible nodes, and again what found none, within the extension constraints.
 
     Parameters
     ----------
     all_or_nothing
         See `place_rows`.
+    tries
+        The first, and those of what found no node.
     last
         Whether to use the last feasible node instead of a random one.
-    places
-        Scratch of the shape of `rows`.
     """
-    most = -1
-    for _ in range(tries):
-        place_in_turn(problem, solution, extension_state, rows, all_or_nothing, enforced, last, rng, transaction)
-        if transaction.length[0] > most:
-            most = transaction.length[0]
-            for index in range(rows.shape[0]):
-                places[index] = solution.node[rows[index]]
-        if most == rows.shape[0]:
-            return
-        undo_transaction(problem, solution, transaction, 0)
-    for index in range(rows.shape[0]):
-        if places[index] != NOWHERE:
-            move_row(problem, solution, rows[index], places[index])
+    constraints = constraints_of(extensions, problem, solution)
+    state, transaction = constraints.state, new_transaction(2 * len(rows))
+    with constraints.calls():
+        placed = place_in_turn(problem, solution, state, rows, all_or_nothing, enforced, last, rng, transaction)
+        if placed < len(rows) and tries > 1:
+            again = new_retry(problem, rows, all_or_nothing)
+            retry(problem, solution, state, again, enforced, tries - 1, rng, transaction)
+    constraints.finish()

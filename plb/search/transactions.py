@@ -8,6 +8,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
+from plb.constraints import capacity
 from plb.constraints.move_budgets import budget_that_holds
 from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import refusal
@@ -30,9 +31,9 @@ class Transaction(NamedTuple):
     """(1,) number of valid entries."""
 
 
-def new_transaction(capacity: int) -> Transaction:
-    """Return an empty transaction for up to `capacity` moves."""
-    row, source, target = (np.empty(capacity, np.int64) for _ in range(3))
+def new_transaction(most: int) -> Transaction:
+    """Return an empty transaction for up to `most` moves."""
+    row, source, target = (np.empty(most, np.int64) for _ in range(3))
     return Transaction(row, source, target, np.zeros(1, np.int64))
 
 
@@ -103,7 +104,9 @@ def random_target(
         return chosen
     seen = 0
     for target in problem.targets:
-        if target != avoid and may_move(problem, solution, extension_state, enforced, row, target):
+        if target == avoid or capacity.refuses(problem, solution, enforced, row, target):
+            continue  # most nodes are too full where a few random ones are
+        if may_move(problem, solution, extension_state, enforced, row, target):
             seen += 1
             if uniform(rng) * seen < 1.0:
                 chosen = target
