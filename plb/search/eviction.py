@@ -92,25 +92,9 @@ def evict(
     tries
         Random attempts to move parents; each row has 5 times as many.
     """
-    capacity = len(solution.node)
-    related = problem.affinity[rows] == AFFINITY_CHILD
-    if related.any():
-        most = MOST_SHIFTS * (2 * capacity + 2) + len(rows)
-        transaction, best = new_transaction(most), new_transaction(most)
-        _try_shifts(
-            problem,
-            solution,
-            extension_state,
-            rows[related],
-            all_or_nothing[related],
-            enforced,
-            slots,
-            tries,
-            rng,
-            transaction,
-            best,
-        )
-    transaction, best = new_transaction(8 * capacity + 8), new_transaction(8 * capacity + 8)
+    _shift_parents(problem, solution, extension_state, rows, all_or_nothing, enforced, slots, tries, rng)
+    most = 8 * len(solution.node) + 8
+    transaction, best = new_transaction(most), new_transaction(most)
     residents = residents_of(problem)
 
     def place(row: int) -> list[tuple[int, int]]:
@@ -135,6 +119,27 @@ def evict(
                     break
         if np.array_equal(unplaced, solution.node[rows] == NOWHERE):
             break
+
+
+def _shift_parents(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    rows: Int,
+    all_or_nothing: Int,
+    enforced: int,
+    slots: int,
+    tries: int,
+    rng: Stream,
+) -> None:
+    """Place children among `rows` after moves of their parents; arguments of `evict`."""
+    related = problem.affinity[rows] == AFFINITY_CHILD
+    if not related.any():
+        return
+    most = MOST_SHIFTS * (2 * len(solution.node) + 2) + len(rows)
+    transaction, best = new_transaction(most), new_transaction(most)
+    children, together = rows[related], all_or_nothing[related]
+    _try_shifts(problem, solution, extension_state, children, together, enforced, slots, tries, rng, transaction, best)
 
 
 @kernel
