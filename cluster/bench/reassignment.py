@@ -28,6 +28,10 @@ from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
 from plb.terms import MetricBalance, MostMovedService, MoveCostBetweenDomains, SafetyCapacity
 
+PROCESSES_ON_MACHINE = 20
+"""Up to so many processes on a machine, in the mean, the search begins hot, and half of its steps move several."""
+MOST_ON_MACHINE = 100
+"""From so many on it makes single proposals only."""
 BEST_KNOWN = {
     "a1_1": 44_306_501,
     "a1_2": 777_532_896,
@@ -222,16 +226,24 @@ def engine_of(instance: ReassignmentInstance, seed: int, **settings: Any) -> Pla
 
 
 def search_settings(instance: ReassignmentInstance) -> dict[str, Any]:
-    """Return the settings of the search, by the size of an instance and its cost at the start."""
-    start = instance.costs(instance.original)
-    excess = (start["load"] + start["balance"] - instance.least_cost) / len(instance.service)
+    """Return the settings of the search, which follow from the sizes of an instance.
+
+    The unit of the temperature is what the load of a process costs in the mean if all of it is above the safety
+    capacities. The more processes a machine has, the less one of them changes, so the cooler the search begins. Steps
+    of several moves list the processes of machines, which takes long where these are many.
+    """
+    on_machine = len(instance.service) / len(instance.capacity)
+    unit = float((instance.requirement @ instance.load_weight).mean())
+    crowded = min(1.0, PROCESSES_ON_MACHINE / on_machine)
     return {
         "cooling": "by_budget",
-        "absolute_initial_temperature": max(1.0, 8.0 * excess),
-        "last_temperature": 0.005,
-        "exchange_probability": 0.6,
+        "absolute_initial_temperature": max(1.0, 0.3 * unit * crowded),
+        "last_temperature": 0.01,
+        "exchange_probability": 0.5,
         "exchange_moved_replicas": True,
         "similar_exchange_share": 0.3,
+        "larger_neighbourhood_share": 0.5 * crowded**2 if on_machine < MOST_ON_MACHINE else 0.0,
+        "larger_neighbourhoods": ["ejection_chain"],
         "simulated_annealing_iterations_per_round": 1000,
     }
 

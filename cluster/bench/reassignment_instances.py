@@ -105,16 +105,6 @@ class ReassignmentInstance:
             "machine moves": self.weights[2] * int(machine_moves),
         }
 
-    @property
-    def least_cost(self) -> int:
-        """A bound below which no cost is: load and balance costs if all machines were one."""
-        used = self.requirement.sum(axis=0)
-        free = self.capacity.sum(axis=0) - used
-        load = int(np.maximum(0, used - self.safety.sum(axis=0)) @ self.load_weight)
-        return load + sum(
-            one.weight * max(0, int(one.target * free[one.first] - free[one.second])) for one in self.balances
-        )
-
     def cost(self, assignment: Int) -> int:
         """Return the objective of an assignment, (P,)."""
         return sum(self.costs(assignment).values())
