@@ -442,7 +442,12 @@ class PlacementAndLoadBalancing:
         set_secondary_loads(self._state, partition, loads)
 
     def report_move_cost(self, partition: str, role: Role | str, cost: MoveCost | str | float) -> None:
-        """Report what a move of the replicas of a role costs, instead of the service's move cost: a level or a number.
+        """Report what a move of the replicas of a role costs, instead of the service's move cost.
+
+        Parameters
+        ----------
+        cost
+            A level, or a number in units of the cost of a usual move, at least 0.
 
         Raises
         ------

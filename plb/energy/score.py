@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
+from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.settings.config import Combination, PlbConfig
-from plb.state.arrays import TENTHS, Weights
+from plb.state.arrays import TENTHS, Problem, Solution, Weights
 
 UNITS = 2**20
 """Units of an overload of 1 in one repetition, where the sum of peaks is twice the threshold."""
@@ -96,3 +99,18 @@ def energy_of(weights: Weights, values: TermValues) -> float:
             first = -first  # moves must also cost where packing makes the factor negative
         return float(factor * (weights.product_offset + first))
     return float(first + weights.imbalance * values.imbalance + second)
+
+
+def weights_in_balancing(problem: Problem, solution: Solution) -> Weights:
+    """Return the weights of the energy for balancing, in which the imbalance weighs w_I·n·I.
+
+    The weight is that of the start: n replicas stand on nodes with the imbalance I. Moving a replica of s times the
+    mean load between nodes whose loads differ by a share d of the mean lowers I by about s·d/(n·I), so that it wins
+    w_I·s·d at any size of the cluster, and is worth a move from s·d = 1/w_I (docs/terms/imbalance.md, In balancing).
+    The product form, and metrics that are packed or reserve nodes, keep their weights.
+    """
+    weights = problem.weights
+    if weights.product_form or problem.defragmented.any() or problem.reserving.any():
+        return weights
+    replicas = int(np.count_nonzero((solution.node != NOWHERE) & ~problem.leaving))
+    return weights._replace(imbalance=weights.imbalance * replicas * float(solution.totals.imbalance))

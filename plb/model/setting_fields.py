@@ -111,9 +111,9 @@ def number(
     return declared(default, Setting(name, original, unit, check, _with_none_for(unlimited)))
 
 
-def share(default: float, *, original: Any = None, high: float = 1.0) -> Any:
-    """Declare a share of a whole, from 0 to `high`."""
-    return number(default, original=original, unit="share", high=high)
+def share(default: float | None, *, original: Any = None, high: float = 1.0, none: bool = False) -> Any:
+    """Declare a share of a whole, from 0 to `high`, or None if `none`."""
+    return number(default, original=original, unit="share", high=high, none=none)
 
 
 def seconds(default: float | None, *, original: Any) -> Any:
@@ -144,9 +144,13 @@ def _with_none_for(unlimited: Any) -> Translate:
     return lambda value: None if value == unlimited else value
 
 
-def switch(default: bool, *, original: Any = None, name: str = "") -> Any:
-    """Declare a setting that is on or off."""
-    return declared(default, Setting(name, original, "switch", check_switch))
+def switch(default: bool | None, *, original: Any = None, name: str = "", none: bool = False) -> Any:
+    """Declare a setting that is on or off, or None if `none`."""
+
+    def check(item: str, field: str, value: Any) -> bool | None:
+        return None if none and value is None else check_switch(item, field, value)
+
+    return declared(default, Setting(name, original, "switch", check))
 
 
 def priority(default: int, *, original: int) -> Any:

@@ -35,7 +35,7 @@ def _unbiased_variants(config: PlbConfig) -> list[Variant]:
     usual = Variant(
         mask,
         config.swap_primary_probability,
-        config.exchange_probability,
+        (1.0 - config.swap_primary_probability) * (config.exchange_probability or 0.0),
         larger_share=config.larger_neighbourhood_share if config.swap_primary_probability < 1.0 else 0.0,
     )
     wished_for = sum(1 << rule for rule, priority in rule_priorities(config).items() if priority > LEAST_BINDING)

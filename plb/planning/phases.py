@@ -13,6 +13,8 @@ from plb.array_types import NOWHERE, Bool, Int
 from plb.constraints.domains import SPREADING
 from plb.constraints.scale_out import limits_of_balancing
 from plb.constraints.throttling import most_in_build
+from plb.energy.score import energy_of, weights_in_balancing
+from plb.energy.terms import values_of
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import DeactivationIntent
 from plb.model.move import Phase, Reason
@@ -39,14 +41,16 @@ from plb.planning.work_lists import WorkLists
 from plb.search.balancing import balance, most_displaced
 from plb.search.balancing_thresholds import is_unbalanced, unbalanced_services, uneven_metrics
 from plb.search.breaches import Breaches, find_breaches, rows_judged_by, suspects_after
-from plb.search.budget import Budget
+from plb.search.budget import Budget, EndReason
+from plb.search.chosen_settings import chosen_settings
 from plb.search.extensions import Extensions, energy_with
 from plb.search.placement import place_rows
 from plb.search.places import NO_PLACES, NO_ROWS, Places, go_to, moved_rows
 from plb.search.random_streams import stream_of
 from plb.search.repair import repair
 from plb.search.result import Annealed, moves_of
-from plb.settings.config import Checks
+from plb.settings.annealing import Cooling
+from plb.settings.config import Checks, PlbConfig
 from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.replica_table import merged
@@ -113,6 +117,7 @@ class PhaseRun:
         self.solution: Solution = solution
         self._extensions = extensions
         self._energy_before = energy_with(extensions, problem, solution)
+        self._values_before = values_of(solution)
         self._others: Int = NO_ROWS
         self.moved_rows: Int = NO_ROWS
         self._problems: dict[Phase, tuple[Problem, Problem]] = {}
@@ -433,7 +438,9 @@ class PhaseRun:
         if not self.is_unbalanced:
             self.log.note_idle(Phase.BALANCING, Idle.BALANCED)
             return
+        self._weigh_for_balancing()
         before, begun = self._energy(self.solution).total, self._begin()
+        movement = self.solution.totals.movement
         config, timeout = self.config, self.config.fast_balancing_search_timeout
         if slow:
             rate, timeout = config.slow_balancing_temperature_decay_rate, config.slow_balancing_search_timeout
@@ -443,16 +450,46 @@ class PhaseRun:
         services = self._unbalanced_services if apart else None
         uneven = uneven_metrics(problem, self.solution, self.config, self.state.quanta)
         problem = problem._replace(uneven=uneven, most_nodes=limits_of_balancing(problem, self.solution))
-        variants = balancing_variants(self.config, slow=slow)
         within = self.budget.within(timeout)
         limit = most_displaced(self.problem, self.solution, self.config)
+        movable = int(np.count_nonzero(problem.movable & (self.solution.node != NOWHERE)))
+        config = chosen_settings(problem, config, within, movable, limit)
+        variants = balancing_variants(config, slow=slow)
         result = balance(
             problem, self.solution, config, variants, seed, within, services, self._extensions, self._others
         )
-        if result.energy >= before - self.config.score_improvement_threshold:
+        if result.energy >= before - self._least_gain(config, movement):
             go_to(self.problem, self.solution, begun.places, self._others)
+            is_priced = config.cooling is Cooling.BY_PRICE
+            if is_priced and (result.energy < before or result.end_reason is EndReason.CONVERGED):
+                result = attrs.evolve(result, end_reason=EndReason.NOT_WORTH_A_MOVE)
         self._is_full = self.solution.totals.displaced >= limit
         self._take(Phase.BALANCING, result, begun)
+
+    def _least_gain(self, config: PlbConfig, movement: int) -> float:
+        """Return the decrease of the energy from which a result of balancing is used.
+
+        Where moves have a price, they must win twice their cost together. So a cluster that is balanced but for noise
+        is left alone, and one with a hot node is not.
+
+        Parameters
+        ----------
+        movement
+            In tenths, before balancing.
+        """
+        least = config.score_improvement_threshold
+        if config.cooling is Cooling.BY_PRICE:
+            cost = (self.solution.totals.movement - movement) / self.problem.weights.tenths_of_move
+            least = max(least, float(cost))
+        return least
+
+    def _weigh_for_balancing(self) -> None:
+        """Give the imbalance the weight that it has in balancing, also in the energies of the plan."""
+        before, values = self.problem.weights, self._values_before
+        weights = weights_in_balancing(self.problem, self.solution)
+        self.problem = self.problem._replace(weights=weights)
+        of_extensions = self._energy_before.total - energy_of(before, values)
+        self._energy_before = attrs.evolve(self._energy_before, total=energy_of(weights, values) + of_extensions)
 
     def plan(self, missing: list[int], domain: ServiceDomain | None, action: str | None = None) -> Plan:
         """Return the plan.

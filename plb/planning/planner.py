@@ -322,9 +322,11 @@ class Planner:
         runs: list[PhaseRun] = []
         plans = []
         with self._restored_after_error(), self._in_slot(at):
+            begun = budget.begun()
             work = self._work_to_place(names, at)
-            for domain in self.domains.units():
-                run = self.search(domain, at, budget, runs)
+            domains = self.domains.units()
+            for place, domain in enumerate(domains):
+                run = self.search(domain, at, begun.share(len(domains) - place), runs)
                 todo = work.of(domain)
                 with run.kernel_errors():
                     self._run_phases(run, phases, todo, self._occasion(domain, budget))
@@ -393,6 +395,7 @@ class Planner:
     def _refresh_domains(self, at: float, budget: Budget) -> Plan:
         """Run one action at most for each service domain."""
         self.fill_every_node()
+        begun = budget.begun()
         work, plans, skipped, actions = self._work_to_place(None, at), [], [], {}
         runs: list[PhaseRun] = []
         replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
@@ -401,7 +404,7 @@ class Planner:
             for domain in self.domains.found():
                 record = self.scheduler.record(domain.key, at)
                 if not self.scheduler.is_under_way(record, self.state.partition_version, at):
-                    run = self.search(domain, at, budget, runs, swaps)
+                    run = self.search(domain, at, begun, runs, swaps)
                     runs.append(run)
                     versions = self.state.versions_of(domain.services)
                     todo = work.of(domain)

@@ -7,6 +7,7 @@ number of threads.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,14 +22,22 @@ from plb.evaluation.self_checks import compare_with_scratch
 from plb.search.annealing_chain import anneal, extended_step
 from plb.search.budget import ENDLESS, Budget, EndReason
 from plb.search.chain_state import ChainState, Step, StepAddresses
+from plb.search.chosen_settings import (
+    CHAINS,
+    INITIAL_TEMPERATURE,
+    PROPOSALS_A_REPLICA,
+    PROPOSALS_A_ROUND,
+    ROUNDS,
+)
 from plb.search.compound_steps import compound_proposal, larger_proposal
-from plb.search.cooling_schedule import RUNNING, UNSET, Schedule, Settings, end_reason_of, new_schedule
+from plb.search.cooling_schedule import CONVERGED, RUNNING, UNSET, Schedule, Settings, end_reason_of, new_schedule
 from plb.search.extension_kernels import NO_KERNEL, ExtensionState
 from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain
 from plb.search.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
 from plb.search.neighbourhoods import MOST_ASKED, SINGLE_ONLY, Neighbourhoods, kinds_of, new_neighbourhoods, that_apply
 from plb.search.places import NO_ROWS, Places, go_to, places_of
+from plb.search.price_path import QUIET_FROM, PricePath, judge_again
 from plb.search.result import Annealed, larger_steps_of, new_tally
 from plb.search.transactions import new_transaction
 from plb.search.undo_log import UndoLog, return_to_best, return_to_start
@@ -44,6 +53,8 @@ UNDO_LOG_SIZE = 2**16
 """Accepted proposals without a new best after which a chain returns to its best solution."""
 TIMED_STRETCH, STRETCH_IN_PYTHON = 4096, 64
 """Proposals between two readings of the clock; the latter with extensions in plain Python."""
+SECONDS_A_MOVE = 1e-5
+"""What the plan takes for each move after the search, which ends as much earlier."""
 LEAST_SECONDS = 1e-9
 """Keeps the used share of a time that is over finite."""
 
@@ -89,10 +100,11 @@ def anneal_chains(
     new = _new_chains(problem, start, choice, config, seed, settings, capacity, extensions, in_place=in_place)
 
     def run(number: int, chain: _Chain) -> _Chain:
-        share = 1.0 if threads > 1 else (number + 1) / config.chains
+        share = 1.0 if threads > 1 else (number + 1) / len(new)
         deadline = budget.deadline(begun, share)
         after_each = check if config.checks is Checks.STEP else None
-        chain = _run_chain(chain, problem, choice, settings, deadline, after_each, in_python=in_python)
+        path = PricePath(problem, choice.migrations) if config.cooling is Cooling.BY_PRICE else None
+        chain = _run_chain(chain, problem, choice, settings, deadline, after_each, path, in_python=in_python)
         chain.end(problem, others, in_place=in_place)
         return chain
 
@@ -208,7 +220,7 @@ def _new_chains(
     sort_displaced(start)
     named = kinds_of(config.larger_neighbourhoods) if choice.larger_share else []
     kinds, services = that_apply(named, problem, choice.movable)
-    solutions = (start if in_place else start.copy() for _ in range(config.chains))
+    solutions = (start if in_place else start.copy() for _ in range(_chains(config)))
     chains = [
         _new_chain(
             solution,
@@ -218,7 +230,7 @@ def _new_chains(
             capacity,
             new_neighbourhoods(kinds, choice.larger_share, services) if kinds else SINGLE_ONLY,
         )
-        for solution, stream in zip(solutions, seed.spawn(config.chains), strict=True)
+        for solution, stream in zip(solutions, seed.spawn(_chains(config)), strict=True)
     ]
     addresses = _addresses_of_steps(chains[0], problem, choice, has_extensions=extensions is not None)
     for chain in chains:
@@ -289,6 +301,7 @@ def _run_chain(
     settings: Settings,
     deadline: float | None,
     check: Callable[[_Chain, str], None] | None,
+    path: PricePath | None,
     *,
     in_python: bool,
 ) -> _Chain:
@@ -298,25 +311,87 @@ def _run_chain(
     ----------
     check
         Called after every proposal, if any.
+    path
+        The price of moves, if it falls.
     in_python
         Whether an extension is plain Python.
     """
     timed = STRETCH_IN_PYTHON if in_python else TIMED_STRETCH
     stretch = _proposals_of(settings) if deadline is None and not in_python else timed
+    stretch = 1 if check else stretch
     begun = working_time()
+    at_price = problem if path is None else _begin_path(chain, path, choice, settings)
+    whole = math.inf if deadline is not None and settings.timed else _whole_search(choice, settings)
+    patience = math.inf if choice.larger_share else QUIET_FROM + len(choice.movable)
     while chain.schedule.end == RUNNING and not chain.timed_out:
-        arguments = (problem, chain.solution, choice, settings, chain.chain_state, chain.extension_state, chain.rng)
-        with chain.extensions.calls():
-            anneal(*arguments, 1 if check else stretch)
-        chain.extensions.raise_error()
+        proposals = stretch
+        if path is not None:
+            at_price = _follow(chain, path, at_price, settings, whole, patience)
+            proposals = min(stretch, path.left(_done(chain, settings), whole))
+        _anneal(chain, at_price, choice, settings, proposals)
         if check:
             check(chain, f"proposal {chain.tally[GENERATED]}")
         if deadline is not None:
-            now = working_time()
-            chain.timed_out = now >= deadline
-            chain.schedule.progress = (now - begun) / max(deadline - begun, LEAST_SECONDS)
+            now, end = working_time(), deadline - SECONDS_A_MOVE * int(chain.solution.totals.displaced)
+            chain.timed_out = now >= end
+            chain.schedule.progress = (now - begun) / max(end - begun, LEAST_SECONDS)
     chain.timed_out &= bool(chain.schedule.end == RUNNING)
+    if path is not None:
+        return_to_best(at_price, chain.solution, chain.schedule, chain.chain_state.undo_log, chain.extension_state)
+        judge_again(problem, chain.solution, chain.chain_state, chain.extension_state)
     return chain
+
+
+def _anneal(chain: _Chain, problem: Problem, choice: Choice, settings: Settings, proposals: int) -> None:
+    """Run a chain for at most this number of proposals."""
+    arguments = (problem, chain.solution, choice, settings, chain.chain_state, chain.extension_state, chain.rng)
+    with chain.extensions.calls():
+        anneal(*arguments, proposals)
+    chain.extensions.raise_error()
+
+
+def _done(chain: _Chain, settings: Settings) -> int:
+    """Return the number of proposals that a chain has made."""
+    return chain.schedule.rounds * settings.simulated_annealing_iterations_per_round + chain.schedule.step
+
+
+def _whole_search(choice: Choice, settings: Settings) -> int:
+    """Return the number of proposals in which the price of moves falls: all, or without an end a usual number."""
+    if settings.rounds < ENDLESS:
+        return _proposals_of(settings)
+    return max(ROUNDS * PROPOSALS_A_ROUND, PROPOSALS_A_REPLICA * len(choice.movable))
+
+
+def _begin_path(chain: _Chain, path: PricePath, choice: Choice, settings: Settings) -> Problem:
+    """Probe where moves cost nothing, which gives the first price; return the problem at that price."""
+    _anneal(chain, path.without_price, choice, settings, 0)
+    path.begin(chain.schedule.largest_change)
+    return path.without_price
+
+
+def _follow(
+    chain: _Chain, path: PricePath, at_price: Problem, settings: Settings, whole: float, patience: float
+) -> Problem:
+    """Return the problem at the present price, and end a chain that finds no further move at the last one.
+
+    Parameters
+    ----------
+    whole
+        Proposals in which the price falls; infinite: the time counts.
+    patience
+        Proposals without a move after which the search gives up.
+    """
+    displaced, done = int(chain.solution.totals.displaced), _done(chain, settings)
+    used = chain.schedule.progress if whole == math.inf else done / whole
+    if not path.is_due(used):
+        return at_price
+    if path.is_quiet(displaced, float(chain.schedule.energy), done, patience):
+        chain.schedule.end = CONVERGED
+        return at_price
+    at_price = path.next_problem(used, displaced)
+    judge_again(at_price, chain.solution, chain.chain_state, chain.extension_state)
+    path.begin_stage(float(chain.schedule.energy))
+    return at_price
 
 
 def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
@@ -331,22 +406,24 @@ def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
         Number of replicas that the search may place or move.
     """
     limit, per_round = config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round
+    per_round = PROPOSALS_A_ROUND if per_round is None else per_round
     rounds = ENDLESS if limit is None else limit
     if per_round == 0:
         rounds, per_round = 0, 1
     elif budget.proposals is not None:
-        per_chain = budget.proposals // config.chains
+        per_chain = budget.proposals // _chains(config)
         per_round = max(1, min(per_round, per_chain))
         rounds = per_chain // per_round
     elif budget.seconds is not None:
         rounds = ENDLESS
+    by_budget = config.cooling in (Cooling.BY_BUDGET, Cooling.BY_PRICE)
     absolute = config.absolute_initial_temperature if budget.temperature is None else budget.temperature
     coefficient = config.cluster_specific_temperature_coefficient
     return Settings(
         rounds,
         per_round,
         config.initial_temperature_probe_count,
-        config.initial_temperature,
+        INITIAL_TEMPERATURE if config.initial_temperature is None else config.initial_temperature,
         coefficient if config.enable_cluster_specific_initial_temperature else UNSET,
         config.fast_balancing_temperature_decay_rate,
         least=slots if budget.seconds is not None and budget.proposals is None else 0,
@@ -355,11 +432,15 @@ def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
         absolute_quiet_change=UNSET if config.absolute_quiet_change is None else config.absolute_quiet_change,
         quiet_rounds=config.quiet_rounds,
         restarts=config.restarts,
-        allowed_probes=config.initial_temperature_probe_count if config.cooling is Cooling.BY_BUDGET else 0,
-        by_budget=config.cooling is Cooling.BY_BUDGET,
+        allowed_probes=config.initial_temperature_probe_count if by_budget else 0,
+        by_budget=by_budget,
         timed=rounds == ENDLESS,
         last_temperature=config.last_temperature,
     )
+
+
+def _chains(config: PlbConfig) -> int:
+    return CHAINS if config.chains is None else config.chains
 
 
 def _proposals_of(settings: Settings) -> int:
@@ -369,4 +450,4 @@ def _proposals_of(settings: Settings) -> int:
 def _threads(config: PlbConfig, settings: Settings) -> int:
     if config.checks is Checks.STEP or _proposals_of(settings) < THREADED_PROPOSALS:
         return 1
-    return min(config.threads or os.cpu_count() or 1, config.chains)
+    return min(config.threads or os.cpu_count() or 1, _chains(config))

@@ -130,6 +130,7 @@ def _start(
     if settings.absolute_temperature == UNSET:
         schedule.temperature = first_temperature(settings, slots, solution.totals.imbalance) * largest
     schedule.first_temperature = schedule.temperature
+    schedule.largest_change = largest
     schedule.energy = base + extension_energy
     schedule.round_energy = base + extension_energy
     schedule.best_energy = base + extension_energy

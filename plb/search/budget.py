@@ -22,6 +22,7 @@ class EndReason(Enum):
     NO_PROPOSAL_POSSIBLE = "no replica may move"
     BUDGET_OF_PROPOSALS = "the budget of proposals is used up"
     CONVERGED = "the energy no longer changes"
+    NOT_WORTH_A_MOVE = "no moves were found that win twice what they cost (w_imbalance)"
     OUT_OF_TIME = "the time limit was reached"
     DECIDED = "the policy has decided"
     UNCHANGED = "nothing has changed since the last search of this kind"
@@ -71,8 +72,15 @@ class Budget:
         return budget if isinstance(budget, Budget) else cls(proposals=budget)
 
     def within(self, timeout: float | None) -> Budget:
-        """Return this budget with an end `timeout` seconds from now; None: the budget itself."""
-        return self if timeout is None else attrs.evolve(self, until=working_time() + timeout)
+        """Return this budget with an end at most `timeout` seconds from now; None: the budget itself."""
+        if timeout is None:
+            return self
+        end = working_time() + timeout
+        return attrs.evolve(self, until=end if self.until is None else min(end, self.until))
+
+    def begun(self) -> Budget:
+        """Return this budget with the end that its seconds give a call that begins now."""
+        return self.within(self.seconds)
 
     @property
     def is_up(self) -> bool:

@@ -54,6 +54,8 @@ class Schedule(Record):
 
     temperature: float
     first_temperature: float
+    largest_change: float
+    """Largest change of the energy by a probe."""
     progress: float
     """Used share of the time, for cooling by budget."""
     restarts: int

@@ -27,7 +27,7 @@ def similar_partners(problem: Problem, solution: Solution, rows: Int, config: Pl
     from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
     partners = min(PARTNERS, len(rows) - 1)
-    if config.similar_exchange_share == 0.0 or config.exchange_probability == 0.0 or partners < 1:
+    if not config.similar_exchange_share or not config.exchange_probability or partners < 1:
         return {}
     sizes = relative_sizes(problem, solution, rows)
     found: Int = cKDTree(sizes).query(sizes, partners + 1, p=np.inf, eps=ACCURACY)[1]

@@ -17,10 +17,12 @@ class Cooling(Enum):
     """After each round without a new best, as in Service Fabric."""
     BY_BUDGET = "by_budget"
     """With the share of the budget that is used, geometrically from the first temperature to the last."""
+    BY_PRICE = "by_price"
+    """As by_budget, while the price of a move falls to its cost in the energy (`plb.search.price_path`)."""
 
 
-def _cooling(value: object) -> Cooling:
-    return check_member("PlbConfig", "cooling", value, Cooling)
+def _cooling(value: object) -> Cooling | None:
+    return None if value is None else check_member("PlbConfig", "cooling", value, Cooling)
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -29,14 +31,17 @@ class AnnealingSettings(Checked):
 
     Parameters
     ----------
-    initial_temperature : energy changes, default 1.0
-        First temperature, in units of the largest energy change of the probes. Service Fabric: 50.
+    initial_temperature : energy changes, default None
+        First temperature, in units of the largest energy change of the probes. Service Fabric: 50. None: 1; balancing
+        chooses (docs/search.md).
     absolute_initial_temperature : energy, default None
         First temperature in units of the energy. None: as given by the probes.
-    cooling : name, default by_round
+    cooling : name, default None
         When the temperature falls. by_round: after each round without a new best, as in Service Fabric. by_budget:
         geometrically with the used share of the rounds or of the time; a chain then uses its whole budget, and probes
-        until the constraints have allowed as many proposals as it is to probe.
+        until the constraints have allowed as many proposals as it is to probe. by_price: as by_budget, while the price
+        of a move falls to its cost in the energy; such a chain ends when it finds no further move. None: by_round;
+        balancing chooses.
     last_temperature : share, default 0.001
         Last temperature as a share of the first one, for cooling by budget.
     quiet_change : share, default 0.001
@@ -50,9 +55,9 @@ class AnnealingSettings(Checked):
         converged, or, for cooling by budget, after equal parts of the budget.
     """
 
-    initial_temperature: float = number(1.0, unit="energy changes")
+    initial_temperature: float | None = number(None, unit="energy changes", none=True)
     absolute_initial_temperature: float | None = number(None, unit="energy", none=True)
-    cooling: Cooling = attrs.field(default=Cooling.BY_ROUND, converter=_cooling)
+    cooling: Cooling | None = attrs.field(default=None, converter=_cooling)
     last_temperature: float = number(0.001, unit="share", high=1.0, low_open=True)
     quiet_change: float = share(0.001)
     absolute_quiet_change: float | None = number(None, unit="energy", none=True)

@@ -99,6 +99,7 @@ LONG_SEARCH: Mapping[str, Any] = MappingProxyType(
         "last_temperature": 0.005,
         "exchange_probability": 0.9,
         "exchange_moved_replicas": True,
+        "biased_sampling": False,
         "similar_exchange_share": 0.7,
         "larger_neighbourhood_share": 0.05,
     }
@@ -111,7 +112,12 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
     {
         "combination": Combination.SERVICE_FABRIC,
         "capacity_limit": CapacityLimit.CAPACITY,
+        "initial_temperature": 1.0,
+        "cooling": Cooling.BY_ROUND,
+        "chains": 4,
         "exchange_probability": 0.0,
+        "exchange_moved_replicas": False,
+        "similar_exchange_share": 0.0,
         "allow_chained_moves": True,
         "spread_moves": True,
         "biased_sampling": True,
@@ -157,7 +163,9 @@ class PlbConfig(
         threshold of a node counts as one move. 0: not used.
     w_imbalance : weight, default 10.0
         Weight of the imbalance in the additive form. The default has the fewest violations of 1, 10 and 100 with the
-        default energy, on tenants that no other study uses (docs/studies.md, Beyond the paper).
+        default energy, on tenants that no other study uses (docs/studies.md, Beyond the paper). In balancing the weight
+        grows with the cluster, so that it means the same at any size: a replica of average load is worth moving between
+        nodes whose loads differ by 1/w_imbalance of the mean load (docs/terms/imbalance.md, In balancing).
     w_fragmentation : weight, default 1.0
         Weight of the demand on held-out nodes.
     held_out_nodes : nodes, default 0
@@ -180,19 +188,19 @@ class PlbConfig(
     one_action_per_refresh : switch, default False
         Whether `refresh` does at most one action for each service domain, as Service Fabric does, instead of all
         actions that are due.
-    chains : count, default 4
-        Annealing chains, of which the best result is used; the first one of equal results.
+    chains : count, default None
+        Annealing chains, of which the best result is used; the first one of equal results. None: 4; balancing chooses.
     threads : count, default None
         Threads that run the chains. None: one for each core. The result does not depend on it.
-    exchange_probability : share, default 0.1
+    exchange_probability : share, default None
         Share of exchanges of two replicas of different partitions among the proposals that are not swaps. Service
-        Fabric has no such proposal: 0.
-    exchange_moved_replicas : switch, default False
+        Fabric has no such proposal: 0. None: balancing chooses (docs/search.md).
+    exchange_moved_replicas : switch, default None
         Whether exchanges have that share also among the proposals for replicas that the search has moved already. Where
-        most replicas have moved and nodes are full, few other proposals are left.
-    similar_exchange_share : share, default 0.0
+        most replicas have moved and nodes are full, few other proposals are left. None: balancing chooses.
+    similar_exchange_share : share, default None
         Share of the exchanges of balancing whose partner has about the load of the replica in every metric, above all
-        in the full ones. Where nodes are full, few other exchanges are allowed.
+        in the full ones. Where nodes are full, few other exchanges are allowed. None: balancing chooses.
     larger_neighbourhood_share : share, default 0.0
         Part of the budget of balancing for steps of several moves, which get replicas past full nodes: ejection chains,
         and the new placement of several replicas of a partition, of two nodes or of a service, unless
@@ -204,9 +212,10 @@ class PlbConfig(
     spread_moves : switch, default False
         Whether a balancing move that breaks the spread over domains moves further replicas of the partition until the
         spread holds again, as Service Fabric does. One proposal then makes several moves.
-    biased_sampling : switch, default False
+    biased_sampling : switch, default None
         Whether balancing proposes only moves that may reduce the imbalance of a metric, from nodes above the mean to
-        nodes below, as Service Fabric does. Slow balancing then searches with and without this bias.
+        nodes below, as Service Fabric does. Slow balancing then searches with and without this bias. None: balancing
+        chooses.
     is_singleton_replica_move_allowed_during_upgrade : switch, default False
         Whether services with one target replica avoid nodes that are paused or restarted. Other new replicas may use
         these nodes until their safety check has ended. A setting of the failover manager of Service Fabric.
@@ -239,15 +248,15 @@ class PlbConfig(
     estimator: str = attrs.field(default=MonteCarlo.kind, converter=_estimator)
     one_action_per_refresh: bool = switch(False)
     repetitions: int = count(100, unit="draws", low=1)
-    chains: int = count(4, low=1)
+    chains: int | None = count(None, low=1, none=True)
     threads: int | None = count(None, low=1, none=True)
-    exchange_probability: float = share(0.1)
-    exchange_moved_replicas: bool = switch(False)
-    similar_exchange_share: float = share(0.0)
+    exchange_probability: float | None = share(None, none=True)
+    exchange_moved_replicas: bool | None = switch(None, none=True)
+    similar_exchange_share: float | None = share(None, none=True)
     larger_neighbourhood_share: float = share(0.0)
     allow_chained_moves: bool = switch(False)
     spread_moves: bool = switch(False)
-    biased_sampling: bool = switch(False)
+    biased_sampling: bool | None = switch(None, none=True)
     is_singleton_replica_move_allowed_during_upgrade: bool = switch(False)
     drain_removed_nodes: bool = switch(True)
     refuse_applications_without_capacity: bool = switch(False)

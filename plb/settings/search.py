@@ -24,8 +24,9 @@ class SearchSettings(Checked):
     max_simulated_annealing_iterations : rounds, default 25, Service Fabric None
         Largest number of rounds of a chain. The temperature decreases after each round without a new best. None: until
         the time is used or nothing improves.
-    simulated_annealing_iterations_per_round : proposals, default 60, Service Fabric 1000
-        Proposals of a chain in a round. 0: no annealing.
+    simulated_annealing_iterations_per_round : proposals, default None, Service Fabric 1000
+        Proposals of a chain in a round. 0: no annealing. None: 60; in balancing as many more as it takes for 30
+        proposals in all for each replica that may move.
     initial_temperature_probe_count : proposals, default 50
         Random proposals that determine the first temperature.
     enable_cluster_specific_initial_temperature : switch, default False
@@ -61,7 +62,7 @@ class SearchSettings(Checked):
     """
 
     max_simulated_annealing_iterations: int | None = count(25, original=-1, unit="rounds", none=True, unlimited=-1)
-    simulated_annealing_iterations_per_round: int = count(60, original=1000, unit="proposals")
+    simulated_annealing_iterations_per_round: int | None = count(None, original=1000, unit="proposals", none=True)
     initial_temperature_probe_count: int = count(50, original=50, unit="proposals")
     enable_cluster_specific_initial_temperature: bool = switch(False, original=False)
     cluster_specific_temperature_coefficient: float = number(100.0, original=100.0, unit="factor")

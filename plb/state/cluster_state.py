@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -27,8 +26,9 @@ from plb.state.application_table import ApplicationTable
 from plb.state.arrays import NO_BUDGET
 from plb.state.replica_table import RowTable
 from plb.state.service_table import ServiceTable
+from plb.validation import ReadOnlyMapping
 
-NO_REPORTS: Mapping[Any, Any] = MappingProxyType({})
+NO_REPORTS: Mapping[Any, Any] = ReadOnlyMapping({})
 """Of a partition without reports; all share it, because objects for each would make garbage collection slower."""
 
 

@@ -20,7 +20,7 @@ ERROR = re.compile(r"[A-Z][a-z]+[A-Z]?[a-z]*Error")
 
 MEMBERS = {name: member for name, member in vars(PlacementAndLoadBalancing).items() if not name.startswith("_")}
 METHODS = {name: member for name, member in MEMBERS.items() if inspect.isfunction(member)}
-UNITS = ("seconds", "user units")
+UNITS = ("seconds", "user units", "units of the cost")
 
 
 def table_of(guide: str) -> dict[str, tuple[str, set[str]]]:

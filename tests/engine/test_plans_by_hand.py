@@ -148,7 +148,7 @@ def test_energy_after_a_promotion_is_the_energy_once_it_is_applied(settings):
     plan = engine.place()
     assert [one.kind for one in plan.moves] == [MoveKind.PROMOTE]
     engine.apply(plan)
-    assert engine.balance(budget=0).energy_before == plan.energy_after
+    assert engine.repair().energy_before == plan.energy_after
 
 
 def test_energy_after_counts_no_standby_whose_place_is_taken():

@@ -109,7 +109,10 @@ def kept(engine: PlacementAndLoadBalancing) -> dict[str, int]:
 def test_hundredth_service_leaves_as_much_as_the_third(one_action):
     """Tables, records, events of nodes and moves, and what a snapshot holds."""
     config = PlbConfig(
-        metrics=[Metric(name, quantum=1.0) for name in METRICS], one_action_per_refresh=one_action, threads=1
+        metrics=[Metric(name, quantum=1.0) for name in METRICS],
+        one_action_per_refresh=one_action,
+        threads=1,
+        max_moves=1,
     )
     engine, sizes, lengths = engine_of(config), [], []
     for turn in range(100):

@@ -39,7 +39,7 @@ def test_no_replica_is_evicted_for_an_incomplete_all_or_nothing_placement():
 def test_skipped_phase_does_not_set_the_end_reason():
     """Balancing is at its fixed point, and a repair runs for the first time; neither finds a move."""
     engine = engine_with({"n0": 5, "n1": 0}, {"web/0": ("n0", 6)})
-    assert engine.balance().end_reason == "the energy no longer changes"
+    assert engine.balance().end_reason == "no moves were found that win twice what they cost (w_imbalance)"
     plan = engine.refresh(0.0)
     assert (plan.phases, plan.outcomes[0].idle[Phase.BALANCING]) == ((Phase.REPAIR,), Idle.UNCHANGED)
     assert plan.end_reason == "nothing to do"

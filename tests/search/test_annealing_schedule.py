@@ -37,7 +37,7 @@ def started(energy: float = 100.0):
 
 def crowded(**config):
     """Return an engine whose replicas are all on one of four nodes."""
-    settings = {"w_imbalance": 100.0, "w_failovers": 0.0, "w_overload": 0.0, "max_percentage_to_move": 1.0, **config}
+    settings = {"w_imbalance": 5.0, "w_failovers": 0.0, "w_overload": 0.0, "max_percentage_to_move": 1.0, **config}
     replicas = {f"p{index}": ("n0", 37 + index * index * 11) for index in range(12)}
     return engine_with({f"n{index}": 9000 for index in range(4)}, replicas, **settings)
 
@@ -118,7 +118,7 @@ def test_absolute_temperature_of_zero_accepts_only_improvements():
 def test_cooling_by_budget_uses_the_whole_budget():
     """By round, the same chain converges long before."""
     budget, settings = 60_000, {"initial_temperature": 0.01, "chains": 2}
-    by_round = crowded(**settings).balance(budget=budget)
+    by_round = crowded(cooling="by_round", **settings).balance(budget=budget)
     by_budget = crowded(cooling="by_budget", **settings).balance(budget=budget)
     assert by_round.end_reason == "the energy no longer changes"
     assert by_budget.end_reason == "the budget of proposals is used up"
@@ -128,7 +128,7 @@ def test_cooling_by_budget_uses_the_whole_budget():
 
 def test_restarts_go_on_after_convergence():
     """They use more of the budget, and the result is not worse."""
-    settings = {"initial_temperature": 0.01, "chains": 1}
+    settings = {"cooling": "by_round", "initial_temperature": 0.01, "chains": 1}
     once, again = (crowded(restarts=count, **settings).balance(budget=100_000) for count in (0, 3))
     assert again.proposals.generated > once.proposals.generated
     assert again.energy_after.total <= once.energy_after.total

