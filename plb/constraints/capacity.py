@@ -342,9 +342,10 @@ def _ruled_out(excluded: ExcludedNodes) -> Full:
     problem, solution, state = excluded.named.problem, excluded.named.solution, excluded.named.state
     nodes = excluded.nodes
     needed = np.tile(problem.load[excluded.row], (len(nodes), 1))
-    rows = siblings_of(problem, excluded.row)
-    standbys = {int(solution.node[one]): one for one in rows if problem.standby[one]}
-    standby = [standbys.get(node, NOWHERE) for node in nodes.tolist()]
+    standby = np.full(len(nodes), NOWHERE)
+    for row in siblings_of(problem, excluded.row):
+        if problem.standby[row]:
+            standby[nodes == solution.node[row]] = row
     free = problem.limit[nodes] - solution.node_load[nodes] - problem.leaving_load[nodes] + problem.load[standby]
     if problem.counts_departed:
         free -= solution.departed[nodes] * problem.transient

@@ -83,8 +83,9 @@ def drop_surplus(
 
 def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[Surplus]:
     """Return `surpluses` after the rows in `dropped` are removed."""
+    gone = {*dropped}
     left = [
-        Surplus([row for row in surplus.rows if row not in dropped], surplus.count - len({*surplus.rows} & {*dropped}))
+        Surplus([row for row in surplus.rows if row not in gone], surplus.count - len(gone.intersection(surplus.rows)))
         for surplus in surpluses
     ]
     return [surplus for surplus in left if surplus.count > 0]

@@ -131,6 +131,8 @@ class PhaseRun:
         self._left_alone = False
         self._is_full = False
         self._is_cut = False
+        self.searches_after = 0
+        """Searches of this call that may follow the next one, and share its time."""
         self.is_held_back = False
         """Whether builds or swaps under way leave less for this search."""
 
@@ -302,7 +304,7 @@ class PhaseRun:
             self.config,
             masks,
             seed,
-            self._of_placement_and_repair.within(self.config.placement_search_timeout),
+            self._of_placement_and_repair.share(1 + self.searches_after).within(self.config.placement_search_timeout),
             with_moves=with_moves,
             extensions=self._extensions,
             others=self._others,
@@ -414,7 +416,8 @@ class PhaseRun:
             self.log.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
             return
         problem = self._problem_of(Phase.REPAIR)
-        budget = self._of_placement_and_repair.within(self.config.constraint_check_search_timeout)
+        budget = self._of_placement_and_repair.share(1 + self.searches_after).each(len(masks))
+        budget = budget.within(self.config.constraint_check_search_timeout)
         seed, suspects, begun = self._seed_of(Phase.REPAIR), self._suspects, self._begin()
         result = repair(
             problem,

@@ -354,9 +354,12 @@ class Planner:
     def _run_phases(self, run: PhaseRun, phases: Collection[Phase], todo: Work, occasion: Occasion) -> None:
         """Run phases on one service domain."""
         if Phase.PLACEMENT in phases:
+            run.searches_after = int(Phase.REPAIR in phases)
             _place(run, todo)
         if Phase.REPAIR in phases:
+            run.searches_after = int(Phase.BALANCING in phases and not run.changed)
             self._fixed_point.search(Phase.REPAIR, run, occasion)
+        run.searches_after = 0
         if Phase.BALANCING in phases and not run.changed:
             self._fixed_point.search(Phase.BALANCING, run, occasion)
         elif Phase.BALANCING in phases:
@@ -401,10 +404,11 @@ class Planner:
         replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
         swaps = self._swaps_under_way(at) if self.state.config.throttles_cluster else 0
         with self._restored_after_error(), self._in_slot(at):
-            for domain in self.domains.found():
+            domains = self.domains.found()
+            for place, domain in enumerate(domains):
                 record = self.scheduler.record(domain.key, at)
                 if not self.scheduler.is_under_way(record, self.state.partition_version, at):
-                    run = self.search(domain, at, begun, runs, swaps)
+                    run = self.search(domain, at, begun.share(len(domains) - place), runs, swaps)
                     runs.append(run)
                     versions = self.state.versions_of(domain.services)
                     todo = work.of(domain)

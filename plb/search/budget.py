@@ -37,7 +37,8 @@ class Budget:
     proposals
         Proposals over all chains; None: as configured, or without limit where `seconds` is given.
     seconds
-        Wall time; a plan that this limit ends early is marked as not reproducible.
+        Wall time of the call, in which the plan is made as well; all searches of the call share it. A plan that this
+        limit ends early is marked as not reproducible.
     until
         Reading of `plb.compiler.working_time` at which annealing ends, even before the first round is complete. Set
         from the search timeouts of the configuration.
@@ -81,6 +82,13 @@ class Budget:
     def begun(self) -> Budget:
         """Return this budget with the end that its seconds give a call that begins now."""
         return self.within(self.seconds)
+
+    def each(self, searches: int) -> Budget:
+        """Return the budget of each of `searches` searches of a call that has begun; none is late for the others."""
+        if self.seconds is None or self.until is None:
+            return self
+        left = max(0.0, self.until - working_time())
+        return attrs.evolve(self, seconds=min(self.seconds, left / searches), until=None)
 
     @property
     def is_up(self) -> bool:

@@ -24,6 +24,7 @@ from plb import (
     Service,
 )
 from plb.model.rules import Rule
+from plb.planning import phases
 from plb.search.budget import Budget
 from plb.testing import all_clusters, clusters
 from tests.engine.oracle import placement_of
@@ -202,6 +203,42 @@ def test_budget_that_is_ample_in_seconds_but_short_in_proposals_is_reproducible(
     assert plan.end_reason == "the budget of proposals is used up"
     assert plan.reproducible
     assert plan == web().balance(budget=200)
+
+
+def ends_of_searches(monkeypatch: pytest.MonkeyPatch, engine: PlacementAndLoadBalancing, seconds: float) -> dict:
+    """Refresh on a clock that only searches advance, each by a second; return the latest end of each by its name."""
+    clock = [100.0]
+    monkeypatch.setattr("plb.search.budget.working_time", lambda: clock[0])
+    ends: dict[str, float] = {}
+
+    def timed(name, search):
+        def search_for_a_second(*arguments, **named):
+            (budget,) = (one for one in arguments if isinstance(one, Budget))
+            ends[name] = budget.deadline(clock[0], 1.0) - 100.0
+            clock[0] += 1.0
+            return search(*arguments, **named)
+
+        return search_for_a_second
+
+    for name in ("place_rows", "repair", "balance"):
+        monkeypatch.setattr(phases, name, timed(name, getattr(phases, name)))
+    engine.refresh(0.0, budget=Budget(proposals=50, seconds=seconds))
+    return ends
+
+
+def test_searches_of_a_call_share_its_seconds(monkeypatch):
+    """A placement before repairs has half of them; repairs have what is left, as nothing is balanced then."""
+    engine = web()
+    engine.update_service(Service("new", stateful=False))
+    engine.update_partition(Partition("new/0", service="new"))
+    engine.update_service(Service("web", stateful=False, blocked_nodes=["n3"]))
+    engine.update_service(Service("fixed", stateful=False, placement_constraint="zone == a"))
+    engine.update_node(Node("n4", properties={"zone": "a"}))
+    engine.update_partition(Partition("fixed/0", service="fixed", replicas=[Replica(Role.INSTANCE, "n0")]))
+    ends = ends_of_searches(monkeypatch, engine, 12.0)
+    assert ends["place_rows"] == pytest.approx(6.0, abs=1e-3)
+    assert 1.0 < ends["repair"] <= 12.0
+    assert "balance" not in ends
 
 
 @pytest.mark.parametrize("budget", [-1, 1.5, "many", True])
