@@ -12,7 +12,7 @@ from plb.constraints.throttling import arrive
 from plb.energy import terms
 from plb.energy.peak_sums import add_peaks
 from plb.energy.rows_on_nodes import list_rows, new_lists
-from plb.state.arrays import Problem, Solution, Totals
+from plb.state.arrays import SCRATCH, Problem, Solution, Totals
 
 
 def solution_from_scratch(problem: Problem, node: Int) -> Solution:
@@ -29,6 +29,14 @@ def solution_from_scratch(problem: Problem, node: Int) -> Solution:
     terms.count_again(problem, solution, np.ones(len(problem.limit), np.bool_))
     terms.sum_up(problem, solution)
     return solution
+
+
+def take_over(solution: Solution, other: Solution) -> None:
+    """Give `solution` the sums of another one of the same problem, in its own memory; its nodes stay."""
+    for name in set(Solution._fields) - {"node", "totals", *SCRATCH}:
+        getattr(solution, name)[...] = getattr(other, name)
+    for name in Totals.names():
+        setattr(solution.totals, name, getattr(other.totals, name))
 
 
 def _without_sums(problem: Problem, node: Int) -> Solution:

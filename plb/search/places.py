@@ -11,10 +11,13 @@ import numpy as np
 
 from plb.array_types import Int
 from plb.compiler import kernel
+from plb.energy.from_scratch import solution_from_scratch, take_over
 from plb.evaluation.delta import move_row
 from plb.state.arrays import Problem, Solution
 from plb.state.replica_table import merged
 
+SHARE_FOR_ALL = 8
+"""If more than one row in so many moves, all sums are computed from scratch, which is faster."""
 NO_ROWS: Int = np.zeros(0, np.int64)
 """No row was placed or dropped."""
 
@@ -70,7 +73,11 @@ def go_to(problem: Problem, solution: Solution, places: Places, others: Int) -> 
     """Move the rows to these places, and all that are not among them to their origins; `others` as above."""
     rows = merged(moved_rows(problem, solution, others), places.rows)
     nodes = places.among(rows, problem.origin)
-    _move_all(problem, solution, rows, nodes)
+    if len(rows) * SHARE_FOR_ALL <= len(solution.node) or len(solution.journal):
+        _move_all(problem, solution, rows, nodes)
+        return
+    solution.node[rows] = nodes
+    take_over(solution, solution_from_scratch(problem, solution.node))
 
 
 @kernel

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
-
-import numpy as np
+from collections.abc import Sequence
 
 from plb.array_types import NOWHERE
 from plb.errors import ConflictError
@@ -53,8 +50,7 @@ def apply_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) ->
         for move in moves:
             _apply(state, move, leaving=leaving)
         return
-    carry_out(state, plain)
-    _note_rows(state, moves.partition)
+    state.rows.changes.note_many(carry_out(state, plain))
     ends = zip(plain.row.tolist(), plain.source.tolist(), strict=True)
     columns = zip(plain.is_plain.tolist(), moves.partition, moves.kind.tolist(), ends, strict=True)
     for place, (is_plain, name, kind, end) in enumerate(columns):
@@ -67,12 +63,6 @@ def apply_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) ->
             _note_replica(record)
         elif leaving and KINDS[kind] is MOVE:
             _keep_end(state, record, *end)
-
-
-def _note_rows(state: ClusterState, partitions: Iterable[str]) -> None:
-    """Note that rows of partitions change."""
-    rows = chain.from_iterable(state.partitions[name].rows for name in {*partitions})
-    state.rows.changes.note_many(np.fromiter(rows, np.int64))
 
 
 def _note_move(state: ClusterState, record: PartitionRecord, *, leaving: bool) -> None:

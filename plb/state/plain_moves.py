@@ -82,9 +82,11 @@ def find_plain(state: ClusterState, moves: PlanMoves, *, leaving: bool) -> Plain
     return plain
 
 
-def carry_out(state: ClusterState, plain: PlainMoves) -> None:
-    """Put the replicas of all plain moves on their targets."""
-    _carry_out(plain, _replicas_of(state, leaving=False))
+def carry_out(state: ClusterState, plain: PlainMoves) -> Int:
+    """Put the replicas of all plain moves on their targets; return all rows of their partitions, ascending."""
+    concerned = np.zeros(state.rows.capacity, np.bool_)
+    _carry_out(plain, _replicas_of(state, leaving=False), concerned)
+    return np.flatnonzero(concerned)
 
 
 def _replicas_of(state: ClusterState, *, leaving: bool) -> _Replicas:
@@ -192,16 +194,24 @@ def _is_vacant(moves: PlainMoves, replicas: _Replicas, move: int) -> bool:
 
 
 @kernel
-def _carry_out(moves: PlainMoves, replicas: _Replicas) -> None:
-    """Put the replicas of all plain moves on their nodes, and clear the marks of upgrades that swaps answer."""
+def _carry_out(moves: PlainMoves, replicas: _Replicas, concerned: Bool) -> None:
+    """Put the replicas of all plain moves on their nodes, and mark the rows of their partitions, (M,)."""
     for move in range(moves.row.shape[0]):
-        if not moves.is_plain[move]:
-            continue
-        _go(moves, replicas, move)
-        if moves.partner[move] == NOWHERE:
-            continue
-        replicas.swaps_out[moves.row[move]] = False
-        row = moves.partner[move]
-        while replicas.regains[moves.partner[move]]:
-            row = replicas.sibling[row]
-            replicas.regains[row] = False
+        if moves.is_plain[move]:
+            _go(moves, replicas, move)
+            if moves.partner[move] != NOWHERE:
+                _answer_upgrade(moves, replicas, move)
+            row = moves.row[move]
+            while not concerned[row]:
+                concerned[row] = True
+                row = replicas.sibling[row]
+
+
+@kernel
+def _answer_upgrade(moves: PlainMoves, replicas: _Replicas, move: int) -> None:
+    """Clear the marks of upgrades that a swap answers."""
+    replicas.swaps_out[moves.row[move]] = False
+    row = moves.partner[move]
+    while replicas.regains[moves.partner[move]]:
+        row = replicas.sibling[row]
+        replicas.regains[row] = False
