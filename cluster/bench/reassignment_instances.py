@@ -149,7 +149,8 @@ class _Numbers:
         self._path, self._taken = path, 0
         try:
             with lzma.open(path) if path.suffix == ".xz" else path.open("rb") as file:
-                self._values = np.array(file.read().split(), np.int64)
+                lines = [np.array(line.split(), np.int64) for line in file]  # all texts at once would need 1 GB or more
+            self._values = np.concatenate(lines) if lines else np.zeros(0, np.int64)
         except (OSError, lzma.LZMAError, ValueError) as error:
             raise InstanceFileError(f"{path}: {error}") from None
 
