@@ -55,15 +55,14 @@ class Cluster:
         self._now = 0.0
         self._moved = self._broken = 0
         self._is_up = True
-        for index in range(nodes):
-            self.engine.update_node(bench_node(index))
+        self.engine.update_nodes(bench_node(index) for index in range(nodes))
         self.partitions = nodes * REPLICAS_A_NODE // REPLICAS_A_PARTITION
         self.engine.update_service(bench_service("tenants"))
         for index in range(self.partitions if own_services else 0):
             self.engine.update_service(bench_service(f"p{index}"))
-        for index in range(self.partitions):
-            self.engine.update_partition(self._partition(index, -float(self.random.uniform(0, 40 * DAY))))
-        self.rows = np.array([r.index for index in range(self.partitions) for r in self.engine.replicas(f"p{index}")])
+        self.rows = self.engine.update_partitions(
+            self._partition(index, -float(self.random.uniform(0, 40 * DAY))) for index in range(self.partitions)
+        )
         self.loads = MEAN * self.random.uniform(0.2, 1.8, (len(self.rows), len(METRICS)))
         self._overloaded = np.zeros(len(self.rows), np.bool_)
 

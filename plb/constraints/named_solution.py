@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,6 @@ class NamedSolution:
     def partition_of_row(self) -> Int:
         """The index of the partition of each row, (M,)."""
         number = np.full(len(self.solution.node), NOWHERE)
-        for index, record in enumerate(self.state.partitions.values()):
-            number[record.rows] = index
+        rows = [record.rows for record in self.state.partitions.values()]
+        number[[*chain.from_iterable(rows)]] = np.repeat(np.arange(len(rows)), [*map(len, rows)])
         return number

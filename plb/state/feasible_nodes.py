@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from plb.array_types import Bool
-from plb.model import Node
-from plb.state.cluster_state import ClusterState, FeasibilityClass
+from plb.state.cluster_state import ClusterState
 
 
 def feasible_nodes(state: ClusterState, *, primary: bool) -> Bool:
     """Return the feasible nodes of each feasibility class, (X, N): not blocked, and with a true expression."""
-    properties = [node.placement_properties for node in state.nodes]
-
-    def feasible(feasibility_class: FeasibilityClass, node: Node, has: Mapping[str, str]) -> bool:
-        return node.name not in feasibility_class.blocked and feasibility_class.expression.holds(has, primary=primary)
-
-    found = [
-        [feasible(feasibility_class, node, has) for node, has in zip(state.nodes, properties, strict=True)]
-        for feasibility_class in state.feasibility_classes
-    ]
-    return np.array(found, np.bool_).reshape(len(state.feasibility_classes), len(state.nodes))
+    compares = any(of.expression.properties for of in state.feasibility_classes)
+    properties = [node.placement_properties for node in state.nodes] if compares else []
+    found = np.empty((len(state.feasibility_classes), len(state.nodes)), np.bool_)
+    for of_class, feasibility_class in zip(found, state.feasibility_classes, strict=True):
+        expression, blocked = feasibility_class.expression, feasibility_class.blocked
+        if expression.properties:
+            of_class[:] = [expression.holds(has, primary=primary) for has in properties]
+        else:
+            of_class[:] = expression.holds({}, primary=primary)
+        of_class[[state.node_index[name] for name in blocked if name in state.node_index]] = False
+    return found
 
 
 def blocked_nodes(state: ClusterState) -> Bool | None:
