@@ -37,7 +37,7 @@ from plb.search.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
 from plb.search.neighbourhoods import MOST_ASKED, SINGLE_ONLY, Neighbourhoods, kinds_of, new_neighbourhoods, that_apply
 from plb.search.places import NO_ROWS, Places, go_to, places_of
-from plb.search.price_path import QUIET_FROM, PricePath, judge_again
+from plb.search.price_path import QUIET_FROM, PricePath, evaluate_again
 from plb.search.result import Annealed, larger_steps_of, new_tally
 from plb.search.transactions import new_transaction
 from plb.search.undo_log import UndoLog, return_to_best, return_to_start
@@ -53,7 +53,7 @@ UNDO_LOG_SIZE = 2**16
 """Accepted proposals without a new best after which a chain returns to its best solution."""
 TIMED_STRETCH, STRETCH_IN_PYTHON = 4096, 64
 """Proposals between two readings of the clock; the latter with extensions in plain Python."""
-SECONDS_A_MOVE = 1e-5
+SECONDS_A_MOVE = 3e-6
 """What the plan takes for each move after the search, which ends as much earlier."""
 LEAST_SECONDS = 1e-9
 """Keeps the used share of a time that is over finite."""
@@ -100,8 +100,7 @@ def anneal_chains(
     new = _new_chains(problem, start, choice, config, seed, settings, capacity, extensions, in_place=in_place)
 
     def run(number: int, chain: _Chain) -> _Chain:
-        share = 1.0 if threads > 1 else (number + 1) / len(new)
-        deadline = budget.deadline(begun, share)
+        deadline = budget.deadline(begun, 1.0 if threads > 1 else (number + 1) / len(new))
         after_each = check if config.checks is Checks.STEP else None
         path = PricePath(problem, choice.migrations) if config.cooling is Cooling.BY_PRICE else None
         chain = _run_chain(chain, problem, choice, settings, deadline, after_each, path, in_python=in_python)
@@ -338,7 +337,7 @@ def _run_chain(
     chain.timed_out &= bool(chain.schedule.end == RUNNING)
     if path is not None:
         return_to_best(at_price, chain.solution, chain.schedule, chain.chain_state.undo_log, chain.extension_state)
-        judge_again(problem, chain.solution, chain.chain_state, chain.extension_state)
+        evaluate_again(problem, chain.solution, chain.chain_state, chain.extension_state)
     return chain
 
 
@@ -389,7 +388,7 @@ def _follow(
         chain.schedule.end = CONVERGED
         return at_price
     at_price = path.next_problem(used, displaced)
-    judge_again(at_price, chain.solution, chain.chain_state, chain.extension_state)
+    evaluate_again(at_price, chain.solution, chain.chain_state, chain.extension_state)
     path.begin_stage(float(chain.schedule.energy))
     return at_price
 

@@ -131,8 +131,10 @@ class PricePath:
 
 
 @kernel
-def judge_again(problem: Problem, solution: Solution, chain_state: ChainState, extension_state: ExtensionState) -> None:
-    """Make the present solution the best one: at another price, energies of before say nothing."""
+def evaluate_again(
+    problem: Problem, solution: Solution, chain_state: ChainState, extension_state: ExtensionState
+) -> None:
+    """Make the present solution the best one: energies at another price say nothing."""
     schedule = chain_state.schedule
     schedule.energy = present_energy(problem, solution) + weighed(extension_state, extension_state.value)
     schedule.best_energy = schedule.round_energy = schedule.energy
