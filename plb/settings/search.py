@@ -38,7 +38,7 @@ class SearchSettings(Checked):
     slow_balancing_temperature_decay_rate : factor, default 0.98
         Factor of the temperature in slow balancing.
     placement_search_iterations_per_round : tries, default 20, Service Fabric 100
-        Random placements before annealing.
+        Tries of placement before annealing. The first places all new replicas, the others those that found no node.
     constraint_check_iterations_per_round : tries, default 20, Service Fabric 100
         Random repair moves before annealing.
     placement_search_timeout : seconds, default None, Service Fabric 0.5
