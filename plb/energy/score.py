@@ -104,13 +104,14 @@ def energy_of(weights: Weights, values: TermValues) -> float:
 def weights_in_balancing(problem: Problem, solution: Solution) -> Weights:
     """Return the weights of the energy for balancing, in which the imbalance weighs w_I·n·I.
 
-    The weight is that of the start: n replicas stand on nodes with the imbalance I. Moving a replica of s times the
-    mean load between nodes whose loads differ by a share d of the mean lowers I by about s·d/(n·I), so that it wins
-    w_I·s·d at any size of the cluster, and is worth a move from s·d = 1/w_I (docs/terms/imbalance.md, In balancing).
+    The weight is that of the start: n replicas with load stand on nodes with the imbalance I. Moving a replica of s
+    times the mean load between nodes whose loads differ by a share d of the mean lowers I by about s·d/(n·I), so that
+    it wins w_I·s·d at any size of the cluster, and is worth a move from s·d = 1/w_I (docs/terms/imbalance.md).
     The product form, and metrics that are packed or reserve nodes, keep their weights.
     """
     weights = problem.weights
     if weights.product_form or problem.defragmented.any() or problem.reserving.any():
         return weights
-    replicas = int(np.count_nonzero((solution.node != NOWHERE) & ~problem.leaving))
+    has_load = (problem.load[: len(solution.node), problem.metric_weight > 0.0] > 0).any(axis=1)
+    replicas = int(np.count_nonzero(has_load & (solution.node != NOWHERE) & ~problem.leaving))
     return weights._replace(imbalance=weights.imbalance * replicas * float(solution.totals.imbalance))

@@ -46,6 +46,7 @@ from plb.search.chosen_settings import chosen_settings
 from plb.search.extensions import Extensions, energy_with
 from plb.search.placement import place_rows
 from plb.search.places import NO_PLACES, NO_ROWS, Places, go_to, moved_rows
+from plb.search.price_path import WIN
 from plb.search.random_streams import stream_of
 from plb.search.repair import repair
 from plb.search.result import Annealed, moves_of
@@ -483,7 +484,7 @@ class PhaseRun:
         least = config.score_improvement_threshold
         if config.cooling is Cooling.BY_PRICE:
             cost = (self.solution.totals.movement - movement) / self.problem.weights.tenths_of_move
-            least = max(least, float(cost))
+            least = max(least, (WIN - 1.0) * float(cost))
         return least
 
     def _weigh_for_balancing(self) -> None:
