@@ -27,9 +27,11 @@ from plb import (
     Service,
 )
 from plb.energy.from_scratch import solution_from_scratch
+from plb.energy.score import weights_in_balancing
 from plb.energy.terms import energy_of_solution
 from plb.errors import PlbError
 from plb.model import ReplicaState, UpgradeMark
+from plb.model.move import Phase
 from plb.model.plan import Energy
 from plb.risk import DemandHistory
 
@@ -297,7 +299,13 @@ class World:
             return
         ends = [Energy(0, 0, 0, 0, 0), Energy(0, 0, 0, 0, 0)]
         dropped = {move.index for move in plan.moves if move.kind is MoveKind.DROP}
+        balances = [Phase.BALANCING in outcome.phases for outcome in plan.outcomes]
+        if any(balances) and len(problems) > 1:
+            return  # each service domain has a weight of its own
         for problem in problems:
+            if any(balances):
+                start = solution_from_scratch(problem, problem.origin.copy())
+                problem = problem._replace(weights=weights_in_balancing(problem, start))
             place = problem.origin.copy()
             for index in np.flatnonzero(place >= 0).tolist():
                 seat = after.get(index)

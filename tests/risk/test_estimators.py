@@ -198,7 +198,7 @@ def test_search_lowers_the_expected_failovers(spec):
     plans = []
     for threads in (1, 2):
         engine = engine_with(spec, places, reports)
-        engine.configure(_with(engine.config, chains=2, threads=threads))
+        engine.configure(_with(engine.config, chains=2, threads=threads, w_imbalance=1.0))
         plans.append(engine.balance(now=1.0))
     assert plans[0].moves == plans[1].moves
     assert plans[0].energy_after.expected_failovers <= plans[0].energy_before.expected_failovers
