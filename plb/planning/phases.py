@@ -489,11 +489,12 @@ class PhaseRun:
 
     def _weigh_for_balancing(self) -> None:
         """Give the imbalance the weight that it has in balancing, also in the energies of the plan."""
-        before, values = self.problem.weights, self._values_before
         weights = weights_in_balancing(self.problem, self.solution)
         self.problem = self.problem._replace(weights=weights)
-        of_extensions = self._energy_before.total - energy_of(before, values)
-        self._energy_before = attrs.evolve(self._energy_before, total=energy_of(weights, values) + of_extensions)
+        total, extensions = energy_of(weights, self._values_before), self._extensions
+        if extensions is not None and extensions.terms:
+            total += extensions.weighted(self._energy_before.extension_terms)
+        self._energy_before = attrs.evolve(self._energy_before, total=total)
 
     def plan(self, missing: list[int], domain: ServiceDomain | None, action: str | None = None) -> Plan:
         """Return the plan.
