@@ -8,11 +8,14 @@ import attrs
 import numpy as np
 
 from plb.array_types import Int
+from plb.compiler import Stream
+from plb.energy.terms import present_energy
 from plb.model.outcome import Proposals
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget
 from plb.search.defragmentation import emptying_moves
 from plb.search.extensions import Extensions
+from plb.search.hottest_nodes import hot_nodes, relief_of, relieve
 from plb.search.move_generation import Choice, migration_slots
 from plb.search.places import NO_ROWS, go_to, places_of
 from plb.search.result import Annealed
@@ -78,7 +81,30 @@ def balance(
     movable = np.flatnonzero(problem.movable & (solution.node >= 0))
     if services is not None:
         movable = movable[np.isin(problem.service[movable], sorted(services))]
-    migrations = most_displaced(problem, solution, config)
+    limit = most_displaced(problem, solution, config)
+    relief = None if extensions is not None else relief_of(problem, config, budget, len(movable), limit)
+    moves, held, rest = (0, problem, budget) if relief is None else (relief.moves, *relief.held_back(problem, budget))
+    result = _best_of_variants(held, solution, config, variants, seed, rest, movable, limit - moves, extensions, others)
+    if relief is None:
+        return result
+    hot = hot_nodes(problem, solution, movable, relief)
+    relieve(problem, solution, variants[0].mask, limit, hot, Stream(seed.spawn(1)[0]), result.tally)
+    return attrs.evolve(result, energy=float(present_energy(problem, solution)))
+
+
+def _best_of_variants(
+    problem: Problem,
+    solution: Solution,
+    config: PlbConfig,
+    variants: Sequence[Variant],
+    seed: np.random.SeedSequence,
+    budget: Budget,
+    movable: Int,
+    migrations: int,
+    extensions: Extensions | None,
+    others: Int,
+) -> Annealed:
+    """Change the solution to that of lowest energy that the variants find by moving `movable` rows."""
     begun = places_of(problem, solution, others)
     found = []
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))

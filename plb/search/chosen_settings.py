@@ -71,7 +71,7 @@ def _choice(
     """Return what the search would have where all settings were None."""
     if config.combination is Combination.SERVICE_FABRIC or _is_schedule_given(config, budget):
         return USUAL
-    a_replica = _proposals(config, budget, per_round) / max(1, movable)
+    a_replica = proposals_of(_with(config, per_round, ()), budget) / max(1, movable)
     if config.extension_terms and a_replica >= LONG_FROM:
         return USUAL
     costs = math.isfinite(problem.weights.tenths_of_move)
@@ -96,12 +96,13 @@ def _is_imbalance_all(problem: Problem, config: PlbConfig) -> bool:
     return not (expected or fragmentation or config.extension_terms)
 
 
-def _proposals(config: PlbConfig, budget: Budget, per_round: int) -> float:
-    """Return the proposals of the whole search, as far as they are known."""
+def proposals_of(config: PlbConfig, budget: Budget) -> float:
+    """Return the proposals of a whole search, as far as they are known."""
     if budget.proposals is not None:
         return budget.proposals
     if budget.seconds is not None:
         return budget.seconds * PROPOSALS_A_SECOND
+    per_round = config.simulated_annealing_iterations_per_round or PROPOSALS_A_ROUND
     return (config.max_simulated_annealing_iterations or ROUNDS) * per_round * (config.chains or 1)
 
 

@@ -1,0 +1,215 @@
+"""Relief of the hottest nodes: the last moves of a balancing that may make only few.
+
+Few moves lower the imbalance most where large replicas leave nodes that are full in several metrics. A node that is
+full in one metric only may then stay as it is. So a share of the moves is kept for the nodes with the highest
+utilisation (docs/search.md, What balancing chooses).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Float, Int
+from plb.compiler import Stream, kernel, uniform
+from plb.energy.terms import present_energy
+from plb.evaluation.delta import apply_proposal
+from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, REJECTED, evaluate, refusal
+from plb.model.rules import NO_REFUSAL
+from plb.search.budget import Budget
+from plb.search.chosen_settings import PROPOSALS_A_SECOND, proposals_of
+from plb.settings.annealing import Cooling
+from plb.settings.config import PlbConfig
+from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal, proposed
+
+FEW_MOVES = 0.1
+"""Share of the movable replicas below which a limit of moves may leave the hottest nodes as they are."""
+HOT_SHARE = 0.15
+"""Share of the moves that is kept for the hottest nodes, and the largest share of the proposals and of the time."""
+DRAWS = 1000
+"""Proposals for each move."""
+
+
+@attrs.frozen
+class Relief:
+    """What a balancing search leaves for the relief of the hottest nodes.
+
+    Parameters
+    ----------
+    moves, proposals
+        Numbers that the search may not use.
+    """
+
+    moves: int
+    proposals: int
+
+    def held_back(self, problem: Problem, budget: Budget) -> tuple[Problem, Budget]:
+        """Return what the search may use."""
+        seconds = self.proposals / PROPOSALS_A_SECOND
+        rest = attrs.evolve(
+            budget,
+            proposals=None if budget.proposals is None else budget.proposals - self.proposals,
+            seconds=None if budget.seconds is None else max(0.0, budget.seconds - seconds),
+            until=None if budget.until is None else budget.until - seconds,
+        )
+        return problem._replace(max_moves=problem.max_moves - self.moves), rest
+
+
+def relief_of(problem: Problem, config: PlbConfig, budget: Budget, movable: int, limit: int) -> Relief | None:
+    """Return what is left for the hottest nodes, or None where enough moves are allowed or nothing tells a hot node.
+
+    Parameters
+    ----------
+    config
+        With all choices of balancing made.
+    movable
+        Number of replicas that may move.
+    limit
+        Largest number of replicas that balancing may displace.
+    """
+    packs = problem.defragmented.any() or problem.reserving.any()
+    has_capacity = (problem.inverse_capacity[:, problem.metric_weight > 0.0] > 0.0).any()
+    if config.cooling is not Cooling.BY_PRICE or limit >= FEW_MOVES * movable or packs or not has_capacity:
+        return None
+    moves = int(HOT_SHARE * min(limit, problem.max_moves))
+    proposals = min(DRAWS * moves, int(HOT_SHARE * proposals_of(config, budget)))
+    return Relief(moves, proposals) if 0 < moves <= proposals else None
+
+
+class HotNodes(NamedTuple):
+    """The nodes above a utilisation, and the replicas on these that may move."""
+
+    level: float
+    """Utilisation to which they are to be relieved."""
+    nodes: Int
+    """(H,)"""
+    is_stuck: Bool
+    """(H,) whether no move relieves the node."""
+    rows: Int
+    """The movable rows on the nodes, node by node."""
+    first: Int
+    """(H + 1,) position of the first row of each node in `rows`, and their number."""
+    draws: int
+    """Proposals for each move."""
+
+
+def hot_nodes(problem: Problem, solution: Solution, rows: Int, relief: Relief) -> HotNodes:
+    """Return as many nodes in service as moves are left, those of the highest utilisation; ties go to the first.
+
+    Parameters
+    ----------
+    rows
+        The rows that may move.
+    """
+    utilisation = np.where(problem.counted, _utilisations(problem, solution), 0.0)
+    order = np.argsort(-utilisation, kind="stable")
+    nodes = order[: relief.moves]
+    place = np.full(len(order), NOWHERE)
+    place[nodes] = np.arange(len(nodes))
+    of_row = place[solution.node[rows]]
+    rows, of_row = rows[of_row != NOWHERE], of_row[of_row != NOWHERE]
+    first = np.searchsorted(np.sort(of_row), np.arange(len(nodes) + 1))
+    rows = rows[np.argsort(of_row, kind="stable")]
+    level = float(utilisation[order[relief.moves]]) if relief.moves < len(order) else 0.0
+    return HotNodes(level, nodes, np.zeros(len(nodes), np.bool_), rows, first, relief.proposals // relief.moves)
+
+
+def _utilisations(problem: Problem, solution: Solution) -> Float:
+    """Return the highest load of each node, (N,), over the balanced metrics, in units of its capacity."""
+    balanced = problem.metric_weight > 0.0
+    used: Float = (solution.node_load * problem.inverse_capacity)[:, balanced].max(axis=1, initial=0.0)
+    return used
+
+
+@kernel
+def relieve(
+    problem: Problem, solution: Solution, enforced: int, most: int, hot: HotNodes, rng: Stream, tally: Int
+) -> None:
+    """Move replicas off the hot nodes, always the hottest, as long as each move lowers the energy.
+
+    Parameters
+    ----------
+    enforced
+        Bit mask over `Rule`.
+    most
+        Largest number of displaced replicas.
+    tally
+        (TALLY_SIZE,) number of proposals by outcome; modified.
+    """
+    index = _hottest(problem, solution, hot)
+    while index != NOWHERE:
+        rows = hot.rows[hot.first[index] : hot.first[index + 1]]
+        proposal = _best_leave(problem, solution, enforced, most, hot, hot.nodes[index], rows, rng, tally)
+        if proposal.row == NOWHERE:
+            hot.is_stuck[index] = True
+        else:
+            apply_proposal(problem, solution, proposal)
+            tally[ACCEPTED] += 1
+        index = _hottest(problem, solution, hot)
+
+
+@kernel
+def _hottest(problem: Problem, solution: Solution, hot: HotNodes) -> int:
+    """Return the position of the hottest node that is above the level and not stuck, or NOWHERE."""
+    hottest, highest = NOWHERE, hot.level
+    for index in range(hot.nodes.shape[0]):
+        used = utilisation_after(problem, solution, hot.nodes[index], NOWHERE, NOWHERE)
+        if used > highest and not hot.is_stuck[index]:
+            hottest, highest = index, used
+    return hottest
+
+
+@kernel
+def utilisation_after(problem: Problem, solution: Solution, node: int, leaver: int, newcomer: int) -> float:
+    """Return the highest utilisation of a node over the balanced metrics, if rows, or NOWHERE, leave and arrive."""
+    highest = 0.0
+    for metric in range(problem.load.shape[1]):
+        if problem.metric_weight[metric] > 0.0:
+            change = problem.load[newcomer, metric] - problem.load[leaver, metric]
+            used = (solution.node_load[node, metric] + change) * problem.inverse_capacity[node, metric]
+            highest = max(highest, used)
+    return highest
+
+
+@kernel
+def _best_leave(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    most: int,
+    hot: HotNodes,
+    node: int,
+    rows: Int,
+    rng: Stream,
+    tally: Int,
+) -> Proposal:
+    """Return the best of random moves off a hot node: of those that relieve it enough, that of lowest energy.
+
+    If none does, that after which it is least hot; if none lowers the energy, none.
+    """
+    best = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    least, lowest = utilisation_after(problem, solution, node, NOWHERE, NOWHERE), present_energy(problem, solution)
+    highest = lowest
+    for _ in range(hot.draws if rows.shape[0] > 0 else 0):
+        row = rows[int(uniform(rng) * rows.shape[0])]
+        target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
+        tally[GENERATED] += 1
+        left = max(hot.level, utilisation_after(problem, solution, node, row, NOWHERE))
+        if solution.node[row] != node or target == node or left > least:
+            continue
+        if utilisation_after(problem, solution, target, NOWHERE, row) > left:
+            continue
+        if solution.node[row] == problem.origin[row] and solution.totals.displaced >= most:
+            continue
+        proposal = proposed(solution, row, target, NOWHERE)
+        refused = refusal(problem, solution, enforced, proposal)
+        if refused != NO_REFUSAL:
+            tally[FIRST_RULE + refused] += 1
+            continue
+        after = evaluate(problem, solution, lowest if left == least else highest, proposal, tally)
+        if after != REJECTED and after < highest:
+            best, least, lowest = proposal, left, after
+    return best
