@@ -30,8 +30,15 @@ ROOT = HERE.parents[1]
 DATA = ROOT / "docs/data/rebalancer.json"
 PAGE = ROOT / "docs/other-systems.md"
 SIZES = (100, 1_000, 10_000)
-BALANCING = ("free", "limited", "priced")
-NAMES = {"free": "free moves", "limited": "2 % of the replicas may move", "priced": "moves have a price"}
+BALANCING = ("free", "limited", "priced", "as many")
+"""Tasks with budgets; in the last one plb may move as many replicas as Rebalancer has moved where moves have a price."""
+NAMES = {
+    "free": "free moves",
+    "limited": "2 % of the replicas may move",
+    "priced": "moves have a price",
+    "as many": "moves have a price, plb makes no more of them",
+}
+RUN_AS = {"as many": "priced"}
 
 
 def budgets(nodes: int) -> tuple[float, ...]:
@@ -69,11 +76,13 @@ def called(python: str, script: str, *arguments: object) -> dict[str, Any]:
     return figures
 
 
-def runs_of_plb(task: str, nodes: int, instance: Path) -> Iterator[dict[str, Any]]:
+def runs_of_plb(data: dict[str, Any], task: str, nodes: int, instance: Path) -> Iterator[dict[str, Any]]:
     """Yield a run for each budget; placement and repair have the default budget."""
     for seconds in budgets(nodes) if task in BALANCING else (None,):
-        limit = [] if seconds is None else ["--seconds", seconds]
-        figures = called(sys.executable, "run_plb.py", task, instance, *limit)
+        options = [] if seconds is None else ["--seconds", seconds]
+        if task == "as many":
+            options += ["--set", f"max_moves={cells(data, task, nodes, seconds)[0]['moved']}"]
+        figures = called(sys.executable, "run_plb.py", RUN_AS.get(task, task), instance, *options)
         cpu, used = figures["cpu_seconds"], figures["cpu_seconds"]["solve"]
         yield {"seconds": seconds, "used": used, "build": cpu["build"], "apply": cpu["apply"], **figures["score"]}
 
@@ -140,10 +149,14 @@ def measure(options: argparse.Namespace) -> None:
     }
     for nodes in options.sizes:
         for task in options.tasks:
-            instance = cached(options.instances, TASKS[task], nodes, options.seed)
+            instance = cached(options.instances, TASKS[RUN_AS.get(task, task)], nodes, options.seed)
             for engine in options.engines:
-                arguments = (task, nodes, instance)
-                runs = runs_of_plb(*arguments) if engine == "plb" else runs_of_rebalancer(options.python, *arguments)
+                if engine == "plb":
+                    runs = runs_of_plb(data, task, nodes, instance)
+                elif task in RUN_AS:
+                    continue  # its runs are those of the other task
+                else:
+                    runs = runs_of_rebalancer(options.python, task, nodes, instance)
                 kept(data, engine, task, nodes, list(runs))
                 data["versions"][engine] = versions[engine]
                 data["processor"] = processor()
@@ -152,8 +165,10 @@ def measure(options: argparse.Namespace) -> None:
 
 def cells(data: dict[str, Any], task: str, nodes: int, seconds: float | None) -> list[dict[str, Any]]:
     """Return the runs of a cell, Rebalancer's before plb's."""
-    wanted = (task, nodes, seconds)
-    runs = [run for run in data["runs"] if (run["task"], run["nodes"], run["seconds"]) == wanted]
+    tasks = {"rebalancer": RUN_AS.get(task, task), "plb": task}
+    wanted = (nodes, seconds)
+    of_task = [run for run in data["runs"] if run["task"] == tasks[run["engine"]]]
+    runs = [run for run in of_task if (run["nodes"], run["seconds"]) == wanted]
     return sorted(runs, key=lambda run: run["engine"], reverse=True)
 
 
@@ -234,7 +249,7 @@ def main() -> None:
     """Measure, or write the tables of the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engines", nargs="+", choices=("rebalancer", "plb"), default=["rebalancer", "plb"])
-    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--tasks", nargs="+", choices=[*TASKS, *RUN_AS], default=[*TASKS, *RUN_AS])
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
     parser.add_argument("--python", default="python3", help="a Python that has Rebalancer")
     parser.add_argument("--instances", type=Path, default=Path("results/rebalancer"), help="directory of the instances")
