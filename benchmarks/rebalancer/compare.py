@@ -31,7 +31,7 @@ DATA = ROOT / "docs/data/rebalancer.json"
 PAGE = ROOT / "docs/other-systems.md"
 SIZES = (100, 1_000, 10_000)
 BALANCING = ("free", "limited", "priced", "as many")
-"""Tasks with budgets; in the last one plb may move as many replicas as Rebalancer has moved where moves have a price."""
+"""Tasks with budgets; in the last one plb moves at most as many replicas as Rebalancer where moves have a price."""
 NAMES = {
     "free": "free moves",
     "limited": "2 % of the replicas may move",
