@@ -641,12 +641,32 @@ class PlacementAndLoadBalancing:
         """
         return self._run(Phase.REPAIR, now, budget)
 
-    def balance(self, *, now: float | None = None, budget: Budget | int | None = None) -> Plan:
+    def balance(
+        self, *, now: float | None = None, budget: Budget | int | None = None, start: Plan | None = None
+    ) -> Plan:
         """Lower the energy by moving replicas, if a metric is out of balance.
 
         Balancing an unchanged cluster after balancing makes no move, with the same exception as `repair`.
+
+        Parameters
+        ----------
+        start
+            A plan of this cluster that has not been applied. The search begins where it leads, and the new plan takes
+            its place: moves count from the present nodes, and the energy is no higher. So a long search is made in
+            several calls. None: the search begins at the present nodes.
+
+        Raises
+        ------
+        InvalidValueError
+            If `start` does more than move replicas and swap roles.
+        ConflictError
+            If a move of it no longer fits the cluster, or breaks a hard rule now.
+        UnknownNameError
+            If a partition or a node of it is no longer known.
         """
-        return self._run(Phase.BALANCING, now, budget)
+        if start is not None:
+            check_kind("balance", "start", start, Plan)
+        return self._run(Phase.BALANCING, now, budget, start=start)
 
     def refresh(self, now: float, *, budget: Budget | int | None = None) -> Plan:
         """Run the phases that are due: placement, then repair, then balancing if the others had nothing to do.
@@ -690,9 +710,14 @@ class PlacementAndLoadBalancing:
         vacate(self._state, partition, node)
 
     def _run(
-        self, phase: Phase, now: float | None, budget: Budget | int | None, names: tuple[str, ...] | None = None
+        self,
+        phase: Phase,
+        now: float | None,
+        budget: Budget | int | None,
+        names: tuple[str, ...] | None = None,
+        start: Plan | None = None,
     ) -> Plan:
-        return self._planner.run([phase], self._planner.time(now), Budget.of(budget), names)
+        return self._planner.run([phase], self._planner.time(now), Budget.of(budget), names, start=start)
 
     def _deactivate(self, name: str, intent: DeactivationIntent, now: float | None) -> None:
         """Replace the deactivation of a node."""

@@ -170,11 +170,12 @@ class FixedPoint:
     def search(self, phase: Phase, run: PhaseRun, occasion: Occasion) -> None:
         """Run a phase, unless the last one ended with the present input.
 
-        A host that sets the temperature continues its annealing, so balancing then runs all the same.
+        A host that sets the temperature, or begins at a plan, continues its annealing, so balancing then runs all the
+        same.
         """
         key = (occasion.domain, phase)
         end = self._ends.get(key)
-        continues = phase is Phase.BALANCING and run.budget.temperature is not None
+        continues = phase is Phase.BALANCING and (run.budget.temperature is not None or len(run.start.rows) > 0)
         same = end is not None and not continues and end.circumstances == occasion.circumstances and not end.differing
         if same and not run.changed and _is_requested(phase, run):
             run.log.skip(phase)

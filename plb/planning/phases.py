@@ -31,6 +31,7 @@ from plb.planning.missing_replicas import placed_all_or_nothing, unplaced_of
 from plb.planning.move_reasons import MoveReasons
 from plb.planning.pending_work import Work
 from plb.planning.phase_log import PhaseLog
+from plb.planning.plan_start import check_start
 from plb.planning.role_returns import Return, Returns
 from plb.planning.rule_priorities import placement_masks, rule_masks, rule_priorities
 from plb.planning.service_domains import ServiceDomain
@@ -136,6 +137,8 @@ class PhaseRun:
         """Searches of this call that may follow the next one, and share its time."""
         self.is_held_back = False
         """Whether builds or swaps under way leave less for this search."""
+        self.start: Places = NO_PLACES
+        """Where balancing begins: the places of an earlier plan, or all replicas on their nodes."""
 
     @property
     def is_bound(self) -> bool:
@@ -459,9 +462,14 @@ class PhaseRun:
         movable = int(np.count_nonzero(problem.movable & (self.solution.node != NOWHERE)))
         config = chosen_settings(problem, config, within, movable, limit)
         variants = balancing_variants(config, slow=slow)
+        self._go_to_start()
+        least = self._energy(self.solution).total
         result = balance(
             problem, self.solution, config, variants, seed, within, services, self._extensions, self._others
         )
+        if len(self.start.rows) and result.energy > least:
+            go_to(self.problem, self.solution, self.start, self._others)
+            result = attrs.evolve(result, energy=least)
         if result.energy >= before - self._least_gain(config, movement):
             go_to(self.problem, self.solution, begun.places, self._others)
             is_priced = config.cooling is Cooling.BY_PRICE
@@ -469,6 +477,17 @@ class PhaseRun:
                 result = attrs.evolve(result, end_reason=EndReason.NOT_WORTH_A_MOVE)
         self._is_full = self.solution.totals.displaced >= limit
         self._take(Phase.BALANCING, result, begun)
+
+    def _go_to_start(self) -> None:
+        """Move the replicas to the places where balancing begins, if these may be there."""
+        if not len(self.start.rows):
+            return
+        hard, suspects = rule_masks(self.config)[-1], self._suspects
+        problem = self._problem_of(Phase.BALANCING)
+        before = find_breaches(problem, self.solution, hard, suspects)
+        go_to(problem, self.solution, self.start, self._others)
+        suspects = suspects_after(problem, self.solution, suspects, self._others)
+        check_start(self.state, problem, self.start, before, find_breaches(problem, self.solution, hard, suspects))
 
     def _least_gain(self, config: PlbConfig, movement: int) -> float:
         """Return the decrease of the energy from which a result of balancing is used.

@@ -25,6 +25,7 @@ from plb.planning.fixed_point import FixedPoint, Occasion
 from plb.planning.live_state import LiveState
 from plb.planning.pending_work import Work, WorkToPlace
 from plb.planning.phases import PhaseRun
+from plb.planning.plan_start import start_of
 from plb.planning.refresh import PHASES, Refresh, outcome_under_way
 from plb.planning.rule_priorities import rule_priorities
 from plb.planning.scheduler import Action, DomainRecord, Scheduler
@@ -36,6 +37,7 @@ from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import HistoricalSimulation, estimator_of, reports_kept
 from plb.search.budget import Budget
 from plb.search.extensions import Extensions, extensions_of
+from plb.search.places import NO_PLACES
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_sources import demand_forecast_of, settings_of_forecast
@@ -305,6 +307,7 @@ class Planner:
         budget: Budget,
         names: Sequence[str] | None,
         *,
+        start: Plan | None = None,
         idle: Mapping[Phase, Idle] = NOT_ASKED,
     ) -> Plan:
         """Run phases for each service domain.
@@ -313,12 +316,15 @@ class Planner:
         ----------
         names
             Partitions to place; None: all.
+        start
+            The plan at which balancing begins; None: the present places.
         idle
             Why each phase that does not run does not.
         """
         self.fill_every_node()
         for name in names or ():
             self.state.partition(name)  # raises before anything is changed
+        places = NO_PLACES if start is None else start_of(self.state, start)
         runs: list[PhaseRun] = []
         plans = []
         with self._restored_after_error(), self._in_slot(at):
@@ -328,6 +334,9 @@ class Planner:
             for place, domain in enumerate(domains):
                 run = self.search(domain, at, begun.share(len(domains) - place), runs)
                 todo = work.of(domain)
+                run.start = (
+                    places.of(np.isin(self.state.rows.service[places.rows], domain.services)) if domain else places
+                )
                 with run.kernel_errors():
                     self._run_phases(run, phases, todo, self._occasion(domain, budget))
                     for phase in Phase:

@@ -364,7 +364,7 @@ def _whole_search(choice: Choice, settings: Settings) -> int:
 def _begin_path(chain: _Chain, path: PricePath, choice: Choice, settings: Settings) -> Problem:
     """Probe where moves cost nothing, which gives the first price; return the problem at that price."""
     _anneal(chain, path.without_price, choice, settings, 0)
-    path.begin(chain.schedule.largest_change)
+    path.begin(chain.schedule.largest_change, int(chain.solution.totals.displaced))
     return path.without_price
 
 

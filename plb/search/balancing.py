@@ -82,7 +82,8 @@ def balance(
     if services is not None:
         movable = movable[np.isin(problem.service[movable], sorted(services))]
     limit = most_displaced(problem, solution, config)
-    relief = None if extensions is not None else relief_of(problem, config, budget, len(movable), limit)
+    is_plain = extensions is None and solution.totals.displaced == 0
+    relief = relief_of(problem, config, budget, len(movable), limit) if is_plain else None
     moves, held, rest = (0, problem, budget) if relief is None else (relief.moves, *relief.held_back(problem, budget))
     result = _best_of_variants(held, solution, config, variants, seed, rest, movable, limit - moves, extensions, others)
     if relief is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from plb.array_types import Int
+from plb.array_types import Bool, Int
 from plb.compiler import kernel
 from plb.energy.from_scratch import solution_from_scratch, take_over
 from plb.evaluation.delta import move_row
@@ -36,6 +36,10 @@ class Places:
 
     rows: Int
     nodes: Int
+
+    def of(self, chosen: Bool) -> Places:
+        """Return the places of some of the rows, given by a mask, (m,)."""
+        return Places(self.rows[chosen], self.nodes[chosen])
 
     def among(self, rows: Int, origin: Int) -> Int:
         """Return the nodes of rows, (m,), among which are all of these; the others are on their `origin`, (M,)."""

@@ -56,7 +56,7 @@ class PricePath:
         self._problem, self._limit = problem, limit
         self._costs = math.isfinite(problem.weights.tenths_of_move)
         self._price = self._least = self._fall = 1.0
-        self._stage = -1
+        self._stage, self._continues = -1, False
         self._energy, self._since = 0.0, 0
 
     @property
@@ -94,11 +94,20 @@ class PricePath:
         """Return whether a new stage begins at this used share of the budget."""
         return int(used * STAGES) > self._stage
 
-    def begin(self, largest_change: float) -> None:
-        """Set the first price and the last one from the largest energy change of the probes."""
+    def begin(self, largest_change: float, displaced: int = 0) -> None:
+        """Set the first price and the last one.
+
+        Parameters
+        ----------
+        largest_change
+            Largest energy change of the probes.
+        displaced
+            Number of replicas that have moved: where a search goes on, the last price is the first one.
+        """
+        self._continues = displaced > 0
         self._price = FIRST * largest_change
         self._least = TENTHS / self._problem.weights.tenths_of_move if self._costs else NEARLY_FREE * self._price
-        self._price = max(self._price, self._least)
+        self._price = self._least if self._continues else max(self._price, self._least)
         ratio = self._least / self._price if self._price > 0.0 else 1.0
         self._fall = ratio ** (1.0 / FALLING_STAGES)
 
@@ -117,7 +126,7 @@ class PricePath:
             Number of replicas that are not on their origins.
         """
         self._stage = int(used * STAGES)
-        planned = self._limit * min(1.0, used / MOVING_SHARE) ** 2
+        planned = self._limit * (1.0 if self._continues else min(1.0, used / MOVING_SHARE) ** 2)
         if displaced < planned:
             self._price = max(self._least, self._price * self._fall ** (1 if displaced else UNMOVED))
             if self._price < self._least * (1.0 + 1e-9):
