@@ -10,7 +10,7 @@ from plb.array_types import Float, Int
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
 
-PARTNERS = 64
+PARTNERS = 32
 """Largest number of similar replicas that are known for each replica."""
 ACCURACY = 0.5
 """By how much the distances may exceed those of the nearest, as a share: these take long to find in many dimensions."""
