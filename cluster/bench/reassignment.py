@@ -229,19 +229,21 @@ def search_settings(instance: ReassignmentInstance) -> dict[str, Any]:
     """Return the settings of the search, which follow from the sizes of an instance.
 
     The unit of the temperature is what the load of a process costs in the mean if all of it is above the safety
-    capacities. The more processes a machine has, the less one of them changes, so the cooler the search begins. Steps
-    of several moves list the processes of machines, which takes long where these are many.
+    capacities. The more processes a machine has, the less one of them changes, so the cooler the search begins. Most
+    proposals are exchanges of similar processes: others leave one of two full machines with too much. Steps of several
+    moves list the processes of machines, which takes long where these are many.
     """
     on_machine = len(instance.service) / len(instance.capacity)
     unit = float((instance.requirement @ instance.load_weight).mean())
     crowded = min(1.0, PROCESSES_ON_MACHINE / on_machine)
     return {
         "cooling": "by_budget",
-        "absolute_initial_temperature": max(1.0, 0.3 * unit * crowded),
-        "last_temperature": 0.01,
-        "exchange_probability": 0.5,
+        "absolute_initial_temperature": max(1.0, unit * crowded),
+        "last_temperature": 0.001,
+        "soft_capacity": True,
+        "exchange_probability": 0.7,
         "exchange_moved_replicas": True,
-        "similar_exchange_share": 0.3,
+        "similar_exchange_share": 0.8,
         "larger_neighbourhood_share": 0.5 * crowded**2 if on_machine < MOST_ON_MACHINE else 0.0,
         "larger_neighbourhoods": ["ejection_chain"],
         "simulated_annealing_iterations_per_round": 1000,

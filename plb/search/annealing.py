@@ -19,6 +19,7 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, working_time
 from plb.evaluation.proposals import GENERATED
 from plb.evaluation.self_checks import compare_with_scratch
+from plb.extensions.energy_terms import CompiledTerm
 from plb.search.annealing_chain import anneal, extended_step
 from plb.search.budget import ENDLESS, Budget, EndReason
 from plb.search.chain_state import ChainState, Step, StepAddresses
@@ -36,6 +37,7 @@ from plb.search.extension_state import ChainExtensions, compare_extension_state,
 from plb.search.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
 from plb.search.neighbourhoods import MOST_ASKED, SINGLE_ONLY, Neighbourhoods, kinds_of, new_neighbourhoods, that_apply
+from plb.search.overload_price import SOFT_SHARE, SoftCapacity, raise_price, remove_overload
 from plb.search.places import NO_ROWS, Places, go_to, places_of
 from plb.search.price_path import QUIET_FROM, PricePath, evaluate_again
 from plb.search.result import Annealed, larger_steps_of, new_tally
@@ -97,6 +99,7 @@ def anneal_chains(
             compare_extension_state(extensions, problem, chain.solution, chain.extensions, moment)
 
     in_place = threads == 1 and not _is_compound(problem, choice) and _proposals_of(settings) < UNDO_LOG_SIZE
+    in_place = in_place and not _prices_overload(extensions)
     new = _new_chains(problem, start, choice, config, seed, settings, capacity, extensions, in_place=in_place)
 
     def run(number: int, chain: _Chain) -> _Chain:
@@ -110,7 +113,8 @@ def anneal_chains(
     chains = _all_of(run, new, threads)
     best = min(chains, key=lambda chain: (chain.schedule.best_energy, chain.schedule.best_movement))
     assert best.places is not None
-    go_to(problem, start, best.places, others)
+    if math.isfinite(best.schedule.best_energy):
+        go_to(problem, start, best.places, others)
     if config.checks is not Checks.OFF:
         check(best, "end of annealing")
     for chain in chains:
@@ -119,6 +123,11 @@ def anneal_chains(
     if extensions is not None:
         energy = energy_with(extensions, problem, start).total
     return _annealed(chains, best, energy, config.larger_neighbourhoods)
+
+
+def _prices_overload(extensions: Extensions | None) -> bool:
+    """Return whether a term has to be 0 in the result, but not on the way."""
+    return extensions is not None and any(isinstance(term, CompiledTerm) and term.vanishes for term in extensions.terms)
 
 
 def _annealed(chains: Sequence[_Chain], best: _Chain, energy: float, names: Sequence[str]) -> Annealed:
@@ -320,6 +329,10 @@ def _run_chain(
     stretch = 1 if check else stretch
     begun = working_time()
     at_price = problem if path is None else _begin_path(chain, path, choice, settings)
+    soft, searched = None, choice
+    if len(chain.extension_state.vanishing):
+        soft = _begin_soft(chain, problem, choice, settings)
+        stretch, searched = min(stretch, timed), soft.choice
     whole = math.inf if deadline is not None and settings.timed else _whole_search(choice, settings)
     patience = math.inf if choice.larger_share else QUIET_FROM + len(choice.movable)
     while chain.schedule.end == RUNNING and not chain.timed_out:
@@ -327,7 +340,14 @@ def _run_chain(
         if path is not None:
             at_price = _follow(chain, path, at_price, settings, whole, patience)
             proposals = min(stretch, path.left(_done(chain, settings), whole))
-        _anneal(chain, at_price, choice, settings, proposals)
+        if soft is not None:
+            used = chain.schedule.progress if whole == math.inf else _done(chain, settings) / whole
+            if used < SOFT_SHARE:
+                raise_price(problem, chain.solution, chain.chain_state, chain.extension_state, used)
+            else:
+                _harden(chain, problem, soft)
+                soft, searched = None, choice
+        _anneal(chain, at_price, searched, settings, proposals)
         if check:
             check(chain, f"proposal {chain.tally[GENERATED]}")
         if deadline is not None:
@@ -335,10 +355,36 @@ def _run_chain(
             chain.timed_out = now >= end
             chain.schedule.progress = (now - begun) / max(end - begun, LEAST_SECONDS)
     chain.timed_out &= bool(chain.schedule.end == RUNNING)
+    if soft is not None:
+        _harden(chain, problem, soft)
     if path is not None:
         return_to_best(at_price, chain.solution, chain.schedule, chain.chain_state.undo_log, chain.extension_state)
         evaluate_again(problem, chain.solution, chain.chain_state, chain.extension_state)
     return chain
+
+
+def _begin_soft(chain: _Chain, problem: Problem, choice: Choice, settings: Settings) -> SoftCapacity:
+    """Probe and begin to search with soft capacity, without larger steps."""
+    at_origins = chain.solution.totals.displaced == 0
+    soft = SoftCapacity(chain.chain_state.neighbourhoods, choice, begins_at_origins=bool(at_origins))
+    chain.chain_state = chain.chain_state._replace(neighbourhoods=SINGLE_ONLY)
+    _anneal(chain, problem, soft.choice, settings, 0)
+    return soft
+
+
+def _harden(chain: _Chain, problem: Problem, soft: SoftCapacity) -> None:
+    """End the part of a search with soft capacity: remove overload that the best solution has, and make larger steps.
+
+    Where overload stays, the energy is infinite, and the result is the start.
+    """
+    state, chain_state = chain.extension_state, chain.chain_state
+    return_to_best(problem, chain.solution, chain.schedule, chain_state.undo_log, state)
+    chain.schedule.undo_length = chain.schedule.best_length = 0
+    with chain.extensions.calls():
+        if not remove_overload(problem, chain.solution, chain_state, chain.extensions, soft):
+            chain.schedule.best_energy, chain.schedule.end = math.inf, CONVERGED
+    chain.extensions.raise_error()
+    chain.chain_state = chain_state._replace(neighbourhoods=soft.neighbourhoods)
 
 
 def _anneal(chain: _Chain, problem: Problem, choice: Choice, settings: Settings, proposals: int) -> None:

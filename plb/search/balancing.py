@@ -11,12 +11,13 @@ from plb.array_types import Int
 from plb.compiler import Stream
 from plb.energy.terms import present_energy
 from plb.model.outcome import Proposals
-from plb.search.annealing import anneal_chains
+from plb.search.annealing import anneal_chains, without_leaving_load
 from plb.search.budget import Budget
 from plb.search.defragmentation import emptying_moves
 from plb.search.extensions import Extensions
 from plb.search.hottest_nodes import hot_nodes, relief_of, relieve
 from plb.search.move_generation import Choice, migration_slots
+from plb.search.overload_price import is_priceable, with_overload_price
 from plb.search.places import NO_ROWS, go_to, places_of
 from plb.search.result import Annealed
 from plb.search.similar_replicas import similar_partners
@@ -125,7 +126,11 @@ def _best_of_variants(
             **similar_partners(problem, solution, rows, config),
         )
         share = budget.share(len(variants) - index)
-        result = anneal_chains(seen, solution, choice, config, stream, share, extensions, others)
+        searched = extensions
+        if config.soft_capacity and extensions is not None and is_priceable(seen):
+            seen = without_leaving_load(seen, config)
+            searched = with_overload_price(extensions, seen, solution)
+        result = anneal_chains(seen, solution, choice, config, stream, share, searched, others)
         if len(variants) == 1:
             return result
         found.append((result, int(solution.totals.movement), places_of(problem, solution, others)))

@@ -57,6 +57,9 @@ class Step(NamedTuple):
 def record_energy(solution: Solution, schedule: Schedule, extension_state: ExtensionState, energy: float) -> None:
     """Record the energy of the solution; if it is the best so far, record that too, with its place in the undo log."""
     schedule.energy = energy
+    for term in extension_state.vanishing:
+        if extension_state.value[term] != 0.0:
+            return
     movement = solution.totals.movement
     best = schedule.best_energy
     if energy < best or (energy == best and movement < schedule.best_movement):

@@ -94,6 +94,8 @@ class ExtensionState(NamedTuple):
     NOTHING between calls, so that the kernel is known after an error. After OUT_OF_RANGE follow the number of proposed
     moves, row and node of the wrong one, and the numbers of rows and nodes.
     """
+    vanishing: Int
+    """Indices of the terms that have to be 0 in the best solution."""
     unfit: Int
     """(1,) index of a term whose kernel has returned a change that is no finite number, or NOTHING."""
 
@@ -113,6 +115,7 @@ def no_extension_state(tally: Int) -> ExtensionState:
         "no_sums",
         "python",
         "running",
+        "vanishing",
         "unfit",
     )
     of_others: Any = dict.fromkeys(others, none)

@@ -125,6 +125,7 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
         tally=new_tally(),
         python=np.array([callbacks.address]),
         running=np.full(7, NOTHING),
+        vanishing=np.flatnonzero([isinstance(term, CompiledTerm) and term.vanishes for term in terms]),
         unfit=np.full(1, NOTHING),
     )
     extensions.running.append(state.running)

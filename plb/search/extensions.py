@@ -240,7 +240,7 @@ def extensions_of(
     now, history
         See `Description`.
     """
-    if not bound.is_any:
+    if not bound.is_any and not bound.config.soft_capacity:
         return None
     return Extensions(
         dict(bound.config.extension_terms),

@@ -206,6 +206,10 @@ class PlbConfig(
         and the new placement of several replicas of a partition, of two nodes or of a service, unless
         `larger_neighbourhoods` chooses others. Each of these is made as often as it pays. A step counts as as many
         proposals as it asks for nodes and tries moves.
+    soft_capacity : switch, default False
+        Whether balancing may overload nodes on its way, at a price that rises over the budget, and takes only results
+        that overload none. Where nodes are nearly full, large replicas find places so. It needs cooling by_budget, and
+        partitions of one replica; with others, and with reservations of applications, capacity is as hard as usual.
     allow_chained_moves : switch, default False
         Whether, in one plan, a replica may take the node that another replica of its partition leaves, as in Service
         Fabric. The moves then have to be applied in the order of the plan, each after the departure from its target.
@@ -254,6 +258,7 @@ class PlbConfig(
     exchange_moved_replicas: bool | None = switch(None, none=True)
     similar_exchange_share: float | None = share(None, none=True)
     larger_neighbourhood_share: float = share(0.0)
+    soft_capacity: bool = switch(False)
     allow_chained_moves: bool = switch(False)
     spread_moves: bool = switch(False)
     biased_sampling: bool | None = switch(None, none=True)
@@ -274,6 +279,8 @@ class PlbConfig(
             raise ConflictError(f"PlbConfig: metrics has a name twice: {names}")
         self._check_neighbourhoods()
         self._check_horizon()
+        if self.soft_capacity and self.cooling is not Cooling.BY_BUDGET:
+            raise ConflictError("PlbConfig: soft_capacity has no effect unless cooling is by_budget")
         if self.cooling is Cooling.BY_BUDGET and self.max_simulated_annealing_iterations is None:
             unlimited = [name for name in SEARCH_TIMEOUTS if getattr(self, name) is None]
             if unlimited:
