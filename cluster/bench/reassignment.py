@@ -32,6 +32,8 @@ PROCESSES_ON_MACHINE = 20
 """Up to so many processes on a machine, in the mean, the search begins hot, and half of its steps move several."""
 MOST_ON_MACHINE = 100
 """From so many on it makes single proposals only."""
+PROCESSES_FOR_SOFT_CAPACITY = 10_000
+"""Up to so many processes, each gets enough proposals in minutes for a hot search with soft capacity."""
 BEST_KNOWN = {
     "a1_1": 44_306_501,
     "a1_2": 777_532_896,
@@ -230,20 +232,22 @@ def search_settings(instance: ReassignmentInstance) -> dict[str, Any]:
 
     The unit of the temperature is what the load of a process costs in the mean if all of it is above the safety
     capacities. The more processes a machine has, the less one of them changes, so the cooler the search begins. Most
-    proposals are exchanges of similar processes: others leave one of two full machines with too much. Steps of several
-    moves list the processes of machines, which takes long where these are many.
+    proposals are exchanges of similar processes: others leave one of two full machines with too much. Instances with
+    many processes search cooler and with hard capacity, as each process gets fewer proposals. Steps of several moves
+    list the processes of machines, which takes long where these are many.
     """
     on_machine = len(instance.service) / len(instance.capacity)
     unit = float((instance.requirement @ instance.load_weight).mean())
     crowded = min(1.0, PROCESSES_ON_MACHINE / on_machine)
+    is_small = len(instance.service) <= PROCESSES_FOR_SOFT_CAPACITY
     return {
         "cooling": "by_budget",
-        "absolute_initial_temperature": max(1.0, unit * crowded),
-        "last_temperature": 0.001,
-        "soft_capacity": True,
-        "exchange_probability": 0.7,
+        "absolute_initial_temperature": max(1.0, (1.0 if is_small else 0.3) * unit * crowded),
+        "last_temperature": 0.001 if is_small else 0.01,
+        "soft_capacity": is_small,
+        "exchange_probability": 0.7 if is_small else 0.5,
         "exchange_moved_replicas": True,
-        "similar_exchange_share": 0.8,
+        "similar_exchange_share": 0.8 if is_small else 0.3,
         "larger_neighbourhood_share": 0.5 * crowded**2 if on_machine < MOST_ON_MACHINE else 0.0,
         "larger_neighbourhoods": ["ejection_chain"],
         "simulated_annealing_iterations_per_round": 1000,
