@@ -98,8 +98,7 @@ def anneal_chains(
         if extensions is not None:
             compare_extension_state(extensions, problem, chain.solution, chain.extensions, moment)
 
-    in_place = threads == 1 and not _is_compound(problem, choice) and _proposals_of(settings) < UNDO_LOG_SIZE
-    in_place = in_place and not _prices_overload(extensions)
+    in_place = threads == 1 and _may_be_in_place(problem, choice, settings, extensions)
     new = _new_chains(problem, start, choice, config, seed, settings, capacity, extensions, in_place=in_place)
 
     def run(number: int, chain: _Chain) -> _Chain:
@@ -112,8 +111,7 @@ def anneal_chains(
 
     chains = _all_of(run, new, threads)
     best = min(chains, key=lambda chain: (chain.schedule.best_energy, chain.schedule.best_movement))
-    assert best.places is not None
-    if math.isfinite(best.schedule.best_energy):
+    if best.places is not None:
         go_to(problem, start, best.places, others)
     if config.checks is not Checks.OFF:
         check(best, "end of annealing")
@@ -125,9 +123,11 @@ def anneal_chains(
     return _annealed(chains, best, energy, config.larger_neighbourhoods)
 
 
-def _prices_overload(extensions: Extensions | None) -> bool:
-    """Return whether a term has to be 0 in the result, but not on the way."""
-    return extensions is not None and any(isinstance(term, CompiledTerm) and term.vanishes for term in extensions.terms)
+def _may_be_in_place(problem: Problem, choice: Choice, settings: Settings, extensions: Extensions | None) -> bool:
+    """Return whether the undo log surely leads back to the start; a price of overload has it forgotten."""
+    terms = () if extensions is None else extensions.terms
+    prices_overload = any(isinstance(term, CompiledTerm) and term.vanishes for term in terms)
+    return not (prices_overload or _is_compound(problem, choice)) and _proposals_of(settings) < UNDO_LOG_SIZE
 
 
 def _annealed(chains: Sequence[_Chain], best: _Chain, energy: float, names: Sequence[str]) -> Annealed:
@@ -183,13 +183,14 @@ class _Chain:
     rng: Stream
     timed_out: bool = False
     places: Places | None = None
-    """Those of its best solution, at its end."""
+    """Those of its best solution, at its end; None: it has none without overload."""
 
     def end(self, problem: Problem, others: Int, *, in_place: bool) -> None:
         """Return to the best solution and note its places; `in_place`: return to the start."""
         undo_log = self.chain_state.undo_log
         return_to_best(problem, self.solution, self.schedule, undo_log, self.extension_state)
-        self.places = places_of(problem, self.solution, others)
+        if math.isfinite(self.schedule.best_energy):
+            self.places = places_of(problem, self.solution, others)
         if in_place:
             return_to_start(problem, self.solution, self.schedule, undo_log)
 

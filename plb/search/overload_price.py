@@ -1,6 +1,6 @@
 """The price of overload: a search passes through overloaded nodes on its way to places that overload none.
 
-Where nodes are nearly full, capacity refuses most moves, and a large replica never finds a node with enough room at
+Where nodes are nearly full, capacity refuses most moves, and a large replica never finds a node with enough free at
 once. Here it may overload a node, at a price that rises over the budget from a share of the temperature to far more
 than any move can win. Only solutions without overload are results. The idea is that of exterior penalty methods.
 
@@ -45,10 +45,10 @@ RISING_SHARE = 0.7
 
 
 @by_pointer
-class Rooms(NamedTuple):
+class MostLoads(NamedTuple):
     """Data of the kernel."""
 
-    room: Int
+    most: Int
     """(N, R) quanta that the replicas of a node may have without overload."""
     in_transit: Bool
     """(R,) whether loads that leave a node in this plan still count there."""
@@ -58,28 +58,28 @@ class Rooms(NamedTuple):
 
 @kernel
 def _rise(present: int, gain: int) -> int:
-    """Return by how much an overload rises from `present`, which is negative where there is room."""
+    """Return by how much an overload rises from `present`, which is negative where some is free."""
     return int(max(0, present + gain) - max(0, present))
 
 
 @kernel
-def _above(solution: Solution, data: Rooms, node: int, metric: int) -> int:
-    """Return by how much the load of a node exceeds its room; negative where there is room."""
-    above = solution.node_load[node, metric] - data.room[node, metric]
+def _above(solution: Solution, data: MostLoads, node: int, metric: int) -> int:
+    """Return by how much the load of a node exceeds what it may have; negative where some is free."""
+    above = solution.node_load[node, metric] - data.most[node, metric]
     if data.in_transit[metric]:
         above += solution.departed[node, metric]
     return int(above)
 
 
 @kernel
-def change_of_overload(problem: Problem, solution: Solution, data: Rooms, proposal: Proposal) -> float:
+def change_of_overload(problem: Problem, solution: Solution, data: MostLoads, proposal: Proposal) -> float:
     """Return the change of the overload by a proposal for partitions of one replica; O(R).
 
     What leaves its origin stays there in transit, so that the origin does not lose it, and does not gain what returns.
     """
     row, target, partner, source = proposal
     change = 0.0
-    for metric in range(data.room.shape[1]):
+    for metric in range(data.most.shape[1]):
         load, back = problem.load[row, metric], problem.load[partner, metric]  # the last row, of NOWHERE, is zero
         at_target = at_source = load - back
         if data.in_transit[metric]:
@@ -95,10 +95,10 @@ def change_of_overload(problem: Problem, solution: Solution, data: Rooms, propos
 
 
 @kernel
-def overload_of_node(_problem: Problem, solution: Solution, data: Rooms, node: int) -> float:
+def overload_of_node(_problem: Problem, solution: Solution, data: MostLoads, node: int) -> float:
     """Return the overload of a node; O(R)."""
     overload = 0.0
-    for metric in range(data.room.shape[1]):
+    for metric in range(data.most.shape[1]):
         overload += data.inverse_unit[metric] * max(0, _above(solution, data, node, metric))
     return overload
 
@@ -136,17 +136,17 @@ class OverloadPrice(CompiledTerm):
         limit = np.minimum(problem.limit, problem.move_limit) - problem.leaving_load
         mean = problem.load[np.flatnonzero(problem.movable)].mean(axis=0)
         unit = np.exp2(np.round(np.log2(np.maximum(1.0, mean))))
-        self._rooms = Rooms(np.maximum(limit, present), in_transit, 1.0 / unit)
+        self._most_loads = MostLoads(np.maximum(limit, present), in_transit, 1.0 / unit)
 
-    def new_data(self, configuration: Configuration) -> Rooms:  # noqa: ARG002  # those of the start
-        """Return the rooms of the nodes at the start."""
-        return self._rooms
+    def new_data(self, configuration: Configuration) -> MostLoads:  # noqa: ARG002  # those of the start
+        """Return what the nodes may have, as it was at the start."""
+        return self._most_loads
 
     def total(self, configuration: Configuration) -> float:
         """Return the overload of all nodes."""
-        solution, rooms = configuration.solution, self._rooms
-        load = solution.node_load + (solution.departed * rooms.in_transit if rooms.in_transit.any() else 0)
-        return float((np.maximum(0, load - rooms.room) * rooms.inverse_unit).sum())
+        solution, most_loads = configuration.solution, self._most_loads
+        load = solution.node_load + (solution.departed * most_loads.in_transit if most_loads.in_transit.any() else 0)
+        return float((np.maximum(0, load - most_loads.most) * most_loads.inverse_unit).sum())
 
 
 def is_priceable(problem: Problem) -> bool:
@@ -192,16 +192,17 @@ def remove_overload(
     Where rules do not allow it, all return, if the search began there.
     """
     state = extensions.state
-    rooms = extensions.data[int(state.vanishing[0])]
+    most_loads = extensions.data[int(state.vanishing[0])]
     for every in (False, True) if soft.begins_at_origins else (False,):
-        while has_overload(state) and return_to_origins(problem, solution, soft.choice.enforced, rooms, state, every):
+        arguments = problem, solution, soft.choice.enforced, most_loads, state, every
+        while has_overload(state) and return_to_origins(*arguments):
             evaluate_again(problem, solution, chain_state, state)
     return not has_overload(state)
 
 
 @kernel
 def return_to_origins(
-    problem: Problem, solution: Solution, enforced: int, data: Rooms, extension_state: ExtensionState, every: bool
+    problem: Problem, solution: Solution, enforced: int, data: MostLoads, extension_state: ExtensionState, every: bool
 ) -> int:
     """Return rows to their origins; return how many moved.
 
