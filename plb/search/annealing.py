@@ -29,6 +29,7 @@ from plb.search.chosen_settings import (
     PROPOSALS_A_REPLICA,
     PROPOSALS_A_ROUND,
     ROUNDS,
+    proposals_of,
 )
 from plb.search.compound_steps import compound_proposal, larger_proposal
 from plb.search.cooling_schedule import CONVERGED, RUNNING, UNSET, Schedule, Settings, end_reason_of, new_schedule
@@ -104,7 +105,8 @@ def anneal_chains(
     def run(number: int, chain: _Chain) -> _Chain:
         deadline = budget.deadline(begun, 1.0 if threads > 1 else (number + 1) / len(new))
         after_each = check if config.checks is Checks.STEP else None
-        path = PricePath(problem, choice.migrations) if config.cooling is Cooling.BY_PRICE else None
+        is_priced = config.cooling is Cooling.BY_PRICE
+        path = PricePath(problem, choice.migrations, proposals_of(config, budget)) if is_priced else None
         chain = _run_chain(chain, problem, choice, settings, deadline, after_each, path, in_python=in_python)
         chain.end(problem, others, in_place=in_place)
         return chain

@@ -29,9 +29,11 @@ def executable_order(problem: Problem, solution: Solution, steps: Steps) -> Step
 
     Among executable steps, swaps come first, then moves, then new replicas.
     """
+    if len(steps.row) < 2:
+        return steps
     preferred = np.lexsort((steps.row, steps.partner == NOWHERE, problem.origin[steps.row] == NOWHERE))
     steps = Steps(steps.row[preferred], steps.partner[preferred])
-    if len(steps.row) < 2 or _is_any_order_right(problem, solution, steps):
+    if _is_any_order_right(problem, solution, steps):
         return steps
     order = np.empty(len(steps.row), np.int64)
     _put_in_order(problem, solution, _queue_of(problem, solution, steps), order)

@@ -17,18 +17,20 @@ from plb.search.chain_state import ChainState
 from plb.search.extension_kernels import ExtensionState, copy_values, weighed
 from plb.state.arrays import TENTHS, Problem, Solution
 
-STAGES = 100
-"""Changes of the price in a search."""
-FALLING_STAGES = 40
-"""Stages in which the price falls from its first value to its last, if nothing holds it."""
+STAGES, FEWEST_STAGES = 100, 25
+"""Largest and smallest number of changes of the price in a search."""
+PROPOSALS_A_STAGE = 150
+"""Proposals from which another stage is worth the time that it takes."""
+FALLING_SHARE = 0.4
+"""Share of the stages in which the price falls from its first value to its last, if nothing holds it."""
 MOVING_SHARE = 0.8
 """Share of the budget in which as many replicas are to move as the limit allows."""
 UNMOVED = 4
 """How many times as fast the price falls while no replica has moved."""
 WIN = 2.0
 """What moves must win together, in units of their cost, for a plan to be used."""
-RISE = 1.02
-"""Factor of the price while more replicas have moved than planned."""
+RISE = 7.0
+"""Factor of the price in a search in which more replicas have moved than planned all the time."""
 FIRST = 2.0
 """First price, in units of the largest energy change of the probes."""
 QUIET_FROM = 1000
@@ -50,10 +52,13 @@ class PricePath:
         The problem, with the cost of a move in the energy.
     limit
         Number of replicas that the search may displace.
+    proposals
+        Proposals of the search, as far as they are known.
     """
 
-    def __init__(self, problem: Problem, limit: int) -> None:
+    def __init__(self, problem: Problem, limit: int, proposals: float = math.inf) -> None:
         self._problem, self._limit = problem, limit
+        self._stages = int(max(FEWEST_STAGES, min(STAGES, proposals / PROPOSALS_A_STAGE)))
         self._costs = math.isfinite(problem.weights.tenths_of_move)
         self._price = self._least = self._fall = 1.0
         self._stage, self._continues = -1, False
@@ -66,7 +71,7 @@ class PricePath:
 
     def left(self, done: int, whole: float) -> int:
         """Return how many proposals of `whole`, of which some are `done`, are left of the present stage; at least 1."""
-        return ENDLESS if whole == math.inf else max(1, math.ceil((self._stage + 1) / STAGES * whole) - done)
+        return ENDLESS if whole == math.inf else max(1, math.ceil((self._stage + 1) / self._stages * whole) - done)
 
     def is_quiet(self, displaced: int, energy: float, done: int, patience: float) -> bool:
         """Return whether the price falls no further and the search has found nothing better for long.
@@ -92,7 +97,7 @@ class PricePath:
 
     def is_due(self, used: float) -> bool:
         """Return whether a new stage begins at this used share of the budget."""
-        return int(used * STAGES) > self._stage
+        return int(used * self._stages) > self._stage
 
     def begin(self, largest_change: float, displaced: int = 0) -> None:
         """Set the first price and the last one.
@@ -109,7 +114,7 @@ class PricePath:
         self._least = TENTHS / self._problem.weights.tenths_of_move if self._costs else NEARLY_FREE * self._price
         self._price = self._least if self._continues else max(self._price, self._least)
         ratio = self._least / self._price if self._price > 0.0 else 1.0
-        self._fall = ratio ** (1.0 / FALLING_STAGES)
+        self._fall = ratio ** (1.0 / (FALLING_SHARE * self._stages))
 
     def begin_stage(self, energy: float) -> None:
         """Note the energy at the new price."""
@@ -125,14 +130,14 @@ class PricePath:
         displaced
             Number of replicas that are not on their origins.
         """
-        self._stage = int(used * STAGES)
+        self._stage = int(used * self._stages)
         planned = self._limit * (1.0 if self._continues else min(1.0, used / MOVING_SHARE) ** 2)
         if displaced < planned:
             self._price = max(self._least, self._price * self._fall ** (1 if displaced else UNMOVED))
             if self._price < self._least * (1.0 + 1e-9):
                 self._price = self._least
         elif displaced > planned:
-            self._price *= RISE
+            self._price *= RISE ** (1.0 / self._stages)
         return self._at(TENTHS / self._price if self._price > 0.0 else math.inf)
 
     def _at(self, tenths_of_move: float) -> Problem:

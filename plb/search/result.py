@@ -110,6 +110,8 @@ def steps_to(problem: Problem, solution: Solution, changed: Int) -> Steps:
     """
     partner = np.full(len(changed), NOWHERE)
     _find_partners(problem, solution, changed, partner)
+    if (partner == NOWHERE).all():
+        return Steps(changed, partner)
     is_first = ~np.isin(changed, partner[partner != NOWHERE])
     return Steps(changed[is_first], partner[is_first])
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plb import LONG_SEARCH, Metric, PlbConfig
 from plb.search.budget import Budget
 from plb.search.chosen_settings import EXCHANGES_FROM, LONG_FROM, PROPOSALS_A_REPLICA, chosen_settings
-from plb.search.price_path import FIRST, STAGES, PricePath
+from plb.search.price_path import FEWEST_STAGES, FIRST, PROPOSALS_A_STAGE, STAGES, PricePath
 from plb.settings.annealing import Cooling
 from plb.testing import configuration_of
 from tests.engine.stories import engine_with
@@ -139,3 +139,16 @@ def test_stages_begin_at_the_same_proposals_whatever_is_made_at_a_time(whole, st
     done = math.ceil(whole * stage / STAGES)
     assert 1 <= path.left(done, whole) <= math.ceil(whole / STAGES) + 1
     assert path.left(done, math.inf) > whole
+
+
+@pytest.mark.parametrize(
+    ("proposals", "stages"),
+    [(1, FEWEST_STAGES), (50 * PROPOSALS_A_STAGE, 50), (10**9, STAGES), (math.inf, STAGES)],
+)
+def test_short_searches_have_fewer_stages(proposals, stages):
+    """A stage takes time, and few proposals find little at each price."""
+    path = PricePath(problem_of(), 10, proposals)
+    path.begin(8.0)
+    shares = [(place + 0.5) / STAGES for place in range(STAGES)]
+    begun = [path.is_due(used) and path.next_problem(used, 0) is not None for used in shares]
+    assert sum(begun) == stages
