@@ -46,7 +46,10 @@ def start_of(state: ClusterState, plan: Plan) -> Places:
 
 
 def check_start(state: ClusterState, problem: Problem, start: Places, before: Breaches, after: Breaches) -> None:
-    """Raise `ConflictError` if a replica that may not move is elsewhere at a start, or breaks a rule only there.
+    """Raise `ConflictError` if a replica that may not move is elsewhere at a start, or more is broken there.
+
+    A partition that breaks a rule on the present nodes may do so at the start, where other replicas of it may be those
+    that have to move.
 
     Parameters
     ----------
@@ -54,14 +57,15 @@ def check_start(state: ClusterState, problem: Problem, start: Places, before: Br
         What is broken on the present nodes, and at the start.
     """
     stuck = start.rows[~problem.movable[start.rows]]
-    broken = np.setdiff1d(after.rows, before.rows)
+    already = {state.row_partition[row] for row in before.rows.tolist()}
+    broken = [name for name in map(state.row_partition.__getitem__, after.rows.tolist()) if name not in already]
     overloaded = np.flatnonzero((after.overloaded & ~before.overloaded).any(axis=1))
     applications = np.setdiff1d(after.applications, before.applications)
     again = "with the plan of start; balance without it"
     if len(stuck):
         raise ConflictError(f"partition {state.row_partition[stuck[0]]}: a replica moves that may not, {again}")
-    if len(broken):
-        raise ConflictError(f"partition {state.row_partition[broken[0]]}: breaks a hard rule {again}")
+    if broken:
+        raise ConflictError(f"partition {broken[0]}: breaks a hard rule {again}")
     if len(overloaded):
         raise ConflictError(f"node {state.nodes[overloaded[0]].name}: exceeds its capacity {again}")
     if len(applications):
