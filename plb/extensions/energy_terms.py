@@ -149,15 +149,12 @@ class CompiledTerm(WithKernels):
     node_cost
         Kernel: what a node contributes to the term, unweighted. Arguments: problem, solution, the data and the sums
         that the term has, node. Larger neighbourhoods begin at replicas on costly nodes. None: no node costs more.
-    vanishes
-        Whether the term has to be 0 in the result of a search.
     """
 
     kind = TERM
     change: ClassVar[Kernel[..., float]]
     keep: ClassVar[Kernel[..., None] | None] = None
     node_cost: ClassVar[Kernel[..., float] | None] = None
-    vanishes: ClassVar[bool] = False
 
     def begin(self, configuration: Configuration) -> None:
         """Make the data, and compute the sums from scratch.
@@ -198,3 +195,7 @@ class CompiledTerm(WithKernels):
             back = configuration.apply(proposal)
             self.apply(configuration, back)
             configuration.apply(back)
+
+
+class VanishingTerm(CompiledTerm):
+    """A term of the engine that is 0 in the result of a search, as its weight rises (`plb.search.overload_price`)."""

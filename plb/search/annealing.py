@@ -19,7 +19,7 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, working_time
 from plb.evaluation.proposals import GENERATED
 from plb.evaluation.self_checks import compare_with_scratch
-from plb.extensions.energy_terms import CompiledTerm
+from plb.extensions.energy_terms import VanishingTerm
 from plb.search.annealing_chain import anneal, extended_step
 from plb.search.budget import ENDLESS, Budget, EndReason
 from plb.search.chain_state import ChainState, Step, StepAddresses
@@ -105,8 +105,7 @@ def anneal_chains(
     def run(number: int, chain: _Chain) -> _Chain:
         deadline = budget.deadline(begun, 1.0 if threads > 1 else (number + 1) / len(new))
         after_each = check if config.checks is Checks.STEP else None
-        is_priced = config.cooling is Cooling.BY_PRICE
-        path = PricePath(problem, choice.migrations, proposals_of(config, budget)) if is_priced else None
+        path = _price_path(problem, choice, config, budget)
         chain = _run_chain(chain, problem, choice, settings, deadline, after_each, path, in_python=in_python)
         chain.end(problem, others, in_place=in_place)
         return chain
@@ -125,10 +124,17 @@ def anneal_chains(
     return _annealed(chains, best, energy, config.larger_neighbourhoods)
 
 
+def _price_path(problem: Problem, choice: Choice, config: PlbConfig, budget: Budget) -> PricePath | None:
+    """Return the price path of a chain, if its settings ask for one."""
+    if config.cooling is not Cooling.BY_PRICE:
+        return None
+    return PricePath(problem, choice.migrations, proposals_of(config, budget))
+
+
 def _may_be_in_place(problem: Problem, choice: Choice, settings: Settings, extensions: Extensions | None) -> bool:
     """Return whether the undo log surely leads back to the start; a price of overload has it forgotten."""
     terms = () if extensions is None else extensions.terms
-    prices_overload = any(isinstance(term, CompiledTerm) and term.vanishes for term in terms)
+    prices_overload = any(isinstance(term, VanishingTerm) for term in terms)
     return not (prices_overload or _is_compound(problem, choice)) and _proposals_of(settings) < UNDO_LOG_SIZE
 
 

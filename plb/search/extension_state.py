@@ -15,7 +15,7 @@ from plb.compiler import Stream, address_of, interrupts_deferred
 from plb.errors import CheckFailedError, ExtensionError
 from plb.extensions.configuration import Configuration
 from plb.extensions.constraints import Constraint, count_in
-from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, LocatedTerm, SummedTerm, begin
+from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, LocatedTerm, SummedTerm, VanishingTerm, begin
 from plb.extensions.failures import TERM, errors_of
 from plb.extensions.kernel_data import COUNT, NO_VALUES, PROPOSE, WithKernels, difference
 from plb.extensions.neighbourhoods import AnyNeighbourhood, new_moves
@@ -125,7 +125,7 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
         tally=new_tally(),
         python=np.array([callbacks.address]),
         running=np.full(7, NOTHING),
-        vanishing=np.flatnonzero([isinstance(term, CompiledTerm) and term.vanishes for term in terms]),
+        vanishing=np.flatnonzero([isinstance(term, VanishingTerm) for term in terms]),
         unfit=np.full(1, NOTHING),
     )
     extensions.running.append(state.running)

@@ -17,7 +17,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import by_pointer, kernel
-from plb.extensions.energy_terms import CompiledTerm
+from plb.extensions.energy_terms import VanishingTerm
 from plb.model.rules import Rule
 from plb.search.chain_state import ChainState
 from plb.search.extension_kernels import ExtensionState, apply_with_terms, copy_values, foresee
@@ -33,7 +33,8 @@ from plb.state.proposal import Proposal, proposed
 if TYPE_CHECKING:
     from plb.extensions.configuration import Configuration
 
-OVERLOAD = "overload"
+OVERLOAD = "overload under soft_capacity"
+"""Name of the term, which no term of users is likely to have."""
 FIRST, LAST = 0.3, 3000.0
 """First and last price of a unit of overload, in units of the first temperature."""
 LEAST_LAST = 10.0
@@ -121,11 +122,10 @@ class SoftCapacity:
         self.choice = choice._replace(enforced=choice.enforced & ~(1 << Rule.CAPACITY))
 
 
-class OverloadPrice(CompiledTerm):
+class OverloadPrice(VanishingTerm):
     """The overload of all nodes, in units; 0 in the solution at which a search begins."""
 
     name = OVERLOAD
-    vanishes = True
     change = change_of_overload
     node_cost = overload_of_node
 
