@@ -11,6 +11,9 @@ from hypothesis import settings
 from plb.testing import Cluster
 from tests.engine.stories import three_nodes
 
+settings.register_profile("usual", deadline=None)
+settings.load_profile("usual")
+"""Without a deadline: the first example may compile kernels, and other processes may have the processor."""
 settings.register_profile("few", deadline=None, max_examples=10)
 """A tenth of the examples, for kernels as plain Python, which are a hundred times slower."""
 
