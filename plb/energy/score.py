@@ -107,11 +107,13 @@ def weights_in_balancing(problem: Problem, solution: Solution) -> Weights:
     The weight is that of the start: n replicas with load stand on nodes with the imbalance I. Moving a replica of s
     times the mean load between nodes whose loads differ by a share d of the mean lowers I by about s·d/(n·I), so that
     it wins w_I·s·d at any size of the cluster, and is worth a move from s·d = 1/w_I (docs/terms/imbalance.md).
-    The product form, and metrics that are packed or reserve nodes, keep their weights.
+    The product form, and metrics that are packed or reserve nodes, keep their weights. So do clusters with n·I below 1,
+    where other terms could otherwise make an even cluster uneven.
     """
     weights = problem.weights
     if weights.product_form or problem.defragmented.any() or problem.reserving.any():
         return weights
     has_load = (problem.load[: len(solution.node), problem.metric_weight > 0.0] > 0).any(axis=1)
     replicas = int(np.count_nonzero(has_load & (solution.node != NOWHERE) & ~problem.leaving))
-    return weights._replace(imbalance=weights.imbalance * replicas * float(solution.totals.imbalance))
+    factor = max(1.0, replicas * float(solution.totals.imbalance))
+    return weights._replace(imbalance=weights.imbalance * factor)

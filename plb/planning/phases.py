@@ -15,6 +15,7 @@ from plb.constraints.scale_out import limits_of_balancing
 from plb.constraints.throttling import most_in_build
 from plb.energy.score import energy_of, weights_in_balancing
 from plb.energy.terms import values_of
+from plb.errors import ConflictError
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import DeactivationIntent
 from plb.model.move import Phase, Reason
@@ -31,7 +32,7 @@ from plb.planning.missing_replicas import placed_all_or_nothing, unplaced_of
 from plb.planning.move_reasons import MoveReasons
 from plb.planning.pending_work import Work
 from plb.planning.phase_log import PhaseLog
-from plb.planning.plan_start import check_start
+from plb.planning.plan_start import Broken, check_start
 from plb.planning.role_returns import Return, Returns
 from plb.planning.rule_priorities import placement_masks, rule_masks, rule_priorities
 from plb.planning.service_domains import ServiceDomain
@@ -462,7 +463,7 @@ class PhaseRun:
         movable = int(np.count_nonzero(problem.movable & (self.solution.node != NOWHERE)))
         config = chosen_settings(problem, config, within, movable, limit)
         variants = balancing_variants(config, slow=slow)
-        self._go_to_start()
+        self._go_to_start(limit)
         least = self._energy(self.solution).total
         result = balance(
             problem, self.solution, config, variants, seed, within, services, self._extensions, self._others
@@ -478,16 +479,18 @@ class PhaseRun:
         self._is_full = self.solution.totals.displaced >= limit
         self._take(Phase.BALANCING, result, begun)
 
-    def _go_to_start(self) -> None:
-        """Move the replicas to the places where balancing begins, if these may be there."""
+    def _go_to_start(self, limit: int) -> None:
+        """Move the replicas to the places where balancing begins, if these may be there and are at most so many."""
         if not len(self.start.rows):
             return
-        hard, suspects = rule_masks(self.config)[-1], self._suspects
-        problem = self._problem_of(Phase.BALANCING)
-        before = find_breaches(problem, self.solution, hard, suspects)
+        hard, suspects, problem = rule_masks(self.config)[-1], self._suspects, self._problem_of(Phase.BALANCING)
+        before = Broken(find_breaches(problem, self.solution, hard, suspects), self._broken_extensions)
         go_to(problem, self.solution, self.start, self._others)
         suspects = suspects_after(problem, self.solution, suspects, self._others)
-        check_start(self.state, problem, self.start, before, find_breaches(problem, self.solution, hard, suspects))
+        after = Broken(find_breaches(problem, self.solution, hard, suspects), self._broken_extensions)
+        check_start(self.state, problem, self.solution, self.start, before, after)
+        if self.solution.totals.displaced > limit:
+            raise ConflictError(f"plan: moves more than {limit} replicas with the plan of start; balance without it")
 
     def _least_gain(self, config: PlbConfig, movement: int) -> float:
         """Return the decrease of the energy from which a result of balancing is used.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
 import numpy as np
 
 from plb.array_types import NOWHERE
@@ -11,12 +14,21 @@ from plb.model.plan import Plan
 from plb.model.plan_moves import KINDS, PlanMoves
 from plb.search.breaches import Breaches
 from plb.search.places import Places
-from plb.state.arrays import Problem
+from plb.state.arrays import TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.move_checks import check_moves
 from plb.state.plain_moves import find_plain
 
 ALLOWED = MoveKind.MOVE, MoveKind.SWAP
+
+
+class Broken(NamedTuple):
+    """What is broken."""
+
+    breaches: Breaches
+    """Of hard rules."""
+    extensions: Mapping[int, str]
+    """The rows that break an extension constraint, each with its name."""
 
 
 def start_of(state: ClusterState, plan: Plan) -> Places:
@@ -45,7 +57,9 @@ def start_of(state: ClusterState, plan: Plan) -> Places:
     return Places(latest_first[there], nodes[::-1][last[there]])
 
 
-def check_start(state: ClusterState, problem: Problem, start: Places, before: Breaches, after: Breaches) -> None:
+def check_start(
+    state: ClusterState, problem: Problem, solution: Solution, start: Places, before: Broken, after: Broken
+) -> None:
     """Raise `ConflictError` if a replica that may not move is elsewhere at a start, or more is broken there.
 
     A partition that breaks a rule on the present nodes may do so at the start, where other replicas of it may be those
@@ -53,14 +67,20 @@ def check_start(state: ClusterState, problem: Problem, start: Places, before: Br
 
     Parameters
     ----------
+    solution
+        All replicas at the start.
     before, after
         What is broken on the present nodes, and at the start.
     """
     stuck = start.rows[~problem.movable[start.rows]]
-    already = {state.row_partition[row] for row in before.rows.tolist()}
-    broken = [name for name in map(state.row_partition.__getitem__, after.rows.tolist()) if name not in already]
-    overloaded = np.flatnonzero((after.overloaded & ~before.overloaded).any(axis=1))
-    applications = np.setdiff1d(after.applications, before.applications)
+    already = {state.row_partition[row] for row in before.breaches.rows.tolist()}
+    broken = [
+        name for name in map(state.row_partition.__getitem__, after.breaches.rows.tolist()) if name not in already
+    ]
+    overloaded = np.flatnonzero((after.breaches.overloaded & ~before.breaches.overloaded).any(axis=1))
+    applications = np.setdiff1d(after.breaches.applications, before.breaches.applications)
+    of_extensions = sorted(set(after.extensions) - set(before.extensions))
+    exceeded = [name for name, is_exceeded in _budgets(problem, solution) if is_exceeded]
     again = "with the plan of start; balance without it"
     if len(stuck):
         raise ConflictError(f"partition {state.row_partition[stuck[0]]}: a replica moves that may not, {again}")
@@ -71,3 +91,23 @@ def check_start(state: ClusterState, problem: Problem, start: Places, before: Br
     if len(applications):
         names = {entry: name for name, entry in state.applications.entry.items()}
         raise ConflictError(f"application {names[int(applications[0])]}: exceeds a limit {again}")
+    if of_extensions:
+        row = of_extensions[0]
+        raise ConflictError(f"partition {state.row_partition[row]}: breaks {after.extensions[row]} {again}")
+    if exceeded:
+        raise ConflictError(f"plan: exceeds {exceeded[0]} {again}")
+
+
+def _budgets(problem: Problem, solution: Solution) -> Iterator[tuple[str, bool]]:
+    """Yield the budgets of moves, each with whether a solution exceeds it."""
+    totals = solution.totals
+    if problem.bounded:
+        yield "max_moves", bool(totals.moves > problem.max_moves * TENTHS)
+        yield "the moves of a node", bool((solution.node_moves > problem.max_node_moves).any())
+        yield "the moves of a service", bool((solution.service_moves > problem.max_service_moves).any())
+    if problem.throttled:
+        yield "the replicas that may be built", bool(totals.builds > problem.max_builds * TENTHS)
+        yield "the swaps of roles", bool(totals.swaps > problem.max_swaps * TENTHS)
+    if problem.throttles:
+        in_build = problem.in_build + solution.arrivals
+        yield "the replicas in build on a node", bool((in_build > problem.most_in_build)[solution.arrivals > 0].any())

@@ -350,7 +350,7 @@ def _run_chain(
             at_price = _follow(chain, path, at_price, settings, whole, patience)
             proposals = min(stretch, path.left(_done(chain, settings), whole))
         if soft is not None:
-            used = chain.schedule.progress if whole == math.inf else _done(chain, settings) / whole
+            used = max(chain.schedule.progress, _done(chain, settings) / whole)
             if used < SOFT_SHARE:
                 raise_price(problem, chain.solution, chain.chain_state, chain.extension_state, used)
             else:
@@ -436,7 +436,7 @@ def _follow(
         Proposals without a move after which the search gives up.
     """
     displaced, done = int(chain.solution.totals.displaced), _done(chain, settings)
-    used = chain.schedule.progress if whole == math.inf else done / whole
+    used = max(chain.schedule.progress, done / whole)
     if not path.is_due(used):
         return at_price
     if path.is_quiet(displaced, float(chain.schedule.energy), done, patience):

@@ -98,10 +98,9 @@ def _is_imbalance_all(problem: Problem, config: PlbConfig) -> bool:
 
 def proposals_of(config: PlbConfig, budget: Budget) -> float:
     """Return the proposals of a whole search, as far as they are known."""
-    if budget.proposals is not None:
-        return budget.proposals
-    if budget.seconds is not None:
-        return budget.seconds * PROPOSALS_A_SECOND
+    if budget.proposals is not None or budget.seconds is not None:
+        in_time = math.inf if budget.seconds is None else budget.seconds * PROPOSALS_A_SECOND
+        return min(in_time, math.inf if budget.proposals is None else budget.proposals)
     per_round = config.simulated_annealing_iterations_per_round or PROPOSALS_A_ROUND
     return (config.max_simulated_annealing_iterations or ROUNDS) * per_round * (config.chains or 1)
 

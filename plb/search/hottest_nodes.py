@@ -139,8 +139,9 @@ def relieve(
     tally
         (TALLY_SIZE,) number of proposals by outcome; modified.
     """
+    last = tally[GENERATED] + hot.draws * hot.nodes.shape[0]
     index = _hottest(problem, solution, hot)
-    while index != NOWHERE:
+    while index != NOWHERE and tally[GENERATED] + hot.draws <= last:
         rows = hot.rows[hot.first[index] : hot.first[index + 1]]
         proposal = _best_leave(problem, solution, enforced, most, hot, hot.nodes[index], rows, rng, tally)
         if proposal.row == NOWHERE:

@@ -6,6 +6,7 @@ New partitions with nothing but places get their rows together; `match_slots` br
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -69,10 +70,10 @@ def put_partitions(state: ClusterState, partitions: Sequence[Partition]) -> list
     state.quanta, defaults = _defaults(state, batch.service)
     state.default_loads.update(defaults)
     special = [at for at, name in enumerate(batch.names) if batch.is_special[at] or name in state.partitions]
-    begin = 0
+    begin, offset = 0, [0, *accumulate(batch.size)]
     for at in (*special, len(batch.names)):
         if begin < at:
-            _add_plain(state, _part_of(batch, begin, at))
+            _add_plain(state, _part_of(batch, offset, begin, at))
         if at < len(batch.names):
             _put(state, batch.partitions[at], batch.service[at])
         begin = at + 1
@@ -181,12 +182,11 @@ def _defaults(state: ClusterState, services: Iterable[int]) -> tuple[MetricQuant
     return quanta, found
 
 
-def _part_of(batch: _Batch, begin: int, end: int) -> _Batch:
-    """Return the partitions of a batch from `begin` to `end`."""
+def _part_of(batch: _Batch, offset: Sequence[int], begin: int, end: int) -> _Batch:
+    """Return the partitions of a batch from `begin` to `end`; `offset`: the first replica of each, and their number."""
     if (begin, end) == (0, len(batch.names)):
         return batch
-    low = sum(batch.size[:begin])
-    high = low + sum(batch.size[begin:end])
+    low, high = offset[begin], offset[end]
     fields = ("names", "service", "created", "version", "size")
     columns = {field: getattr(batch, field)[begin:end] for field in fields}
     return batch._replace(**columns, node=batch.node[low:high], role=batch.role[low:high])

@@ -42,6 +42,7 @@ FEATURES = {
     "plb.search.application_breaches": {"application_capacity", "scale_out"},  # applications break these
     "plb.search.breaches": {"capacity"},  # it is broken by nodes, the others by rows
     "plb.search.eviction": {"affinity"},  # makes room for a replica
+    "plb.search.overload_price": {"capacity"},  # which has a price there
     "plb.search.policy_applications": {"application_capacity", "scale_out"},  # the order in which a policy repairs
     "plb.search.policy_search": {"capacity", "domains"},  # the order in which a policy repairs
     "plb.state.node_domains": {"domains"},  # the rule of each level

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from plb import Budget, ConflictError, InvalidValueError, Node, Partition, Replica, Role, Service
+from plb import (
+    Budget,
+    ConflictError,
+    InvalidValueError,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    Replica,
+    Role,
+    Service,
+)
 from plb.model import DeactivationIntent
 from plb.model.move import MoveKind
 from plb.testing import busy_clusters
@@ -126,3 +136,48 @@ def test_a_plan_that_no_longer_fits_is_refused(change, words):
         engine.balance(start=plan)
     assert engine.node_loads() == twin.node_loads()
     assert engine.balance() == twin.balance()
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"max_moves": 3},
+        {"max_moves": 0},
+        {"max_moves_per_node": 1},
+        {"max_percentage_to_move": 0.05},
+        {"in_build_throttling_enabled": True, "in_build_throttling_global_max_value": 2},
+    ],
+    ids=str,
+)
+def test_a_start_with_more_moves_than_allowed_is_refused(limit):
+    """As after a change of the settings between two calls."""
+    plan = crowded().balance()
+    with pytest.raises(ConflictError, match="with the plan of start"):
+        crowded(**limit).balance(start=plan)
+
+
+class Avoids:
+    """No replica may be on a node."""
+
+    name = "avoids"
+
+    def __init__(self, node):
+        self.node = node
+
+    def refuses(self, configuration, proposal):
+        """Return whether the replica goes to the node."""
+        return configuration.node(proposal.target).name == self.node
+
+    def broken(self, configuration):
+        """Return the replicas on the node."""
+        return [row for row in configuration.rows if configuration.node(configuration.node_of(row)).name == self.node]
+
+
+def test_a_start_that_breaks_a_constraint_of_users_is_refused():
+    """The message names the constraint."""
+    plan = crowded().balance()
+    engine = PlacementAndLoadBalancing.from_snapshot(
+        crowded().snapshot(), extension_constraints=[Avoids(plan.moves[0].target)]
+    )
+    with pytest.raises(ConflictError, match="avoids"):
+        engine.balance(start=plan)

@@ -27,9 +27,10 @@ CAPACITY = 40.0
 
 
 def utilisations(problem, solution):
-    """Return the highest utilisation of each node in service, computed from the loads of the rows."""
+    """Return the highest utilisation of each node in service, from the loads of the rows that do not leave."""
     loads = np.zeros((len(problem.limit), problem.load.shape[1]))
-    np.add.at(loads, solution.node[solution.node >= 0], problem.load[:-1][solution.node >= 0])
+    stays = (solution.node >= 0) & ~problem.leaving
+    np.add.at(loads, solution.node[stays], problem.load[:-1][stays])
     return (loads * problem.inverse_capacity)[problem.counted].max(axis=1, initial=0.0)
 
 
