@@ -129,3 +129,17 @@ def test_what_is_kept_is_not_used_by_the_search():
     assert budget.proposals == 7000
     assert budget.seconds == pytest.approx(0.997)
     assert budget.until == pytest.approx(4.997)
+
+
+@pytest.mark.parametrize(("proposals", "moves"), [(500, 36), (2000, 10), (5000, 36)])
+def test_search_and_relief_keep_to_the_budget_together(proposals, moves):
+    """Also where many nodes are stuck."""
+    plan = Cluster(0, max_moves=moves).engine.balance(budget=proposals)
+    assert plan.proposals.generated <= proposals
+    assert len(plan.moves) <= moves
+
+
+def test_the_nearer_of_two_limits_counts():
+    """The price falls with the time, however many proposals would be allowed."""
+    plan = Cluster(0).engine.balance(budget=Budget(10**10, seconds=0.2))
+    assert plan.energy_after.imbalance < 0.5 * plan.energy_before.imbalance
