@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
@@ -463,14 +464,13 @@ class PhaseRun:
         movable = int(np.count_nonzero(problem.movable & (self.solution.node != NOWHERE)))
         config = chosen_settings(problem, config, within, movable, limit)
         variants = balancing_variants(config, slow=slow)
-        self._go_to_start(limit)
-        least = self._energy(self.solution).total
+        at_start = self._go_to_start(limit) if len(self.start.rows) else math.inf
         result = balance(
             problem, self.solution, config, variants, seed, within, services, self._extensions, self._others
         )
-        if len(self.start.rows) and result.energy > least:
+        if result.energy > at_start:
             go_to(self.problem, self.solution, self.start, self._others)
-            result = attrs.evolve(result, energy=least)
+            result = attrs.evolve(result, energy=at_start)
         if result.energy >= before - self._least_gain(config, movement):
             go_to(self.problem, self.solution, begun.places, self._others)
             is_priced = config.cooling is Cooling.BY_PRICE
@@ -479,10 +479,11 @@ class PhaseRun:
         self._is_full = self.solution.totals.displaced >= limit
         self._take(Phase.BALANCING, result, begun)
 
-    def _go_to_start(self, limit: int) -> None:
-        """Move the replicas to the places where balancing begins, if these may be there and are at most so many."""
-        if not len(self.start.rows):
-            return
+    def _go_to_start(self, limit: int) -> float:
+        """Move the replicas to the places of an earlier plan, if these may be there and are at most so many.
+
+        Return the energy there.
+        """
         hard, suspects, problem = rule_masks(self.config)[-1], self._suspects, self._problem_of(Phase.BALANCING)
         before = Broken(find_breaches(problem, self.solution, hard, suspects), self._broken_extensions)
         go_to(problem, self.solution, self.start, self._others)
@@ -491,6 +492,7 @@ class PhaseRun:
         check_start(self.state, problem, self.solution, self.start, before, after)
         if self.solution.totals.displaced > limit:
             raise ConflictError(f"plan: moves more than {limit} replicas with the plan of start; balance without it")
+        return self._energy(self.solution).total
 
     def _least_gain(self, config: PlbConfig, movement: int) -> float:
         """Return the decrease of the energy from which a result of balancing is used.

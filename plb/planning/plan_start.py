@@ -17,7 +17,6 @@ from plb.search.places import Places
 from plb.state.arrays import TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.move_checks import check_moves
-from plb.state.plain_moves import find_plain
 
 ALLOWED = MoveKind.MOVE, MoveKind.SWAP
 
@@ -46,8 +45,8 @@ def start_of(state: ClusterState, plan: Plan) -> Places:
     if others.any():
         allowed = "a plan that only moves replicas and swaps roles"
         raise InvalidValueError("balance", "start", str(moves[int(others.argmax())]), allowed)
-    check_moves(state, moves, leaving=False)
-    plain = find_plain(state, moves, leaving=False)
+    plain = check_moves(state, moves, leaving=False)
+    assert plain is not None  # as the moves are columns
     if not plain.is_plain.all():
         raise ConflictError(f"{moves[int((~plain.is_plain).argmax())]}: a standby is in its way; make a new plan")
     rows = np.stack([plain.row, plain.partner], axis=1).ravel()

@@ -350,7 +350,7 @@ def _run_chain(
             at_price = _follow(chain, path, at_price, settings, whole, patience)
             proposals = min(stretch, path.left(_done(chain, settings), whole))
         if soft is not None:
-            used = max(chain.schedule.progress, _done(chain, settings) / whole)
+            used = _used_share(chain, settings, whole)
             if used < SOFT_SHARE:
                 raise_price(problem, chain.solution, chain.chain_state, chain.extension_state, used)
             else:
@@ -409,6 +409,11 @@ def _done(chain: _Chain, settings: Settings) -> int:
     return chain.schedule.rounds * settings.simulated_annealing_iterations_per_round + chain.schedule.step
 
 
+def _used_share(chain: _Chain, settings: Settings, whole: float) -> float:
+    """Return the used share of the time or of the `whole` number of proposals, whichever is larger."""
+    return max(chain.schedule.progress, _done(chain, settings) / whole)
+
+
 def _whole_search(choice: Choice, settings: Settings) -> int:
     """Return the number of proposals in which the price of moves falls: all, or without an end a usual number."""
     if settings.rounds < ENDLESS:
@@ -436,7 +441,7 @@ def _follow(
         Proposals without a move after which the search gives up.
     """
     displaced, done = int(chain.solution.totals.displaced), _done(chain, settings)
-    used = max(chain.schedule.progress, done / whole)
+    used = _used_share(chain, settings, whole)
     if not path.is_due(used):
         return at_price
     if path.is_quiet(displaced, float(chain.schedule.energy), done, patience):

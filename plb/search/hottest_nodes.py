@@ -111,10 +111,12 @@ def hot_nodes(problem: Problem, solution: Solution, rows: Int, relief: Relief) -
     place[nodes] = np.arange(len(nodes))
     of_row = place[solution.node[rows]]
     rows, of_row = rows[of_row != NOWHERE], of_row[of_row != NOWHERE]
-    first = np.searchsorted(np.sort(of_row), np.arange(len(nodes) + 1))
-    rows = rows[np.argsort(of_row, kind="stable")]
+    by_node = np.argsort(of_row, kind="stable")
+    first = np.searchsorted(of_row[by_node], np.arange(len(nodes) + 1))
     level = float(utilisation[order[relief.moves]]) if relief.moves < len(order) else 0.0
-    return HotNodes(level, nodes, np.zeros(len(nodes), np.bool_), rows, first, relief.proposals // relief.moves)
+    return HotNodes(
+        level, nodes, np.zeros(len(nodes), np.bool_), rows[by_node], first, relief.proposals // relief.moves
+    )
 
 
 def _utilisations(problem: Problem, solution: Solution) -> Float:

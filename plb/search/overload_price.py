@@ -104,6 +104,11 @@ def overload_of_node(_problem: Problem, solution: Solution, data: MostLoads, nod
     return overload
 
 
+def _loads(solution: Solution, in_transit: Bool) -> Int:
+    """Return the loads of the nodes, (N, R), with those that leave them in this plan and still count there."""
+    return solution.node_load + (solution.departed * in_transit if in_transit.any() else 0)
+
+
 class SoftCapacity:
     """What a chain searches while overload has a price, and later.
 
@@ -132,7 +137,7 @@ class OverloadPrice(VanishingTerm):
     def __init__(self, problem: Problem, start: Solution) -> None:
         super().__init__()
         in_transit = problem.transient & problem.counts_departed
-        present = start.node_load + (start.departed * in_transit if in_transit.any() else 0)
+        present = _loads(start, in_transit)
         limit = np.minimum(problem.limit, problem.move_limit) - problem.leaving_load
         mean = problem.load[np.flatnonzero(problem.movable)].mean(axis=0)
         unit = np.exp2(np.round(np.log2(np.maximum(1.0, mean))))
@@ -145,7 +150,7 @@ class OverloadPrice(VanishingTerm):
     def total(self, configuration: Configuration) -> float:
         """Return the overload of all nodes."""
         solution, most_loads = configuration.solution, self._most_loads
-        load = solution.node_load + (solution.departed * most_loads.in_transit if most_loads.in_transit.any() else 0)
+        load = _loads(solution, most_loads.in_transit)
         return float((np.maximum(0, load - most_loads.most) * most_loads.inverse_unit).sum())
 
 
