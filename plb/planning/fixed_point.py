@@ -178,6 +178,8 @@ class FixedPoint:
         continues = phase is Phase.BALANCING and (run.budget.temperature is not None or len(run.start.rows) > 0)
         same = end is not None and not continues and end.circumstances == occasion.circumstances and not end.differing
         if same and not run.changed and _is_requested(phase, run):
+            if phase is Phase.BALANCING:
+                run.weigh_for_balancing()
             run.log.skip(phase)
             return
         if phase is Phase.REPAIR:

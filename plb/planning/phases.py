@@ -447,7 +447,7 @@ class PhaseRun:
         if not self.is_unbalanced:
             self.log.note_idle(Phase.BALANCING, Idle.BALANCED)
             return
-        self._weigh_for_balancing()
+        self.weigh_for_balancing()
         before, begun = self._energy(self.solution).total, self._begin()
         movement = self.solution.totals.movement
         config, timeout = self.config, self.config.fast_balancing_search_timeout
@@ -511,8 +511,11 @@ class PhaseRun:
             least = max(least, (WIN - 1.0) * float(cost))
         return least
 
-    def _weigh_for_balancing(self) -> None:
-        """Give the imbalance the weight that it has in balancing, also in the energies of the plan."""
+    def weigh_for_balancing(self) -> None:
+        """Give the imbalance the weight that it has in balancing, also in the energies of the plan.
+
+        A balancing that is left out because nothing has changed has the energies of the one before.
+        """
         weights = weights_in_balancing(self.problem, self.solution)
         self.problem = self.problem._replace(weights=weights)
         total, extensions = energy_of(weights, self._values_before), self._extensions

@@ -137,6 +137,7 @@ class Refresh:
             return self._idle(Stage.BALANCING, Idle.NODE_EVENT)
         version = (self.state_version, self.load_version)
         if self.record.at_fixed_point == version:
+            self.run.weigh_for_balancing()
             return self._idle(Stage.BALANCING, Idle.UNCHANGED)
         if not self.run.is_unbalanced:
             return self._idle(Stage.BALANCING, Idle.BALANCED)

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Replica, Role, Service
+from plb.model.move import Phase
 from plb.testing import Cluster, all_clusters, configuration_of
+from tests.engine.stories import engine_with
 from tests.engine.strategies import examples
 
 UNBOUND = {"max_percentage_to_move": 1.0}
@@ -100,6 +102,35 @@ def test_plan_of_a_fixed_point_reports_it():
     assert plan.end_reason == "nothing has changed since the last search of this kind"
     assert plan.phases == ()
     assert plan.proposals.generated == 0
+
+
+@examples(60)
+@given(cluster=all_clusters(), budget=st.sampled_from([240, None]))
+def test_unchanged_cluster_has_the_same_energy_in_every_call(cluster, budget):
+    """Whether balancing searches or knows that nothing has changed, the imbalance has the same weight."""
+    engine = cluster.engine()
+    until_fixed_point(engine, "balance", budget)
+    engine.configure(attrs.evolve(engine.config, swap_primary_probability=0.3))
+    plans = [engine.balance(budget=budget) for _ in range(3)]
+    assert len({plan.energy_before for plan in plans}) == 1
+
+
+def test_balancing_that_is_skipped_weighs_as_the_one_before():
+    """The larger replica is alone already, so that no move helps."""
+    engine = engine_with({"n0": None, "n1": None}, {"web/0": ("n0", 100.0), "web/1": ("n1", 1.0)})
+    searched, *skipped = (engine.balance(budget=1) for _ in range(3))
+    assert searched.phases
+    assert not any(plan.phases for plan in skipped)
+    assert {plan.energy_after for plan in skipped} == {searched.energy_after}
+
+
+def test_refresh_that_skips_balancing_weighs_as_the_one_before():
+    """So does one that does one thing at a time, as Service Fabric."""
+    engine = engine_with({"n0": None, "n1": None}, {"web/0": ("n0", 100.0), "web/1": ("n1", 1.0)})
+    engine.configure(attrs.evolve(engine.config, one_action_per_refresh=True))
+    plans = [engine.refresh(100.0 * (number + 1), budget=1) for number in range(4)]
+    assert [plan.phases for plan in plans] == [(Phase.BALANCING,), (), (), ()]
+    assert len({plan.energy_after for plan in plans}) == 1
 
 
 @pytest.mark.parametrize(
