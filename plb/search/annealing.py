@@ -40,7 +40,7 @@ from plb.search.move_generation import Choice
 from plb.search.neighbourhoods import MOST_ASKED, SINGLE_ONLY, Neighbourhoods, kinds_of, new_neighbourhoods, that_apply
 from plb.search.overload_price import SOFT_SHARE, SoftCapacity, raise_price, remove_overload
 from plb.search.places import NO_ROWS, Places, go_to, places_of
-from plb.search.price_path import QUIET_FROM, PricePath, evaluate_again
+from plb.search.price_path import MOST_FALLING, QUIET_FROM, PricePath, evaluate_again
 from plb.search.result import Annealed, larger_steps_of, new_tally
 from plb.search.transactions import new_transaction
 from plb.search.undo_log import UndoLog, return_to_best, return_to_start
@@ -344,6 +344,7 @@ def _run_chain(
         stretch, searched = min(stretch, timed), soft.choice
     whole = math.inf if deadline is not None and settings.timed else _whole_search(choice, settings)
     patience = math.inf if choice.larger_share else QUIET_FROM + len(choice.movable)
+    whole = whole if path is None else min(whole, MOST_FALLING * patience)
     while chain.schedule.end == RUNNING and not chain.timed_out:
         proposals = stretch
         if path is not None:

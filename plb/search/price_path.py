@@ -37,6 +37,8 @@ QUIET_FROM = 1000
 """Proposals, besides one for each movable replica, without a move after which a search gives up."""
 QUIET = 10
 """How many times as many proposals a search makes without a move after it has found some."""
+MOST_FALLING = 10_000
+"""Longest fall of the price, in the same unit: a longer one finds nothing better, and does not end for hours."""
 NO_CHANGE = 1e-9
 """Share of the energy by which a change of it is taken for rounding."""
 NEARLY_FREE = 1e-3

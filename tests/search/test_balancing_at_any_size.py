@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from plb import Metric, Node, PartitionColumns, PlacementAndLoadBalancing, PlbConfig, Role, Service
+from plb import Budget, Metric, Node, PartitionColumns, PlacementAndLoadBalancing, PlbConfig, Role, Service
 from plb.model.move import Phase
 
 METRICS = ("cpu", "memory")
 REPLICAS_A_NODE = 30
+NOT_WORTH_A_MOVE = "no moves were found that win twice what they cost (w_imbalance)"
 SIZES = (10, 100, 1000, pytest.param(10_000, marks=pytest.mark.slow))
 
 
@@ -93,7 +96,7 @@ def test_plan_without_moves_names_the_setting_that_decides():
     """The replicas are far too light for a move, at this weight."""
     plan = Cluster(10, w_imbalance=0.01).engine.balance()
     assert not plan.moves
-    assert plan.end_reason == "no moves were found that win twice what they cost (w_imbalance)"
+    assert plan.end_reason == NOT_WORTH_A_MOVE
 
 
 @pytest.mark.parametrize("nodes", [10, 100])
@@ -111,6 +114,16 @@ def test_few_moves_that_are_allowed_win_more_than_as_many_others():
     by_round = Cluster(100, max_moves=60, cooling="by_round").engine.balance(budget=300_000)
     assert len(limited.moves) == len(by_round.moves) == 60
     assert limited.energy_after.imbalance < by_round.energy_after.imbalance
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_moves": 3}, {"w_imbalance": 0.01}], ids=str)
+@pytest.mark.parametrize("budget", [Budget(2**40), Budget(seconds=1e6)], ids=["proposals", "seconds"])
+def test_search_by_price_ends_however_large_its_budget_is(budget: Budget, settings: dict[str, Any]):
+    """Its plan is about as good as that of 100,000 proposals, or better."""
+    plan = Cluster(2, **settings).engine.balance(budget=budget)
+    assert plan.end_reason in ("the energy no longer changes", NOT_WORTH_A_MOVE)
+    assert plan.proposals.generated < 20_000_000
+    assert plan.energy_after.total <= 1.05 * Cluster(2, **settings).engine.balance(budget=100_000).energy_after.total
 
 
 @pytest.mark.parametrize("budget", [100, 3_000, 30_000, 300_000])
