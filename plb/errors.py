@@ -42,7 +42,20 @@ class InvalidValueError(PlbError, ValueError):
     def __init__(self, item: str, field: str, value: object, allowed: str) -> None:
         super().__init__(item, field, value, allowed)
         self.item, self.field, self.value, self.allowed = item, field, value, allowed
-        self._message = f"{item}: {field} = {value!r} is not allowed; expected {allowed}"
+        self._message = f"{item}: {field} = {_shown(value)} is not allowed; expected {allowed}"
+
+
+MOST_SHOWN = 200
+"""Letters of a value that a message shows."""
+
+
+def _shown(value: object) -> str:
+    """Return a value as Python writes it, the end of a long one left out."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of thousands of digits
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 class UnknownNameError(PlbError, LookupError):

@@ -42,6 +42,7 @@ def _nodes(values: Any) -> Array:
     named = all(name is None or isinstance(name, str) for name in nodes.ravel().tolist())
     if nodes.ndim != 2 or not named:
         raise InvalidValueError(ITEM, "nodes", values, "rows of r names of nodes, None where there is no replica")
+    nodes.flags.writeable = False
     return nodes
 
 
@@ -56,20 +57,22 @@ def _roles(values: Any) -> Int:
 
 
 def _created(values: npt.ArrayLike) -> Float:
+    """Return times of any shape, a copy."""
     try:
-        created = np.array(values, np.float64)
-    except (TypeError, ValueError):
+        times = np.asarray(values, None if isinstance(values, np.ndarray) else object)
+    except ValueError:  # rows of several shapes
         raise InvalidValueError(ITEM, "created", values, "a number, or one for each partition") from None
-    if not np.isfinite(created).all():
-        check_number(ITEM, "created", float(created[~np.isfinite(created)][0]), low=-math.inf)
-    return created
+    suspects = times[~np.isfinite(times)] if times.dtype.kind in "iuf" else times
+    for time in suspects.ravel().tolist():
+        check_number(ITEM, "created", time, low=-math.inf)
+    return times.astype(np.float64)
 
 
 @attrs.frozen(eq=False)
 class PartitionColumns(Sequence[Partition]):
     """Many partitions with the same number of columns for replicas: a sequence of `Partition`.
 
-    `update_partitions` takes it without making the objects.
+    `update_partitions` takes it without making the objects. The arrays are read-only.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from typing import overload
 import attrs
 import numpy as np
 
-from plb.array_types import Float, Int
+from plb.array_types import Array, Float, Int
 from plb.model.move import Move, MoveKind, Reason
 from plb.model.role import ROLES
 
@@ -17,9 +17,15 @@ KINDS = tuple(MoveKind)
 _NO_NUMBERS: Int = np.zeros(0, np.int64)
 
 
+def _read_only(values: Array) -> Array:
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
 @attrs.define(eq=False, repr=False)
 class PlanMoves(Sequence[Move]):
-    """A sequence of moves, equal to the tuple of them; every column has an entry for each move.
+    """A sequence of moves, equal to the tuple of them; every column has an entry for each move. Arrays are read-only.
 
     Parameters
     ----------
@@ -39,14 +45,14 @@ class PlanMoves(Sequence[Move]):
         (m,) indices of replicas, or -1.
     """
 
-    kind: Int
+    kind: Int = attrs.field(converter=_read_only)
     partition: Sequence[str]
-    role: Int
+    role: Int = attrs.field(converter=_read_only)
     source: Sequence[str | None]
     target: Sequence[str | None]
     reason: Sequence[Reason]
-    cost: Float
-    row: Int
+    cost: Float = attrs.field(converter=_read_only)
+    row: Int = attrs.field(converter=_read_only)
     _made: tuple[Move, ...] | None = attrs.field(default=None, init=False)
     """All moves, once somebody has looked at all."""
 

@@ -70,11 +70,11 @@ def find_plain(state: ClusterState, moves: PlanMoves, *, leaving: bool) -> Plain
     plain = PlainMoves(
         is_plain=np.ones(len(moves), np.bool_),
         first=np.array([_first_row(state, name) for name in moves.partition], np.int64),
-        kind=moves.kind,
-        role=moves.role,
+        kind=moves.kind.copy(),  # kernels take arrays that are writeable
+        role=moves.role.copy(),
         source=_indices(state.node_index, moves.source),
         target=_indices(state.node_index, moves.target),
-        requested=moves.row,
+        requested=moves.row.copy(),
         row=np.full(len(moves), NOWHERE),
         partner=np.full(len(moves), NOWHERE),
     )

@@ -196,6 +196,15 @@ BAD_COLUMNS: list[tuple[Callable[[], PartitionColumns], type[PlbError], str]] = 
     (columns(roles=[PRIMARY] * 3), InvalidValueError, "partition columns: roles.shape = (3,)"),
     (columns(created=[0.0, float("inf")]), InvalidValueError, "partition columns: created = inf"),
     (columns(created="today"), InvalidValueError, "partition columns: created = 'today'"),
+    (
+        columns(created="5"),
+        InvalidValueError,
+        "partition columns: created = '5' is not allowed; expected a finite number",
+    ),
+    (columns(created=[5, True]), InvalidValueError, "partition columns: created = True"),
+    (columns(created=np.array([False, True])), InvalidValueError, "partition columns: created = False"),
+    (columns(created=10**400), InvalidValueError, "... is not allowed; expected a finite number"),
+    (columns(created=[[0.0], [0.0, 1.0]]), InvalidValueError, "partition columns: created = "),
     (columns(nodes=[["", ""], ["n0", "n1"]]), ConflictError, "partition b: two primaries, on nodes n0 and n1"),
 ]
 
@@ -218,12 +227,33 @@ def test_columns_name_what_the_engine_does_not_know():
     assert snapshot(engine) == before
 
 
+@examples(60)
+@given(st.one_of(st.floats(), st.integers(), st.booleans(), st.text(max_size=3), st.none(), st.just(10**400)))
+def test_columns_accept_the_times_that_partitions_accept(created: Any) -> None:
+    """As the time of all, in a list and in an array; the error has the same field and range."""
+    forms = created, [0.0, created], np.array([0.0, created], object)
+    expected = time_or_refusal(lambda: Partition("a", service="db", created=created).created)
+    for form in forms:
+        assert time_or_refusal(lambda form=form: columns(created=form)().created[-1]) == expected
+
+
+def time_or_refusal(make: Callable[[], float]) -> float | tuple[str, str]:
+    """Return a time, or field and range of the error."""
+    try:
+        return make()
+    except InvalidValueError as error:
+        return error.field, error.allowed
+
+
 def test_columns_keep_their_own_arrays():
-    """A change of an array that they were made of changes nothing."""
-    nodes = np.array([["n0"], ["n1"]], object)
-    made = columns(nodes=nodes)()
-    nodes[0, 0] = "n1"
-    assert made[0].replicas == (Replica(PRIMARY, "n0"),)
+    """A change of an array that they were made of changes nothing, and theirs are read-only."""
+    nodes, created = np.array([["n0"], ["n1"]], object), np.zeros(2)
+    made = columns(nodes=nodes, created=created)()
+    nodes[0, 0], created[0] = "n1", 7.0
+    assert made[0] == Partition("a", service="db", replicas=(Replica(PRIMARY, "n0"),))
+    for array in (made.nodes, made.roles, made.created):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = array[1]
 
 
 def test_nothing_at_once_changes_nothing():

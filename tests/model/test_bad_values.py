@@ -228,6 +228,16 @@ def test_value_of_another_type_is_refused_with_its_field(make, field):
     assert error.value.field == field
 
 
+@pytest.mark.parametrize("value", [[5] * 1000, "x" * 1000, 10**400, 10**5000, [10**5000]], ids=type)
+def test_message_shows_the_beginning_of_a_long_value(value):
+    """It says all the same what would have been allowed; the error has the whole value."""
+    error = InvalidValueError("node n", "up", value, "True or False")
+    assert len(str(error)) < 300
+    assert str(error).startswith("node n: up = ")
+    assert str(error).endswith(" is not allowed; expected True or False")
+    assert error.value is value
+
+
 @pytest.mark.parametrize(
     "error",
     [
