@@ -255,7 +255,9 @@ class PlacementAndLoadBalancing:
     def drain_node(self, name: str, *, now: float | None = None) -> None:
         """Deactivate a node with the intent `remove_node`: repairs empty it, as far as rules and budgets allow.
 
-        `violations` lists the replicas that are still there, and `Plan.undrained` why they could not leave.
+        `violations` lists the replicas that are still there, and `Plan.undrained` why they could not leave. Neither
+        lists those of a node that is down, as no plan can move them: they leave it once the host describes their
+        partitions without them, and placement replaces them.
 
         Raises
         ------

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb import Budget, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb import Budget, Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.errors import UnknownNameError
 from plb.model.move import Phase
 from plb.model.outcome import Idle, Immovable
@@ -181,6 +181,40 @@ def test_other_states_do_not_drain(state):
 def node_of(engine, **fields):
     """Return the first node in another state."""
     return attrs.evolve(engine._state.nodes[0], **fields)
+
+
+@given(clusters())
+@settings(max_examples=20, deadline=None)
+def test_replicas_of_a_drained_node_that_is_down_are_replaced_and_not_listed(cluster):
+    """No plan moves them; once they are described as gone, placement puts others elsewhere, and the node can go."""
+    places, (down, *_) = cluster
+    engine = engine_of(8, places)
+    name = f"n{down}"
+    engine.update_node(Node(name, capacities={"cpu": 100}, fault_domain=f"fd:/r{down % 4}", up=False))
+    engine.drain_node(name)
+    left = on_node(engine, name)
+    plan = engine.repair()
+    assert not [move for move in plan.moves if move.source == name]
+    assert not plan.undrained
+    assert not [violation for violation in engine.violations() if violation.rule == "node"]
+    for partition in left:
+        replicas = [Replica(one.role, one.node) for one in engine.replicas(partition) if one.node != name]
+        engine.update_partition(Partition(partition, service="db", replicas=replicas, missing=1))
+    added = [move for move in engine.place().moves if move.kind is MoveKind.ADD]
+    assert sorted(move.partition for move in added) == sorted(left)
+    assert name not in {move.target for move in added}
+    engine.remove_node(name)
+
+
+def test_drained_node_that_comes_up_again_is_emptied():
+    """Its replicas are listed from then on."""
+    engine = engine_of(3, [(0,), (0,)])
+    node = Node("n0", capacities={"cpu": 100}, fault_domain="fd:/r0", deactivation_intent="remove_node")
+    engine.update_node(attrs.evolve(node, up=False))
+    assert not engine.violations()
+    engine.update_node(node)
+    assert len(engine.violations()) == 2
+    assert len(engine.repair().moves) == 2
 
 
 def test_service_fabric_leaves_nodes_that_are_removed_alone():
