@@ -39,6 +39,8 @@ class ReadOnlyMapping(Mapping[Key, Value]):
 
 LARGEST_COUNT = 2**31
 """Largest whole number of settings and descriptions: sums and tenths of it fit into 64 bits."""
+LARGEST_WEIGHT = 1e100
+"""Largest weight in an energy, which stays finite."""
 MOST_REPLICAS = 2**20
 """Most replicas of a partition, each on a node of its own."""
 
@@ -58,8 +60,8 @@ def check_number(
 ) -> float:
     """Return `value` as a float if it is finite and within the bounds, else raise `InvalidValueError`."""
     number = _finite(value)
-    inside = number is not None and (value > low if low_open else value >= low)
-    if number is None or not (inside and (value < high if high_open else value <= high)):
+    inside = number is not None and (number > low if low_open else number >= low)
+    if number is None or not (inside and (number < high if high_open else number <= high)):
         allowed = f"a finite number {'>' if low_open else '>='} {low:g}" if math.isfinite(low) else "a finite number"
         if math.isfinite(high):
             allowed += f" and {'<' if high_open else '<='} {high:g}"

@@ -12,7 +12,7 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.setting_fields import SETTING, Checked, Setting, number, share, switch
-from plb.validation import LARGEST_COUNT, check_name, check_number, check_quantum, check_switch
+from plb.validation import LARGEST_COUNT, LARGEST_WEIGHT, check_name, check_number, check_quantum, check_switch
 
 
 class PlacementStrategy(Enum):
@@ -91,7 +91,9 @@ class MetricSettings(Checked):
 
     balancing_threshold: float = number(1.0, original={}, name="MetricBalancingThresholds", unit="ratio")
     activity_threshold: float = number(0.0, original={}, name="MetricActivityThresholds", unit="load")
-    global_weight: float | None = number(None, original={}, name="GlobalMetricWeights", unit="weight", none=True)
+    global_weight: float | None = number(
+        None, original={}, name="GlobalMetricWeights", unit="weight", high=LARGEST_WEIGHT, none=True
+    )
     balancing_by_percentage: bool = switch(False, original={})
     node_buffer_percentage: float = share(0.0, original={})
     node_overbooking_percentage: float | None = number(0.0, original={}, unit="share", none=True, unlimited=-1)
@@ -106,10 +108,10 @@ class MetricSettings(Checked):
     )
     empty_nodes_across_domains: bool = attrs.field(default=True, metadata={SETTING: POLICY})
     empty_node_weight: float | None = number(
-        None, original={}, name="DefragmentationEmptyNodeWeight", unit="weight", none=True
+        None, original={}, name="DefragmentationEmptyNodeWeight", unit="weight", high=LARGEST_WEIGHT, none=True
     )
     non_empty_node_weight: float | None = number(
-        None, original={}, name="DefragmentationNonEmptyNodeWeight", unit="weight", none=True
+        None, original={}, name="DefragmentationNonEmptyNodeWeight", unit="weight", high=LARGEST_WEIGHT, none=True
     )
     scoped_defragmentation: bool = switch(False, original={}, name="DefragmentationScopedAlgorithmEnabled")
     placement_strategy: PlacementStrategy | None = attrs.field(default=None, metadata={SETTING: STRATEGY})
@@ -156,7 +158,7 @@ class Metric(MetricSettings):
         check_name("metric", self.name)
         super().__attrs_post_init__()
         item = self._item()
-        check_number(item, "weight", self.weight)
+        check_number(item, "weight", self.weight, high=LARGEST_WEIGHT)
         check_number(item, "violation_threshold", self.violation_threshold, high=1.0, low_open=True)
         check_switch(item, "trend", self.trend)
         check_switch(item, "transient", self.transient)

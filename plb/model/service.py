@@ -11,6 +11,7 @@ from plb.errors import ConflictError, InvalidValueError
 from plb.model.role import Role, check_role
 from plb.validation import (
     LARGEST_COUNT,
+    LARGEST_WEIGHT,
     MOST_REPLICAS,
     ReadOnlyMapping,
     check_count,
@@ -120,7 +121,10 @@ class Service:
             raise InvalidValueError(item, "affinity_to", self.affinity_to, "the name of another service")
         if self.metrics is not None:
             given = check_mapping(item, "metrics", self.metrics, "a mapping of metrics to weights")
-            weights = {name: check_number(item, f"metrics[{name}]", weight) for name, weight in given.items()}
+            weights = {
+                name: check_number(item, f"metrics[{name}]", weight, high=LARGEST_WEIGHT)
+                for name, weight in given.items()
+            }
             object.__setattr__(self, "metrics", ReadOnlyMapping(weights))
         if self.max_moves is not None:
             check_count(item, "max_moves", self.max_moves, high=LARGEST_COUNT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import attrs
 
 from plb.model.setting_fields import Checked, number, share, switch
-from plb.validation import LARGEST_COUNT
+from plb.validation import LARGEST_COUNT, LARGEST_WEIGHT
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -55,7 +55,7 @@ class BalancingSettings(Checked):
     move_cost_medium_value: float = number(15.0, original=15, unit="moves", high=LARGEST_COUNT)
     move_cost_high_value: float = number(40.0, original=40, unit="moves", high=LARGEST_COUNT)
     swap_cost: float = number(0.1, original=0.1, unit="moves", high=LARGEST_COUNT)
-    move_cost_offset: float = number(1000.0, original=1000, unit="moves")
+    move_cost_offset: float = number(1000.0, original=1000, unit="moves", high=LARGEST_WEIGHT)
 
 
 @attrs.frozen(kw_only=True, slots=False)

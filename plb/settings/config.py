@@ -22,7 +22,7 @@ from plb.settings.scheduling import SchedulingSettings
 from plb.settings.search import SEARCH_TIMEOUTS, PlacementSettings, SearchSettings
 from plb.settings.service_fabric_settings import original_defaults, translated, with_maps
 from plb.settings.throttling import ThrottlingSettings
-from plb.validation import check_items, check_member
+from plb.validation import LARGEST_WEIGHT, check_items, check_member
 
 
 class Combination(Enum):
@@ -241,10 +241,10 @@ class PlbConfig(
 
     metrics: tuple[Metric, ...] = attrs.field(converter=_tuple_of_metrics)
     combination: Combination = attrs.field(default=Combination.ADDITIVE, converter=_combination)
-    w_failovers: float = number(0.10, unit="moves")
-    w_overload: float = number(100.0, unit="moves")
-    w_imbalance: float = number(10.0, unit="weight")
-    w_fragmentation: float = number(1.0, unit="weight")
+    w_failovers: float = number(0.10, unit="moves", high=LARGEST_WEIGHT)
+    w_overload: float = number(100.0, unit="moves", high=LARGEST_WEIGHT)
+    w_imbalance: float = number(10.0, unit="weight", high=LARGEST_WEIGHT)
+    w_fragmentation: float = number(1.0, unit="weight", high=LARGEST_WEIGHT)
     held_out_nodes: int = count(0, unit="nodes")
     capacity_limit: CapacityLimit = attrs.field(default=CapacityLimit.THRESHOLD, converter=_capacity_limit)
     replay: Replay = attrs.field(default=Replay.ANCHORED, converter=_replay)

@@ -12,7 +12,7 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.setting_fields import Checked, Setting, declared
-from plb.validation import ReadOnlyMapping, check_mapping, check_number
+from plb.validation import LARGEST_WEIGHT, ReadOnlyMapping, check_mapping, check_number
 
 ANNEALING = "annealing"
 """Name under which settings choose the search of the engine instead of a policy."""
@@ -24,7 +24,9 @@ NEIGHBOURHOODS = ("ejection_chain", "partition", "node", "service")
 
 def _weights(item: str, field: str, value: Any) -> Mapping[str, float]:
     given = check_mapping(item, field, value, "a mapping of names of energy terms to weights")
-    return ReadOnlyMapping({name: check_number(item, f"{field}[{name}]", weight) for name, weight in given.items()})
+    return ReadOnlyMapping(
+        {name: check_number(item, f"{field}[{name}]", weight, high=LARGEST_WEIGHT) for name, weight in given.items()}
+    )
 
 
 def _names(item: str, field: str, value: Any) -> tuple[str, ...]:

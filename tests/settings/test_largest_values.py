@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable
+
 import attrs
 import pytest
+from hypothesis import given
 
 from plb import InvalidValueError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.model.setting_fields import settings_of
-from plb.validation import LARGEST_COUNT, MOST_REPLICAS
+from plb.testing import busy_clusters
+from plb.validation import LARGEST_COUNT, LARGEST_WEIGHT, MOST_REPLICAS
+from tests.engine.strategies import examples
 
 COUNTED = ("count", "draws", "moves", "movements", "nodes", "proposals", "rounds", "tries")
 """Units of whole numbers, and of costs that are kept as whole numbers."""
-WITHOUT_LIMIT = ("move_cost_offset", "w_failovers", "w_overload")
-"""Numbers in such a unit that stay numbers."""
+WEIGHTS = ("move_cost_offset", "w_failovers", "w_overload")
+"""Numbers in such a unit that are weights."""
 SIZES = ("chains", "repetitions")
 """Numbers of things that are made for each search."""
 
 
 def limited() -> list[str]:
     """Return the settings with a largest value."""
-    return [
-        name
-        for name, setting in settings_of(PlbConfig).items()
-        if setting.unit in COUNTED and name not in WITHOUT_LIMIT
-    ]
+    return [name for name, setting in settings_of(PlbConfig).items() if setting.unit in COUNTED and name not in WEIGHTS]
 
 
 def engine_with(**settings) -> PlacementAndLoadBalancing:
@@ -47,6 +50,55 @@ def test_largest_value_of_a_setting_fits_and_a_larger_one_is_refused(name):
         engine = engine_with(**{name: LARGEST_COUNT})
         assert engine.node_loads() == {"n0": {"cpu": 0.0}, "n1": {"cpu": 0.0}}
         assert engine.place(budget=10).moves == ()
+
+
+WEIGHED: dict[str, Callable[[float], PlbConfig | Metric | Service]] = {
+    **{
+        name: lambda weight, name=name: PlbConfig(metrics=[Metric("cpu")], **{name: weight})
+        for name, setting in settings_of(PlbConfig).items()
+        if setting.unit == "weight" or name in WEIGHTS
+    },
+    **{
+        name: lambda weight, name=name: Metric("cpu", **{name: weight})
+        for name in ("weight", "global_weight", "empty_node_weight", "non_empty_node_weight")
+    },
+    "extension_terms[a]": lambda weight: PlbConfig(metrics=[Metric("cpu")], extension_terms={"a": weight}),
+    "metrics[cpu]": lambda weight: Service("s", metrics={"cpu": weight}),
+}
+
+
+@pytest.mark.parametrize("field", WEIGHED)
+def test_larger_weight_is_refused(field):
+    """The error names the field and the largest weight; a cluster would have no finite energy."""
+    WEIGHED[field](LARGEST_WEIGHT)
+    with pytest.raises(InvalidValueError, match=rf"{re.escape(field)} = 1e\+308 is not allowed; .* and <= 1e\+100"):
+        WEIGHED[field](1e308)
+
+
+@pytest.mark.parametrize("combination", ["additive", "service_fabric"])
+@pytest.mark.parametrize(
+    "metric", [{}, {"empty_nodes": 1, "placement_strategy": 2, "empty_node_weight": LARGEST_WEIGHT}]
+)
+@examples(40)
+@given(busy_clusters())
+def test_energy_is_finite_with_the_largest_weights(combination, metric, cluster):
+    """All of them together."""
+    weights = dict.fromkeys(("w_imbalance", "w_fragmentation", *WEIGHTS), LARGEST_WEIGHT)
+    engine = cluster.engine()
+    metrics = [attrs.evolve(one, weight=LARGEST_WEIGHT, **metric) for one in engine.config.metrics]
+    engine.configure(attrs.evolve(engine.config, metrics=metrics, combination=combination, **weights))
+    plan = engine.balance(budget=100)
+    assert math.isfinite(plan.energy_before.total)
+    assert plan.energy_after.total <= plan.energy_before.total
+
+
+def test_balancing_finds_moves_at_the_largest_weight():
+    """As at any other one."""
+    engine = engine_with(w_imbalance=LARGEST_WEIGHT)
+    engine.update_partition(Partition("q", service="s", replicas=[Replica(Role.PRIMARY, "n0")]))
+    engine.report_role_load("p", Role.PRIMARY, {"cpu": 2})
+    engine.report_role_load("q", Role.PRIMARY, {"cpu": 2})
+    assert engine.balance().moves
 
 
 @pytest.mark.parametrize("name", [name for name, one in settings_of(PlbConfig).items() if one.unit == "count by name"])
