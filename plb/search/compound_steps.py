@@ -26,7 +26,7 @@ from plb.search.extension_kernels import (
 )
 from plb.search.extension_neighbourhoods import make_proposed_step
 from plb.search.move_generation import Choice
-from plb.search.neighbourhoods import EJECTION_CHAIN, OF_USERS
+from plb.search.neighbourhoods import EJECTION_CHAIN, MOST_ASKED, OF_USERS
 from plb.search.spread_moves import make_spread_moves
 from plb.search.transactions import (
     Transaction,
@@ -42,6 +42,8 @@ from plb.search.undo_log import note_accepted
 from plb.state.arrays import Problem, Solution, are_siblings
 from plb.state.proposal import Proposal, proposed
 
+ROWS_WALKED = 16
+"""Rows of the list of a node that take about as long as one proposal; each tried move walks over such a list."""
 _AFFINITY = int(Rule.AFFINITY)
 _MOVES = int(Rule.MOVES)
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
@@ -131,7 +133,7 @@ def larger_proposal(
         index = kind - OF_USERS
         found = make_proposed_step(problem, solution, choice, extension_state, index, scratch, rng, transaction)
     tried = transaction.length[0]
-    cost = max(1, int(tried + scratch.asked[0]))
+    cost = _cost_of_step(problem, solution, scratch.asked[0], tried)
     neighbourhoods.tried[number] += 1
     chain_state.tally[GENERATED] += cost
     if found and extension_state.change.shape[0] == 0 and not problem.related:
@@ -147,6 +149,13 @@ def larger_proposal(
     accepted = _is_accepted(problem, solution, choice, chain_state, extension_state, highest)
     neighbourhoods.accepted[number] += accepted
     return cost
+
+
+@kernel
+def _cost_of_step(problem: Problem, solution: Solution, asked: int, tried: int) -> int:
+    """Return as how many proposals a step counts that has asked for so many nodes and tried so many moves."""
+    walked = tried * (solution.node.shape[0] // max(1, problem.targets.shape[0]))
+    return int(min(max(1, asked + tried + walked // ROWS_WALKED), MOST_ASKED))
 
 
 @kernel

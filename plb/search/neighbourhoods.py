@@ -1,11 +1,12 @@
 """The neighbourhoods of a chain, and how often each is searched.
 
 A single proposal moves a replica or exchanges two; a step in a larger neighbourhood moves several. A step costs about
-as many proposals as take as long: each node that it asks for and each move that it tries counts as one. Together the
-larger neighbourhoods have a fixed part of the budget. Each has a part of that, which follows the energy that it has won
-for its cost. These are the adaptive weights of Ropke and Pisinger, "An Adaptive Large Neighborhood Search Heuristic for
-the Pickup and Delivery Problem with Time Windows", Transportation Science 40(4), 2006, section 3.4. Single proposals
-are left out of that comparison: at a temperature they also raise the energy, and the others gain from that.
+as many proposals as take as long: each node that it asks for and each move that it tries counts as one, and a move
+counts for more where nodes have many rows. Together the larger neighbourhoods have a fixed part of the budget. Each has
+a part of that, which follows the energy that it has won for its cost. These are the adaptive weights of Ropke and
+Pisinger, "An Adaptive Large Neighborhood Search Heuristic for the Pickup and Delivery Problem with Time Windows",
+Transportation Science 40(4), 2006, section 3.4. Single proposals are left out of that comparison: at a temperature they
+also raise the energy, and the others gain from that.
 
 Neighbourhoods of users (`plb.search.extension_neighbourhoods`) have parts like the built-in ones.
 """

@@ -287,6 +287,21 @@ def test_ejection_chain_moves_replicas_in_a_circle():
     assert plan.proposals.accepted_by_neighbourhood.get("ejection_chain", 0) > 0
 
 
+def test_step_counts_as_more_proposals_where_nodes_have_many_replicas():
+    """Each of its moves walks over the list of a node, so the same budget has fewer steps."""
+    steps = []
+    for bystanders in (0, 600):
+        engine = circle(larger_neighbourhood_share=1.0, larger_neighbourhoods=["ejection_chain"])
+        engine.update_service(Service("idle", stateful=False))
+        for number in range(bystanders):
+            replica = Replica(Role.INSTANCE, f"n{number % 3}", pinned=True)
+            engine.update_partition(Partition(f"idle/{number}", service="idle", replicas=[replica]))
+        proposals = engine.balance(budget=4000).proposals
+        assert proposals.generated <= 4000
+        steps.append(proposals.tried_by_neighbourhood["ejection_chain"])
+    assert steps[1] < steps[0] / 2
+
+
 def test_small_budgets_leave_no_room_for_larger_steps():
     """A step is made only if the budget holds all moves that it may try."""
     plan = full_nodes(larger_neighbourhood_share=0.5, chains=1).balance(budget=60)
