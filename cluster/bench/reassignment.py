@@ -34,6 +34,24 @@ MOST_ON_MACHINE = 100
 """From so many on it makes single proposals only."""
 PROCESSES_FOR_SOFT_CAPACITY = 10_000
 """Up to so many processes, each gets enough proposals in minutes for a hot search with soft capacity."""
+SOFT: dict[str, Any] = {
+    "soft_capacity": True,
+    "last_temperature": 0.001,
+    "exchange_probability": 0.25,
+    "similar_exchange_share": 0.5,
+}
+"""Settings of the search with soft capacity. Few exchanges leave more proposals that return processes to where they
+were, where transient resources have the most room for them."""
+HARD: dict[str, Any] = {
+    "soft_capacity": False,
+    "last_temperature": 0.01,
+    "exchange_probability": 0.5,
+    "similar_exchange_share": 0.3,
+}
+"""Settings of the search with hard capacity. Moves leave one of two full machines with too much more often than
+exchanges."""
+FIRST_TEMPERATURE_HARD = 0.3
+"""First temperature with hard capacity, in units of the first temperature with soft capacity."""
 BEST_KNOWN = {
     "a1_1": 44_306_501,
     "a1_2": 777_532_896,
@@ -231,23 +249,20 @@ def search_settings(instance: ReassignmentInstance) -> dict[str, Any]:
     """Return the settings of the search, which follow from the sizes of an instance.
 
     The unit of the temperature is what the load of a process costs in the mean if all of it is above the safety
-    capacities. The more processes a machine has, the less one of them changes, so the cooler the search begins. Most
-    proposals are exchanges of similar processes: others leave one of two full machines with too much. Instances with
-    many processes search cooler and with hard capacity, as each process gets fewer proposals. Steps of several moves
-    list the processes of machines, which takes long where these are many.
+    capacities. The more processes a machine has, the less one of them changes, so the cooler the search begins.
+    Instances with many processes search cooler and with hard capacity, as each process gets fewer proposals. Steps of
+    several moves list the processes of machines, which takes long where these are many.
     """
     on_machine = len(instance.service) / len(instance.capacity)
     unit = float((instance.requirement @ instance.load_weight).mean())
     crowded = min(1.0, PROCESSES_ON_MACHINE / on_machine)
     is_small = len(instance.service) <= PROCESSES_FOR_SOFT_CAPACITY
+    first = unit * crowded * (1.0 if is_small else FIRST_TEMPERATURE_HARD)
     return {
+        **(SOFT if is_small else HARD),
         "cooling": "by_budget",
-        "absolute_initial_temperature": max(1.0, (1.0 if is_small else 0.3) * unit * crowded),
-        "last_temperature": 0.001 if is_small else 0.01,
-        "soft_capacity": is_small,
-        "exchange_probability": 0.7 if is_small else 0.5,
+        "absolute_initial_temperature": max(1.0, first),
         "exchange_moved_replicas": True,
-        "similar_exchange_share": 0.8 if is_small else 0.3,
         "larger_neighbourhood_share": 0.5 * crowded**2 if on_machine < MOST_ON_MACHINE else 0.0,
         "larger_neighbourhoods": ["ejection_chain"],
         "simulated_annealing_iterations_per_round": 1000,
