@@ -52,6 +52,9 @@ HARD: dict[str, Any] = {
 exchanges."""
 FIRST_TEMPERATURE_HARD = 0.3
 """First temperature with hard capacity, in units of the first temperature with soft capacity."""
+SECONDS_A_PROCESS = 0.1
+"""Time of a chain for each process. With more, several chains make the result depend less on chance."""
+MOST_CHAINS = 4
 BEST_KNOWN = {
     "a1_1": 44_306_501,
     "a1_2": 777_532_896,
@@ -185,7 +188,8 @@ def bench_reassignment(
 
 def search_instance(instance: ReassignmentInstance, seconds: float, seed: int) -> ReassignmentFigures:
     """Balance from the original assignment for some seconds."""
-    engine = engine_of(instance, seed)
+    chains = int(seconds / (SECONDS_A_PROCESS * len(instance.service)))
+    engine = engine_of(instance, seed, chains=min(max(1, chains), MOST_CHAINS))
     engine.node_loads()  # makes the arrays of the cluster
     begun = working_time()
     plan = engine.balance(budget=Budget(seconds=seconds))
