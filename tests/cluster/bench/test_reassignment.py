@@ -99,7 +99,7 @@ def test_energy_is_the_cost(name: str):
     if not model.is_file():
         pytest.skip(f"{model} is not here")
     instance = read_instance(model)
-    engine = engine_of(instance, seed=3, absolute_initial_temperature=10.0)
+    engine = engine_of(instance, seed=3)
     plan = engine.balance(budget=Budget(30_000))
     engine.apply(plan)
     found = np.array([int(str(engine.replicas(f"p{one}")[0].node)[1:]) for one in range(len(instance.service))])
