@@ -75,7 +75,7 @@ class Checker:
         expected: str,
         column: str | None = None,
     ) -> None:
-        """Record rows with the same problem: the first ones individually, the number of the others with the last.
+        """Record rows with the same problem: the first ones individually, the number of all with the last.
 
         Parameters
         ----------
@@ -93,7 +93,8 @@ class Checker:
             self.add(found(place), expected, int(rows[place]), column)
         if len(rows) > named:
             last = self.problems[alike[-1]]
-            self.problems[alike[-1]] = attrs.evolve(last, count=last.count + len(rows) - named)
+            counted = max(last.count, len(alike)) + len(rows) - named
+            self.problems[alike[-1]] = attrs.evolve(last, count=counted)
 
     def distinct(self, values: pl.Series, column: str, expected: str) -> None:
         """Record the rows that repeat an earlier row."""

@@ -29,7 +29,7 @@ class TraceProblem:
     expected
         The expected value.
     count
-        Number of rows with the same problem.
+        Number of all rows with the same problem, given with the last of those that are listed; 1 with the others.
     """
 
     file: str

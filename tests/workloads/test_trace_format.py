@@ -168,7 +168,7 @@ def test_many_bad_rows_are_counted_not_listed(tmp_path: Path) -> None:
     rewrite(tmp_path / TRACES_FILE, lambda f: f.with_columns(disk=pl.lit(-1.0)))
     with pytest.raises(TraceError) as caught:
         read_traces(tmp_path)
-    assert sum(problem.count for problem in caught.value.problems) == 100
+    assert caught.value.problems[-1].count == 100
     assert len(caught.value.problems) < 10
 
 
