@@ -106,9 +106,14 @@ def _whole(value: object) -> int | None:
 
 
 def check_text(item: str, field: str, value: object) -> str:
-    """Return `value` if it is a string, else raise `InvalidValueError`."""
+    """Return `value` if it is a string without lone surrogates, else raise `InvalidValueError`."""
     if not isinstance(value, str):
         raise InvalidValueError(item, field, value, "a string")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidValueError(item, field, value, "a string without lone surrogates") from None
     return value
 
 
@@ -120,10 +125,10 @@ def check_switch(item: str, field: str, value: object) -> bool:
 
 
 def check_name(item: str, name: str, *, field: str = "name") -> str:
-    """Return `name` if it is a string with something in it, else raise `InvalidValueError`."""
+    """Return `name` if it is a string with something in it and no lone surrogates, else raise `InvalidValueError`."""
     if not isinstance(name, str) or not name.strip():
         raise InvalidValueError(item, field, name, "a string that is not empty")
-    return name
+    return check_text(item, field, name)
 
 
 def check_kind(item: str, field: str, value: object, kind: type[Item]) -> Item:
@@ -153,7 +158,7 @@ def check_names(item: str, field: str, values: object) -> tuple[str, ...]:
     found = check_collection(item, field, values, allowed)
     if not all(isinstance(name, str) for name in found):
         raise InvalidValueError(item, field, values, allowed)
-    return found
+    return tuple(check_text(item, field, name) for name in found)
 
 
 def check_distinct(kind: str, names: Collection[str]) -> None:

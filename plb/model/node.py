@@ -81,6 +81,7 @@ class Node:
         for field, kind in (("deactivation_intent", DeactivationIntent), ("deactivation_status", DeactivationStatus)):
             object.__setattr__(self, field, check_member(item, field, getattr(self, field), kind))
         for key, value in check_mapping(item, "properties", self.properties, "a mapping of names to texts").items():
+            check_text(item, "name in properties", key)
             check_text(item, f"properties[{key}]", value)
         object.__setattr__(self, "properties", ReadOnlyMapping(self.properties))
 

@@ -26,7 +26,7 @@ def _names(values: Iterable[str]) -> tuple[str, ...]:
 
 def _service(values: str | Iterable[str]) -> str | tuple[str, ...]:
     if isinstance(values, str):
-        return values
+        return check_text(ITEM, "service", values)
     names = check_collection(ITEM, "service", values, "a name, or one for each partition")
     return tuple(check_text(ITEM, "service", name) for name in names)
 

@@ -15,7 +15,15 @@ from typing import Any
 import attrs
 
 from plb.errors import InvalidValueError
-from plb.validation import LARGEST_COUNT, ReadOnlyMapping, check_count, check_mapping, check_number, check_switch
+from plb.validation import (
+    LARGEST_COUNT,
+    ReadOnlyMapping,
+    check_count,
+    check_mapping,
+    check_number,
+    check_switch,
+    check_text,
+)
 
 SETTING = "setting"
 """Key of the `Setting` in the metadata of a field."""
@@ -170,7 +178,10 @@ def counts() -> Any:
     def check(item: str, field: str, value: Any) -> Mapping[str, int]:
         given = check_mapping(item, field, value, "a mapping of names to whole numbers")
         return ReadOnlyMapping(
-            {key: check_count(item, f"{field}[{key}]", entry, high=LARGEST_COUNT) for key, entry in given.items()}
+            {
+                check_text(item, field, key): check_count(item, f"{field}[{key}]", entry, high=LARGEST_COUNT)
+                for key, entry in given.items()
+            }
         )
 
     return declared({}, Setting("", {}, "count by name", check))

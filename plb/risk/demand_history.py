@@ -247,8 +247,7 @@ def _class_codes(tenant_class: Sequence[str] | Array) -> tuple[tuple[str, ...], 
     if not names:
         raise ConflictError("demand history: no trace; at least one is needed")
     for row, name in enumerate(names):
-        if not isinstance(name, str) or not name.strip():
-            raise InvalidValueError(f"trace {row}", "tenant_class", name, "a string that is not empty")
+        check_name(f"trace {row}", name, field="tenant_class")
     classes = tuple(sorted({str(name) for name in names}))
     if len(classes) > MOST_CLASSES:
         raise InvalidValueError("demand history", "number of tenant classes", len(classes), f"at most {MOST_CLASSES}")

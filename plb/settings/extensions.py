@@ -12,7 +12,7 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.setting_fields import Checked, Setting, declared
-from plb.validation import LARGEST_WEIGHT, ReadOnlyMapping, check_mapping, check_number
+from plb.validation import LARGEST_WEIGHT, ReadOnlyMapping, check_mapping, check_number, check_text
 
 ANNEALING = "annealing"
 """Name under which settings choose the search of the engine instead of a policy."""
@@ -25,7 +25,10 @@ NEIGHBOURHOODS = ("ejection_chain", "partition", "node", "service")
 def _weights(item: str, field: str, value: Any) -> Mapping[str, float]:
     given = check_mapping(item, field, value, "a mapping of names of energy terms to weights")
     return ReadOnlyMapping(
-        {name: check_number(item, f"{field}[{name}]", weight, high=LARGEST_WEIGHT) for name, weight in given.items()}
+        {
+            check_text(item, field, name): check_number(item, f"{field}[{name}]", weight, high=LARGEST_WEIGHT)
+            for name, weight in given.items()
+        }
     )
 
 
@@ -34,19 +37,19 @@ def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
         raise InvalidValueError(item, field, value, "a list of names")
     if len(set(value)) < len(value):
         raise ConflictError(f"{item}: {field} has a name twice: {list(value)}")
-    return tuple(value)
+    return tuple(check_text(item, field, name) for name in value)
 
 
 def _policy(item: str, field: str, value: Any) -> str:
     if not isinstance(value, str):
         raise InvalidValueError(item, field, value, "the name of a placement policy")
-    return value
+    return check_text(item, field, value)
 
 
 def _options(item: str, field: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise InvalidValueError(item, field, value, "a mapping of names of options to values")
-    return ReadOnlyMapping(value)
+    return ReadOnlyMapping({check_text(item, field, name): option for name, option in value.items()})
 
 
 @attrs.frozen(kw_only=True, slots=False)

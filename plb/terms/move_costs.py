@@ -25,6 +25,7 @@ from plb.validation import (
     check_names,
     check_number,
     check_switch,
+    check_text,
 )
 
 PAIR = "a pair of two different domains"
@@ -179,7 +180,7 @@ class MoveCostBetweenDomains(CompiledTerm):
         both = check_collection(item, "costs", pair, PAIR)
         if len(both) != 2 or not all(isinstance(one, str) for one in both):
             raise InvalidValueError(item, "costs", pair, PAIR)
-        start, end = map(self._path_of, both)
+        start, end = (self._path_of(check_text(item, "costs", one)) for one in both)
         if start == end:
             raise InvalidValueError(item, "costs", pair, PAIR)
         return start, end
