@@ -23,6 +23,9 @@ LARGEST = float(np.finfo(np.float32).max)
 LATEST = 1e12
 """Seconds, some 30,000 years, before or after the origin: as whole microseconds, times fit into 64 bits."""
 
+TIMES = f"seconds, from {-LATEST:g} to {LATEST:g}"
+"""The range of times in words."""
+
 DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """The errors of Polars for damaged contents of a file."""
 

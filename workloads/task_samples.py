@@ -20,7 +20,7 @@ import polars as pl
 from plb.array_types import Bool, Float, Int
 from plb.risk.peaks import Predictions, TaskSamples
 from plb.risk.peaks.samples import AMOUNTS, STEP_SECONDS, allowed_amounts, order_of, same_as_above
-from workloads.column_checks import DAMAGED, LATEST, Checker, is_text, is_whole
+from workloads.column_checks import DAMAGED, LATEST, TIMES, Checker, is_text, is_whole
 from workloads.writing import write_csv, write_parquet
 
 CSV, PARQUET = ".csv", ".parquet"
@@ -29,7 +29,7 @@ NAMES, NUMBERS = ("machine", "task"), ("time_s", "usage", "limit")
 EXPECTED = {
     "machine": "a name or a whole number",
     "task": "a name or a whole number",
-    "time_s": f"seconds, from {-LATEST:g} to {LATEST:g}",
+    "time_s": TIMES,
     **AMOUNTS,
 }
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from plb.array_types import Bool, Float, Int, Int8, Int32
 from plb.model import Role
-from workloads.column_checks import LATEST, ROWS_LISTED, Checker
+from workloads.column_checks import LATEST, ROWS_LISTED, TIMES, Checker
 from workloads.trace_header import Header
 
 MOST_REPLICAS = 127
@@ -52,7 +52,7 @@ def check_tenants(tenants: pl.DataFrame, header: Header, path: Path) -> None:
         if "start_s" in optional:
             start = tenants["start_s"].to_numpy()
             inside = (start >= -LATEST) & (start <= LATEST)
-            check.bad_rows(~inside, "start_s", start, f"seconds, from {-LATEST:g} to {LATEST:g}")
+            check.bad_rows(~inside, "start_s", start, TIMES)
         life = tenants["lifetime_s"].to_numpy() / header.step_seconds
         finite = np.where(np.isfinite(life), life, 0.0)
         whole = (finite > 0.5) & (np.abs(finite - np.rint(finite)) < TIME_TOLERANCE)

@@ -24,7 +24,7 @@ from tests.workloads.public_traces import (
 )
 from workloads.readers import READERS
 from workloads.readers.alibaba2018 import INVALID, OUTSIDE
-from workloads.readers.azure_packing2020 import BACKWARDS, NOT_OFFERED
+from workloads.readers.azure_packing2020 import BACKWARDS, NOT_OFFERED, TOO_FAR
 from workloads.readers.base import MISSING, NEGATIVE
 from workloads.readers.planetlab import OUT_OF_RANGE
 from workloads.readers.sampled import REPEATED, UNLISTED
@@ -232,7 +232,7 @@ def test_packing_requests_live_at_constant_demand(tmp_path: Path):
     assert (traces.values == np.repeat(traces.max_usage, traces.lifetime_steps, axis=0)).all()
     assert traces.class_names().tolist() == ["type1", "type2_low", "type1"]
     assert traces.family[0] == traces.family[1] != traces.family[2]
-    assert report.rows_refused == {NOT_OFFERED: 1, BACKWARDS: 1}
+    assert report.rows_refused == {NOT_OFFERED: 1, BACKWARDS: 1, TOO_FAR: 0}
 
 
 def test_packing_lifetimes_can_be_cut_into_windows(tmp_path: Path):
@@ -245,6 +245,18 @@ def test_packing_lifetimes_can_be_cut_into_windows(tmp_path: Path):
     assert traces.lifetime_steps.tolist() == [144, 144, 72, 144]
     assert traces.censored.tolist() == [True, True, False, False]
     assert (report.rows_read, report.tenants) == (2, 4)
+
+
+def test_packing_lives_are_cut_to_the_range_of_the_trace(tmp_path: Path):
+    """Starts that are placeholders and ends far away make no million steps. Lives outside the range are rejected."""
+    requests = [(1, 1, 1, 0, -7157.0, 1.0), (2, 1, 1, 0, 89.0, 30_000.0), (3, 1, 1, 0, -400.0, None)]
+    requests += [(4, 1, 1, 0, -7157.0, -100.0), (5, 1, 1, 0, 100.0, None)]
+    packing_database(tmp_path / "t.sqlite", [(1, 1, 0.5, 0.5, 0, 0, 0)], requests)  # type: ignore[arg-type]
+    traces, report = converted("azure-packing2020", tmp_path, tmp_path / "out")
+    assert traces.tenant_names().tolist() == ["1@-12960", "2@12816", "3@-12960"]
+    assert traces.lifetime_steps.tolist() == [91 * 144, 144, 180 * 144]
+    assert traces.censored.tolist() == [False, True, True]
+    assert report.rows_refused[TOO_FAR] == 2
 
 
 def test_alibaba_percent_of_the_request(tmp_path: Path):

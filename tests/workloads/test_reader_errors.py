@@ -6,6 +6,7 @@ import errno
 import gzip
 import lzma
 import os
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tests.workloads.public_traces import (
     alibaba_row,
     azure_machine,
     converted,
+    google2011_row,
     google2019_line,
     json_lines,
     packing_database,
@@ -80,6 +82,74 @@ def test_a_row_without_owner_or_time_is_an_error(tmp_path: Path):
     rows = [alibaba_row("c_1", 10, 50, 20), alibaba_row(None, 20, 1, 1), alibaba_row("c_1", -5, 1, 1)]  # type: ignore[arg-type]
     found = problems("alibaba2018", alibaba(tmp_path, rows))
     assert [(p.row, p.column) for p in found] == [(2, "container_id"), (3, "time_stamp")]
+
+
+def _alibaba_at(folder: Path, *times: Any) -> None:
+    alibaba(folder, [alibaba_row("c_1", at, 50, 20) for at in times])
+
+
+def _azure_at(folder: Path, *times: Any) -> None:
+    text(folder / "vmtable.csv", [azure_machine("a", 9000, 4, 7)])
+    text(folder / "vm_cpu_readings-file-1-of-2.csv", [[at, "a", 1.0, 1.0, 1.0] for at in times])
+
+
+def _bitbrains_at(folder: Path, *times: Any) -> None:
+    rows = [[at, 4, 8000, 1000, 5, 16, 2, 0, 0, 0, 0] for at in times]
+    text(folder / "2013-7" / "1.csv", [BITBRAINS_HEADER, *rows], ";\t")
+
+
+def _google2011_at(folder: Path, *times: Any) -> None:
+    rows = [google2011_row(1, 0) for _ in times]
+    text(folder / "task_usage" / "part-0.csv", [[at, *row[1:]] for at, row in zip(times, rows, strict=True)])
+
+
+def _google2019_at(folder: Path, *times: Any) -> None:
+    json_lines(folder / "instance_usage-0.json", [google2019_line(0, 0.1, 0.1, start_time=str(at)) for at in times])
+
+
+def _google2019_flat_at(folder: Path, *times: Any) -> None:
+    columns = dict.fromkeys(("avg_cpu_usage", "avg_memory_usage", "max_cpu_usage", "max_memory_usage"), 0.1)
+    columns |= {"cpu_limit": 0.5, "memory_limit": 0.5, "collection_id": 1, "instance_index": 1}
+    rows = [{"time": at} | columns for at in times]
+    pl.DataFrame(rows).write_parquet(folder / "instance_usage.parquet")
+
+
+SAMPLES = {
+    "alibaba2018": ("alibaba2018", _alibaba_at, 1, "time_stamp", 0),
+    "azure2017": ("azure2017", _azure_at, 1, "timestamp", 0),
+    "bitbrains": ("bitbrains", _bitbrains_at, 1000, "Timestamp [ms]", 1_372_629_600),
+    "google2011": ("google2011", _google2011_at, 10**6, "start time", 0),
+    "google2019": ("google2019", _google2019_at, 10**6, "start_time or time", 0),
+    "google2019 as a flat table": ("google2019", _google2019_flat_at, 10**6, "start_time or time", 0),
+}
+"""By name: the reader, a writer of rows at given times, units in a second, the column of times, and second 0."""
+
+
+@pytest.mark.parametrize("case", SAMPLES)
+@pytest.mark.parametrize("second", [-5_000_000_000, 10**12 + 300, 9 * 10**12])
+def test_times_out_of_range_are_named(tmp_path: Path, case: str, second: int):
+    """Every reader of samples names the file, the row, the column, the value and the range of times."""
+    name, write, unit, column, origin = SAMPLES[case]
+    wrong = (origin + second) * unit
+    write(tmp_path, *((origin + at) * unit for at in (300, 600)), wrong, wrong)
+    found, again = problems(name, tmp_path)
+    row = 3 + (name == "bitbrains")
+    assert (found.row, again.row, found.column) == (row, row + 1, column)
+    assert float(found.found.strip("'")) == wrong
+    assert re.search(r"seconds.*, from \d+( s)? to 1[.0-9]*e\+\d\d", found.expected)
+
+
+@pytest.mark.parametrize("case", SAMPLES)
+def test_traces_with_times_at_both_ends_of_the_range_can_be_read(tmp_path: Path, case: str):
+    """What a reader accepts, plb reads."""
+    name, write, unit, _, origin = SAMPLES[case]
+    earliest = 300 if name == "alibaba2018" else 0
+    last = 10**12
+    write(tmp_path, *((origin + at) * unit for at in (earliest, last)))
+    traces, report = converted(name, tmp_path, tmp_path / "out", min_hours=0.0)
+    assert (traces.tenants, report.rows_kept) == (2, 2)
+    assert traces.start is not None
+    assert traces.start.tolist() == [0, last // 600 * 600]
 
 
 def test_line_numbers_include_the_header(tmp_path: Path):

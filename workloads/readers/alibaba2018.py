@@ -48,7 +48,7 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
     values = measured(usage, {OUTSIDE: time == 0, INVALID: invalid})
     columns = [
         pl.col("container_id").alias(OWNER),
-        pl.when(time >= 0).then(time.cast(pl.Int64, strict=False)).alias(TIME),
+        time.alias(TIME),
         *values,
     ]
     for path in need_files(source, ["container_usage.csv"], "container_usage.csv, plain or .gz"):

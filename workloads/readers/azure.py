@@ -41,8 +41,7 @@ OPEN_BUCKETS = {">24": "30", ">64": "70"}
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
     usage = pl.col("maxcpu" if options.aggregate == "max" else "avgcpu")
-    time = pl.when(pl.col("timestamp") >= 0).then(pl.col("timestamp"))
-    columns = [pl.col("vmid").alias(OWNER), time.alias(TIME), *measured({"cpu": usage})]
+    columns = [pl.col("vmid").alias(OWNER), pl.col("timestamp").alias(TIME), *measured({"cpu": usage})]
     for path in need_files(source, ["vm_cpu_readings-file-*.csv"], "vm_cpu_readings-file-*.csv files, plain or .gz"):
         for rows in READINGS.chunks(path, scratch, options.rows_in_memory, columns):
             yield Frame(path=path, rows=rows)

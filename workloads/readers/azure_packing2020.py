@@ -7,8 +7,9 @@
   offer are refused. A resource that the table leaves empty is 0.
 - **Tenants**: one a VM, ``<vmId>@<first step>``; the VMs of one ``tenantId`` are one family. **Class**: the VM
   type, with ``_low`` where the priority is low.
-- **Lifetimes** are known: whole steps of 10 minutes, rounded up. Machines that run when the trace begins have their
-  true age; those that still run after 90 days are cut there and censored.
+- **Lifetimes** are known: whole steps of 10 minutes, rounded up. Lives are cut to 90 days before and after the start
+  of the trace: machines that run when it begins have their true age up to 90 days (older starts are often
+  placeholders), and those that still run after 90 days are censored.
 """
 
 from __future__ import annotations
@@ -37,14 +38,15 @@ from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo,
 RESOURCES = {"cpu": "core", "memory": "memory", "hdd": "hdd", "ssd": "ssd", "nic": "nic"}
 """Columns of ``vmType`` by metric."""
 REQUESTS = ("vmId", "tenantId", "vmTypeId", "priority", "starttime", "endtime")
-LAST_DAY = 90.0
-"""End of a VM that has no end in the trace, days."""
+MOST_LIFE_DAYS = 90.0
+"""Days before and after the start of the trace to which lives are cut."""
 MOST_DAYS = 36_525.0
 """A century, before or after the start of the trace."""
 MOST_KEY, MOST_SHARE = 2**61, 1e6
 LOW_PRIORITY = 1
 NOT_OFFERED = "of a VM type that the chosen machine does not offer"
 BACKWARDS = "that end before they start"
+TOO_FAR = f"that end or start more than {MOST_LIFE_DAYS:g} days from the start of the trace"
 REQUESTS_AT_A_TIME = 20_000
 
 Rows = list[tuple[Any, ...]]
@@ -63,7 +65,7 @@ class PackingReader:
 
     def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants, some requests at a time (see `workloads.readers.base.Reader`)."""
-        tally.refuse({NOT_OFFERED: 0, BACKWARDS: 0})
+        tally.refuse(dict.fromkeys((NOT_OFFERED, BACKWARDS, TOO_FAR), 0))
         path = need_files(source, ["*.sqlite", "*.sqlite3", "*.db"], self.files)[0]
         with _read_only(path) as database:
             shares = _shares(path, database)
@@ -84,7 +86,7 @@ class PackingReader:
             yield [rows[at] for at in np.flatnonzero(ends == place).tolist()]
 
     def _steps(self, rows: Rows) -> Int:
-        days = np.array([(LAST_DAY if row[5] is None else row[5]) - row[4] for row in rows], np.float64)
+        days = np.array([(MOST_LIFE_DAYS if row[5] is None else row[5]) - row[4] for row in rows], np.float64)
         return np.maximum(np.ceil(days * DAY_SECONDS / self.step_seconds - 1e-6), 1).astype(np.int64)
 
     def _part(
@@ -175,20 +177,30 @@ def _check_keys(check: Checker, names: Sequence[str], row: tuple[Any, ...], numb
 
 
 def _usable(path: Path, rows: Rows, shares: dict[Any, Float32], tally: ConversionReport) -> Rows:
-    """Return the requests that can be used; raise `TraceError` for those without a VM, tenant, type or start."""
+    """Return the usable requests, with lives cut to the range of the trace.
+
+    Raise `TraceError` for those without a VM, tenant, type or start.
+    """
     check = Checker(path)
     for number, row in enumerate(rows, tally.rows_read - len(rows) + 1):
         _check_keys(check, REQUESTS[:3], row, number, "in table vm by vmId")
         for name, value in zip(REQUESTS[4:], row[4:], strict=True):
             missing = value is None and name == "endtime"
             if not missing and not (isinstance(value, int | float) and abs(value) <= MOST_DAYS):
-                days = f"days from the start of the trace, {MOST_DAYS:,.0f} at the most, in table vm by vmId"
+                days = f"days from the start of the trace, from {-MOST_DAYS:g} to {MOST_DAYS:g}, in table vm by vmId"
                 check.add(repr(value), days, number, name)
     check.raise_problems()
     offered = [row for row in rows if row[2] in shares]
     forwards = [row for row in offered if row[5] is None or row[5] >= row[4]]
-    tally.refuse({NOT_OFFERED: len(rows) - len(offered), BACKWARDS: len(offered) - len(forwards)})
-    return forwards
+    inside = [row for row in forwards if row[4] <= MOST_LIFE_DAYS and (row[5] is None or row[5] >= -MOST_LIFE_DAYS)]
+    refused = len(rows) - len(offered), len(offered) - len(forwards), len(forwards) - len(inside)
+    tally.refuse(dict(zip((NOT_OFFERED, BACKWARDS, TOO_FAR), refused, strict=True)))
+    return [(*row[:4], *_cut(*row[4:])) for row in inside]
+
+
+def _cut(start: float, end: float | None) -> tuple[float, float | None]:
+    """Return start and end of a life within the range of the trace; None: it goes on at the end."""
+    return max(start, -MOST_LIFE_DAYS), None if end is None or end > MOST_LIFE_DAYS else end
 
 
 AZURE_PACKING2020 = PackingReader()

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import polars as pl
 
-from workloads.column_checks import LARGEST, Checker
+from workloads.column_checks import LARGEST, LATEST, Checker
 from workloads.readers.base import MISSING, NEGATIVE, Options
-from workloads.readers.external_sort import OWNER, TIME, Frame, first_reason
+from workloads.readers.external_sort import OWNER, TIME, Clock, Frame, first_reason
 from workloads.readers.files import ROWS_OF_MANY, TextTable, need_files, parquet_chunks
 from workloads.readers.naming import sized_classes
 from workloads.readers.sampled import SampledReader
@@ -67,6 +67,10 @@ PUBLISHED = TextTable(
     header=True,
 )
 """A published file; a tab follows each semicolon."""
+PUBLISHED_TIMES = Clock(
+    lambda time: pl.when(time > MILLISECONDS_FROM).then(time / 1000).otherwise(time) - ORIGIN,
+    f"seconds or milliseconds since 1970, from {ORIGIN} s to {ORIGIN + LATEST:g} s",
+)
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
@@ -159,18 +163,16 @@ def published_frames(source: Path, scratch: Path) -> Iterator[Frame]:
     """Yield the rows of the published files, which are named by the number of their machine, one file at a time."""
     schema = pl.Schema(PUBLISHED.columns)
     time, cores, cap, used, _, memory_cap, memory, *_ = PUBLISHED.columns
-    seconds = pl.when(pl.col(time) > MILLISECONDS_FROM).then(pl.col(time) / 1000).otherwise(pl.col(time)) - ORIGIN
-    known = pl.col(time).is_finite() & (seconds >= 0)
     values = measured(schema, cores, cap, used, memory_cap, memory, units_per_gb=1024**2)
     for path in need_files(source, ["*.csv"], "one directory a month with a <machine>.csv each"):
         machine = _machine(path)
         columns = [
             pl.lit(machine, pl.Int64).alias(OWNER),
-            pl.when(known).then(seconds.floor().cast(pl.Int64, strict=False)).alias(TIME),
+            pl.col(time).alias(TIME),
             *values,
         ]
         for rows in PUBLISHED.chunks(path, scratch, ROWS_OF_MANY, columns):
-            yield Frame(path=path, rows=rows)
+            yield Frame(path=path, rows=rows, clock=PUBLISHED_TIMES)
 
 
 def _machine(path: Path) -> int:

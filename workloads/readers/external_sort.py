@@ -7,19 +7,37 @@ about as many rows, and each range is read from the row groups of all files that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import attrs
 import numpy as np
 import polars as pl
 
-from workloads.column_checks import Checker
+from workloads.column_checks import LATEST, Checker
 from workloads.readers.report import ConversionReport
 from workloads.writing import in_one_piece
 
 ROW_GROUP = 16_384
 OWNER, TIME, REFUSED, ROW = "owner", "time", "refused", "row"
+
+
+class Clock(NamedTuple):
+    """How a format writes times."""
+
+    seconds: Callable[[pl.Expr], pl.Expr]
+    """Converts times of the source to seconds since the origin of the trace."""
+    expected: str
+    """Unit and range of the times of the source, for messages."""
+    earliest: float = 0.0
+    """The earliest time, seconds since the origin; the last one is `LATEST`."""
+
+
+SECONDS = Clock(lambda time: time, f"seconds, from 0 to {LATEST:g}")
+MICROSECONDS = Clock(
+    lambda time: time.cast(pl.Int64, strict=False) // 1_000_000, f"microseconds, from 0 to {LATEST * 1e6:g}"
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -31,13 +49,16 @@ class Frame:
     path
         The file.
     rows
-        Columns ``owner`` (text or a whole number), ``time`` (whole seconds since the origin), ``refused`` (the reason
-        for a row that cannot be used, else null), the metrics, ``limit_<metric>`` if the row has a request, and ``row``
-        (number of the row or line in the file, from 1).
+        Columns ``owner`` (text or a whole number), ``time`` (as the source has it), ``refused`` (the reason for a row
+        that cannot be used, else null), the metrics, ``limit_<metric>`` if the row has a request, and ``row`` (number
+        of the row or line in the file, from 1).
+    clock
+        The unit of ``time``.
     """
 
     path: Path
     rows: pl.DataFrame
+    clock: Clock = SECONDS
 
 
 @attrs.frozen
@@ -93,7 +114,7 @@ def sort_into_chunks(
     Raises
     ------
     TraceError
-        A row belongs to no owner or time.
+        A row belongs to no owner, or its time is missing or out of range.
     """
     paths: list[Path] = []
     collected: list[pl.DataFrame] = []
@@ -107,8 +128,7 @@ def sort_into_chunks(
         collected.clear()
 
     for frame in frames:
-        _check_places(frame, places)
-        kept = _count(frame.rows, tally)
+        kept = _count(_placed(frame, places), tally)
         if len(kept):
             last = max(last, int(kept[TIME].max()))  # type: ignore[arg-type]
             collected.append(kept)
@@ -127,14 +147,23 @@ def _count(rows: pl.DataFrame, tally: ConversionReport) -> pl.DataFrame:
     return rows.filter(pl.col(REFUSED).is_null()).drop(REFUSED, ROW)
 
 
-def _check_places(frame: Frame, places: tuple[str, str]) -> None:
-    """Raise `TraceError` for rows without owner or time."""
-    check = Checker(frame.path)
-    for column, name in zip((OWNER, TIME), places, strict=True):
-        wrong = frame.rows.filter(pl.col(column).is_null())[ROW]
-        expected = "a name or number" if column == OWNER else "a whole number of at least 0"
-        check.some_rows(wrong, lambda _: "nothing that can be used", expected, name)
+def _placed(frame: Frame, places: tuple[str, str]) -> pl.DataFrame:
+    """Return the rows with whole seconds since the origin; raise `TraceError` without an owner or a time in range."""
+    check, rows = Checker(frame.path), frame.rows
+    unowned = rows.filter(pl.col(OWNER).is_null())
+    check.some_rows(unowned[ROW], lambda _: "nothing that can be used", "a name or number", places[0])
+    seconds = frame.clock.seconds(pl.col(TIME))
+    inside = seconds.is_between(frame.clock.earliest, LATEST).fill_null(value=False)
+    wrong = rows.filter(~inside)
+    check.some_rows(wrong[ROW], lambda place: _time_text(wrong[TIME][place]), frame.clock.expected, places[1])
     check.raise_problems()
+    return rows.with_columns(seconds.floor().cast(pl.Int64).alias(TIME))
+
+
+def _time_text(time: object) -> str:
+    if time is None:
+        return "no time"
+    return f"{time:.15g}" if isinstance(time, float) else repr(time)
 
 
 def first_reason(reasons: dict[str, pl.Expr]) -> pl.Expr:

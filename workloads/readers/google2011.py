@@ -20,7 +20,7 @@ from pathlib import Path
 import polars as pl
 
 from workloads.readers.base import MISSING, NEGATIVE, Options, measured
-from workloads.readers.external_sort import OWNER, TIME, Frame
+from workloads.readers.external_sort import MICROSECONDS, OWNER, TIME, Frame
 from workloads.readers.files import ROWS_OF_MANY, TextTable, find_files, need_files
 from workloads.readers.naming import sized_classes
 from workloads.readers.sampled import SampledReader
@@ -59,7 +59,6 @@ EVENTS = TextTable(
         "different machines restriction": pl.String,
     }
 )
-MICROSECONDS = 1_000_000
 TASK = pl.format("{}/{}", "job ID", "task index").alias(OWNER)
 
 
@@ -70,11 +69,10 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
         "memory": pl.col("maximum memory usage" if most else "canonical memory usage"),
         "disk": pl.col("local disk space usage"),
     }
-    start = pl.col("start time")
-    columns = [TASK, pl.when(start >= 0).then(start // MICROSECONDS).alias(TIME), *measured(usage)]
+    columns = [TASK, pl.col("start time").alias(TIME), *measured(usage)]
     for path in need_files(source, ["task_usage/part-*.csv"], "task_usage/part-*.csv files, plain or .gz"):
         for rows in USAGE.chunks(path, scratch, options.rows_in_memory, columns):
-            yield Frame(path=path, rows=rows)
+            yield Frame(path=path, rows=rows, clock=MICROSECONDS)
 
 
 def _requests(source: Path, scratch: Path) -> pl.LazyFrame | None:

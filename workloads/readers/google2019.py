@@ -25,7 +25,7 @@ import polars as pl
 
 from workloads.column_checks import Checker
 from workloads.readers.base import MISSING, NEGATIVE, Options, measured
-from workloads.readers.external_sort import OWNER, TIME, Frame
+from workloads.readers.external_sort import MICROSECONDS, OWNER, TIME, Frame
 from workloads.readers.files import (
     ROWS_OF_MANY,
     Batches,
@@ -67,14 +67,13 @@ FLAT = (
 )
 USAGE_FILES = ("*instance_usage*.parquet", "*instance_usage*.json")
 EVENT_FILES = ("*instance_events*.parquet", "*instance_events*.json")
-MICROSECONDS = 1_000_000
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
     most, rows = options.aggregate == "max", options.rows_in_memory
     for path in need_files(source, USAGE_FILES, "instance_usage files, .json.gz or .parquet"):
         for chunk in _chunks(path, scratch, USAGE, rows, _published(most=most), _flat(most=most)):
-            yield Frame(path=path, rows=chunk)
+            yield Frame(path=path, rows=chunk, clock=MICROSECONDS)
 
 
 def _chunks(
@@ -100,11 +99,7 @@ def _chunks(
 
 def _place(time: str) -> list[pl.Expr]:
     keys = [pl.col(name).cast(pl.Int64, strict=False) for name in KEYS]
-    microseconds = pl.col(time).cast(pl.Int64, strict=False)
-    return [
-        pl.format("{}/{}", *keys).alias(OWNER),
-        pl.when(microseconds >= 0).then(microseconds // MICROSECONDS).alias(TIME),
-    ]
+    return [pl.format("{}/{}", *keys).alias(OWNER), pl.col(time).alias(TIME)]
 
 
 def _flat(*, most: bool) -> list[pl.Expr]:
@@ -139,7 +134,7 @@ GOOGLE2019 = SampledReader(
     origin="10 minutes before 2019-05-01T00:00 PDT",
     request="cpu_limit and memory_limit, or assigned_memory and the requested CPU of instance_events",
     frames=_frames,
-    places=("collection_id, instance_index", "start_time"),
+    places=("collection_id, instance_index", "start_time or time"),
     reasons=(MISSING, NEGATIVE),
     owners=_requests,
     classes=sized_classes("borg", {"c": pl.col("limit_cpu").median(), "m": pl.col("limit_memory").median()}),

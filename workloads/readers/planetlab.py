@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from workloads.column_checks import Checker
+from workloads.column_checks import LATEST, TIMES, Checker
 from workloads.readers.base import Options
-from workloads.readers.external_sort import OWNER, ROW, TIME, Frame, first_reason
+from workloads.readers.external_sort import OWNER, ROW, TIME, Clock, Frame, first_reason
 from workloads.readers.files import parquet_chunks, schema_of, trace_files
 from workloads.readers.naming import one_class
 from workloads.readers.sampled import SampledReader
@@ -34,6 +34,8 @@ SAMPLES_A_DAY = DAY_SECONDS // SAMPLE_SECONDS
 DAY = re.compile(r"\d{8}")
 ORIGIN = datetime(2011, 3, 3)
 """The first day that was published."""
+CLOCK = Clock(lambda time: time, TIMES, -LATEST)
+"""Of days before the first one, too."""
 OUT_OF_RANGE = "outside 0 to 100 percent"
 FILES = "directories <yyyymmdd> with a file a machine, or a .parquet file with the columns day, vm and cpu_pct"
 
@@ -47,7 +49,7 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
         yield from _table_frames(table, options)
     for day in days:
         for path in trace_files(day.iterdir()):
-            yield Frame(path=path, rows=_series(path, day.name))
+            yield Frame(path=path, rows=_series(path, day.name), clock=CLOCK)
 
 
 def _start(day: str) -> int | None:
@@ -99,7 +101,7 @@ def _table_frames(path: Path, options: Options) -> Iterator[Frame]:
         )
         rows = place.explode("cpu", "sample").filter(pl.col("sample").is_not_null())
         time = (pl.col("start") + pl.col("sample") * SAMPLE_SECONDS).alias(TIME)
-        yield Frame(path=path, rows=rows.select(OWNER, time, *_measured(), ROW))
+        yield Frame(path=path, rows=rows.select(OWNER, time, *_measured(), ROW), clock=CLOCK)
 
 
 def _measured() -> list[pl.Expr]:
