@@ -30,11 +30,6 @@ FORMS: Mapping[str, Mapping[str, str]] = {
         "estimator": "monte-carlo:horizon=24,maximum_from=0.5",
         **FROM_PRESENT,
     },
-    "draws=conditioned": {"estimator": "monte-carlo:draws=conditioned"},
-    "horizon=24, from_present, draws=conditioned": {
-        "estimator": "monte-carlo:horizon=24,draws=conditioned",
-        **FROM_PRESENT,
-    },
 }
 HEADINGS = ("workload", "form", "base rate", "Brier score", "skill", "error")
 OUT = Path(__file__).parent.parent / "results" / "monte-carlo-forms"

@@ -30,7 +30,6 @@ from plb.model import UpgradeMark
 from plb.provisioning import AUTO, Affinity, Instance, NodeType, provision, replan
 from plb.registry import register_constraint, register_term
 from plb.risk import (
-    Conditioning,
     DemandHistory,
     Evaluation,
     MonteCarloRisk,
@@ -357,10 +356,9 @@ def replay_past_tenants() -> None:
     history = _past_tenants({Role.INSTANCE: 5.0}, 9.0)
     eligible_traces(history, tenant_class="a", role=Role.INSTANCE, age=0.0, largest_demand=[1.0])
     replicas = [ReplicaForecast("a", Role.INSTANCE, 0.0, {"cpu": 1.0}, 0)]
-    for conditioning in (None, Conditioning(trend={"cpu": True})):
-        model = MonteCarloRisk(history, repetitions=2, quanta={"cpu": 1.0}, conditioning=conditioning)
-        for evaluation in Evaluation:
-            model.probability_of_violation(replicas, thresholds={"cpu": 4.0}, now=1.0, evaluation=evaluation)
+    model = MonteCarloRisk(history, repetitions=2, quanta={"cpu": 1.0})
+    for evaluation in Evaluation:
+        model.probability_of_violation(replicas, thresholds={"cpu": 4.0}, now=1.0, evaluation=evaluation)
 
 
 def predict_by_samples() -> None:

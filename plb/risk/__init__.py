@@ -16,10 +16,8 @@ from plb.risk.observed_risk import ObservedRisk
 from plb.risk.recalibration import Recalibration
 from plb.risk.risk_model import ReplicaForecast, RiskModel
 from plb.risk.trace_sampling import TraceDraws, TraceSampler
-from plb.risk.trace_weights import Conditioning
 
 __all__ = [
-    "Conditioning",
     "DemandHistory",
     "Evaluation",
     "MonteCarloRisk",

@@ -8,7 +8,6 @@ Sums and products wrap at 2^64 by intent; where kernels run as plain Python, cal
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable
 
 import numpy as np
@@ -21,7 +20,6 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 SECOND_FACTOR = np.uint64(0x94D049BB133111EB)
 ROW_SALT = np.uint64(0xD6E8FEB86659FD93)
-CHANCE_SALT = np.uint64(0xE7037ED1A0B428DB)
 DIP_SALT = np.uint64(0xA0761D6478BD642F)
 SHIFT_11 = np.uint64(11)
 UNIT = 2.0**-53
@@ -104,12 +102,6 @@ def row_hash(stream: np.uint64, row: int) -> np.uint64:
 
 
 @kernel
-def chance_stream(stream: np.uint64) -> np.uint64:
-    """Return the word from which derives whether samples are taken, separate from those of samples and rows."""
-    return mixed(stream ^ CHANCE_SALT)
-
-
-@kernel
 def dip_stream(stream: np.uint64) -> np.uint64:
     """Return the word from which derives how much of a dip has ended, separate from all the others."""
     return mixed(stream ^ DIP_SALT)
@@ -119,9 +111,3 @@ def dip_stream(stream: np.uint64) -> np.uint64:
 def fraction(word: np.uint64) -> float:
     """Return a number in [0, 1) that rises with the word, from its first 53 bits."""
     return float(word >> SHIFT_11) * UNIT
-
-
-@kernel
-def exponential(uniform: float) -> float:
-    """Return the exponential number of mean 1 of a number in [0, 1), with which it rises; it is not below it."""
-    return -math.log1p(-uniform)

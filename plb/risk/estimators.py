@@ -7,7 +7,6 @@ as ``n-sigma:n=3,warmup=12,history=60``.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import ClassVar, NamedTuple, TypeAlias
 
 import attrs
@@ -24,19 +23,9 @@ from plb.risk.peaks.predictor_settings import (
     members,
 )
 from plb.risk.peaks.spec_parsing import parse
-from plb.risk.trace_weights import check_bandwidth
-from plb.validation import check_count, check_member, check_number, check_switch
+from plb.validation import check_count, check_number, check_switch
 
 MINUTES_OF_A_DAY = 24 * 60
-
-
-class Draws(StrEnum):
-    """Which past tenants are sampled for a replica."""
-
-    ELIGIBLE = "eligible"
-    """The eligible ones, each as likely as the others ([1] section 5.1)."""
-    CONDITIONED = "conditioned"
-    """The eligible ones, those that resemble what the replica has shown more likely than the others."""
 
 
 @attrs.frozen(kw_only=True)
@@ -50,25 +39,15 @@ class MonteCarlo:
     maximum_from
         Share of the capacity of the largest node, at most 1. For a replica that is promised this much of a metric
         without trend, the level of a trace is its maximum, not its 90th percentile. 0: for no replica, as in [1].
-    draws
-        Which past tenants are sampled.
-    bandwidth
-        For conditioned draws, how far past tenants may differ, as a natural logarithm of demand; infinite: at will.
     """
 
     kind: ClassVar[str] = "monte-carlo"
     horizon: float = 0.0
     maximum_from: float = 0.0
-    draws: Draws = Draws.ELIGIBLE
-    bandwidth: float = 0.5
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "horizon", check_number(self.kind, "horizon", self.horizon))
         object.__setattr__(self, "maximum_from", check_number(self.kind, "maximum_from", self.maximum_from, high=1.0))
-        object.__setattr__(self, "draws", check_member(self.kind, "draws", self.draws, Draws))
-        object.__setattr__(self, "bandwidth", check_bandwidth(self.kind, self.bandwidth))
-        if self.draws is Draws.ELIGIBLE and self.bandwidth != attrs.fields(MonteCarlo).bandwidth.default:
-            raise InvalidValueError(self.kind, "bandwidth", self.bandwidth, "draws=conditioned beside it")
 
 
 @attrs.frozen(kw_only=True)

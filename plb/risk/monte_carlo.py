@@ -22,7 +22,6 @@ from plb.risk.demand_history import DemandHistory
 from plb.risk.risk_model import ReplicaForecast
 from plb.risk.thresholds import checked_quanta, thresholds_in_quanta
 from plb.risk.trace_sampling import TraceDraws, TraceSampler
-from plb.risk.trace_weights import Conditioning
 from plb.validation import check_member, check_metrics, check_number
 
 ITEM = "Monte Carlo risk"
@@ -74,16 +73,13 @@ class MonteCarloRisk:
         A whole number in [0, 2^64).
     quanta
         Quantum in which demand is counted, by metric in user units: a power of two each, for every metric of `history`.
-    conditioning
-        By what eligible traces are weighed for replicas that have shown demand, in samples or as the largest so far;
-        None: each is as likely as the others, as in [1].
 
     Raises
     ------
     InvalidValueError
         A value is out of range, a quantum is not a power of two, or a level of the history is more than 2^30 quanta.
     UnknownNameError
-        A quantum, or a metric of `conditioning`, is of no metric of the history.
+        A quantum is of no metric of the history.
     ConflictError
         A metric of the history has no quantum.
     """
@@ -95,10 +91,9 @@ class MonteCarloRisk:
         repetitions: int = 100,
         seed: int = 0,
         quanta: Mapping[str, float],
-        conditioning: Conditioning | None = None,
     ) -> None:
         self.history = history
-        self.sampler = TraceSampler(history, repetitions=repetitions, seed=seed, conditioning=conditioning)
+        self.sampler = TraceSampler(history, repetitions=repetitions, seed=seed)
         given = checked_quanta(ITEM, quanta)
         check_metrics(ITEM, "quanta", given, history.metrics)
         missing = [name for name in history.metrics if name not in given]
@@ -164,7 +159,6 @@ class MonteCarloRisk:
             [replica.role.value for replica in replicas],
             [max(0.0, now - replica.created) for replica in replicas],
             np.array([[replica.largest_demand.get(name, 0.0) for name in metrics] for replica in replicas]),
-            reported=[bool(replica.seen) or any(replica.largest_demand.values()) for replica in replicas],
         )
 
 

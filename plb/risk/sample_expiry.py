@@ -10,8 +10,7 @@ from plb.array_types import Array, Bool, Float, Int, Int32
 from plb.compiler import by_pointer, kernel
 from plb.risk.eligibility import TraceTable
 from plb.risk.eligible_draws import NONE
-from plb.risk.replica_draws import age_horizon, demand_horizon, draw_replica, is_weighed
-from plb.risk.trace_weights import Likeness, demand_step_end, share_of_metric, step_of_age
+from plb.risk.replica_draws import age_horizon, demand_horizon, draw_replica
 
 
 @by_pointer
@@ -56,9 +55,8 @@ class KeptDraws(NamedTuple):
     """See `plb.risk.trace_sampling.TraceDraws`."""
     valid_demand: Float
     """(M, R)"""
-    report: Array
-    """As int8: 1 if the replica has reported; 0 if it had not when sampled, and a report changes the samples; NONE if
-    it had not, and a report changes only what they mean."""
+    reported: Bool
+    """Whether the replica has reported, which changes only what its samples mean."""
 
 
 @kernel
@@ -68,7 +66,7 @@ def find_expired(
     """Return how many of some rows have to be sampled, and write them to the front of `expired` (m,), in their order.
 
     Samples for another replica, or for a greater age or demand than the present one, are removed: `widening` is NONE.
-    So are those of a replica whose report was reset, and those that its first report changes.
+    So are those of a replica whose report was reset.
 
     Parameters
     ----------
@@ -92,10 +90,8 @@ def find_expired(
         age[row] = max(0.0, now - rows.created[row])
         other = rows.key[row] != draws.key[row] or rows.generation[row] != draws.generation[row]
         other |= classes[rows.service[row]] * roles + rows.role[row] != draws.group[row] or age[row] < draws.age[row]
-        if draws.report[row] != NONE:
-            other |= (draws.report[row] == 1) != rows.reported[row]
-        elif rows.reported[row]:
-            draws.report[row] = 1
+        other |= draws.reported[row] and not rows.reported[row]
+        draws.reported[row] |= rows.reported[row]
         stale = age[row] > draws.valid_age[row]
         for metric in range(rows.largest_demand.shape[1]):
             other |= draws.demand[row, metric] > rows.largest_demand[row, metric]
@@ -119,7 +115,6 @@ def sample_again(
     age: Float,
     columns: Int,
     table: TraceTable,
-    likeness: Likeness,
     demand: Float,
     scratch: Int32,
     trace: Int32,
@@ -136,7 +131,7 @@ def sample_again(
         As in `find_expired`.
     columns
         (R,) column of each metric of the rows in the history.
-    table, likeness
+    table
         Of the history, with its own metrics.
     demand, scratch
         One number for each metric of the history, zero where it is no metric of the rows; and as in `draw_replica`.
@@ -144,10 +139,9 @@ def sample_again(
         (M, K) rows of the history; changed.
     """
     for row in expired:
-        code, role, reported = classes[rows.service[row]], rows.role[row], rows.reported[row]
+        code, role = classes[rows.service[row]], rows.role[row]
         for metric in range(len(columns)):
             demand[columns[metric]] = rows.largest_demand[row, metric]
-        is_same = has_same_weights(row, rows, draws, code, age[row], columns, likeness)
         level = draw_replica(
             seed,
             rows.key[row],
@@ -155,16 +149,13 @@ def sample_again(
             role,
             age[row],
             demand,
-            reported,
             table,
-            likeness,
             scratch,
             trace[row],
             draws.widening[row],
-            is_same,
         )
         draws.group[row], draws.widening[row] = code * roles + role, level
-        note_validity(row, rows, draws, code, age[row], columns, table, likeness, trace[row])
+        note_validity(row, rows, draws, age[row], columns, table, trace[row])
 
 
 @kernel
@@ -172,38 +163,17 @@ def note_validity(
     row: int,
     rows: Rows,
     draws: KeptDraws,
-    code: int,
     age: float,
     columns: Int,
     table: TraceTable,
-    likeness: Likeness,
     trace: Int32,
 ) -> None:
     """Note for which replica the `trace` (K,) of a row was sampled, and until when; for `sample_again`."""
-    level, reported = draws.widening[row], rows.reported[row]
+    level = draws.widening[row]
     draws.key[row], draws.generation[row] = rows.key[row], rows.generation[row]
-    draws.report[row] = 1 if reported else (0 if likeness.per_bandwidth > 0.0 else NONE)
+    draws.reported[row] = rows.reported[row]
     draws.age[row] = age
-    draws.valid_age[row] = age_horizon(trace, level, age, reported, table, likeness)
+    draws.valid_age[row] = age_horizon(trace, level, table)
     for metric in range(len(columns)):
-        shown = rows.largest_demand[row, metric]
-        draws.demand[row, metric] = shown
-        draws.valid_demand[row, metric] = demand_horizon(
-            trace, level, columns[metric], code, age, shown, reported, table, likeness
-        )
-
-
-@kernel
-def has_same_weights(
-    row: int, rows: Rows, draws: KeptDraws, code: int, age: float, columns: Int, likeness: Likeness
-) -> bool:
-    """Return whether samples of a row are there and were drawn by its present weights; for `sample_again`."""
-    if draws.widening[row] == NONE or draws.report[row] != 1 or not is_weighed(rows.reported[row], likeness):
-        return False
-    start = step_of_age(age)[0]
-    is_same = step_of_age(draws.age[row])[0] == start
-    for metric in range(len(columns)):
-        if share_of_metric(likeness.kind[columns[metric]], start) > 0.0:
-            end = demand_step_end(draws.widening[row], code, columns[metric], draws.demand[row, metric], likeness)
-            is_same &= rows.largest_demand[row, metric] <= end
-    return bool(is_same)
+        draws.demand[row, metric] = rows.largest_demand[row, metric]
+        draws.valid_demand[row, metric] = demand_horizon(trace, level, columns[metric], table)

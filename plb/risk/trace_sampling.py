@@ -1,4 +1,4 @@
-"""Sampling past tenants for replicas: K traces each, uniform over the eligible ones or by how well they match.
+"""Sampling past tenants for replicas: K traces each, uniform over the eligible ones.
 
 `plb.risk.replica_draws` samples for one replica; here are arrays of them, and the checks of arguments.
 """
@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.array_types import Array, Bool, Float, Int8, Int32
+from plb.array_types import Array, Float, Int8, Int32
 from plb.compiler import kernel
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
@@ -17,7 +17,6 @@ from plb.risk.demand_history import DemandHistory
 from plb.risk.eligibility import TraceTable, trace_table
 from plb.risk.eligible_draws import NONE
 from plb.risk.replica_draws import age_horizon, demand_horizon, draw_replica
-from plb.risk.trace_weights import Conditioning, Likeness, likeness_of
 from plb.validation import check_count
 
 
@@ -33,10 +32,10 @@ class TraceDraws:
         `Widening` of each replica, shape (m,), int8.
     valid_age
         The draws are unchanged while the age is at most this, in seconds, shape (m,); infinite where the lifetime is
-        no criterion and the draws are not by weight.
+        no criterion.
     valid_demand
         ... and while the largest demand is at most this for every metric, in user units, shape (m, R); infinite where
-        the maxima are no criterion and no weight depends on the metric.
+        the maxima are no criterion.
     """
 
     trace: Int32
@@ -56,15 +55,11 @@ class TraceSampler:
         K, the number of traces for each replica; at least 1. The first traces do not depend on K.
     seed
         A whole number in [0, 2^64).
-    conditioning
-        By what eligible traces are weighed; None: each is as likely as the others, as in [1].
 
     Raises
     ------
     InvalidValueError
         A number is out of range.
-    UnknownNameError
-        A metric of `conditioning` is not in the history.
     """
 
     def __init__(
@@ -73,7 +68,6 @@ class TraceSampler:
         *,
         repetitions: int = 100,
         seed: int = 0,
-        conditioning: Conditioning | None = None,
     ) -> None:
         self.history = history
         self.repetitions = check_count("trace sampler", "repetitions", repetitions, low=1)
@@ -81,7 +75,6 @@ class TraceSampler:
         if self.seed >= 2**64:
             raise InvalidValueError("trace sampler", "seed", seed, "a whole number >= 0 and < 2^64")
         self.table = trace_table(history)
-        self.likeness = likeness_of(history, conditioning)
         self.scratch = np.empty(len(history), np.int32)
 
     def draw(
@@ -92,7 +85,6 @@ class TraceSampler:
         age: npt.ArrayLike,
         largest_demand: npt.ArrayLike,
         *,
-        reported: npt.ArrayLike | None = None,
         before: TraceDraws | None = None,
     ) -> TraceDraws:
         """Draw K traces for each of m replicas.
@@ -109,8 +101,6 @@ class TraceSampler:
             Seconds since creation, at least 0, shape (m,).
         largest_demand
             Largest demand seen so far (LBMax), user units, at least 0, shape (m, R).
-        reported
-            Whether each replica has reported demand, shape (m,); None: each has. Without a report no trace is weighed.
         before
             What this sampler drew for the same replicas when their age and largest demand were at most these, and not
             before a report that they have lost; a widening of -1 where it drew nothing. It saves time and changes no
@@ -125,7 +115,6 @@ class TraceSampler:
         """
         keys = np.ascontiguousarray(key, np.uint64)
         known = self._checked(len(keys), tenant_class, role, age, largest_demand)
-        has_report = _switches("reported", np.ones(len(keys), np.bool_) if reported is None else reported, len(keys))
         trace = np.empty((len(keys), self.repetitions), np.int32) if before is None else before.trace.copy()
         widening = np.full(len(keys), NONE, np.int8) if before is None else before.widening.copy()
         valid_age, valid_demand = np.empty_like(known[2]), np.empty_like(known[3])
@@ -134,9 +123,7 @@ class TraceSampler:
                 np.uint64(self.seed),
                 keys,
                 *known,
-                has_report,
                 self.table,
-                self.likeness,
                 self.scratch,
                 trace,
                 widening,
@@ -176,15 +163,6 @@ def _within(
     return array
 
 
-def _switches(field: str, values: npt.ArrayLike, count: int) -> Bool:
-    array = np.ascontiguousarray(values)
-    if array.shape != (count,):
-        raise ConflictError(f"trace sampler: {field} has shape {array.shape}, expected {(count,)}")
-    if array.dtype != np.bool_:
-        raise InvalidValueError("trace sampler", field, values, "True or False for each replica")
-    return array
-
-
 @kernel
 def draw_batch(
     seed: np.uint64,
@@ -193,9 +171,7 @@ def draw_batch(
     roles: Array,
     ages: Float,
     largest_demands: Float,
-    reported: Bool,
     table: TraceTable,
-    likeness: Likeness,
     scratch: Int32,
     trace: Int32,
     widening: Array,
@@ -204,7 +180,7 @@ def draw_batch(
 ) -> None:
     """Fill `trace` (m, K), `widening` and `valid_age` (m,) and `valid_demand` (m, R), as `TraceDraws` has them.
 
-    They follow from `keys`, `codes`, `roles`, `ages`, `reported` (m,) and `largest_demands` (m, R). Where `widening` is
+    They follow from `keys`, `codes`, `roles`, `ages` (m,) and `largest_demands` (m, R). Where `widening` is
     not NONE at first, `trace` holds what was drawn at that level before. The others are those of `draw_replica`.
     """
     for i in range(len(keys)):
@@ -216,16 +192,11 @@ def draw_batch(
             roles[i],
             age,
             demand,
-            reported[i],
             table,
-            likeness,
             scratch,
             trace[i],
             widening[i],
-            False,
         )
-        valid_age[i] = age_horizon(trace[i], widening[i], age, reported[i], table, likeness)
+        valid_age[i] = age_horizon(trace[i], widening[i], table)
         for metric in range(len(demand)):
-            valid_demand[i, metric] = demand_horizon(
-                trace[i], widening[i], metric, codes[i], age, demand[metric], reported[i], table, likeness
-            )
+            valid_demand[i, metric] = demand_horizon(trace[i], widening[i], metric, table)

@@ -15,11 +15,10 @@ from plb.model.quanta import UNLIMITED
 from plb.risk.anchoring import Anchoring, Anchors, anchor_peaks, find_grown, next_growth, recorded_peaks
 from plb.risk.demand_history import DemandHistory
 from plb.risk.eligible_draws import NONE
-from plb.risk.estimators import Draws, MonteCarlo
+from plb.risk.estimators import MonteCarlo
 from plb.risk.monte_carlo import Evaluation
 from plb.risk.sample_expiry import KeptDraws, Rows, find_expired, sample_again
 from plb.risk.trace_sampling import TraceSampler
-from plb.risk.trace_weights import Conditioning
 from plb.settings.config import PlbConfig, Replay
 from plb.state.cluster_state import ClusterState
 from plb.state.due_queue import NEVER, DueQueue, empty_queue, set_due, take_due
@@ -64,7 +63,7 @@ class DemandForecast:
         K, or 0 without repetitions.
     seed
         With which the traces are sampled. What is sampled for a row is a function of the seed and of the key, class,
-        role, age and largest demand of the row, and of whether it has reported, whatever was sampled before.
+        role, age and largest demand of the row, whatever was sampled before.
     """
 
     def __init__(self, config: PlbConfig, estimator: MonteCarlo, history: DemandHistory | None, seed: int) -> None:
@@ -94,9 +93,7 @@ class DemandForecast:
         """When each known service was made; `NEVER_MADE` if it is not living."""
         self._sampler: TraceSampler | None = None
         if self.history is not None:
-            self._sampler = TraceSampler(
-                self.history, repetitions=config.repetitions, seed=seed, conditioning=conditioning_of(config, estimator)
-            )
+            self._sampler = TraceSampler(self.history, repetitions=config.repetitions, seed=seed)
             curves = (self.history.level, self.history.initial, self.history.growth, self.history.maximum)
             # one layout for all columns, because kernels would be compiled again for another
             recorded = np.ascontiguousarray(np.stack([curve[:, columns] for curve in curves], axis=2))
@@ -125,7 +122,7 @@ class DemandForecast:
             demand=np.zeros((capacity, self._metrics)),
             valid_age=np.full(capacity, -1.0),
             valid_demand=np.full((capacity, self._metrics), -1.0),
-            report=np.full(capacity, NONE, np.int8),
+            reported=np.zeros(capacity, np.bool_),
         )
         self._age: Float = np.zeros(capacity)
         self._growth_age: Float = np.zeros(capacity)
@@ -286,7 +283,6 @@ class DemandForecast:
                 self._age,
                 self._columns,
                 self._sampler.table,
-                self._sampler.likeness,
                 self._demand,
                 self._sampler.scratch,
                 self.trace,
@@ -315,13 +311,6 @@ class DemandForecast:
             self._classes[index] = _class_code(history, state.services[index].tenant_class)
         self._classes_version = state.services_version
         return self._classes
-
-
-def conditioning_of(config: PlbConfig, estimator: MonteCarlo) -> Conditioning | None:
-    """Return by what the traces of an engine are weighed; None: each eligible one is as likely as the others."""
-    if estimator.draws is Draws.ELIGIBLE:
-        return None
-    return Conditioning(trend={metric.name: metric.trend for metric in config.metrics}, bandwidth=estimator.bandwidth)
 
 
 def _column(history: DemandHistory, metric: str) -> int:

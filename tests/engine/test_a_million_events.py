@@ -22,7 +22,6 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {},
     {"w_failovers": 10.0, "w_overload": 1.0, "evaluation": "timeline"},
     {"w_failovers": 10.0, "replay": "as_recorded", "held_out_nodes": 2, "w_fragmentation": 1.0},
-    {"w_failovers": 10.0, "estimator": "monte-carlo:draws=conditioned"},
     {"w_failovers": 10.0, "evaluation": "timeline", "replay": "from_present", "estimator": "monte-carlo:horizon=0.5"},
     {"w_failovers": 10.0, "estimator": "gaussian:warmup=2,history=4"},
     {"w_failovers": 10.0, "w_overload": 1.0, "estimator": "historical-simulation:slots=6,slot_minutes=5,horizon=2"},

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from plb import testing
-from plb.risk import Conditioning, DemandHistory, ReplicaForecast
+from plb.risk import DemandHistory, ReplicaForecast
 from tests.engine.strategies import examples
 
 METRICS = ("cpu", "disk")
@@ -31,12 +30,6 @@ def histories(*, max_traces: int = 12, classes: tuple[str, ...] = CLASSES) -> st
 def replica_forecasts(*, now: int = 10) -> st.SearchStrategy[ReplicaForecast]:
     """Draw replicas created up to `now`, of known and unknown classes."""
     return testing.replica_forecasts(METRICS, classes=CLASSES, now=now)
-
-
-def conditionings() -> st.SearchStrategy[Conditioning]:
-    """Draw by what traces are weighed: some metrics of `METRICS`, by a narrow or wide bandwidth."""
-    trend = st.dictionaries(st.sampled_from(METRICS), st.booleans())
-    return st.builds(Conditioning, trend=trend, bandwidth=st.sampled_from([0.05, 0.5, 3.0, math.inf]))
 
 
 def random_history(

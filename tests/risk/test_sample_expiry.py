@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.model import Role
-from plb.risk import Conditioning, DemandHistory, TraceSampler
+from plb.risk import DemandHistory, TraceSampler
 from plb.risk.eligible_draws import NONE
 from plb.risk.sample_expiry import KeptDraws, Rows, find_expired, sample_again
 
-from .strategies import METRICS, NO_DEADLINE, conditionings, histories
+from .strategies import METRICS, NO_DEADLINE, histories
 
 pytestmark = pytest.mark.kernels
 CLASSES = np.array([0, 1, -1])
@@ -57,7 +57,7 @@ def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, Kept
         demand=shown,
         valid_age=drawn_at + numbers(0, 2, count),
         valid_demand=shown + numbers(0, 2, count, metrics),
-        report=numbers(-1, 1, count).astype(np.int8),
+        reported=numbers(0, 1, count) > 0,
     )
     return rows, draws, now
 
@@ -67,9 +67,9 @@ def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, Kept
 def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(
     random: Random, count: int, metrics: int
 ) -> None:
-    """They are found in order; draws for another replica, a later time, more demand or another report are removed."""
+    """They are found in order; draws for another replica, a later time, more demand or a reset report are removed."""
     rows, draws, now = rows_and_draws(random, count, metrics)
-    age, expired, report = np.full(count, -1.0), np.full(count, -1), draws.report.copy()
+    age, expired, reported = np.full(count, -1.0), np.full(count, -1), draws.reported.copy()
     found = find_expired(rows, draws, np.arange(count), CLASSES, ROLES, now, age, expired)
     others, stale = [], []
     for row in np.flatnonzero(rows.used & ~rows.leaving).tolist():
@@ -77,9 +77,9 @@ def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(
         key = (rows.key[row], rows.generation[row], CLASSES[rows.service[row]] * ROLES + rows.role[row])
         drawn = (draws.key[row], draws.generation[row], draws.group[row])
         is_earlier = age[row] < draws.age[row] or (rows.largest_demand[row] < draws.demand[row]).any()
-        is_other_report = report[row] != NONE and bool(report[row]) != rows.reported[row]
-        assert draws.report[row] == (1 if report[row] == NONE and rows.reported[row] else report[row])
-        if key != drawn or is_earlier or is_other_report:
+        is_reset = reported[row] and not rows.reported[row]
+        assert draws.reported[row] == (reported[row] or rows.reported[row])
+        if key != drawn or is_earlier or is_reset:
             others.append(row)
         if age[row] > draws.valid_age[row] or (rows.largest_demand[row] > draws.valid_demand[row]).any():
             stale.append(row)
@@ -94,16 +94,15 @@ def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(
     st.randoms(use_true_random=False),
     st.integers(0, 12),
     st.integers(0, 2**64 - 1),
-    st.none() | conditionings(),
 )
-def test_samples_are_those_of_the_present_age_demand_and_report(
-    history: DemandHistory, random: Random, count: int, seed: int, conditioning: Conditioning | None
+def test_samples_are_those_of_the_present_age_and_demand(
+    history: DemandHistory, random: Random, count: int, seed: int
 ) -> None:
     """All rows in use have them at any time, though only the expired ones are sampled; then none is expired."""
     rows, draws, now = rows_and_draws(random, count, len(METRICS))
     draws = draws._replace(generation=np.full(count, -1))  # of none of these replicas
     classes = np.array([history.class_code(name) for name in ("bronze", "gold", None)])
-    sampler = TraceSampler(history, repetitions=4, seed=seed, conditioning=conditioning)
+    sampler = TraceSampler(history, repetitions=4, seed=seed)
     age, trace = np.full(count, -1.0), np.full((count, 4), -1, np.int32)
     used = np.flatnonzero(rows.used & ~rows.leaving)
 
@@ -115,10 +114,10 @@ def test_samples_are_those_of_the_present_age_demand_and_report(
         with np.errstate(over="ignore"):
             columns, demand = np.arange(len(METRICS)), np.zeros(len(METRICS))
             scratch = np.empty(len(history), np.int32)
-            of_history = columns, sampler.table, sampler.likeness, demand, scratch
+            of_history = columns, sampler.table, demand, scratch
             sample_again(np.uint64(seed), rows, draws, expired_rows(), classes, ROLES, age, *of_history, trace)
             known = rows.key, classes[rows.service], rows.role, age, rows.largest_demand
-            right = sampler.draw(*(of_rows[used] for of_rows in known), reported=rows.reported[used])
+            right = sampler.draw(*(of_rows[used] for of_rows in known))
         assert trace[used].tolist() == right.trace.tolist()
         assert draws.widening[used].tolist() == right.widening.tolist()
         assert not len(expired_rows())

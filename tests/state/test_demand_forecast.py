@@ -275,8 +275,6 @@ reports = (
             "monte-carlo",
             "monte-carlo:horizon=1",
             "monte-carlo:horizon=24,maximum_from=0.5",
-            "monte-carlo:draws=conditioned",
-            "monte-carlo:draws=conditioned,bandwidth=0.1,horizon=24",
         ]
     ),
 )

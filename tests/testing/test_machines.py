@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb import InvalidValueError, Node
-from plb.risk import Conditioning, DemandHistory, MonteCarloRisk
+from plb.risk import DemandHistory, MonteCarloRisk
 from plb.state.arrays import Problem
 from plb.testing import Invariant, configuration_of, counterexample, machine_of, small_clusters, verify
 from plb.testing.relabelling import (
@@ -194,9 +194,7 @@ class Percent(Certain):
 
 TestAtMostTwo = short_machine_of(AtMostTwo())
 QUANTA = {"cpu": 1.0, "disk": 1.0}
-BY_LEVEL = Conditioning(trend={"cpu": False, "disk": True})
 TestMonteCarlo = machine_of(MonteCarloRisk(HISTORY, quanta=QUANTA, repetitions=8, seed=1))
-TestConditioned = machine_of(MonteCarloRisk(HISTORY, quanta=QUANTA, repetitions=8, seed=1, conditioning=BY_LEVEL))
 
 
 @pytest.mark.parametrize(
