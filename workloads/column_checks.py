@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -28,6 +28,9 @@ TIMES = f"seconds, from {-LATEST:g} to {LATEST:g}"
 
 DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """The errors of Polars for damaged contents of a file."""
+
+SEPARATORS = (",", ";", "\t", "|", " ")
+"""Characters between fields that text files use, in the order in which they are tried."""
 
 T = TypeVar("T")
 
@@ -141,7 +144,7 @@ class Checker:
         try:
             return read()
         except DAMAGED as error:
-            self.refuse(f"damaged contents ({str(error)[:200]})", "a Parquet file that can be read")
+            self.refuse(damage(error), "a Parquet file that can be read")
 
     def refuse(self, found: str, expected: str, row: int | None = None, column: str | None = None) -> NoReturn:
         """Raise `TraceError` with this problem and those noted before."""
@@ -158,6 +161,17 @@ def _is_kind(dtype: pl.DataType, kind: str) -> bool:
     if kind == "text":
         return is_text(dtype)
     return dtype == pl.Boolean if kind == "flag" else is_whole(dtype) or dtype.is_float()
+
+
+def damage(error: Exception) -> str:
+    """Return what an error of a library says about the contents of a file, without its advice in further lines."""
+    return f"damaged contents ({next(iter(str(error).splitlines()), '')[:200]})"
+
+
+def other_separator(fields: Sequence[str], separator: str) -> str | None:
+    """Return the character that separates the fields of a line instead; None where the line is not a single field."""
+    others = [other for other in SEPARATORS if other != separator and len(fields) == 1 and other in fields[0]]
+    return others[0] if others else None
 
 
 def is_text(dtype: pl.DataType) -> bool:

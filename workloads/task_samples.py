@@ -20,7 +20,7 @@ import polars as pl
 from plb.array_types import Bool, Float, Int
 from plb.risk.peaks import Predictions, TaskSamples
 from plb.risk.peaks.samples import AMOUNTS, STEP_SECONDS, allowed_amounts, order_of, same_as_above
-from workloads.column_checks import DAMAGED, LATEST, TIMES, Checker, is_text, is_whole
+from workloads.column_checks import DAMAGED, LATEST, TIMES, Checker, damage, is_text, is_whole, other_separator
 from workloads.writing import write_csv, write_parquet
 
 CSV, PARQUET = ".csv", ".parquet"
@@ -150,8 +150,11 @@ def _read(check: Checker, path: Path) -> pl.DataFrame:
     except DAMAGED as error:
         row = _overlong_row(path) if path.suffix.lower() == CSV else None
         if row is None:
-            check.refuse(f"damaged contents ({str(error)[:200]})", "a file that can be read")
+            check.refuse(damage(error), "a file that can be read")
         check.refuse("more values than columns", "as many as the header has", row)
+    other = other_separator(frame.columns, ",") if path.suffix.lower() == CSV else None
+    if other is not None:
+        check.refuse(f"fields separated by {other!r}", "fields separated by ','")
     for name in (*NAMES, *NUMBERS):
         if name not in frame.columns:
             check.add(f"columns {', '.join(frame.columns)}", EXPECTED[name], column=name)

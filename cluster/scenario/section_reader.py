@@ -19,6 +19,7 @@ from plb import PlbError
 from plb.errors import MOST_LISTED
 
 Read = TypeVar("Read")
+BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 RENAMED = {
     "own_terms": "extension_terms",
     "own_constraints": "extension_constraints",
@@ -45,6 +46,9 @@ def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
         raise ScenarioError(str(path), [ScenarioProblem("", f"is not text in UTF-8 ({error})")]) from None
     except ValueError as error:  # the name cannot be that of a file
         raise ScenarioError(str(path), [ScenarioProblem("", str(error))]) from None
+    if text.startswith(BYTE_ORDER_MARK):
+        message = "begins with a byte order mark, which TOML does not allow; save it as UTF-8 without one"
+        raise ScenarioError(str(path), [ScenarioProblem("", message)])
     try:
         return text, tomllib.loads(text)
     except ValueError as error:  # a number of thousands of digits raises no TOMLDecodeError

@@ -77,6 +77,50 @@ def test_a_line_with_too_many_fields_is_named(tmp_path: Path):
     assert (found.row, found.found) == (5, "a further field, 'more'")
 
 
+@pytest.mark.parametrize("line", [1, 2, 9])
+@pytest.mark.parametrize("further", [1, 2, 5])
+def test_further_fields_are_named_in_every_line(tmp_path: Path, line: int, further: int):
+    """The number of further fields and their line do not matter. Advice of Polars is not shown."""
+    rows = [alibaba_row("c_1", at, 50, 20) for at in range(10, 100, 10)]
+    rows[line - 1] += ["more"] * further
+    (found,) = problems("alibaba2018", alibaba(tmp_path, rows))
+    assert (found.row, found.found) == (line, "a further field, 'more'")
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_another_separator_is_named(tmp_path: Path, separator: str):
+    """The message has both characters, with or without a header."""
+    text(tmp_path / "container_usage.csv", [alibaba_row("c_1", at, 50, 20) for at in (10, 20)], separator)
+    text(tmp_path / "container_meta.csv", [alibaba_meta("c_1", 400, 2.5)])
+    (found,) = problems("alibaba2018", tmp_path)
+    assert (found.row, found.found) == (1, f"fields separated by {separator!r}")
+    assert found.expected.endswith("mpki, net_in, net_out, disk_io_percent, separated by ','")
+    text(tmp_path / "2013-7" / "1.csv", [BITBRAINS_HEADER], separator.replace(";", ","))
+    (found,) = problems("bitbrains", tmp_path)
+    assert found.found.startswith("fields separated by ")
+    assert found.expected.endswith("separated by ';'")
+
+
+def test_missing_columns_are_named(tmp_path: Path):
+    """A header shows which columns are missing. Without a header, the message counts the fields of the first line."""
+    rows = [alibaba_row("c_1", at, 50, 20)[:-2] for at in (10, 20)]
+    (found,) = problems("alibaba2018", alibaba(tmp_path, rows))
+    assert (found.row, found.found) == (1, "9 fields")
+    assert found.expected.startswith("11: container_id, machine_id, time_stamp")
+    header: list[object] = [name for name in BITBRAINS_HEADER if name != "CPU usage [MHZ]"]
+    text(tmp_path / "2013-7" / "1.csv", [header], ";\t")
+    (found,) = problems("bitbrains", tmp_path)
+    assert found.expected.endswith("; missing: CPU usage [MHZ]")
+
+
+def test_a_byte_order_mark_is_not_part_of_the_first_field(tmp_path: Path):
+    """Some editors write one."""
+    alibaba(tmp_path, [alibaba_row("c_1", at, 50, 20) for at in range(10, 4000, 10)])
+    for path in tmp_path.glob("*.csv"):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert converted("alibaba2018", tmp_path, tmp_path / "out")[0].tenant_names().tolist() == ["c_1@0"]
+
+
 def test_a_row_without_owner_or_time_is_an_error(tmp_path: Path):
     """The message names such rows."""
     rows = [alibaba_row("c_1", 10, 50, 20), alibaba_row(None, 20, 1, 1), alibaba_row("c_1", -5, 1, 1)]  # type: ignore[arg-type]

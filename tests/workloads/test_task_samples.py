@@ -114,6 +114,7 @@ def test_a_second_sample_of_one_time_is_located(tmp_path: Path):
         ("m,a,0,1,1\n\nm,b,0,1,1\n", HEADER, "row 2, column machine: found None"),
         ("m,a,99999999999999999999,1,1\n", HEADER, "row 1, column time_s: found 99999999999999999999"),
         ("m,a,0,true,1\n", HEADER, "column usage: found type Boolean"),
+        ("m;a;0;1;1\n", HEADER.replace(",", ";"), "found fields separated by ';'; expected fields separated by ','"),
     ],
 )
 def test_invalid_samples_are_refused(tmp_path: Path, rows: str, header: str, words: str):

@@ -25,7 +25,8 @@ import attrs
 import numpy as np
 import polars as pl
 
-from workloads.column_checks import DAMAGED, Checker
+from plb.phrasing import counted
+from workloads.column_checks import DAMAGED, Checker, damage, other_separator
 from workloads.errors import TraceError, TraceProblem
 from workloads.readers.external_sort import ROW
 
@@ -129,7 +130,8 @@ class TextTable:
     separator
         One character between two fields.
     header
-        Whether the first line names the columns; it has to name these, in this order.
+        Whether the first line names the columns; it has to name these, in this order. Otherwise it has a field for each
+        column.
     """
 
     columns: Mapping[str, Any]
@@ -147,6 +149,7 @@ class TextTable:
             glob=False,
             raise_if_empty=False,
             missing_columns="insert",
+            extra_columns="ignore",
             truncate_ragged_lines=True,
         )
 
@@ -156,11 +159,11 @@ class TextTable:
         Raises
         ------
         TraceError
-            The header is another, or a field cannot be read; it names the file, the line and the column.
+            The first line has another separator, another header or too few fields, or a field cannot be read; it names
+            the file, the line and the column.
         """
         with streamable(path, scratch) as plain:
-            if self.header:
-                self._check_header(path, plain)
+            self._check_first_line(path, self._first_line(path, plain))
             numbered = self._scan(plain, self.columns, int(self.header)).with_row_index(ROW, int(self.header) + 1)
             numbered = numbered.select(*columns, BEYOND, ROW)
             for chunk in chunks_of(numbered, rows, lambda error: self._explain(path, plain, error)):
@@ -183,18 +186,36 @@ class TextTable:
         empty = pl.DataFrame(schema={**self.columns, ROW: pl.get_index_type()}).lazy().select(*columns, ROW)
         return pl.concat([empty.collect(), *parts])
 
-    def _check_header(self, path: Path, plain: Path) -> None:
-        """Raise `TraceError` unless the first line names the columns; spaces and tabs around a name do not count."""
-        first = self._scan(plain, dict.fromkeys(self.columns, pl.String), 0).head(1)
-        fields = [
-            field.strip()
-            for line in chunks_of(first, 1, lambda error: self._explain(path, plain, error))
-            for row in line.iter_rows()
-            for field in row
-            if field is not None
-        ]
-        if fields != list(self.columns):
-            Checker(path).refuse(repr("; ".join(fields)), f"the header {'; '.join(self.columns)!r}", 1)
+    def _first_line(self, path: Path, plain: Path) -> list[str]:
+        """Return the fields of the first line, without spaces and tabs around them; an empty line has none."""
+        try:
+            line = pl.read_csv(
+                plain,
+                has_header=False,
+                infer_schema=False,
+                n_rows=1,
+                separator=self.separator,
+                glob=False,
+                raise_if_empty=False,
+                truncate_ragged_lines=True,
+            )
+        except (OSError, *DAMAGED) as error:
+            self._explain(path, plain, error)
+        fields = [(field or "").strip() for field in line.row(0)] if len(line) else []
+        return fields if any(fields) else []
+
+    def _check_first_line(self, path: Path, fields: list[str]) -> None:
+        """Raise `TraceError` if the first line has another separator, another header, or too few fields."""
+        names, check = list(self.columns), Checker(path)
+        other = other_separator(fields, self.separator) if len(names) > 1 else None
+        if other is not None:
+            check.refuse(f"fields separated by {other!r}", f"{', '.join(names)}, separated by {self.separator!r}", 1)
+        if self.header and fields != names:
+            missing = [name for name in names if name not in fields]
+            said = f"; missing: {', '.join(missing)}" if 0 < len(missing) < len(names) else ""
+            check.refuse(repr("; ".join(fields)), f"the header {'; '.join(names)!r}{said}", 1)
+        if 0 < len(fields) < len(names):
+            check.refuse(counted(len(fields), "field"), f"{len(names)}: {', '.join(names)}", 1)
 
     def _check_width(self, path: Path, chunk: pl.DataFrame) -> None:
         """Raise `TraceError` for lines with more fields than columns."""
@@ -221,7 +242,7 @@ class TextTable:
                 break
             check.bad_rows(np.ones(len(rows), np.bool_), name, rows[name], f"a number ({kind})", rows["line"])
         check.raise_problems()
-        check.refuse(f"damaged contents ({str(error)[:200]})", "a text file that can be read")
+        check.refuse(damage(error), "a text file that can be read")
 
 
 def parquet_chunks(path: Path, rows: int, columns: Sequence[pl.Expr]) -> Batches:
@@ -239,7 +260,7 @@ def schema_of(path: Path) -> pl.Schema:
 
 
 def _damaged(path: Path, error: Exception) -> NoReturn:
-    Checker(path).refuse(f"damaged contents ({str(error)[:200]})", "a Parquet file that can be read")
+    Checker(path).refuse(damage(error), "a Parquet file that can be read")
 
 
 def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], NoReturn]) -> Batches:
@@ -286,10 +307,10 @@ def _explain(path: Path, plain: Path, schema: pl.Schema, error: Exception) -> No
                     )
                     check.add(wrong, f"a JSON object with {', '.join(schema)}", number)
                 first += len(batch)
-    except (OSError, EOFError, zlib.error) as damage:
-        error = damage
+    except (OSError, EOFError, zlib.error) as unpacking_error:
+        error = unpacking_error
     check.raise_problems()
-    check.refuse(f"damaged contents ({str(error)[:200]})", "a file of one JSON object a line")
+    check.refuse(damage(error), "a file of one JSON object a line")
 
 
 def _problem(lines: list[bytes], schema: pl.Schema) -> str:

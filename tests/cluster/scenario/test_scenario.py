@@ -246,6 +246,16 @@ def test_file_that_is_no_text(tmp_path: Path):
         read_scenario(path)
 
 
+def test_a_byte_order_mark_is_named(tmp_path: Path):
+    """TOML does not allow it, and it is invisible in most editors."""
+    path = tmp_path / "bad.toml"
+    path.write_text("name = 'a'\n", encoding="utf-8-sig")
+    with pytest.raises(
+        ScenarioError, match=r"bad\.toml: begins with a byte order mark.*; save it as UTF-8 without one"
+    ):
+        read_scenario(path)
+
+
 def test_missing_file_is_named(tmp_path: Path):
     """The message contains the path."""
     with pytest.raises(ScenarioError, match=r"none\.toml.*No such file"):
