@@ -8,7 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from numbers import Real
 from operator import index
+from types import NoneType
 from typing import Any, TypeVar
+
+import attrs
+import numpy as np
 
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 
@@ -48,6 +52,32 @@ Member = TypeVar("Member", bound=Enum)
 Item = TypeVar("Item")
 
 
+SCALARS: frozenset[type] = frozenset({bool, float, int, str, NoneType})
+"""The types of a single value that has a form in JSON."""
+
+
+def plain_scalar(value: Any) -> Any:
+    """Return a number, switch or text of another type, such as those of NumPy, as one of Python; else `value`."""
+    if type(value) in SCALARS:
+        return value
+    if isinstance(value, np.bool_ | np.str_):
+        return value.item()
+    whole = _whole(value)
+    number = _finite(value) if whole is None else whole
+    return value if number is None else number
+
+
+def with_plain_scalars(_kind: type[Any], fields: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[Any]]:
+    """Make `plain_scalar` the converter of the numbers, switches and texts of an attrs class: a `field_transformer`."""
+    types = {kind.__name__ for kind in SCALARS}
+    return [
+        field.evolve(converter=plain_scalar)
+        if field.converter is None and not types.isdisjoint(str(field.type).split(" | "))
+        else field
+        for field in fields
+    ]
+
+
 def check_number(
     item: str,
     field: str,
@@ -71,7 +101,7 @@ def check_number(
 
 def _finite(value: object) -> float | None:
     """Return a finite number as a float; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool | np.timedelta64) or not isinstance(value, Real):  # NumPy counts durations as numbers
         return None
     try:
         number = float(value)
@@ -118,10 +148,11 @@ def check_text(item: str, field: str, value: object) -> str:
 
 
 def check_switch(item: str, field: str, value: object) -> bool:
-    """Return `value` if it is True or False, else raise `InvalidValueError`."""
-    if not isinstance(value, bool):
+    """Return `value` as a `bool` if it is True or False, else raise `InvalidValueError`."""
+    switch = plain_scalar(value)
+    if not isinstance(switch, bool):
         raise InvalidValueError(item, field, value, "True or False")
-    return value
+    return switch
 
 
 def check_name(item: str, name: str, *, field: str = "name") -> str:

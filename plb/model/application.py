@@ -15,6 +15,7 @@ from plb.validation import (
     check_name,
     check_names,
     check_switch,
+    with_plain_scalars,
 )
 
 AMOUNTS = ("total_capacity", "node_capacity", "node_reservation")
@@ -25,7 +26,7 @@ def _domains(names: Iterable[str]) -> frozenset[str]:
     return frozenset(check_names("application", "completed_upgrade_domains", names))
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=with_plain_scalars)
 class Application:
     """An application: a group of services with common limits (docs/constraints/applications.md).
 

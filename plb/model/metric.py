@@ -12,7 +12,15 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.setting_fields import SETTING, Checked, Setting, number, share, switch
-from plb.validation import LARGEST_COUNT, LARGEST_WEIGHT, check_name, check_number, check_quantum, check_switch
+from plb.validation import (
+    LARGEST_COUNT,
+    LARGEST_WEIGHT,
+    check_name,
+    check_number,
+    check_quantum,
+    check_switch,
+    with_plain_scalars,
+)
 
 
 class PlacementStrategy(Enum):
@@ -121,7 +129,7 @@ class MetricSettings(Checked):
     placement_heuristic_empty_space_percent: float = share(0.0, original={})
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=with_plain_scalars)
 class Metric(MetricSettings):
     """A resource that replicas use and nodes have, in a unit of the user.
 

@@ -15,6 +15,7 @@ from plb.validation import (
     check_name,
     check_switch,
     check_text,
+    with_plain_scalars,
 )
 
 
@@ -38,7 +39,7 @@ class DeactivationStatus(Enum):
     COMPLETE = "complete"
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=with_plain_scalars)
 class Node:
     """A machine of the cluster.
 

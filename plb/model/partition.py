@@ -20,6 +20,7 @@ from plb.validation import (
     check_switch,
     check_text,
     check_whole,
+    with_plain_scalars,
 )
 
 
@@ -52,7 +53,7 @@ class UpgradeMark(Enum):
 READY, UNMARKED = ReplicaState.READY, UpgradeMark.NONE  # members are looked up slowly
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=with_plain_scalars)
 class Replica:
     """One copy of a partition on a node.
 
@@ -114,7 +115,7 @@ def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:
     return check_items("partition", "replicas", replicas, Replica)
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=with_plain_scalars)
 class Partition:
     """A unit of placement: a set of replicas. Several on one node are a violation, which a repair ends.
 

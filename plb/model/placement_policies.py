@@ -8,7 +8,12 @@ from enum import Enum
 import attrs
 
 from plb.errors import InvalidValueError
-from plb.validation import check_items, check_member, check_text
+from plb.validation import (
+    check_items,
+    check_member,
+    check_text,
+    with_plain_scalars,
+)
 
 
 class PolicyName(Enum):
@@ -37,7 +42,7 @@ _WITHOUT_DOMAIN: Mapping[PolicyName, str] = {
 }
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=with_plain_scalars)
 class ServicePlacementPolicy:
     """A placement policy of a service.
 

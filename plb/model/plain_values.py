@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import attrs
@@ -63,9 +62,7 @@ def plain(value: Any) -> Any:
         return sorted(value)
     if isinstance(value, tuple):
         return [plain(one) for one in value]
-    if isinstance(value, bool | int | float) or not isinstance(value, Real):
-        return value
-    return int(value) if isinstance(value, Integral) else float(value)  # those of NumPy, for example
+    return value
 
 
 def plain_option(field: str, value: Any) -> Any:

@@ -23,6 +23,7 @@ from plb.validation import (
     check_number,
     check_switch,
     check_text,
+    with_plain_scalars,
 )
 
 
@@ -46,7 +47,7 @@ def _blocked_nodes(names: Iterable[str]) -> frozenset[str]:
     return frozenset(check_names("service", "blocked_nodes", names))
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=with_plain_scalars)
 class Service:
     """A service: the common properties of its partitions.
 

@@ -23,6 +23,7 @@ from plb.validation import (
     check_number,
     check_switch,
     check_text,
+    plain_scalar,
 )
 
 SETTING = "setting"
@@ -68,7 +69,8 @@ class Checked:
     def __attrs_post_init__(self) -> None:
         kind: Any = type(self)
         for field, setting in settings_of(kind).items():
-            object.__setattr__(self, field, setting.check(self._item(), field, getattr(self, field)))
+            value = plain_scalar(getattr(self, field))
+            object.__setattr__(self, field, setting.check(self._item(), field, value))
 
     def _item(self) -> str:
         """Return the name of this object in messages."""

@@ -17,10 +17,17 @@ from plb.array_types import Int32
 from plb.errors import ConflictError, InvalidValueError
 from plb.provisioning.affinity import Affinity, Neighbours, contradiction
 from plb.provisioning.whole_numbers import whole_numbers
-from plb.validation import check_count, check_items, check_kind, check_name, check_number
+from plb.validation import (
+    check_count,
+    check_items,
+    check_kind,
+    check_name,
+    check_number,
+    with_plain_scalars,
+)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, field_transformer=with_plain_scalars)
 class NodeType:
     """Nodes of one kind.
 

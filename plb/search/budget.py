@@ -9,7 +9,11 @@ import attrs
 
 from plb.compiler import working_time
 from plb.errors import InvalidValueError
-from plb.validation import check_count, check_number
+from plb.validation import (
+    check_count,
+    check_number,
+    with_plain_scalars,
+)
 
 ENDLESS = 2**40
 """Rounds of a chain that ends only by time or convergence."""
@@ -28,7 +32,7 @@ class EndReason(Enum):
     UNCHANGED = "nothing has changed since the last search of this kind"
 
 
-@attrs.frozen
+@attrs.frozen(field_transformer=with_plain_scalars)
 class Budget:
     """Limits of a search.
 

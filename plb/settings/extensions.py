@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
+import numpy as np
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.setting_fields import Checked, Setting, declared
-from plb.validation import LARGEST_WEIGHT, ReadOnlyMapping, check_mapping, check_number, check_text
+from plb.validation import LARGEST_WEIGHT, ReadOnlyMapping, check_mapping, check_number, check_text, plain_scalar
 
 ANNEALING = "annealing"
 """Name under which settings choose the search of the engine instead of a policy."""
@@ -49,7 +50,14 @@ def _policy(item: str, field: str, value: Any) -> str:
 def _options(item: str, field: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise InvalidValueError(item, field, value, "a mapping of names of options to values")
-    return ReadOnlyMapping({check_text(item, field, name): option for name, option in value.items()})
+    return ReadOnlyMapping({check_text(item, field, name): _option(option) for name, option in value.items()})
+
+
+def _option(value: Any) -> Any:
+    """Return an option with scalars of Python in place of those of NumPy, also in lists and tuples."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_option, value))
+    return plain_scalar(value) if isinstance(value, np.generic) else value
 
 
 @attrs.frozen(kw_only=True, slots=False)

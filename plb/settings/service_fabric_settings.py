@@ -13,7 +13,7 @@ from plb.model import Metric
 from plb.model.metric import MetricSettings
 from plb.model.setting_fields import Setting, settings_of
 from plb.settings.ignored import IGNORED
-from plb.validation import check_items, check_mapping
+from plb.validation import check_items, check_mapping, plain_scalar
 
 logger = logging.getLogger("plb")
 
@@ -39,7 +39,7 @@ def translated(mapping: Mapping[str, Any], kind: type[Any]) -> tuple[dict[str, A
     for name, value in check_mapping("PlbConfig", "settings", mapping, "a mapping of names to values").items():
         if name in scalars:
             field, setting = scalars[name]
-            fields[field] = setting.translate(value)
+            fields[field] = setting.translate(plain_scalar(value))
         elif name in maps:
             by_metric[name] = value
         elif name not in IGNORED:
@@ -60,5 +60,5 @@ def with_maps(metrics: Iterable[Metric], by_metric: Mapping[str, Mapping[str, An
         for key, value in check_mapping("PlbConfig", name, entries, "a mapping of metrics to values").items():
             if key not in changes:
                 raise UnknownNameError("metric", key, changes, f"PlbConfig: {name}")
-            changes[key][field] = setting.translate(value)
+            changes[key][field] = setting.translate(plain_scalar(value))
     return tuple(attrs.evolve(metric, **changes[metric.name]) for metric in changed)
