@@ -26,6 +26,11 @@ UNIT = 2.0**-53
 SHIFT_27, SHIFT_30, SHIFT_31, SHIFT_32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 
 
+def seed_word(seed: int) -> np.uint64:
+    """Return the 64 bits that samples derive from a seed of any size: the seed itself, or a hash of a larger one."""
+    return np.uint64(seed) if seed < 2**64 else np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+
+
 def replica_key(partition_name: str, slot: int) -> int:
     """Return a stable 64-bit key of a partition's role slot: the same on every machine and in every process.
 

@@ -13,6 +13,7 @@ from plb.array_types import Array, Float, Int8, Int32
 from plb.compiler import kernel
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
+from plb.risk.counter_based_random import seed_word
 from plb.risk.demand_history import DemandHistory
 from plb.risk.eligibility import TraceTable, trace_table
 from plb.risk.eligible_draws import NONE
@@ -54,7 +55,7 @@ class TraceSampler:
     repetitions
         K, the number of traces for each replica; at least 1. The first traces do not depend on K.
     seed
-        A whole number in [0, 2^64).
+        A whole number of at least 0.
 
     Raises
     ------
@@ -72,8 +73,6 @@ class TraceSampler:
         self.history = history
         self.repetitions = check_count("trace sampler", "repetitions", repetitions, low=1)
         self.seed = check_count("trace sampler", "seed", seed)
-        if self.seed >= 2**64:
-            raise InvalidValueError("trace sampler", "seed", seed, "a whole number >= 0 and < 2^64")
         self.table = trace_table(history)
         self.scratch = np.empty(len(history), np.int32)
 
@@ -120,7 +119,7 @@ class TraceSampler:
         valid_age, valid_demand = np.empty_like(known[2]), np.empty_like(known[3])
         with np.errstate(over="ignore"):
             draw_batch(
-                np.uint64(self.seed),
+                seed_word(self.seed),
                 keys,
                 *known,
                 self.table,

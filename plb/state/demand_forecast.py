@@ -13,6 +13,7 @@ from plb.errors import UnknownNameError
 from plb.model import Role
 from plb.model.quanta import UNLIMITED
 from plb.risk.anchoring import Anchoring, Anchors, anchor_peaks, find_grown, next_growth, recorded_peaks
+from plb.risk.counter_based_random import seed_word
 from plb.risk.demand_history import DemandHistory
 from plb.risk.eligible_draws import NONE
 from plb.risk.estimators import MonteCarlo
@@ -87,7 +88,7 @@ class DemandForecast:
             quanta=np.ones(self._metrics),
             large=np.zeros((0, self._metrics), np.bool_),
             horizon=np.array([self._horizon]),
-            seed=np.array([seed], np.uint64),
+            seed=np.array([seed_word(seed)]),
         )
         self._made_at: Int = np.zeros(0, np.int64)
         """When each known service was made; `NEVER_MADE` if it is not living."""
@@ -274,7 +275,7 @@ class DemandForecast:
         assert self._sampler is not None
         with np.errstate(over="ignore"):
             sample_again(
-                np.uint64(self._sampler.seed),
+                seed_word(self._sampler.seed),
                 self._rows_of(table),
                 self._draws,
                 rows,

@@ -254,7 +254,7 @@ def test_settings_of_a_snapshot_equal_those_of_the_engine():
     )
     engine = PlacementAndLoadBalancing(config)
     engine.update_service(Service("s", max_moves=np.int64(2), move_cost=MoveCost.HIGH, blocked_nodes={"b", "a"}))
-    engine.update_node(Node("n", properties={"zone": "é\u2028\ud800"}))
+    engine.update_node(Node("n", properties={"zone": "é\u2028"}))
     twin = restored(engine)
     assert twin.config == config
     assert twin._state.services == engine._state.services
@@ -278,6 +278,20 @@ def test_seed_of_the_samples_is_that_of_the_first_settings():
     engine.seed = 11
     twin = restored(engine, history)
     assert twin.seed == 11
+    check_same_arrays(engine, twin, 100.0)
+
+
+def test_seeds_of_any_size_are_accepted_everywhere():
+    """At the start, later and in a snapshot; the plans are those of the seed."""
+    history = history_of()
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=METRICS), seed=2**64, history=history)
+    assert engine.seed == restored(engine, history).seed == 2**64
+    engine.seed = 2**200
+    engine.update_node(Node("n0"))
+    engine.update_service(Service("db", tenant_class="gold"))
+    engine.update_partition(Partition("db/0", service="db"))
+    twin = restored(engine, history)
+    assert engine.place() == twin.place()
     check_same_arrays(engine, twin, 100.0)
 
 

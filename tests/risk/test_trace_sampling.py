@@ -286,8 +286,14 @@ def test_bad_replicas_are_refused_by_position_field_and_range(
         TraceSampler(LARGE).draw(**(GOOD | changes))
 
 
-@pytest.mark.parametrize(("field", "value"), [("repetitions", 0), ("seed", -1), ("seed", 2**64)])
-def test_settings_out_of_range_are_refused(field: str, value: int) -> None:
-    """K is at least 1, and the seed is a 64-bit word."""
+def test_seeds_of_any_size_draw_traces_of_their_own() -> None:
+    """Seeds that do not fit into 64 bits are no others modulo 2^64."""
+    drawn = [TraceSampler(LARGE, seed=seed).draw(**GOOD).trace for seed in (0, 2**64 - 1, 2**64, 2**64 + 1, 10**40)]
+    assert len({trace.tobytes() for trace in drawn}) == len(drawn)
+
+
+@pytest.mark.parametrize(("field", "value"), [("repetitions", 0), ("seed", -1), ("seed", 0.5)])
+def test_settings_out_of_range_are_refused(field: str, value: float) -> None:
+    """K is at least 1, and the seed a whole number of at least 0."""
     with pytest.raises(InvalidValueError, match=f"trace sampler: {field} = {value}"):
         TraceSampler(LARGE, **{field: value})
