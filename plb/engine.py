@@ -68,7 +68,8 @@ class PlacementAndLoadBalancing:
     config
         The settings.
     seed
-        Seed of all random numbers. The same seed, inputs and budgets give the same plans for any number of threads.
+        Seed of all random numbers, of any size. The same seed, inputs and budgets give the same plans for any number of
+        threads.
     history
         Past tenants as demand models. With a ``w_failovers`` or ``w_overload`` above 0, searches use it to estimate
         violations.
@@ -324,7 +325,8 @@ class PlacementAndLoadBalancing:
     def remove_application(self, name: str) -> None:
         """Remove an application; an unknown one raises `UnknownNameError`.
 
-        Its services keep its name and have no common limits any more; no other may join it until it is made again.
+        Its services keep its name and have no common limits any more. No other may join one of the last thousand that
+        were removed until it is made again; names removed before these are like names that were never known.
         """
         remove_application(self._state, name)
 

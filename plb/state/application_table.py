@@ -14,6 +14,8 @@ from plb.model.application import Application
 from plb.model.quanta import UNLIMITED, MetricQuanta
 from plb.state.arrays import most_or_any
 
+MOST_REMOVED = 1000
+"""Names of removed applications that are kept, so that applications that come and go leave nothing behind."""
 FIRST_CAPACITY = 4
 """Entries of the arrays once there is an application with limits."""
 
@@ -28,8 +30,8 @@ class ApplicationTable:
         self._metrics = metrics
         self.applications: dict[str, Application] = {}
         """All applications, in the order in which they were made."""
-        self.removed: set[str] = set()
-        """The names of those that were removed, until they are made again; no service may join them."""
+        self.removed: dict[str, None] = {}
+        """The names of those that were removed last, until they are made again; no service may join them."""
         self.entry: dict[str, int] = {}
         """The entries of those with limits."""
         self.services: dict[str, dict[int, None]] = {}
@@ -88,7 +90,7 @@ class ApplicationTable:
         on_node = quanta.capacities(item, application.node_capacity, field="node_capacity")
         reserved = quanta.loads(item, "node_reservation", application.node_reservation)
         self.applications[application.name] = application
-        self.removed.discard(application.name)
+        self.removed.pop(application.name, None)
         if not application.binds:
             self._give_back(application.name)
             return
@@ -100,7 +102,9 @@ class ApplicationTable:
     def remove(self, name: str) -> None:
         """Forget an application."""
         del self.applications[name]
-        self.removed.add(name)
+        self.removed[name] = None
+        if len(self.removed) > MOST_REMOVED:
+            del self.removed[next(iter(self.removed))]
         self._give_back(name)
 
     def enter(self, name: str, at: int) -> None:

@@ -69,7 +69,7 @@ def part_of_cluster(state: ClusterState) -> Part:
         "upgraded_domains": sorted(state.upgraded_domains),
         "applications": table_of(Application, state.applications.applications.values()),
         "application_entries": state.applications.names(),
-        "removed_applications": sorted(state.applications.removed),
+        "removed_applications": list(state.applications.removed),
         "feasibility_classes": [[text, sorted(blocked)] for text, blocked in _in_order(state.feasibility_class_index)],
         **state.quanta.values(),
     }
@@ -126,7 +126,7 @@ def _take_applications(state: ClusterState, given: Part) -> None:
             table.enter(name, entry)
     for application in applications:
         table.put(application, state.quanta)
-    table.removed.update(given.names("removed_applications"))
+    table.removed = dict.fromkeys(given.names("removed_applications"))
 
 
 def _take_services(state: ClusterState, given: Part) -> None:

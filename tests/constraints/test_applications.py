@@ -31,6 +31,7 @@ from plb import (
 from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration, Proposal
 from plb.search.transactions import new_transaction, try_move, undo_transaction
+from plb.state.application_table import MOST_REMOVED
 from plb.testing import configuration_of
 from tests.engine.applications_by_hand import sums_of_applications
 from tests.engine.ruled_clusters import exchanges, visited_configurations
@@ -378,6 +379,25 @@ def test_no_service_joins_a_removed_application_until_it_is_made_again():
         each.update_service(Service("old", stateful=False, application="a", target_replicas=2))
         each.update_application(Application("a"))
         each.update_service(Service("new", stateful=False, application="a"))
+
+
+def test_applications_that_come_and_go_leave_a_bounded_number_of_names():
+    """The names that were removed last are known, also in a copy; a snapshot does not grow with the others."""
+    engine = engine_of({"n0": 9.0})
+    sizes = []
+    for number in range(2 * MOST_REMOVED):
+        engine.update_application(Application(f"a{number:04}"))
+        engine.remove_application(f"a{number:04}")
+        if (number + 1) % MOST_REMOVED == 0:
+            sizes.append(len(engine.snapshot().to_bytes()))
+    assert abs(sizes[1] - sizes[0]) < 100
+    copied = PlacementAndLoadBalancing.from_snapshot(engine.snapshot())
+    for each in (engine, copied):
+        each.update_service(Service("of an old one", application=f"a{MOST_REMOVED - 1:04}"))
+        for number in (MOST_REMOVED, 2 * MOST_REMOVED - 1):
+            with pytest.raises(ConflictError, match="was removed"):
+                each.update_service(Service("new", application=f"a{number:04}"))
+    assert engine.snapshot() == copied.snapshot()
 
 
 def test_upgraded_domains_of_an_application_are_preferred_by_its_replicas():
