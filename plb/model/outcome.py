@@ -79,6 +79,7 @@ class Idle(Enum):
     THROTTLED = "the limit of moves is reached"
     PARTITIONS_THROTTLED = "too many imbalanced partitions have moved too often recently"
     UNCHANGED = "nothing has changed since it last found no move"
+    NO_NODES = "the cluster has no nodes"
 
 
 class Immovable(Enum):

@@ -145,6 +145,8 @@ class Unplaced:
     @property
     def why(self) -> str:
         """On how many nodes it fits, and which rules exclude the others, as the predicate of a sentence."""
+        if not self.nodes:
+            return "fits on no node: the cluster has none"
         text = f"fits on {self.fitting or 'none'} of {self.nodes} nodes"
         if self.diagnosis:
             text += f": ruled out {diagnosis_in_words(self.diagnosis)}"

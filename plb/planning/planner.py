@@ -10,7 +10,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Float
 from plb.engine_extensions import EngineExtensions
-from plb.errors import ConflictError, InvalidValueError
+from plb.errors import ConflictError
 from plb.extensions.configuration import Configuration
 from plb.model import Application, Service
 from plb.model.alternatives import Alternatives
@@ -26,7 +26,7 @@ from plb.planning.live_state import LiveState
 from plb.planning.pending_work import Work, WorkToPlace
 from plb.planning.phases import PhaseRun
 from plb.planning.plan_start import start_of
-from plb.planning.refresh import PHASES, Refresh, outcome_under_way
+from plb.planning.refresh import PHASES, Refresh, idle_outcome, plan_without_nodes
 from plb.planning.rule_priorities import rule_priorities
 from plb.planning.scheduler import Action, DomainRecord, Scheduler
 from plb.planning.scoring import scores_of
@@ -209,8 +209,6 @@ class Planner:
 
     def _work_to_place(self, names: Sequence[str] | None, at: float) -> WorkToPlace:
         """Return the partitions with work for placement, of these names or of all."""
-        if not self.state.nodes:
-            raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
         related = self.problem(at).related
         return WorkToPlace(self.state, names, self._live.work.unfinished, related=related)
 
@@ -325,6 +323,9 @@ class Planner:
         for name in names or ():
             self.state.partition(name)  # raises before anything is changed
         places = NO_PLACES if start is None else start_of(self.state, start)
+        if not self.state.nodes:
+            reasons = {phase: Idle.NO_NODES if phase in phases else idle[phase] for phase in Phase}
+            return self._plan_without_nodes(self.domains.units(), at, names, reasons)
         runs: list[PhaseRun] = []
         plans = []
         with self._restored_after_error(), self._in_slot(at):
@@ -345,6 +346,30 @@ class Planner:
                 runs.append(run)
                 self._take_back(run)
         return self._with_renewed(merged(plans))
+
+    def _plan_without_nodes(
+        self,
+        domains: Sequence[ServiceDomain | None],
+        at: float,
+        names: Sequence[str] | None,
+        idle: Mapping[Phase, Idle],
+        action: Action | None = None,
+    ) -> Plan:
+        """Return the plan of a cluster without nodes: no phase runs, and what placement was to place is unplaced."""
+        work = self._work_to_place(names, at)
+        is_asked = idle[Phase.PLACEMENT] is Idle.NO_NODES
+        plans = [
+            plan_without_nodes(
+                self.state,
+                work.of(domain).missing if is_asked else [],
+                idle_outcome(self.state, domain, idle, action),
+            )
+            for domain in domains
+        ]
+        plan, self.now = merged(plans), at
+        if action is not None:
+            plan = attrs.evolve(plan, actions={outcome.domain: action.value for outcome in plan.outcomes})
+        return self._with_renewed(plan)
 
     @contextmanager
     def _in_slot(self, at: float) -> Iterator[None]:
@@ -407,6 +432,9 @@ class Planner:
     def _refresh_domains(self, at: float, budget: Budget) -> Plan:
         """Run one action at most for each service domain."""
         self.fill_every_node()
+        if not self.state.nodes:
+            reasons, action = dict.fromkeys(Phase, Idle.NO_NODES), Action.NONE_NEEDED
+            return self._plan_without_nodes(self.domains.found(), at, None, reasons, action)
         begun = budget.begun()
         work, plans, skipped, actions = self._work_to_place(None, at), [], [], {}
         runs: list[PhaseRun] = []
@@ -427,7 +455,7 @@ class Planner:
                     action = record.last_action
                 else:
                     action = Action.SKIPPED
-                    skipped.append(outcome_under_way(self.state, domain))
+                    skipped.append(idle_outcome(self.state, domain, dict.fromkeys(Phase, Idle.UNDER_WAY), action))
                 actions[self.state.services[domain.key].name] = action.value
         plan = merged(plans)
         plan = attrs.evolve(plan, actions=actions, outcomes=(*plan.outcomes, *skipped))

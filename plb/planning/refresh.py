@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from plb.model.move import MoveKind, Phase
 from plb.model.outcome import DomainOutcome, Idle, Proposals
-from plb.model.plan import Plan
+from plb.model.plan import Energy, Plan
 from plb.model.plan_moves import PlanMoves
+from plb.model.role import Role
+from plb.model.unplaced import Unplaced
 from plb.planning.immovable import concerned
 from plb.planning.pending_work import Work
 from plb.planning.phases import PhaseRun
@@ -161,14 +164,23 @@ class Refresh:
         return len(throttled) > config.movement_throttled_partitions_percentage_threshold * len(partitions)
 
 
-def outcome_under_way(state: ClusterState, domain: ServiceDomain) -> DomainOutcome:
-    """Return the outcome of a domain that is left alone while its moves are under way."""
+def idle_outcome(
+    state: ClusterState, domain: ServiceDomain | None, idle: Mapping[Phase, Idle], action: Action | None
+) -> DomainOutcome:
+    """Return the outcome of a domain, or of all services, for which no phase has run."""
     return DomainOutcome(
         *concerned(state, domain),
         phases=(),
-        idle=dict.fromkeys(Phase, Idle.UNDER_WAY),
+        idle=idle,
         immovable={},
         end_reason="nothing to do",
         proposals=Proposals(),
-        action=Action.SKIPPED.value,
+        action=None if action is None else action.value,
     )
+
+
+def plan_without_nodes(state: ClusterState, missing: Sequence[int], outcome: DomainOutcome) -> Plan:
+    """Return the plan of a cluster without nodes, where `missing` rows are unplaced; no array is searched for it."""
+    none = Energy(0.0, 0.0, 0.0, 0.0, 0.0)
+    unplaced = (Unplaced(state.row_partition[row], Role(int(state.rows.role[row])), nodes=0) for row in missing)
+    return Plan(moves=(), energy_before=none, energy_after=none, unplaced=tuple(unplaced), outcomes=(outcome,))

@@ -376,15 +376,6 @@ def test_bad_call_is_refused_and_changes_nothing(call, error, message, engine):
     assert snapshot(engine) == before
 
 
-def test_refresh_without_nodes_is_refused_and_changes_nothing():
-    """The call records no phase and no time."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
-    before = snapshot(engine)
-    with pytest.raises(InvalidValueError, match="engine: nodes = 0 is not allowed; expected at least one node"):
-        engine.refresh(5.0)
-    assert snapshot(engine) == before
-
-
 def test_default_loads_that_do_not_fit_together_are_refused_and_change_nothing():
     """Each load fits a quantum alone; the replicas give the metric one quantum for both."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))

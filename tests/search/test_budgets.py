@@ -297,6 +297,30 @@ def test_cluster_whose_nodes_are_all_down_gets_an_empty_plan(verb):
     )
 
 
+@pytest.mark.parametrize("settings", [{}, {"policy": "first_fit"}, {"one_action_per_refresh": True}])
+def test_cluster_without_nodes_gets_an_empty_plan(settings):
+    """What placement is asked for is unplaced, with the reason, and it is placed once there is a node."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **settings))
+    assert engine.refresh(0.0).unplaced == ()
+    engine.update_service(Service("web", stateful=False, target_replicas=2, metrics={"cpu": 1.0}))
+    engine.update_service(Service("child", affinity_to="web"))
+    engine.update_service(Service("agent", stateful=False, on_every_node=True))
+    for name in ("web", "child", "agent"):
+        engine.update_partition(Partition(f"{name}/0", service=name))
+    why = "fits on no node: the cluster has none"
+    for plan in (engine.place(), engine.refresh(1000.0), engine.place(["web/0", "child/0"])):
+        assert (plan.moves, plan.phases, plan.energy_after) == ((), (), plan.energy_before)
+        assert [str(one) for one in plan.unplaced] == [f"instance of web/0 {why}"] * 2 + [f"primary of child/0 {why}"]
+    assert plan.explain("child/0") == f"Primary of child/0 {why}."
+    for plan in (engine.repair(), engine.balance()):
+        assert (plan.moves, plan.unplaced) == ((), ())
+        assert "because the cluster has no nodes" in plan.explain("web/0")
+    twin = PlacementAndLoadBalancing.from_snapshot(engine.snapshot())
+    for each in (engine, twin):
+        each.update_nodes([Node("n0"), Node("n1")])
+        assert len(each.refresh(2000.0).moves) == 5
+
+
 @pytest.mark.parametrize(
     ("per_node", "of_first", "of_second", "moves", "bound"),
     [
