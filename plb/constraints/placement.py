@@ -12,7 +12,7 @@ from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, RuleDescription
 from plb.constraints.named_solution import NamedSolution
-from plb.model.expressions import UnmetClause, unmet_clauses
+from plb.model.expressions import Expression, UnmetClause, unmet_clauses
 from plb.model.move import Phase, Reason
 from plb.model.role import Role
 from plb.model.rules import Rule
@@ -56,6 +56,8 @@ class Infeasible(RuledOut):
         constraint.
     constraint
         The placement constraint.
+    unknown
+        Its properties that no node of the cluster has.
     """
 
     rule: ClassVar[str] = "placement"
@@ -64,11 +66,13 @@ class Infeasible(RuledOut):
     blocked: int
     unfit: int
     constraint: str
+    unknown: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         blocked = f"{self.blocked} blocked for the service" if self.blocked else ""
         unfit = f"{self.unfit} not satisfying {self.constraint!r}" if self.unfit else ""
-        return ", ".join(filter(None, (blocked, unfit)))
+        unknown = f"and no node has {' or '.join(self.unknown)}" if self.unknown else ""
+        return ", ".join(filter(None, (blocked, unfit, unknown)))
 
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
         """Yield what must change on a node."""
@@ -109,7 +113,17 @@ class Misplaced(Breach):
 def _ruled_out(excluded: ExcludedNodes) -> Infeasible:
     required = excluded.named.feasibility_class_of(excluded.row)
     blocked = sum(name in required.blocked for name in excluded.named.names(excluded.nodes))
-    return Infeasible(len(excluded.nodes), blocked, len(excluded.nodes) - blocked, required.expression.text)
+    unfit = len(excluded.nodes) - blocked
+    unknown = _unknown_properties(excluded.named, required.expression) if unfit else ()
+    return Infeasible(len(excluded.nodes), blocked, unfit, required.expression.text, unknown)
+
+
+def _unknown_properties(named: NamedSolution, expression: Expression) -> tuple[str, ...]:
+    """Return the properties of an expression that no node has."""
+    key = (Rule.PLACEMENT, "properties")
+    if key not in named.kept:
+        named.kept[key] = {name for node in named.state.nodes for name in node.placement_properties}
+    return tuple(name for name in expression.properties if name not in named.kept[key])
 
 
 def _misplaced(named: NamedSolution, row: int) -> Misplaced:

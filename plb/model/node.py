@@ -96,11 +96,11 @@ class Node:
 
     @property
     def placement_properties(self) -> dict[str, str]:
-        """The properties, with ``FaultDomain`` and ``UpgradeDomain`` if these are given and not among them.
+        """The properties, with ``NodeName``, and ``FaultDomain`` and ``UpgradeDomain`` if these are given.
 
-        Service Fabric defines these two on every node (docs/constraints/placement.md).
+        Service Fabric defines these three (docs/constraints/placement.md); given properties override them.
         """
-        implicit = {}
+        implicit = {"NodeName": self.name}
         if self.fault_domain is not None:
             implicit["FaultDomain"] = f"fd:/{'/'.join(self.fault_domain_path)}"
         if self.upgrade_domain is not None:

@@ -51,6 +51,31 @@ def test_placement_distinguishes_blocked_nodes_from_infeasible_ones():
     )
 
 
+def test_placement_names_the_properties_that_no_node_has():
+    """One property is on another node, two are misspelled; that of the name is on all."""
+    engine = engine_on(Node("a", properties={"zone": "z0"}), "b")
+    constraint = "zone == z1 || zoen == z0 && NodeName == b || rak == r"
+    engine.update_service(Service("web", stateful=False, placement_constraint=constraint))
+    add_partition(engine, "web/0")
+    assert str(engine.place().unplaced[0]) == (
+        f"instance of web/0 fits on none of 2 nodes: ruled out 2 by placement (2 not satisfying '{constraint}', "
+        "and no node has zoen or rak)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("constraint", "nodes"),
+    [("NodeName == b", ["b"]), ("NodeName != b", ["a", "c"]), ("NodeName ^ agent", ["c"]), ("!NodeName ^ a", ["b"])],
+)
+def test_placement_constraints_know_the_names_of_nodes(constraint, nodes):
+    """A property that is given under this name overrides the name."""
+    engine = engine_on("a", "b", Node("c", properties={"NodeName": "agent"}))
+    engine.update_service(Service("web", stateful=False, placement_constraint=constraint))
+    add_partition(engine, "web/0")
+    (alternatives,) = engine.alternatives("web/0")
+    assert sorted(place.node for place in alternatives.places) == nodes
+
+
 def test_preferred_location_names_the_standbys():
     """As a hard rule it leaves only the node of the standby, which is down."""
     engine = engine_on(Node("a", up=False), "b", "c", preferred_location_constraint_priority=0)
