@@ -10,14 +10,13 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("numba", "scipy", "polars", "matplotlib", "simpy", "typer", "rich", "hypothesis", "torch")
-SLOWEST_IMPORT = 0.7
-"""Limit in seconds for the best of a few runs, as other tests run at the same time. NumPy and attrs take most of it."""
+MOST_MODULES = 450
+"""Limit for the modules that are loaded, of which NumPy, attrs and the standard library have more than half."""
 
 IMPORT = """
-import sys, time
-begun = time.perf_counter()
+import sys
 import plb
-print(time.perf_counter() - begun, *sorted({name.partition(".")[0] for name in sys.modules}))
+print(*sys.modules)
 """
 
 
@@ -27,14 +26,11 @@ def python(code: str) -> str:
     return done.stdout
 
 
-def test_import_of_plb_is_light_and_fast():
-    """It imports none of the heavy libraries and takes well under a second."""
-    seconds = []
-    for _ in range(3):
-        taken, *modules = python(IMPORT).split()
-        assert not set(HEAVY) & set(modules)
-        seconds.append(float(taken))
-    assert min(seconds) < SLOWEST_IMPORT
+def test_import_of_plb_is_light():
+    """It imports none of the heavy libraries and few modules, so that it takes well under a second."""
+    modules = python(IMPORT).split()
+    assert not set(HEAVY) & {name.partition(".")[0] for name in modules}
+    assert len(modules) <= MOST_MODULES
 
 
 def test_a_new_engine_loads_no_compiler():

@@ -41,6 +41,7 @@ _NAMES = {
         PreferNodesForContainerPlacement
     """,
     "history of loads: the last report counts": "LoadDecayFactor LoadDecayInterval",
+    "a plan is returned whole, so no move waits": "MaxMovementHoldingTime",
     "throttles that are off by default and not documented": "AvgStdDevDeltaThrottleThreshold",
     "names of metrics for the throttles of the whole cluster, which count without a metric": """
         InBuildThrottlingAssociatedMetric SwapPrimaryThrottlingAssociatedMetric

@@ -41,8 +41,6 @@ class ThrottlingSettings(Checked):
         Share of throttled partitions among the imbalanced ones above which no balancing runs.
     max_movement_execution_time : seconds, default 0.0, Service Fabric 10.0
         Time in which a move that has begun blocks its service domain, unless its partition is updated. None: no end.
-    max_movement_holding_time : seconds, default 0.0, Service Fabric 3600.0
-        Time in which a planned move that has not begun blocks its service domain. None: no end.
     throttle_placement_phase : switch, default False
         Whether placement observes the limits of replicas in build.
     throttle_constraint_check_phase : switch, default False
@@ -79,7 +77,6 @@ class ThrottlingSettings(Checked):
     movement_per_partition_throttle_counting_interval: float | None = seconds(600.0, original=600.0)
     movement_throttled_partitions_percentage_threshold: float = share(0.5, original=0.5)
     max_movement_execution_time: float | None = seconds(0.0, original=10.0)
-    max_movement_holding_time: float | None = seconds(0.0, original=3600.0)
     throttle_placement_phase: bool = switch(False, original=False)
     throttle_constraint_check_phase: bool = switch(False, original=False)
     throttle_balancing_phase: bool = switch(True, original=True)
