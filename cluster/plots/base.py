@@ -46,8 +46,7 @@ def plot_violations(
 ) -> None:
     """Draw the cumulative number of avoidable violations over time, a line a policy; mean and range over repeats.
 
-    For a policy with unavoidable violations, a dashed line adds them. Violations of which it is unknown, from results
-    of earlier versions, count as avoidable.
+    For a policy with unavoidable violations, a dashed line adds them.
 
     A line ends with the longest run of its policy. After the end of a run, the line is the mean of the others, so that
     it may decrease. The legend has the means of all runs at their ends.
@@ -80,12 +79,10 @@ def plot_violations(
 def violations_of(shortages: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each violation, with ``policy``, ``repeat``, ``time_s``, ``node`` and ``avoidable``.
 
-    A violation is avoidable if the shortages of all its metrics are, or if it is unknown.
+    A violation is avoidable if the shortages of all its metrics are.
     """
-    if "avoidable" not in shortages.columns:
-        shortages = shortages.with_columns(avoidable=pl.lit(None, pl.Boolean))
     violated = shortages.filter(pl.col("outcome") == "violation").group_by("policy", "repeat", "time_s", "node")
-    return violated.agg(pl.col("avoidable").fill_null(True).all()).sort("policy", "repeat", "time_s", "node")
+    return violated.agg(pl.col("avoidable").all()).sort("policy", "repeat", "time_s", "node")
 
 
 def _name_all(ax: Axes, drawn: Mapping[str, Line2D], dashed: Mapping[str, float]) -> None:

@@ -10,7 +10,6 @@ from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.plots.moves import failovers_by_cause, plot_causes, plot_failovers
 from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Picture, Text, amount, picture
 from cluster.report.material import Material
-from cluster.results.policy_comparison import figure_of_each
 from cluster.results.scenario_differences import MISSING
 from cluster.results.summary_tables import comparison_caption, comparison_rows, count
 from cluster.simulation.causes import cause_text
@@ -77,9 +76,8 @@ def violations_section(material: Material) -> PageSection:
 
 
 def _mean(runs: Sequence[RunSummary], name: str) -> str:
-    """Return the mean of a count; unknown if a run of an earlier version lacks it."""
-    values = figure_of_each(runs, name)
-    return count(sum(values) / len(values)) if values else MISSING
+    """Return the mean of a count."""
+    return count(sum(run.figure(name) for run in runs) / len(runs)) if runs else MISSING
 
 
 def failovers_section(material: Material) -> PageSection:

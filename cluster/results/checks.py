@@ -10,7 +10,7 @@ import polars as pl
 
 from cluster.scenario.scenario import MOST_REPEATS
 from cluster.scenario.sections import check_directory_name
-from cluster.simulation.recorder import KINDS_OF_VIOLATIONS, LATER_COUNTS
+from cluster.simulation.recorder import KINDS_OF_VIOLATIONS
 from cluster.simulation.run_tables import TABLES, columns_of
 from plb import PlbError, UnknownNameError
 
@@ -20,6 +20,7 @@ COUNTS = (
     *("tenants", "violations", "violation_rows", "shortages_covered", "shortages_unresolved", "failovers", "moves"),
     *("swaps", "placement_failures", "refusals", "quorum_losses", "node_faults", "upgraded_domains"),
     *("rolled_back_domains", "waiting_seconds", "plans", "proposals_drawn", "proposals_scored"),
+    *("scale_outs", "scale_ins", "shortages_unresolved_unavoidable", *KINDS_OF_VIOLATIONS),
 )
 AMOUNTS = ("simulated_seconds", "violated_node_minutes", "copied_gb", "downtime_seconds")
 LOADS_OF_APPLICATIONS = ("load", "largest_load", "largest_load_on_node")
@@ -101,7 +102,7 @@ def _problems_of_run(place: str, row: object, known: list[Any], metrics: list[st
         return
     if row.get("policy") not in known:
         yield str(UnknownNameError("policy", f"{row.get('policy')}", map(str, known), place))
-    for name in ("repeat", *COUNTS, *(name for name in LATER_COUNTS if name in row)):
+    for name in ("repeat", *COUNTS):
         if not (_is(row.get(name), int) and row[name] >= 0):
             yield f"{place}.{name}: {_found(row.get(name), name, row)}; expected a whole number >= 0"
     kinds = [row.get(name) for name in KINDS_OF_VIOLATIONS]
@@ -206,8 +207,6 @@ def _found(value: object, name: str, beside: Mapping[str, Any]) -> str:
 def problems_of_columns(frame: pl.DataFrame, table: str) -> Iterator[str]:
     """Yield the problems of a table's columns: missing, of another type, or with invalid nulls or numbers."""
     for name, spec in columns_of(table).items():
-        if name not in frame.columns and spec.may_be_absent:
-            continue
         if name not in frame.columns:
             near = get_close_matches(name, [one for one in frame.columns if one not in TABLES[table]], n=1)
             yield f"column {name} is missing" + (f"; found {near[0]!r}" if near else "")

@@ -39,8 +39,8 @@ def table_of_rows(found: ResultsComparison, figures: Sequence[str]) -> Table:
         if name == figures[0]:
             table.add_column("ratio", justify="right", no_wrap=True)
     for row in found.rows:
-        cells = [cell(row.figures.get(name)) for name in figures]
-        cells.insert(1, ratio_cell(row.figures.get(figures[0])))
+        cells = [cell(row.figures[name]) for name in figures]
+        cells.insert(1, ratio_cell(row.figures[figures[0]]))
         table.add_row(labels[row.directory], row.policy, f"{row.repeats}", *cells)
     return table
 
@@ -58,7 +58,7 @@ def table_of_differences(found: ResultsComparison, figures: Sequence[str]) -> Ta
     for name in figures:
         table.add_column(HEADINGS[name], justify="right", no_wrap=True)
     for row in rows:
-        cells = [cell(row.differences.get(name), signed=True) for name in figures]
+        cells = [cell(row.differences[name], signed=True) for name in figures]
         table.add_row(labels[row.directory], row.policy, f"{row.pairs}", *cells)
     return table
 

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from cluster.results.intervals import Interval
-from cluster.results.policy_comparison import FIGURES, Estimate, compare, figure_of_each
+from cluster.results.policy_comparison import FIGURES, Estimate, compare
 from cluster.results.reading import Results
 from cluster.results.scenario_differences import scenario_differences, version_differences, why_other_tenants
 from cluster.simulation.recorder import RunSummary
@@ -26,11 +26,11 @@ class Row:
     repeats
         Number of its finished runs; only these are counted.
     figures
-        Mean, interval and ratio to the first row, by figure; without figures that results of earlier versions lack.
+        Mean, interval and ratio to the first row, by figure.
     pairs
         Repeats with the same tenants as the first row; 0 in the first row itself.
     differences
-        Difference to the first row, by figure that both have; empty without pairs.
+        Difference to the first row, by figure; empty without pairs.
     unpaired
         Why there are no pairs; empty if there are any, and in the first row itself.
     """
@@ -45,8 +45,7 @@ class Row:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
-        figures: dict[str, Any] = dict.fromkeys(FIGURES)
-        figures |= {name: attrs.asdict(estimate) for name, estimate in self.figures.items()}
+        figures = {name: attrs.asdict(estimate) for name, estimate in self.figures.items()}
         for name, difference in self.differences.items():
             figures[name] |= {"difference": difference.mean, "difference_half_width": difference.half_width}
         kept = {"directory": self.directory, "policy": self.policy, "repeats": self.repeats, "pairs": self.pairs}
@@ -156,11 +155,7 @@ def _row(
         pairs = [(one, other) for one, other in both if one.totals["tenants"] == other.totals["tenants"]]
         if not pairs:
             why = "the number of tenants differs in every repeat" if both else "no repeat is finished in both"
-    differences = {name: Interval.of(of) for name in FIGURES if (of := _differences(name, pairs))}
+    differences = {
+        name: Interval.of([run.figure(name) - one.figure(name) for one, run in pairs]) for name in FIGURES if pairs
+    }
     return Row(str(results[number].folder), policy, len(runs), figures, len(pairs), differences, why)
-
-
-def _differences(name: str, pairs: Sequence[tuple[RunSummary, RunSummary]]) -> list[float]:
-    """Return the differences of a figure; empty without pairs, or if a run lacks the figure."""
-    first, second = (figure_of_each([pair[side] for pair in pairs], name) for side in (0, 1))
-    return [after - before for before, after in zip(first, second, strict=True)] if first and second else []

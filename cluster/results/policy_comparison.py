@@ -64,15 +64,12 @@ def compare(runs: Iterable[RunSummary], policies: Sequence[str]) -> Comparison:
     found = list(runs)
     of_policy = {policy: [run for run in found if run.policy == policy] for policy in policies}
     repeats = {policy: len(finished) for policy, finished in of_policy.items() if finished}
-    values = {
-        policy: {name: row for name in FIGURES if (row := figure_of_each(of_policy[policy], name))}
-        for policy in repeats
-    }
+    values = {policy: {name: [run.figure(name) for run in of_policy[policy]] for name in FIGURES} for policy in repeats}
     means = {policy: {name: float(np.mean(row)) for name, row in rows.items()} for policy, rows in values.items()}
     first = next(iter(means.values()), {})
     figures = {
         policy: {
-            name: Estimate(means[policy][name], half_width(row), _ratio(means[policy][name], first.get(name)))
+            name: Estimate(means[policy][name], half_width(row), _ratio(means[policy][name], first[name]))
             for name, row in rows.items()
         }
         for policy, rows in values.items()
@@ -80,11 +77,5 @@ def compare(runs: Iterable[RunSummary], policies: Sequence[str]) -> Comparison:
     return Comparison(tuple(repeats), repeats, figures)
 
 
-def figure_of_each(runs: Sequence[RunSummary], name: str) -> list[float]:
-    """Return a figure of each run; empty if one of them lacks it (`RunSummary.figure`)."""
-    known = [value for run in runs if (value := run.figure(name)) is not None]
-    return known if len(known) == len(runs) else []
-
-
-def _ratio(value: float, first: float | None) -> float | None:
+def _ratio(value: float, first: float) -> float | None:
     return value / first if first else None

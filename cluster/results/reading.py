@@ -85,8 +85,6 @@ class Results:
     def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
         """Return a table of all runs, by policy and repeat.
 
-        Columns that files of earlier versions lack are null (`cluster.simulation.run_tables.Column`).
-
         Parameters
         ----------
         name
@@ -128,8 +126,7 @@ class Results:
         if problems:
             raise ResultsError(path, problems)
         columns = columns_of(name)
-        absent = [pl.lit(None, spec.dtype).alias(one) for one, spec in columns.items() if one not in frame.columns]
-        return frame.with_columns(absent).select(list(columns))
+        return frame.select(list(columns))
 
 
 def read_results(folder: str | Path) -> Results:

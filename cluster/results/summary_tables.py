@@ -42,7 +42,7 @@ def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]
     for policy in comparison.policies:
         cells = [policy]
         for name in SHOWN:
-            estimate = comparison.figures[policy].get(name)
+            estimate = comparison.figures[policy][name]
             cells += [cell(estimate), ratio_cell(estimate)] if name in WITH_RATIO else [cell(estimate)]
         rows.append(cells)
     return headings, rows
@@ -69,14 +69,11 @@ def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Ta
     return table
 
 
-def cell(estimate: Interval | None, *, signed: bool = False) -> str:
+def cell(estimate: Interval, *, signed: bool = False) -> str:
     """Return a mean with its interval, if any; `signed`: with a plus sign if it is positive.
 
     The number of decimals shows the first digit of the interval, if it is not 0.
-    None is a figure that results of earlier versions lack.
     """
-    if estimate is None:
-        return MISSING
     digits = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
     if (needed := decimals_of(estimate.half_width)) <= MOST_DECIMALS:
         digits = max(digits, needed)
@@ -84,9 +81,9 @@ def cell(estimate: Interval | None, *, signed: bool = False) -> str:
     return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{digits}f}"
 
 
-def ratio_cell(estimate: Estimate | None) -> str:
+def ratio_cell(estimate: Estimate) -> str:
     """Return the ratio of an estimate; a ratio to 0 is missing."""
-    return MISSING if estimate is None or estimate.ratio is None else f"{estimate.ratio:.2f}"
+    return MISSING if estimate.ratio is None else f"{estimate.ratio:.2f}"
 
 
 OUTAGES = {

@@ -19,7 +19,7 @@ from cluster.scenario.faults_section import Faults
 from cluster.scenario.imports import import_files
 from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, RunSection, Scenario
-from cluster.scenario.section_reader import RENAMED, SectionReader, as_text, nearest, read_toml
+from cluster.scenario.section_reader import SectionReader, as_text, nearest, read_toml
 from cluster.scenario.sections import Section, check_is_file
 from cluster.scenario.upgrades_section import Upgrades
 from cluster.scenario.workload_section import Workload
@@ -152,10 +152,6 @@ class _ScenarioReader(SectionReader):
         run = data.get("run", {})
         named = run.get("policies", []) if isinstance(run, Mapping) else []
         known = list(dict.fromkeys([*BUILT_IN_POLICIES, *policies]))
-        if (former := "overload") in policies:
-            self.add(
-                f"policies.{former}", f"the built-in policy {former!r} is now {RENAMED[former]!r}; rename the section"
-            )
         for name in named if isinstance(named, list) else []:
             if isinstance(name, str) and name not in known:
                 self.add("run.policies", f"unknown policy {name!r}{nearest(name, known)}")

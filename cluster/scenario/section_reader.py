@@ -20,14 +20,6 @@ from plb.errors import MOST_LISTED
 
 Read = TypeVar("Read")
 BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
-RENAMED = {
-    "own_terms": "extension_terms",
-    "own_constraints": "extension_constraints",
-    "correct_spread": "spread_moves",
-    "guide_balancing": "biased_sampling",
-    "overload": "expected_overload",
-}
-"""Names in files of version 0.1.0, and those that took their places."""
 
 
 def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
@@ -184,8 +176,6 @@ class SectionReader:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint with the closest known name, or with all of them if they are few."""
     names = list(known)
-    if RENAMED.get(name) in names:
-        return f"; it is now {RENAMED[name]!r}"
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     if close:
         return f"; did you mean {close[0]!r}?"

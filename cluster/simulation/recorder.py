@@ -27,8 +27,6 @@ CAUSES = {"capacity": VIOLATION, "eviction": PLACEMENT, "new replica": PLACEMENT
 """Cause of a move by its rule; any other rule is its own cause."""
 
 KINDS_OF_VIOLATIONS = ("violations_avoidable", "violations_unavoidable")
-LATER_COUNTS = ("scale_outs", "scale_ins", *KINDS_OF_VIOLATIONS, "shortages_unresolved_unavoidable")
-"""Counts that results of earlier versions lack."""
 
 
 @attrs.define(eq=False)
@@ -149,16 +147,9 @@ class RunSummary:
         """Simulated days."""
         return float(self.totals["simulated_seconds"]) / 86400.0
 
-    def figure(self, name: str) -> float | None:
-        """Return a figure by name: one of `totals`, or ``"wall_seconds"``, the total of `timings`.
-
-        None if the run was made by an earlier version, which did not count it.
-        """
-        if name == "wall_seconds":
-            return float(self.timings["total"])
-        if name in LATER_COUNTS and name not in self.totals:
-            return None
-        return float(self.totals[name])
+    def figure(self, name: str) -> float:
+        """Return a figure by name: one of `totals`, or ``"wall_seconds"``, the total of `timings`."""
+        return float(self.timings["total"] if name == "wall_seconds" else self.totals[name])
 
 
 @attrs.frozen(eq=False)

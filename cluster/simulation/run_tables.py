@@ -21,14 +21,11 @@ class Column:
         Its content, with the unit.
     may_be_null
         Whether the column may have null values.
-    may_be_absent
-        Whether files of earlier versions lack the column; its values are then read as null.
     """
 
     dtype: Any
     meaning: str
     may_be_null: bool = False
-    may_be_absent: bool = False
 
 
 RUN_COLUMNS = {
@@ -72,9 +69,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "avoidable": Column(
             pl.Boolean,
             "false: one replica that stays on the node reaches alone the largest threshold of the metric among all "
-            "nodes, so that no placement prevents the shortage; a violation is avoidable if all its rows are. Files of "
-            "earlier versions lack the column",
-            may_be_absent=True,
+            "nodes, so that no placement prevents the shortage; a violation is avoidable if all its rows are",
         ),
     },
     "moves": {

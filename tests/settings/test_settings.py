@@ -421,7 +421,7 @@ def test_docstring_says_unit_and_defaults(kind):
 
 
 def test_every_setting_is_read():
-    """A module outside the settings reads each; those of Service Fabric that nothing reads are ignored with a reason."""
+    """Some module outside the settings does; a name of Service Fabric that none reads is ignored with a reason."""
     sources = [
         path.read_text()
         for path in (PAGE.parents[1] / "plb").rglob("*.py")

@@ -63,6 +63,8 @@ def written(
             **{name: {} for name in BY_CAUSE},
             "availability": None,
             "violations": count,
+            "violations_avoidable": count,
+            "violations_unavoidable": 0,
         }
         for policy, counts in violations.items()
         for repeat, count in enumerate(counts)
@@ -179,7 +181,7 @@ def test_a_missing_difference_has_a_reason(tmp_path, sections, why):
 
 
 def test_results_of_other_code_of_tenants_are_compared_with_a_remark(tmp_path):
-    """Results of earlier versions have the digest of the parameters only, and are compared without a remark."""
+    """Results of traces have no code of tenants, and are compared without a remark."""
     found = []
     for number, code in enumerate((None, "one", "one", "two")):
         split = {"region_digest": "r"} | ({} if code is None else {"tenants_code": code})
@@ -193,7 +195,7 @@ def test_results_of_other_code_of_tenants_are_compared_with_a_remark(tmp_path):
 
 
 def test_the_stamp_has_the_digests_of_parameters_and_code():
-    """The digest of a region's parameters is that which earlier versions recorded."""
+    """The digest of a region's parameters does not depend on the code."""
     scenario = scenario_from(small_region())
     split = stamp(scenario, read_source(scenario))["split"]
     assert split["region_digest"] == scenario.workload.parameters_of_region().digest()

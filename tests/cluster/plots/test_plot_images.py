@@ -105,7 +105,7 @@ def node_load() -> pl.DataFrame:
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_violations() -> Figure:
     """The steps are means over repeats, the bands their range. The legend contains the totals."""
-    return figure_of(plot_violations, events(), POLICIES, LENGTHS, DAYS)
+    return figure_of(plot_violations, events().with_columns(avoidable=True), POLICIES, LENGTHS, DAYS)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)

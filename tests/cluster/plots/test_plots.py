@@ -112,16 +112,6 @@ def test_policies_whose_names_begin_with_an_underscore_are_in_the_legend():
     assert legend_of(ax) == ["b (1)", "_a (1)"]
 
 
-def test_violations_of_earlier_versions_have_one_line():
-    """Their table has null, or no such column."""
-    table = shortages(("a", 1.0, "cpu", None), ("a", 2.0, "cpu", None))
-    for one in (table, table.drop("avoidable")):
-        ax = axes()
-        plot_violations(ax, one, ["a"], {"a": {0: 4.0}}, 4.0)
-        assert [points(line)[-1] for line in ax.lines] == [(4.0, 2.0)]
-        assert legend_of(ax) == ["a (2)"]
-
-
 def test_counts_have_whole_ticks():
     """A violation is indivisible."""
     for count in (1, 3, 5, 8, 23):

@@ -18,20 +18,15 @@ from hypothesis import strategies as st
 
 from cluster.errors import ResultsError
 from cluster.report.writing import report_page
-from cluster.results.checks import AMOUNTS, BY_CAUSE, COUNTS, LATER_COUNTS
-from cluster.results.comparison_report import table_of_differences, table_of_rows
-from cluster.results.directory_comparison import compare_results
-from cluster.results.policy_comparison import FIGURES, compare
+from cluster.results.checks import AMOUNTS, BY_CAUSE, COUNTS
+from cluster.results.policy_comparison import compare
 from cluster.results.reading import Results, read_results
-from cluster.results.saved_plots import save_plots
-from cluster.results.summary_tables import comparison_rows
 from cluster.results.writing import ResultsFolder
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.recorder import RunResult
 from cluster.simulation.run_tables import TABLES, column_descriptions
 from plb import PlbError, UnknownNameError
-from tests.cluster.report.pages import Page
 from tests.cluster.tiny import small_region
 
 
@@ -65,68 +60,8 @@ def test_written_results_are_read_back(runs: tuple[Path, list[RunResult]]):
             assert of_run.equals(run.tables[name])
     assert results.repeats("modified") == [0, 1]
     assert results.days == made[0].totals["simulated_seconds"] / 86400
-    checked = {*COUNTS, *LATER_COUNTS, *AMOUNTS, *BY_CAUSE, "availability"}
+    checked = {*COUNTS, *AMOUNTS, *BY_CAUSE, "availability"}
     assert set(made[0].totals) == checked, "every total is checked when read"
-
-
-@pytest.fixture
-def earlier(folder: Path) -> Path:
-    """Return the directory as an earlier version wrote it, without counts and columns that were added later."""
-    summary = json.loads((folder / "summary.json").read_text())
-    for row in summary["runs"]:
-        for name in LATER_COUNTS:
-            del row[name]
-    (folder / "summary.json").write_text(json.dumps(summary))
-    for table, columns in TABLES.items():
-        absent = [name for name, spec in columns.items() if spec.may_be_absent]
-        for path in (folder / "runs").glob(f"*/{table}.parquet"):
-            pl.read_parquet(path).drop(absent).write_parquet(path)
-    return folder
-
-
-def test_columns_that_earlier_versions_did_not_write_are_null(earlier: Path, runs: tuple[Path, list[RunResult]]):
-    """The other columns are as before. A column that is there is checked."""
-    old, new = (read_results(one).table("shortages") for one in (earlier, runs[0]))
-    assert len(old)
-    assert old["avoidable"].null_count() == len(old)
-    assert old.schema == new.schema
-    assert old.drop("avoidable").equals(new.drop("avoidable"))
-    for path in (earlier / "runs").glob("*/shortages.parquet"):
-        pl.read_parquet(path).with_columns(avoidable=pl.lit(None, pl.Boolean)).write_parquet(path)
-    with pytest.raises(ResultsError, match=r"column avoidable: found [0-9]+ nulls; expected a value in every row"):
-        read_results(earlier).table("shortages")
-
-
-def test_results_of_earlier_versions_are_shown_and_compared(earlier: Path, runs: tuple[Path, list[RunResult]]):
-    """Tables, report, plots and comparison show that avoidable violations are unknown, and all other figures."""
-    old, new = read_results(earlier), read_results(runs[0])
-    headings, rows = comparison_rows(compare(old.runs, old.policies))
-    place = headings.index("avoidable")
-    assert [row[place : place + 2] for row in rows] == [["-", "-"], ["-", "-"]]
-    known = comparison_rows(compare(new.runs, new.policies))[1]
-    assert [row[:place] + row[place + 2 :] for row in rows] == [row[:place] + row[place + 2 :] for row in known]
-    outcomes, *of_policies = Page(report_page(old)).table("Nodes and metering times in violation")
-    assert [row[outcomes.index("unavoidable")] for row in of_policies] == ["-", "-"]
-    assert len(save_plots(old)) == 3
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_results_of_earlier_versions_are_compared_with_others(
-    earlier: Path, runs: tuple[Path, list[RunResult]], first: int
-):
-    """A row without a figure, and its difference to the first row, have a dash, and null in JSON."""
-    both = [read_results(one) for one in (earlier, runs[0])]
-    found = compare_results([both[first], both[1 - first]])
-    for row in found.as_json()["rows"]:
-        figure = row["figures"]["violations_avoidable"]
-        assert (figure is None) == (row["directory"] == str(earlier))
-        assert figure is None or ("difference" in figure) == (first == 1 and row["pairs"] > 0)
-        assert row["figures"]["violations"]["mean"] >= 0.0
-    tables = table_of_rows(found, FIGURES), table_of_differences(found, FIGURES)
-    for table in tables:
-        assert table is not None
-        (avoidable,) = [one for one in table.columns if one.header == "avoidable"]
-        assert "-" in list(avoidable.cells)
 
 
 def test_violations_are_the_sum_of_their_kinds(folder: Path):
@@ -137,24 +72,6 @@ def test_violations_are_the_sum_of_their_kinds(folder: Path):
 
     with pytest.raises(ResultsError, match=r"runs\[0\]\.violations: found [0-9]+; expected violations_avoidable \+"):
         read_results(changed(folder, "summary.json", damage))
-
-
-def test_counts_that_earlier_versions_did_not_write_may_be_missing(folder: Path) -> None:
-    """Where they are, they are checked."""
-    file = folder / "summary.json"
-    summary = json.loads(file.read_text())
-    for row in summary["runs"]:
-        for name in LATER_COUNTS:
-            del row[name]
-    file.write_text(json.dumps(summary))
-    run = read_results(folder).runs[0]
-    assert [run.figure(name) for name in LATER_COUNTS] == [None] * len(LATER_COUNTS)
-    with pytest.raises(KeyError):
-        run.figure("violatons")
-    summary["runs"][0][LATER_COUNTS[0]] = -1
-    file.write_text(json.dumps(summary))
-    with pytest.raises(ResultsError, match=LATER_COUNTS[0]):
-        read_results(folder)
 
 
 @pytest.mark.parametrize(

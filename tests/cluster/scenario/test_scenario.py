@@ -63,11 +63,6 @@ def test_policies_override_the_engine():
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ({"engine": {"own_terms": {"x": 1.0}}}, "unknown key 'own_terms'; it is now 'extension_terms'"),
-        ({"engine": {"correct_spread": True}}, "unknown key 'correct_spread'; it is now 'spread_moves'"),
-        ({"policies": {"x": {"guide_balancing": True}}}, "unknown key 'guide_balancing'; it is now 'biased_sampling'"),
-        ({"run": {"policies": ["overload"]}}, "unknown policy 'overload'; it is now 'expected_overload'"),
-        ({"policies": {"overload": {}}}, "'overload' is now 'expected_overload'; rename the section"),
         ({"metrics": {"cpu": {"step": 1.0}}}, "metrics.cpu.step: cannot be set in a scenario"),
         ({"run": {"days": 0}}, "run: days = 0"),
         ({"cluster": {"groups": [{"nodes": 0}]}}, "group: nodes = 0"),
