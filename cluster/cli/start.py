@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+
+INTERRUPTED = 130
+"""`cluster.console.output.INTERRUPTED`; an import of that loads Typer, which a second Ctrl-C could interrupt."""
 
 
 def main() -> None:
@@ -12,8 +16,6 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
-        from cluster.console.output import INTERRUPTED
-
         _say()
         raise SystemExit(INTERRUPTED) from None
     except SystemExit as ended:
@@ -24,4 +26,6 @@ def main() -> None:
 
 
 def _say() -> None:
+    """Print the message; a second Ctrl-C ends the process at once, without a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stderr.write("plb: interrupted\n")

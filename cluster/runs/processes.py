@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
+from multiprocessing import resource_tracker
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Event
 from types import FrameType
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from plb.compiler.interrupts import interrupts_deferred
 from plb.errors import PlbError
 
 if TYPE_CHECKING:
@@ -117,11 +119,13 @@ def interrupts_blocked() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    resource_tracker.ensure_running()  # with the first process it starts, and then unblocks Ctrl-C
+    with interrupts_deferred():  # another thread of this process may receive Ctrl-C
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _relay(reports: SimpleQueue[Report], progress: Callable[[str, int, float], None] | None) -> None:

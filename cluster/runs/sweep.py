@@ -10,7 +10,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ import attrs
 
 from cluster.runs.code_digest import code_of
 from cluster.runs.journal import Journal, TaskOutcome
-from cluster.runs.processes import cores, ignore_interrupts
+from cluster.runs.processes import cores, ignore_interrupts, interrupts_blocked
 from plb.errors import PlbError
 
 Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -122,6 +122,7 @@ def outcomes(
         stack.enter_context(warnings.catch_warnings())
         # loky replaces a worker with much memory; no task is lost
         warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
+        warnings.filterwarnings("ignore", ".*You could benefit from adjusting", UserWarning)  # after Ctrl-C
         if scheduler is None:
             stack.enter_context(parallel_config("loky", n_jobs=requested, initializer=ignore_interrupts))
         else:
@@ -129,7 +130,10 @@ def outcomes(
             stack.enter_context(parallel_config("dask", n_jobs=-1, client=client))
         calls: Iterable[Any] = (delayed(do)(task) for task in tasks)
         try:
-            yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(calls)
+            with interrupts_blocked():  # processes start here, and inherit that
+                parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
+                results = stack.enter_context(closing(parallel(calls)))
+            yield from results
         except TerminatedWorkerError:
             message = (
                 "a process ended unexpectedly, perhaps without enough memory; try fewer jobs. Finished runs are kept"

@@ -16,6 +16,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from cluster.cli import start
+from cluster.console.output import INTERRUPTED
 from cluster.results.reading import read_results
 from cluster.simulation.run_tables import TABLES
 from tests.command_line import plb
@@ -180,6 +182,56 @@ main()
     command = [sys.executable, "-c", program, "simulate", str(inputs / "scenario.toml"), "--out", str(tmp_path / "out")]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (130, "plb: interrupted\n")
+
+
+def test_a_second_interrupt_during_the_start_has_no_traceback():
+    """The first one is sent when the command line loads Typer, the second one with the message."""
+    program = """
+import builtins, os, signal, sys
+load = builtins.__import__
+
+def interrupting(name, *rest):
+    if name == "typer":
+        os.kill(os.getpid(), signal.SIGINT)
+    return load(name, *rest)
+
+class Stream:
+    def write(self, text):
+        sys.__stderr__.write(text)
+        sys.__stderr__.flush()
+        os.kill(os.getpid(), signal.SIGINT)
+
+builtins.__import__, sys.stderr = interrupting, Stream()
+from cluster.cli.start import main
+main()
+"""
+    run = subprocess.run([sys.executable, "-c", program, "warmup"], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (-signal.SIGINT, "plb: interrupted\n")
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("wait", [0.0, 0.1, 0.3])
+def test_an_interrupt_while_the_workers_start_has_a_message(
+    wait: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The terminal sends Ctrl-C to all processes. The workers leave it to the first one from their beginning."""
+    monkeypatch.setenv("PLB_CACHE_DIR", str(tmp_path))
+    process = started("warmup", "--jobs", 2)
+    until = time.monotonic() + 60
+    while len(running(process.pid)) < 4 and time.monotonic() < until:  # two trackers of resources and a worker
+        time.sleep(0.005)
+    time.sleep(wait)
+    os.killpg(process.pid, signal.SIGINT)
+    _, output = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert output.endswith("plb: interrupted\n")
+    assert "Traceback" not in output
+    assert "Warning" not in output
+
+
+def test_constants_of_the_entry_point_are_those_of_the_commands():
+    """The entry point has its own, so that it loads nothing."""
+    assert start.INTERRUPTED == INTERRUPTED
 
 
 @pytest.mark.slow
