@@ -294,7 +294,7 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If a default load, a limit or a weight names an unknown metric.
         ConflictError
-            If `stateful` changes, or it joins an application that was removed.
+            If `stateful` changes, it joins an application that was removed, or its parents by affinity lead back to it.
         InsufficientCapacityError
             With `refuse_services_without_capacity`: if it is new, and the default loads of one of its partitions exceed
             what the cluster has left.

@@ -78,6 +78,7 @@ def put_service(state: ClusterState, service: Service) -> None:
     index = state.service_index.get(service.name)
     if index is not None and service.stateful != state.services[index].stateful:
         raise ConflictError(f"{item}: stateful cannot change")
+    _check_parents(state, service)
     joins = index is None or service.application != state.services[index].application
     if joins and service.application in state.applications.removed:
         raise ConflictError(f"{item}: application {service.application} was removed; make it again first")
@@ -97,6 +98,16 @@ def put_service(state: ClusterState, service: Service) -> None:
     state.service_table.put(index, service, feasibility_class, state.services_version, application)
     state.applications.join(index, service.application)
     state.service_index[service.name] = index
+
+
+def _check_parents(state: ClusterState, service: Service) -> None:
+    """Raise `ConflictError` if the parents of a service lead back to it, so that each would wait for the next."""
+    line, parent = {service.name: None}, service.affinity_to
+    while parent in state.service_index and parent not in line:
+        line[parent] = None
+        parent = state.services[state.service_index[parent]].affinity_to
+    if parent == service.name:
+        raise ConflictError(f"service {parent}: affinity_to makes a circle: {' -> '.join([*line, parent])}")
 
 
 def _free_index(state: ClusterState) -> int:

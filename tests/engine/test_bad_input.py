@@ -376,6 +376,30 @@ def test_bad_call_is_refused_and_changes_nothing(call, error, message, engine):
     assert snapshot(engine) == before
 
 
+@pytest.mark.parametrize("length", [2, 3, 40])
+@pytest.mark.parametrize("priority", [0, -1])
+def test_circle_of_affinity_is_refused_and_changes_nothing(length, priority):
+    """The error names the circle, whatever service closes it; a line of parents is allowed, also to an unknown one."""
+    names = [f"s{index}" for index in range(length)]
+    circle = [Service(name, affinity_to=parent) for name, parent in zip(names, [*names[1:], names[0]], strict=True)]
+    config = PlbConfig(metrics=[Metric("cpu")], affinity_constraint_priority=priority)
+    for last in {0, length - 1}:
+        engine = PlacementAndLoadBalancing(config)
+        engine.update_node(Node("n0"))
+        engine.update_service(Service("other", affinity_to=names[0]))
+        for service in [*circle[:last], *circle[last + 1 :]]:
+            engine.update_service(service)
+        before = snapshot(engine)
+        words = " -> ".join([*names[last:], *names[:last], names[last]])
+        with pytest.raises(ConflictError, match=f"service {names[last]}: affinity_to makes a circle: {words}$"):
+            engine.update_service(circle[last])
+        assert snapshot(engine) == before
+        engine.update_service(Service(names[last]))
+        with pytest.raises(ConflictError, match="makes a circle"):
+            engine.update_service(circle[last])
+        engine.update_service(Service(names[last], affinity_to="unknown"))
+
+
 def test_default_loads_that_do_not_fit_together_are_refused_and_change_nothing():
     """Each load fits a quantum alone; the replicas give the metric one quantum for both."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
