@@ -163,17 +163,14 @@ class UnsupportedNumbaError(PlbError, ImportError):
     ----------
     installed
         Its version.
-    missing
-        What it lacks; None where it is only not tested.
     supported
         The versions that are supported.
     """
 
-    def __init__(self, installed: str, missing: str | None, supported: str) -> None:
-        super().__init__(installed, missing, supported)
-        self.installed, self.missing, self.supported = installed, missing, supported
-        reason = "" if missing is None else f" (it has no {missing})"
-        self._message = f"Numba {installed} is not supported{reason}; install {supported}"
+    def __init__(self, installed: str, supported: str) -> None:
+        super().__init__(installed, supported)
+        self.installed, self.supported = installed, supported
+        self._message = f"Numba {installed} is not supported; install {supported}"
 
 
 class MissingExtraError(PlbError, ImportError):

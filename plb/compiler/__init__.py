@@ -1,7 +1,7 @@
 """Kernels: functions that are compiled to machine code. Only this package uses Numba, which it imports when needed.
 
 Begin reading in `plb.compiler.kernels`, which has the decorator. `plb.compiler.compilation` makes machine code,
-`plb.compiler.identity` and `plb.compiler.cache` decide when it is made again, and `plb.compiler.numba_api` lists the
+`plb.compiler.identity` and `plb.compiler.cache` decide when it is made again, and `plb.compiler.numba_api` imports the
 names of Numba that are not documented.
 """
 
