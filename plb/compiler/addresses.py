@@ -81,7 +81,7 @@ def _call_of_callback() -> Any:
     return call
 
 
-def _call_returning(result: Any) -> Callable[..., Any]:
+def _call_returning(result: Any) -> Any:
     @intrinsic
     def call(_: Any, address: Any, *arguments: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
