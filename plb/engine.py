@@ -9,6 +9,7 @@ import attrs
 import numpy.typing as npt
 
 from plb.array_types import Int
+from plb.compiler import uninterrupted
 from plb.engine_extensions import EngineExtensions, GivenExtensions
 from plb.errors import ConflictError
 from plb.extensions.constraints import Constraint
@@ -61,7 +62,8 @@ class PlacementAndLoadBalancing:
     seen. A `budget` is a `Budget`, or a number of proposals over all chains; None is the budget of the settings. A
     `now` that is not finite, or a budget that is not a whole number of at least 0, raises `InvalidValueError`.
 
-    An error of an extension ends the call with an `ExtensionError`, and the engine is as before the call.
+    An error of an extension ends the call with an `ExtensionError`, and the engine is as before the call. So it is
+    after Ctrl-C in a search or a query; calls that change the cluster or the settings end before Ctrl-C takes effect.
 
     Parameters
     ----------
@@ -271,6 +273,7 @@ class PlacementAndLoadBalancing:
         """End the deactivation of a node, so that it may receive replicas; an unknown one raises `UnknownNameError`."""
         self._deactivate(name, DeactivationIntent.NONE, now)
 
+    @uninterrupted
     def remove_node(self, name: str, *, now: float | None = None) -> None:
         """Remove a node without replicas: it has no placed replica, no departing end and no standby.
 
@@ -284,6 +287,7 @@ class PlacementAndLoadBalancing:
         at = self._planner.time(now)
         self._note_node_events([(remove_node(self._state, name), None)], at)
 
+    @uninterrupted
     def update_service(self, service: Service) -> None:
         """Add a service, or replace the service of this name.
 
@@ -304,6 +308,7 @@ class PlacementAndLoadBalancing:
             self._planner.check_service(service)
         put_service(self._state, service)
 
+    @uninterrupted
     def update_application(self, application: Application) -> None:
         """Add an application, or replace the application of this name; the services that name it belong to it.
 
@@ -322,6 +327,7 @@ class PlacementAndLoadBalancing:
             self._planner.check_application(application)
         put_application(self._state, application)
 
+    @uninterrupted
     def remove_application(self, name: str) -> None:
         """Remove an application; an unknown one raises `UnknownNameError`.
 
@@ -375,6 +381,7 @@ class PlacementAndLoadBalancing:
             partitions = check_items("update_partitions", "partitions", partitions, Partition)
         return rows_in_order(self._state, put_partitions(self._state, partitions))
 
+    @uninterrupted
     def update_upgraded_domains(self, domains: Iterable[str]) -> None:
         """Set the upgrade domains that the running upgrade has finished; none means that no upgrade runs.
 
@@ -388,10 +395,12 @@ class PlacementAndLoadBalancing:
         """
         put_upgraded_domains(self._state, domains)
 
+    @uninterrupted
     def remove_partition(self, name: str) -> None:
         """Remove a partition and its replicas; an unknown one raises `UnknownNameError`."""
         remove_partition(self._state, name)
 
+    @uninterrupted
     def remove_service(self, name: str) -> None:
         """Remove a service that has no partitions.
 
@@ -404,6 +413,7 @@ class PlacementAndLoadBalancing:
         """
         self._planner.forget_service(remove_service(self._state, name))
 
+    @uninterrupted
     def report_load(self, partition: str, node: str, loads: Mapping[str, float]) -> None:
         """Report the load of the replica of `partition` on `node`, in user units; other metrics keep their loads.
 
@@ -418,6 +428,7 @@ class PlacementAndLoadBalancing:
         """
         set_load(self._state, partition, node, loads)
 
+    @uninterrupted
     def report_role_load(self, partition: str, role: Role | str, loads: Mapping[str, float]) -> None:
         """Report the load, in user units, of all present and future replicas of a role without a load of their own.
 
@@ -430,6 +441,7 @@ class PlacementAndLoadBalancing:
         """
         set_role_load(self._state, partition, role, loads)
 
+    @uninterrupted
     def report_secondary_loads(self, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
         """Report the loads of a partition's secondaries, or instances, by node, in user units.
 
@@ -445,6 +457,7 @@ class PlacementAndLoadBalancing:
         """
         set_secondary_loads(self._state, partition, loads)
 
+    @uninterrupted
     def report_move_cost(self, partition: str, role: Role | str, cost: MoveCost | str | float) -> None:
         """Report what a move of the replicas of a role costs, instead of the service's move cost.
 
@@ -462,6 +475,7 @@ class PlacementAndLoadBalancing:
         """
         set_move_cost(self._state, partition, role, cost)
 
+    @uninterrupted
     def reset_load(self, partition: str) -> None:
         """Forget all reported loads of a partition, so that its replicas have the default loads of their service.
 
@@ -472,6 +486,7 @@ class PlacementAndLoadBalancing:
         """
         reset_loads(self._state, partition)
 
+    @uninterrupted
     def report_loads(self, replica_index: npt.ArrayLike, loads: npt.ArrayLike) -> None:
         """Report the loads of many replicas at once.
 
@@ -679,6 +694,7 @@ class PlacementAndLoadBalancing:
         """
         return self._planner.refresh(self._planner.time(now), Budget.of(budget))
 
+    @uninterrupted
     def apply(self, plan: Plan, *, leaving: bool = False) -> None:
         """Apply the moves of a plan to the cluster that the engine knows.
 
@@ -701,6 +717,7 @@ class PlacementAndLoadBalancing:
         check_switch("apply", "leaving", leaving)
         apply_moves(self._state, plan.moves, leaving=leaving)
 
+    @uninterrupted
     def vacate(self, partition: str, node: str) -> None:
         """Remove the departing end of a move from `node`.
 
@@ -729,6 +746,7 @@ class PlacementAndLoadBalancing:
         status = DeactivationStatus.NONE
         self.update_node(attrs.evolve(node, deactivation_intent=intent, deactivation_status=status), now=now)
 
+    @uninterrupted
     def _update_nodes(self, nodes: Sequence[Node], now: float | None) -> None:
         at = self._planner.time(now)
         self._note_node_events(zip(put_nodes(self._state, nodes), nodes, strict=True), at)

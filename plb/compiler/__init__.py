@@ -7,7 +7,7 @@ names of Numba that are not documented.
 
 from plb.compiler.callbacks import Callback, call_python
 from plb.compiler.clock import working_time
-from plb.compiler.interrupts import interrupts_deferred
+from plb.compiler.interrupts import interrupts_deferred, uninterrupted
 from plb.compiler.kernels import ByPointer, CallByAddress, Kernel, address_of, by_pointer, kernel, pointer_to
 from plb.compiler.prefetch import fetch
 from plb.compiler.records import Record
@@ -29,5 +29,6 @@ __all__ = [
     "kernel",
     "pointer_to",
     "uniform",
+    "uninterrupted",
     "working_time",
 ]

@@ -98,9 +98,9 @@ def _limits(state: ClusterState, topology: Topology, kind: SpreadKind) -> Int:
         most[:] = ANY
         return most
     policy = state.feasibility_classes[kind.feasibility_class].expression.fault_domain_policy
-    fault = topology.domain_rule == Rule.FAULT_DOMAIN
+    fault = topology.domain_rule == int(Rule.FAULT_DOMAIN)
     for rule in _rules_with_quorum(state, topology, kind):
-        most[topology.domain_rule == rule] = ANY
+        most[topology.domain_rule == int(rule)] = ANY
         _limit_to_quorum(most, topology, kind, rule)
     if policy is FaultDomainPolicy.IGNORE:
         most[fault] = ANY
@@ -115,7 +115,7 @@ def _rules_with_quorum(state: ClusterState, topology: Topology, kind: SpreadKind
     config, target = state.config, kind.target_replicas
     counts = {}
     for rule in (Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN):
-        levels = np.flatnonzero(topology.domain_rule == rule)
+        levels = np.flatnonzero(topology.domain_rule == int(rule))
         usable = topology.siblings[kind.feasibility_class, :, levels[-1]] > 0 if len(levels) else np.zeros(0, np.bool_)
         counts[rule] = len(np.unique(topology.domain[usable, levels[-1]])) if len(levels) else 0
     nodes = int((topology.counted & topology.feasibility_classes[kind.feasibility_class]).sum())
@@ -131,7 +131,7 @@ def _rules_with_quorum(state: ClusterState, topology: Topology, kind: SpreadKind
 def _limit_to_quorum(most: Int, topology: Topology, kind: SpreadKind, rule: Rule) -> None:
     """Set the most replicas at the first level that has two usable domains, so that losing one keeps a quorum."""
     target = kind.target_replicas
-    for level in np.flatnonzero(topology.domain_rule == rule):
+    for level in np.flatnonzero(topology.domain_rule == int(rule)):
         domains = len(np.unique(topology.domain[topology.siblings[kind.feasibility_class, :, level] > 0, level]))
         if domains >= 2:
             limit = max(target - (target // 2 + 1), 1)

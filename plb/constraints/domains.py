@@ -469,7 +469,7 @@ def _reason(named: NamedSolution, phase: Phase, row: int, rule: Rule) -> Reason:
 
 
 def _concerns(problem: Problem, row: int, rule: Rule) -> bool:
-    levels = problem.domain_rule == rule
+    levels = problem.domain_rule == int(rule)
     return bool((problem.most_in_domain[problem.service[row], levels] != ANY).any())
 
 

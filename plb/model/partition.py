@@ -167,6 +167,6 @@ class Partition:
             check_switch(item, field, getattr(self, field))
         if not self.replicas:
             return
-        standing = [r for r in self.replicas if r.role == Role.PRIMARY and not r.disappears]
+        standing = [r for r in self.replicas if r.role is Role.PRIMARY and not r.disappears]
         if len(standing) > 1:
             raise ConflictError(f"{item}: two primaries, on nodes {standing[0].node} and {standing[1].node}")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from plb.array_types import Array, Float, Int
 from plb.errors import InvalidValueError
 from plb.model.partition import Partition, Replica
-from plb.model.role import ROLE_NAMES, ROLES, Role, check_role
+from plb.model.role import PRIMARY, ROLE_NAMES, ROLES, check_role
 from plb.validation import check_collection, check_name, check_number, check_text
 
 ITEM = "partition columns"
@@ -113,7 +113,7 @@ class PartitionColumns(Sequence[Partition]):
                 object.__setattr__(self, field, np.broadcast_to(values, of))
             except ValueError:
                 raise InvalidValueError(ITEM, f"{field}.shape", values.shape, f"a shape that fits {of}") from None
-        primaries = ((self.roles == Role.PRIMARY) & self.is_there).sum(axis=1)
+        primaries = ((self.roles == PRIMARY) & self.is_there).sum(axis=1)
         if (primaries > 1).any():
             self[int(np.argmax(primaries > 1))]  # raises the error of the partition
 

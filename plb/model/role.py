@@ -18,6 +18,8 @@ class Role(IntEnum):
 
 ROLES = tuple(Role)
 """The roles by their values."""
+PRIMARY, SECONDARY, INSTANCE = (int(role) for role in Role)
+"""The roles as plain numbers, for comparisons with arrays: with a member, NumPy is slow and loses Ctrl-C."""
 ROLE_NAMES = {role.name.lower(): role for role in Role}
 
 

@@ -22,7 +22,7 @@ from plb.constraints.domains import EVEN
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import move_row
 from plb.extensions.configuration import Proposal
-from plb.model import Role
+from plb.model.role import PRIMARY
 from plb.model.rules import Rule
 from plb.search.extensions import Extensions
 from plb.state.arrays import Problem, Solution, siblings_of
@@ -96,9 +96,7 @@ def _candidates(problem: Problem, solution: Solution, rows: Sequence[int], enfor
     candidates = [
         row
         for row in rows
-        if solution.node[row] != NOWHERE
-        and problem.role[row] != Role.PRIMARY
-        and (moving[row] or not problem.unspread[row])
+        if solution.node[row] != NOWHERE and problem.role[row] != PRIMARY and (moving[row] or not problem.unspread[row])
     ]
     if enforced >> Rule.PREFERRED_LOCATION & 1:
         candidates = _preferred(problem, solution, candidates, moving)

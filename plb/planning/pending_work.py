@@ -8,7 +8,8 @@ from operator import attrgetter
 import attrs
 
 from plb.array_types import NOWHERE
-from plb.model import DeactivationIntent, Role
+from plb.model import DeactivationIntent
+from plb.model.role import PRIMARY, SECONDARY
 from plb.planning.dropping import Surplus
 from plb.planning.role_returns import Return, return_of
 from plb.planning.service_domains import ServiceDomain
@@ -84,7 +85,7 @@ class WorkToPlace:
             row
             for record in records
             for row in record.rows
-            if node[row] == NOWHERE and not (record.name in promoted and self._state.rows.role[row] == Role.PRIMARY)
+            if node[row] == NOWHERE and not (record.name in promoted and self._state.rows.role[row] == PRIMARY)
         ]
         surpluses = [
             Surplus([row for row in record.rows if node[row] != NOWHERE], count)
@@ -115,13 +116,13 @@ def handover_of(state: ClusterState, record: PartitionRecord) -> Handover | None
     if record.still or not record.upgrading:
         return None
     standing = [row for row in slots_of(state, record) if table.node[row] != NOWHERE]
-    primary = next((row for row in standing if table.role[row] == Role.PRIMARY), NOWHERE)
-    secondaries = [row for row in standing if table.role[row] == Role.SECONDARY]
+    primary = next((row for row in standing if table.role[row] == PRIMARY), NOWHERE)
+    secondaries = [row for row in standing if table.role[row] == SECONDARY]
     out = next((row for row in record.rows if table.swaps_out[row]), NOWHERE)
     if out != NOWHERE:
         return _swap_out_of(state, record, out, primary, secondaries)
     back = [row for row in secondaries if table.regains[row]]
-    moves_away = any(table.moving[row] and table.role[row] == Role.PRIMARY for row in record.rows)
+    moves_away = any(table.moving[row] and table.role[row] == PRIMARY for row in record.rows)
     if not back or moves_away:
         return None
     return Handover(record.name, primary, back, marked=back[0], void=back[0], returns=True)
@@ -146,7 +147,7 @@ def _swap_out_of(
         void = out if single and deactivated else NOWHERE
         return Handover(record.name, primary, ready, marked=out, void=void, returns=False)
     present = [row for row in record.rows if table.node[row] != NOWHERE and not table.standby[row]]
-    moving = [row for row in present if table.moving[row] and table.role[row] == Role.SECONDARY]
+    moving = [row for row in present if table.moving[row] and table.role[row] == SECONDARY]
     if single and len(present) == len(record.rows) == 2 and moving:
         return Handover(record.name, NOWHERE, (), marked=out, void=moving[0], returns=False)
     return None

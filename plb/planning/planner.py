@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Float
+from plb.compiler import uninterrupted
 from plb.engine_extensions import EngineExtensions
 from plb.errors import ConflictError
 from plb.extensions.configuration import Configuration
@@ -93,6 +94,7 @@ class Planner:
         self._topology: Topology | None = None
         self._tables: dict[int | None, ServiceTables] = {}
 
+    @uninterrupted
     def reseed(self, seed: int) -> None:
         """Change the seed. Searches with another one may find what the ones before did not, so they run again."""
         if seed != self.seed:
@@ -212,6 +214,7 @@ class Planner:
         related = self.problem(at).related
         return WorkToPlace(self.state, names, self._live.work.unfinished, related=related)
 
+    @uninterrupted
     def fill_every_node(self) -> None:
         """Update the slots of services on every node to the present nodes."""
         if self.state.service_table.on_every_node.any():
@@ -273,6 +276,7 @@ class Planner:
     def _extensions(self, at: float) -> Extensions | None:
         return extensions_of(self.state, self.extensions, at, self.demand_forecast.history)
 
+    @uninterrupted
     def configure(self, extensions: EngineExtensions) -> None:
         """Replace the settings and extensions; if those of sampling change, demand is sampled again."""
         config = extensions.config
@@ -294,9 +298,14 @@ class Planner:
         off = {phase for stage, phase in PHASES.items() if self.scheduler.is_switched_off(stage)}
         phases = [PHASES[stage] for stage in due if PHASES[stage] not in off]
         idle = {phase: Idle.SWITCHED_OFF if phase in off else Idle.NOT_DUE for phase in Phase}
-        plan = self.run(phases, at, budget, None, idle=idle)
-        self.batch.last_run.update(dict.fromkeys(due, at))
-        return plan
+        before = self.batch
+        try:
+            self.batch = before.copied()
+            self.batch.last_run.update(dict.fromkeys(due, at))
+            return self.run(phases, at, budget, None, idle=idle)
+        except BaseException:
+            self.batch = before
+            raise
 
     def run(
         self,
@@ -345,7 +354,7 @@ class Planner:
                     plans.append(run.plan(todo.missing if Phase.PLACEMENT in phases else [], domain))
                 runs.append(run)
                 self._take_back(run)
-        return self._with_renewed(merged(plans))
+            return self._with_renewed(merged(plans))
 
     def _plan_without_nodes(
         self,
@@ -374,15 +383,15 @@ class Planner:
     @contextmanager
     def _in_slot(self, at: float) -> Iterator[None]:
         """Enter the slot of a time for the estimator that needs it; after an error it is not entered."""
-        forecast = self.demand_forecast
-        is_new = isinstance(forecast, HistoricalForecast) and forecast.enter(self.state.rows, at)
-        if is_new:
-            self._fixed_point.forget()  # other columns are no other loads
+        forecast, table = self.demand_forecast, self.state.rows
+        newest = table.past.newest
         try:
+            if isinstance(forecast, HistoricalForecast) and forecast.enter(table, at):
+                self._fixed_point.forget()  # other columns are no other loads
             yield
         except BaseException:
-            if isinstance(forecast, HistoricalForecast) and is_new:
-                forecast.leave(self.state.rows)
+            if isinstance(forecast, HistoricalForecast) and table.past.newest != newest:
+                forecast.leave(table)
             raise
 
     def _run_phases(self, run: PhaseRun, phases: Collection[Phase], todo: Work, occasion: Occasion) -> None:
@@ -406,8 +415,7 @@ class Planner:
         What they do to a solution is in a copy, or `LiveState` makes the arrays new.
         """
         policy = self.extensions.kept_policy()
-        now, searches = self.now, self.searches
-        ends = self._fixed_point.ends()
+        now, searches, ends = self.now, self.searches, self._fixed_point.ends()
         scheduled = self.scheduler.copied() if self.state.config.one_action_per_refresh else self.scheduler
         try:
             yield
@@ -457,9 +465,9 @@ class Planner:
                     action = Action.SKIPPED
                     skipped.append(idle_outcome(self.state, domain, dict.fromkeys(Phase, Idle.UNDER_WAY), action))
                 actions[self.state.services[domain.key].name] = action.value
-        plan = merged(plans)
-        plan = attrs.evolve(plan, actions=actions, outcomes=(*plan.outcomes, *skipped))
-        return self._with_renewed(plan)
+            plan = merged(plans)
+            plan = attrs.evolve(plan, actions=actions, outcomes=(*plan.outcomes, *skipped))
+            return self._with_renewed(plan)
 
 
 def _place(run: PhaseRun, work: Work) -> None:

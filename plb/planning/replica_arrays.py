@@ -12,6 +12,7 @@ from plb.compiler import kernel
 from plb.constraints.affinity import AFFINITY_CHILD, FREE, STRANDED
 from plb.energy.movement import move_cost_values
 from plb.model import MoveCost, Role
+from plb.model.role import PRIMARY
 from plb.settings.config import PlbConfig
 from plb.state.arrays import TENTHS
 from plb.state.cluster_state import ClusterState, PartitionRecord
@@ -135,7 +136,7 @@ def _tie(state: ClusterState, found: dict[str, Any], record: PartitionRecord, pa
 def _has_primary(state: ClusterState, rows: list[int]) -> bool:
     """Return whether one of the rows of a partition is a primary that does not disappear."""
     table = state.rows
-    return bool(((table.role[rows] == Role.PRIMARY) & ~table.leaving[rows]).any())
+    return bool(((table.role[rows] == PRIMARY) & ~table.leaving[rows]).any())
 
 
 def _with_nowhere(nodes: Bool) -> Bool:
@@ -149,7 +150,7 @@ def _feasibility_classes_by_role(state: ClusterState, feasibility_class: Int32, 
         return feasibility_class
     binds = np.array([of.expression.binds_primary_only for of in state.feasibility_classes], np.bool_)
     above = np.int32(len(state.feasibility_classes))
-    return np.where(binds[feasibility_class] & (role == Role.PRIMARY), feasibility_class + above, feasibility_class)
+    return np.where(binds[feasibility_class] & (role == PRIMARY), feasibility_class + above, feasibility_class)
 
 
 def _kinds(state: ClusterState, service: Int, node: Int) -> Int8:

@@ -15,7 +15,7 @@ from plb.array_types import NOWHERE
 from plb.constraints.domains import SPREADING
 from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import refusal
-from plb.model import Role
+from plb.model.role import PRIMARY
 from plb.model.rules import NO_REFUSAL
 from plb.search.extensions import Extensions
 from plb.state.arrays import Problem, Solution
@@ -58,7 +58,7 @@ def return_of(state: ClusterState, record: PartitionRecord) -> Return | None:
     missing = [row for row in record.rows if table.node[row] == NOWHERE]
     asking = [row for row in record.rows if table.regains[row]]
     if asking:
-        primary = next((row for row in slots_of(state, record) if table.role[row] == Role.PRIMARY), NOWHERE)
+        primary = next((row for row in slots_of(state, record) if table.role[row] == PRIMARY), NOWHERE)
         places = [row for row in asking if table.standby[row]]
         return Return(record.name, places, missing, primary) if places and primary != NOWHERE else None
     places = [row for row in record.rows if table.kept[row] and table.standby[row]]

@@ -23,6 +23,7 @@ from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import FIRST_RULE, refusal
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Phase, Reason
+from plb.model.role import PRIMARY, SECONDARY
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
 from plb.planning.role_returns import Return
 from plb.planning.rule_priorities import rule_masks
@@ -186,7 +187,7 @@ def _aligned_primaries(problem: Problem, solution: Solution, primary: int) -> li
             heads.append(child)
         child = int(problem.next_child[child])
     found = [row for head in heads for row in siblings_of(problem, head)]
-    others = [row for row in found if problem.role[row] == Role.PRIMARY and solution.node[row] == here]
+    others = [row for row in found if problem.role[row] == PRIMARY and solution.node[row] == here]
     return [primary, *(row for row in others if row != primary and not problem.unspread[row])]
 
 
@@ -207,7 +208,7 @@ def _swaps_onto(
             secondary = taker
         else:
             on_target = [row for row in siblings_of(problem, primary) if able[row] and solution.node[row] == there]
-            secondary = next((row for row in on_target if problem.role[row] == Role.SECONDARY), NOWHERE)
+            secondary = next((row for row in on_target if problem.role[row] == SECONDARY), NOWHERE)
         if secondary == NOWHERE or not (anyhow or able[primary]):
             return []
         swaps.append((primary, secondary))

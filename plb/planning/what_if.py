@@ -102,7 +102,7 @@ class WhatIf:
         """
         refused = np.full(len(self._state.nodes), NO_REFUSAL)
         find_refusals(problem, self._solution, 1 << rule, row, refused)
-        return np.flatnonzero(refused == rule)
+        return np.flatnonzero(refused == int(rule))
 
     def _kept_at(self, origin_node: int, refused: dict[Rule, Int]) -> Sequence[int]:
         """Return the rules of placement, up to the first attempt whose soft rules the node of the replica satisfies."""

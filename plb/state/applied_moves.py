@@ -9,7 +9,7 @@ from plb.errors import ConflictError
 from plb.model import Role
 from plb.model.move import Move
 from plb.model.plan_moves import KINDS, PlanMoves
-from plb.model.role import ROLES
+from plb.model.role import PRIMARY, ROLES
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.move_checks import (
     ADD,
@@ -127,7 +127,7 @@ def _apply(state: ClusterState, move: Move, *, leaving: bool) -> None:
 def _add_primary(state: ClusterState, record: PartitionRecord, node: int) -> None:
     """Place a missing replica as the primary; the present primary becomes a secondary on its node."""
     table = state.rows
-    primary = next(row for row in slots_of(state, record) if table.role[row] == Role.PRIMARY)
+    primary = next(row for row in slots_of(state, record) if table.role[row] == PRIMARY)
     added = _slot_on(state, record, Role.SECONDARY, NOWHERE)
     _replace_standby(state, record, node)
     table.node[added], table.node[primary] = table.node[primary], node
@@ -179,7 +179,7 @@ def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move)
 
 def _slot_on(state: ClusterState, record: PartitionRecord, role: Role, node: int, index: int = NOWHERE) -> int:
     """Return a slot of a role on a node, that of the row `index` if it is one; NOWHERE if there is none."""
-    table, of_role = state.rows, int(role)  # NumPy takes long to compare a number with a member
+    table, of_role = state.rows, int(role)
     for row in [index, *record.rows] if index in record.rows else record.rows:
         if table.node[row] == node and table.role[row] == of_role and not (table.leaving[row] or table.standby[row]):
             return row

@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int, Int32
+from plb.compiler import uninterrupted
 from plb.errors import InvalidValueError
 from plb.risk.demand_history import LARGEST_LEVEL, DemandHistory
 from plb.risk.estimators import HistoricalSimulation, MonteCarlo
@@ -87,6 +88,7 @@ class HistoricalForecast:
         self._vacant: Bool = np.zeros(capacity, np.bool_)
         self._load: Int = np.zeros((capacity, self._metrics), np.int64)
 
+    @uninterrupted
     def enter(self, table: RowTable, now: float) -> bool:
         """Enter the slot of a time, in seconds, and return whether it is a new one."""
         slot = int(now // (SECONDS_OF_A_MINUTE * self._estimator.slot_minutes))
@@ -97,6 +99,7 @@ class HistoricalForecast:
             table.changes.note_many(np.flatnonzero(table.used), loads_only=True)
         return self._entered is not None
 
+    @uninterrupted
     def leave(self, table: RowTable) -> None:
         """Undo the last entry of a slot, after an error of the plan."""
         if self._entered is not None:

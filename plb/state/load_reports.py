@@ -66,7 +66,7 @@ def set_role_load(
     record.role_load = {**record.role_load, role: {**record.role_load.get(role, {}), **loads}}
     for row in record.rows:
         concerned = state.rows.node[row] == NOWHERE if only_to_come else not state.rows.reported[row]
-        if state.rows.role[row] == role and concerned and not state.rows.dropped[row]:
+        if state.rows.role[row] == int(role) and concerned and not state.rows.dropped[row]:
             for metric in [quanta.index[name] for name in loads]:
                 state.rows.load[row, metric] = new[metric] * state.service_table.has_metric[record.service, metric]
     state.rows.changes.note(record.rows, loads_only=True)
@@ -96,7 +96,7 @@ def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str,
     if not state.config.use_separate_secondary_load:
         set_role_load(state, partition, role, {one: _mean(record.secondary_load[one].values()) for one in reported})
         return
-    rows = [row for row in record.rows if state.rows.role[row] == role and state.rows.node[row] != NOWHERE]
+    rows = [row for row in record.rows if state.rows.role[row] == int(role) and state.rows.node[row] != NOWHERE]
     for name, load in loads.items():
         for row in rows:
             if state.rows.node[row] == at[name]:

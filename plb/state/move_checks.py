@@ -12,7 +12,7 @@ from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Reason
 from plb.model.plan_moves import PlanMoves
-from plb.model.role import ROLES
+from plb.model.role import PRIMARY, ROLES
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.plain_moves import PlainMoves, find_plain
 from plb.validation import check_items, check_kind, check_whole
@@ -188,7 +188,7 @@ def adds_second_primary(move: Move, slots: Iterable[tuple[int, int]]) -> bool:
     """
     if move.kind is not ADD or move.role is not Role.PRIMARY:
         return False
-    return any(role == Role.PRIMARY and node != NOWHERE for role, node in slots)
+    return any(role == PRIMARY and node != NOWHERE for role, node in slots)
 
 
 def answers_return(move: Move) -> bool:

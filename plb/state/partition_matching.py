@@ -10,7 +10,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.model import Replica, ReplicaState, Role, UpgradeMark
-from plb.model.role import ROLES
+from plb.model.role import PRIMARY, ROLES
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.role_slots import fill_up, link, new_slot, note_promotion, release, remove_slot, slots_of, trim
 
@@ -99,7 +99,7 @@ def _still_leads(replica: Replica) -> bool:
 def _remove_waiting_primary(state: ClusterState, record: PartitionRecord) -> None:
     """Remove the slot of a primary that waits for a place."""
     table = state.rows
-    for row in [row for row in record.rows if table.role[row] == Role.PRIMARY and table.node[row] == NOWHERE]:
+    for row in [row for row in record.rows if table.role[row] == PRIMARY and table.node[row] == NOWHERE]:
         remove_slot(state, record, row)
 
 
@@ -157,7 +157,7 @@ def _take_seats(
     state: ClusterState, record: PartitionRecord, seats: Sequence[_Seat], before: Mapping[int, int]
 ) -> None:
     table = state.rows
-    secondaries = {seat.node for seat in seats if seat.replica.role == Role.SECONDARY}
+    secondaries = {seat.node for seat in seats if seat.replica.role is Role.SECONDARY}
     for seat in seats:
         row, replica = seat.row, seat.replica
         _note_promotion(state, record, row, seat.node, before, secondaries)
@@ -183,7 +183,7 @@ def _note_marked(state: ClusterState, record: PartitionRecord) -> None:
         return
     returns = bool(table.regains[rows].any())
     own = table.swaps_out[rows] | table.regains[rows] | table.kept[rows]
-    table.marked[rows] = own | ((table.role[rows] == Role.PRIMARY) & returns)
+    table.marked[rows] = own | ((table.role[rows] == PRIMARY) & returns)
 
 
 def _note_promotion(
@@ -196,7 +196,7 @@ def _note_promotion(
 ) -> None:
     """Sample again if a secondary became the primary and the old primary did not become a secondary."""
     came_from = before.get(row, NOWHERE)
-    if came_from in (NOWHERE, node) or state.rows.role[row] != Role.PRIMARY:
+    if came_from in (NOWHERE, node) or state.rows.role[row] != PRIMARY:
         return
     others = {at for other, at in before.items() if other != row}
     if node in others and came_from not in secondaries:
@@ -213,8 +213,8 @@ def _note_departure(
 ) -> int:
     """Add a departing end, with the load of its slot, until its own report."""
     table = state.rows
-    moved = [row for row in record.rows if before.get(row) == node != table.node[row] and table.role[row] == role]
-    twins = moved or [row for row in record.rows if table.role[row] == role]
+    moved = [row for row in record.rows if before.get(row) == node != table.node[row] and table.role[row] == int(role)]
+    twins = moved or [row for row in record.rows if table.role[row] == int(role)]
     end = new_slot(state, record, role, table.load[twins[-1]].copy() if twins else defaults[role])
     table.node[end] = node
     if moved:

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
+from plb.compiler import uninterrupted
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Partition, Role
 from plb.model.partition import READY, UNMARKED
@@ -60,6 +61,7 @@ class _Slots(NamedTuple):
     """(m,)"""
 
 
+@uninterrupted
 def put_partitions(state: ClusterState, partitions: Sequence[Partition]) -> list[PartitionRecord]:
     """Add partitions, or bring the known ones to the replicas given; slots keep age and demand where they can."""
     if isinstance(partitions, PartitionColumns):

@@ -11,6 +11,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.model import Role, Service
 from plb.model.quanta import MetricQuanta
+from plb.model.role import PRIMARY
 from plb.risk.counter_based_random import replica_key
 from plb.state.cluster_state import ClusterState, PartitionRecord
 
@@ -49,7 +50,7 @@ def has_primary(state: ClusterState, record: PartitionRecord) -> bool:
     One that moves away is still the primary; one that is to be dropped is not, unless it is to be swapped out.
     """
     table = state.rows
-    primaries = [row for row in record.rows if table.role[row] == Role.PRIMARY]
+    primaries = [row for row in record.rows if table.role[row] == PRIMARY]
     return any(not table.dropping[row] or table.swaps_out[row] for row in primaries)
 
 
@@ -120,7 +121,7 @@ def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
     """
     table = state.rows
     for row in slots_of(state, record):
-        if table.role[row] == Role.PRIMARY and table.node[row] == NOWHERE:
+        if table.role[row] == PRIMARY and table.node[row] == NOWHERE:
             load: Int = table.load[row]
             return load
     service = state.services[record.service]
@@ -203,10 +204,10 @@ def trim(state: ClusterState, record: PartitionRecord, role: Role, free: list[in
 def trim_waiting(state: ClusterState, record: PartitionRecord) -> None:
     """Remove the slots that a lower target leaves unused."""
     table = state.rows
-    waiting = [row for row in record.rows if table.node[row] == NOWHERE and table.role[row] != Role.PRIMARY]
+    waiting = [row for row in record.rows if table.node[row] == NOWHERE and table.role[row] != PRIMARY]
     standing = sum(1 for row in slots_of(state, record) if table.node[row] != NOWHERE)
     for role in {Role(table.role[row]) for row in waiting}:
-        trim(state, record, role, [row for row in waiting if table.role[row] == role], standing)
+        trim(state, record, role, [row for row in waiting if table.role[row] == int(role)], standing)
     link(state, record)
 
 

@@ -32,7 +32,7 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
     )
     loads = {
         (p.name, r.node): {
-            metric.name: random.randint(0, 12 * parts) / parts * (3 if r.role == Role.PRIMARY else 1)
+            metric.name: random.randint(0, 12 * parts) / parts * (3 if r.role is Role.PRIMARY else 1)
             for metric in metrics
         }
         for p in made

@@ -1,4 +1,4 @@
-"""Ctrl-C while a kernel is compiled: it waits for the end, and a second one does not."""
+"""Ctrl-C while a kernel is compiled waits for the end, and a second one does not; during a change all wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from plb.compiler.interrupts import interrupts_deferred
+from plb.compiler.interrupts import interrupts_deferred, uninterrupted
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +62,30 @@ def test_second_interrupt_takes_effect_at_once():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.parametrize("presses", [1, 2])
+def test_change_ends_before_any_interrupt(presses):
+    """Also one within another, and with an error."""
+    done = []
+
+    @uninterrupted
+    def change(depth):
+        """Change something."""
+        if depth:
+            change(depth - 1)
+        for _ in range(presses):
+            interrupt()
+        done.append(depth)
+        if depth == 2:
+            raise ValueError("of the change")
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        change(2)
+    assert done == [0, 1, 2]
+    assert isinstance(raised.value.__context__, ValueError)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert (change.__name__, change.__doc__) == ("change", "Change something.")
+
+
 def test_context_without_an_interrupt_changes_nothing():
     """An error within it passes."""
     with pytest.raises(ValueError, match="of the compiler"), interrupts_deferred():
@@ -89,17 +113,23 @@ def test_handlers_that_are_no_functions_stay(handler):
     signal.signal(signal.SIGINT, handler)
     with interrupts_deferred():
         assert signal.getsignal(signal.SIGINT) is handler
+    assert uninterrupted(signal.getsignal)(signal.SIGINT) is handler
 
 
 def test_other_threads_need_nothing():
     """Only the main thread is interrupted, and only it may set handlers."""
     seen = []
 
+    @uninterrupted
+    def change():
+        seen.append(signal.getsignal(signal.SIGINT))
+
     def in_thread():
         with interrupts_deferred():
             seen.append(signal.getsignal(signal.SIGINT))
+        change()
 
     thread = threading.Thread(target=in_thread)
     thread.start()
     thread.join()
-    assert seen == [signal.default_int_handler]
+    assert seen == [signal.default_int_handler] * 2

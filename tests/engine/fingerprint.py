@@ -31,5 +31,5 @@ def snapshot(engine: PlacementAndLoadBalancing) -> dict[str, Any]:
             return {key: frozen(item) for key, item in vars(value).items() if key not in MADE_WHEN_READ}
         return getattr(value, "__qualname__", value) if callable(value) else copy.copy(value)
 
-    of_planner = ("demand_forecast", "searches", "scheduler", "batch", "now")
+    of_planner = ("demand_forecast", "seed", "searches", "scheduler", "batch", "now")
     return {"state": frozen(engine._state)} | {name: frozen(getattr(engine._planner, name)) for name in of_planner}
