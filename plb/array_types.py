@@ -1,9 +1,12 @@
-"""The types of arrays, by what they hold, and the number that stands for no node."""
+"""The types of arrays, by what they hold, the number that stands for no node, and how read-only ones are pickled."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 
@@ -19,3 +22,13 @@ Bool = npt.NDArray[np.bool_]
 
 NOWHERE = -1
 """Stands for the node of a replica that is on none."""
+
+
+def made_again(self: Any) -> tuple[Callable[[], Any], tuple[()]]:
+    """Pickle and copy an object of attrs by its arguments, as ``__reduce__``: its arrays are read-only again.
+
+    NumPy forgets that, and Numba would compile kernels anew for arrays that can be written.
+    """
+    kind: Callable[..., Any] = type(self)
+    fields = {field.alias: getattr(self, field.name) for field in attrs.fields(type(self)) if field.init}
+    return partial(kind, **fields), ()

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.array_types import Float, Int
+from plb.array_types import Float, Int, made_again
 from plb.errors import ConflictError, InvalidValueError
 from plb.validation import check_count
 
@@ -46,6 +46,7 @@ class Job:
 
     arrival: int
     usage: Float = attrs.field(converter=_usage)
+    __reduce__ = made_again
 
     def __attrs_post_init__(self) -> None:
         check_count("job", "arrival", self.arrival, high=LATEST)

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.array_types import Array, Float, Int
+from plb.array_types import Array, Float, Int, made_again
 from plb.errors import InvalidValueError
 from plb.model.partition import Partition, Replica
 from plb.model.role import PRIMARY, ROLE_NAMES, ROLES, check_role
@@ -100,6 +100,7 @@ class PartitionColumns(Sequence[Partition]):
     nodes: Array = attrs.field(kw_only=True, converter=_nodes)
     roles: Int = attrs.field(kw_only=True, converter=_roles)
     created: Float = attrs.field(kw_only=True, default=0.0, converter=_created)
+    __reduce__ = made_again
 
     def __attrs_post_init__(self) -> None:
         count, shape = len(self.names), self.nodes.shape

@@ -8,7 +8,7 @@ from typing import overload
 import attrs
 import numpy as np
 
-from plb.array_types import Array, Float, Int
+from plb.array_types import Array, Float, Int, made_again
 from plb.model.move import Move, MoveKind, Reason
 from plb.model.role import ROLES
 
@@ -55,6 +55,7 @@ class PlanMoves(Sequence[Move]):
     row: Int = attrs.field(converter=_read_only)
     _made: tuple[Move, ...] | None = attrs.field(default=None, init=False)
     """All moves, once somebody has looked at all."""
+    __reduce__ = made_again
 
     @classmethod
     def of(cls, moves: Sequence[Move]) -> PlanMoves:

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.array_types import Array, Float
+from plb.array_types import Array, Float, made_again
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
 from plb.validation import check_collection, check_name, check_quantum
@@ -80,6 +80,8 @@ class DemandHistory:
         object.__setattr__(self, "group_start", starts)
         for array in (*self._columns, starts):
             array.flags.writeable = False
+
+    __reduce__ = made_again
 
     @classmethod
     def from_columns(
