@@ -136,7 +136,6 @@ class TwinWorld(World):
 
 
 ESTIMATORS_FROM_REPORTS = (
-    "monte-carlo:horizon=12",
     "gaussian:warmup=2,history=4",
     "n-sigma:n=3,warmup=2,history=3",
     "historical-simulation:slots=4,slot_minutes=1,horizon=2",

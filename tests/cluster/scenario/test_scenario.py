@@ -215,6 +215,7 @@ def test_all_bad_parameters_of_a_region_are_reported_together(tmp_path: Path):
     ("text", "words"),
     [
         ("[cluster", "not valid TOML"),
+        ('name = "tenant-\\udce9"', "not valid TOML"),
         ("cluster = 3", "3 is not a table"),
         ("[run]\npolicies = []", "line 2, run.policies: .*at least one"),
         ("[run]\npolicies = 'original'", "expected a list"),
