@@ -26,6 +26,22 @@ from tests.sources import ROOT, modules
 LOG = "warmup.log"
 OF_EXTENSIONS = ("plb.terms.", "plb.rules.")
 """Modules whose kernels are compiled as parts of those that adapt them, under the names of the latter."""
+ESTIMATORS = """
+cluster.nodes = 8
+workload = { kind = "region", region = "region1", density = 2.4 }
+run = { days = 1.0, fill_hours = 6, policies = ["a", "b", "c", "d", "e", "f", "g", "h", "i"] }
+[policies]
+a = { estimator = "historical-simulation" }
+b = { estimator = "historical-simulation", w_overload = 1.0 }
+c = { estimator = "gaussian:warmup=12,history=144" }
+d = { estimator = "n-sigma:n=5,warmup=12,history=60" }
+e = { estimator = "rc-like:percentile=99,warmup=12,history=60" }
+f = { estimator = "borg-default:phi=0.9" }
+g = { estimator = "max(n-sigma:warmup=12,history=60;rc-like:warmup=12,history=60)" }
+h = { estimator = "monte-carlo:horizon=24", replay = "from_present", w_overload = 1.0 }
+i = { evaluation = "timeline" }
+"""
+"""A small scenario with a policy for each estimator."""
 WITHOUT_COMPILER = ("plb.risk.node_violations.gaussian_excess",)
 """Kernels that Python calls as plain functions."""
 
@@ -174,7 +190,10 @@ def _is_kernel(decorator: ast.expr) -> bool:
 
 @pytest.mark.slow
 def test_no_kernel_is_left_to_compile(tmp_path: Path):
-    """All kernels that Python calls are cached. Simulations of the quick start and of an upgrade compile nothing."""
+    """All kernels that Python calls are cached.
+
+    Simulations of the quick start, of an upgrade and with each estimator compile nothing, in one process or several.
+    """
     environment = {**os.environ, "PLB_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
 
     def kernels_after(*arguments: Any) -> set[str]:
@@ -188,4 +207,8 @@ def test_no_kernel_is_left_to_compile(tmp_path: Path):
     for scenario in ("quickstart", "gallery/rolling_upgrade", "gallery/affinity_pairs"):
         path = ROOT / "examples" / f"{scenario}.toml"
         assert kernels_after("simulate", path, "--out", tmp_path / scenario, "--quiet") == there
+    (tmp_path / "estimators.toml").write_text(ESTIMATORS)
+    for jobs in (1, 2):
+        given = ("simulate", tmp_path / "estimators.toml", "--out", tmp_path / f"estimators-{jobs}", "--quiet")
+        assert kernels_after(*given, "--jobs", jobs) == there
     assert kernels_after("warmup", "--jobs", 1) == there
