@@ -20,6 +20,7 @@ from plb.validation import (
     check_switch,
     check_text,
     check_whole,
+    plain_scalar,
     with_plain_scalars,
 )
 
@@ -53,7 +54,7 @@ class UpgradeMark(Enum):
 READY, UNMARKED = ReplicaState.READY, UpgradeMark.NONE  # members are looked up slowly
 
 
-@attrs.frozen(field_transformer=with_plain_scalars)
+@attrs.frozen
 class Replica:
     """One copy of a partition on a node.
 
@@ -90,12 +91,14 @@ class Replica:
     def __attrs_post_init__(self) -> None:
         check_name("replica", self.node, field="node")
         is_usual = self.state is READY and self.upgrade is UNMARKED and type(self.role) is Role
-        if is_usual and self.pinned is False and self.leaving is False and self.to_be_dropped is False:
+        is_standing = self.pinned is self.leaving is self.to_be_dropped is False
+        if is_usual and is_standing and type(self.node) is str:
             return  # nothing to check further or to convert
         item = f"replica on {self.node}"
+        object.__setattr__(self, "node", plain_scalar(self.node))
         object.__setattr__(self, "role", check_role(item, "role", self.role))
         for field in ("pinned", "leaving", "to_be_dropped"):
-            check_switch(item, field, getattr(self, field))
+            object.__setattr__(self, field, check_switch(item, field, getattr(self, field)))
         for field, kind in (("state", ReplicaState), ("upgrade", UpgradeMark)):
             object.__setattr__(self, field, check_member(item, field, getattr(self, field), kind))
         if self.upgrade is UpgradeMark.SWAP_OUT and self.role is not Role.PRIMARY:
@@ -163,10 +166,9 @@ class Partition:
             check_count(item, "missing", self.missing, low=-MOST_REPLICAS, high=MOST_REPLICAS)
         if self.version is not None:
             check_whole(item, "version", self.version)
-        for field in ("in_transition", "in_quorum_loss", "upgrading"):
-            check_switch(item, field, getattr(self, field))
-        if not self.replicas:
-            return
+        if not (self.in_transition is self.in_quorum_loss is self.upgrading is False):
+            for field in ("in_transition", "in_quorum_loss", "upgrading"):
+                check_switch(item, field, getattr(self, field))
         standing = [r for r in self.replicas if r.role is Role.PRIMARY and not r.disappears]
         if len(standing) > 1:
             raise ConflictError(f"{item}: two primaries, on nodes {standing[0].node} and {standing[1].node}")

@@ -70,6 +70,22 @@ def test_smaller_new_replicas_make_way():
         assert all(node != NOWHERE for _, node in placed(engine, seed, 20, together=False))
 
 
+def test_siblings_that_stay_keep_their_spread():
+    """Where a replica makes way and finds no node again, its siblings do not stay in one fault domain."""
+    nodes = (Node(f"n{n}", capacities={"cpu": 20}, fault_domain=f"fd:/{n % 2}") for n in range(6))
+    engine = engine_on(*nodes)
+    for name, load in (("small", 5), ("large", 9)):
+        engine.update_service(Service(name, stateful=False, target_replicas=3, default_load={2: {"cpu": load}}))
+        for index in range(3):
+            engine.update_partition(Partition(f"{name}/{index}", service=name))
+    for seed in range(100):
+        found: dict[str, list[int]] = {}
+        for row, node in placed(engine, seed, 20, together=False):
+            if node != NOWHERE:
+                found.setdefault(engine._state.row_partition[row], []).append(node % 2)
+        assert all(abs(2 * sum(domains) - len(domains)) <= 1 for domains in found.values())
+
+
 def test_what_is_in_nobodys_way_stays():
     """A child and its parents aside, replicas are placed again only on a few nodes that are cleared."""
     engine = engine_on(*(Node(f"n{index}", capacities={"cpu": 10}) for index in range(60)))
