@@ -330,7 +330,7 @@ def test_plots_after_an_interrupt_show_only_started_runs(scenario: Path, tmp_pat
     from matplotlib.figure import Figure
 
     shortages = pl.DataFrame(
-        {"policy": ["a"], "repeat": [1], "time_s": [0.0], "node": ["n0"], "outcome": ["violation"]}
+        {"policy": ["a"], "repeat": [1], "time_s": [0.0], "node": ["n0"], "outcome": ["violation"], "avoidable": [True]}
     )
     ax = Figure().subplots()
     plot_violations(ax, shortages, ["a"], {"a": {1: 1.0}}, 1.0)
