@@ -15,6 +15,21 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 CTRL_C = int(signal.SIGINT)
+Handler = Callable[[int, FrameType | None], object]
+
+
+class _Noted:
+    """A handler that notes the first Ctrl-C; `second`: what handles a second one, or None to wait, too."""
+
+    def __init__(self, second: Handler | None = None) -> None:
+        self.received: tuple[int, FrameType | None] | None = None
+        self._second = second
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Note it."""
+        if self.received is not None and self._second is not None:
+            self._second(number, frame)
+        self.received = self.received or (number, frame)
 
 
 @contextmanager
@@ -29,30 +44,14 @@ def interrupts_deferred() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not callable(handler) or _is_deferring(handler):
         yield
         return
-    received: list[tuple[int, FrameType | None]] = []
-
-    def defer(number: int, frame: FrameType | None) -> None:
-        if received:
-            handler(number, frame)
-        received.append((number, frame))
-
-    signal.signal(signal.SIGINT, defer)
+    noted = _Noted(handler)
+    signal.signal(signal.SIGINT, noted)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-        if received:
-            handler(*received[0])
-
-
-class _Noted:
-    """A handler that notes Ctrl-C."""
-
-    received: tuple[int, FrameType | None] | None = None
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Note it."""
-        self.received = number, frame
+        if noted.received is not None:
+            handler(*noted.received)
 
 
 def uninterrupted(change: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
