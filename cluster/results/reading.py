@@ -125,8 +125,7 @@ class Results:
             problems = [f"{others} rows belong to another policy or repeat"] if others else []
         if problems:
             raise ResultsError(path, problems)
-        columns = columns_of(name)
-        return frame.select(list(columns))
+        return frame.select(list(columns_of(name)))
 
 
 def read_results(folder: str | Path) -> Results:
