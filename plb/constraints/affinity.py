@@ -19,7 +19,7 @@ from plb.constraints.description import ExcludedNodes, RuleDescription
 from plb.constraints.named_solution import NamedSolution
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
-from plb.model.role import Role
+from plb.model.role import PRIMARY, Role
 from plb.model.rules import JOINING, Rule
 from plb.model.unplaced import RuledOut
 from plb.model.violations import Breach
@@ -31,7 +31,6 @@ RULE = int(Rule.AFFINITY)
 
 FREE, AFFINITY_CHILD, STRANDED = 0, 1, 2
 """Values of `Problem.affinity`: no parent, one parent partition, or a parent that is absent or not one partition."""
-_PRIMARY = int(Role.PRIMARY)
 
 
 @kernel(inline=True)
@@ -99,7 +98,7 @@ def _is_apart(problem: Problem, places: Int, row: int, target: int) -> bool:
     this = parent
     while True:
         if places[this] == target and not problem.unspread[this]:
-            return bool(problem.aligned[row] and (problem.role[this] == _PRIMARY) != (problem.role[row] == _PRIMARY))
+            return bool(problem.aligned[row] and (problem.role[this] == PRIMARY) != (problem.role[row] == PRIMARY))
         this = problem.sibling[this]
         if this == parent:
             break
@@ -279,7 +278,7 @@ def _parent_of(named: NamedSolution, row: int) -> tuple[str, int, tuple[str, ...
         for one in siblings_of(problem, head)
         if node[one] != NOWHERE
         and not problem.unspread[one]
-        and (not problem.aligned[row] or (problem.role[one] == _PRIMARY) == (problem.role[row] == _PRIMARY))
+        and (not problem.aligned[row] or (problem.role[one] == PRIMARY) == (problem.role[row] == PRIMARY))
     ]
     return parent, 1, tuple(nodes)
 

@@ -14,7 +14,7 @@ from plb.constraints.description import ExcludedNodes, RuleDescription
 from plb.constraints.named_solution import NamedSolution
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
-from plb.model.role import Role
+from plb.model.role import PRIMARY
 from plb.model.rules import Rule
 from plb.model.unplaced import RuledOut
 from plb.model.violations import Breach
@@ -25,7 +25,6 @@ from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 RULE = int(Rule.EXCLUSION)
-_PRIMARY = int(Role.PRIMARY)
 
 
 @kernel(inline=True)
@@ -132,8 +131,8 @@ def _stays_before(problem: Problem, one: int, other: int) -> bool:
     """Return whether `one` of two replicas on a node stays rather than the other."""
     if problem.repairable[one] != problem.repairable[other]:
         return bool(not problem.repairable[one])
-    leads = problem.role[one] == _PRIMARY
-    if leads != (problem.role[other] == _PRIMARY):
+    leads = problem.role[one] == PRIMARY
+    if leads != (problem.role[other] == PRIMARY):
         return bool(leads)
     return one < other
 

@@ -12,7 +12,7 @@ from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, RuleDescription
 from plb.constraints.standbys import has_standby, standby_on
 from plb.model.expressions import UnmetClause
-from plb.model.role import Role
+from plb.model.role import PRIMARY
 from plb.model.rules import Rule
 from plb.model.unplaced import RuledOut
 from plb.phrasing import listed
@@ -21,7 +21,6 @@ from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology
 
 RULE = int(Rule.PREFERRED_LOCATION)
-PRIMARY = int(Role.PRIMARY)
 
 
 @kernel(inline=True)

@@ -10,8 +10,8 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.constraints.description import RuleDescription
-from plb.model import Role
 from plb.model.move import Phase
+from plb.model.role import INSTANCE, PRIMARY
 from plb.model.rules import Rule
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
@@ -19,7 +19,6 @@ from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology
 
 RULE = int(Rule.THROTTLING)
-_PRIMARY, _INSTANCE = int(Role.PRIMARY), int(Role.INSTANCE)
 NODE_TYPE = "NodeType"
 """The node property that the limits go by."""
 NO_LIMIT = 2**31
@@ -39,9 +38,9 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
 @kernel
 def is_exempt(problem: Problem, row: int) -> bool:
     """Return whether `row` is a child, an instance, or the first primary of a partition without other replicas."""
-    if problem.role[row] == _INSTANCE or problem.parent_row[row] != NOWHERE:
+    if problem.role[row] == INSTANCE or problem.parent_row[row] != NOWHERE:
         return True
-    if problem.role[row] != _PRIMARY or problem.origin[row] != NOWHERE:
+    if problem.role[row] != PRIMARY or problem.origin[row] != NOWHERE:
         return False
     other = problem.sibling[row]
     while other != row:

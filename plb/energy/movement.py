@@ -9,14 +9,11 @@ from __future__ import annotations
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.energy.description import TermDescription
-from plb.model import Role
+from plb.model.role import PRIMARY, SECONDARY
 from plb.model.service import MoveCost
 from plb.settings.config import PlbConfig
 from plb.state.arrays import TENTHS, Problem, Solution, are_siblings
 from plb.state.proposal import Proposal
-
-_PRIMARY = int(Role.PRIMARY)
-_SECONDARY = int(Role.SECONDARY)
 
 
 @kernel(inline=True)
@@ -151,7 +148,7 @@ def _partition_movement(
             movement += add_cost if at != NOWHERE else 0
         elif at != problem.origin[this] and at != NOWHERE:
             movement += cost[this]
-            if problem.role[this] == _PRIMARY:
+            if problem.role[this] == PRIMARY:
                 primary = this
                 primary_at = at
         this = problem.sibling[this]
@@ -161,7 +158,7 @@ def _partition_movement(
         return movement
     while True:
         at = place if this == row else (partner_place if this == partner else solution.node[this])
-        if problem.role[this] == _SECONDARY and at == problem.origin[primary] and primary_at == problem.origin[this]:
+        if problem.role[this] == SECONDARY and at == problem.origin[primary] and primary_at == problem.origin[this]:
             return int(movement - cost[primary] - cost[this] + swap_cost)
         this = problem.sibling[this]
         if this == row:
@@ -200,7 +197,7 @@ def _total(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int
             movement += add_cost
             continue
         movement += cost[row]
-        if problem.role[row] == _PRIMARY:
+        if problem.role[row] == PRIMARY:
             other = _swapped_with(problem, node, row)
             if other != NOWHERE:
                 movement += swap_cost - cost[row] - cost[other]
@@ -212,7 +209,7 @@ def _swapped_with(problem: Problem, node: Int, primary: int) -> int:
     """Return the secondary that exchanged nodes with a displaced primary, or NOWHERE."""
     other = problem.sibling[primary]
     while other != primary:
-        secondary = problem.role[other] == _SECONDARY and not problem.leaving[other]
+        secondary = problem.role[other] == SECONDARY and not problem.leaving[other]
         if secondary and node[other] == problem.origin[primary] and node[primary] == problem.origin[other]:
             return int(other)
         other = problem.sibling[other]

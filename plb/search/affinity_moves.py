@@ -5,14 +5,13 @@ from __future__ import annotations
 from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
 from plb.constraints.affinity import has_company, parts_from_parent, was_apart
-from plb.model import Role
+from plb.model.role import PRIMARY
 from plb.model.rules import JOINING, Rule
 from plb.search.extension_kernels import ExtensionState
 from plb.search.transactions import Transaction, is_allowed, may_move, random_target, try_move, undo_transaction
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import proposed
 
-_PRIMARY = int(Role.PRIMARY)
 _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
 
 
@@ -135,7 +134,7 @@ def rejoin(
 def lacks_child(problem: Problem, solution: Solution, row: int, parent: int) -> bool:
     """Return whether a replica of the parent of `row` may move, has its role, and no replica of the child beside it."""
     fits = problem.movable[parent] and solution.node[parent] != NOWHERE and not problem.unspread[parent]
-    same_role = (problem.role[parent] == _PRIMARY) == (problem.role[row] == _PRIMARY)
+    same_role = (problem.role[parent] == PRIMARY) == (problem.role[row] == PRIMARY)
     return bool(fits and same_role and not has_company(problem, solution.node, row, solution.node[parent]))
 
 

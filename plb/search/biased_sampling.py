@@ -10,13 +10,11 @@ from __future__ import annotations
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
 from plb.energy.imbalance import counted_as
-from plb.model import Role
+from plb.model.role import PRIMARY
 from plb.state.arrays import Problem, Solution
 
 BIASED_SAMPLES = 16
 """Largest number of samples of a replica or a node."""
-
-_PRIMARY = int(Role.PRIMARY)
 
 
 @kernel
@@ -46,7 +44,7 @@ def is_worth_swapping(problem: Problem, solution: Solution, row: int, partner: i
 
     Only the node of the primary is checked.
     """
-    primary = row if problem.role[row] == _PRIMARY else partner
+    primary = row if problem.role[row] == PRIMARY else partner
     secondary = partner if primary == row else row
     node = solution.node[primary]
     for metric in range(problem.load.shape[1]):

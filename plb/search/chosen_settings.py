@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from plb.model import Role
+from plb.model.role import PRIMARY
 from plb.search.budget import Budget
 from plb.settings.annealing import Cooling
 from plb.settings.config import LONG_SEARCH, Combination, PlbConfig
@@ -24,7 +24,6 @@ EXCHANGES_FROM = 1000
 """Proposals for each movable replica from which a search with a price of moves finds too few other proposals."""
 FEW_MOVES = 0.5
 """Share of the movable replicas below which a limit of moves decides which of them to move."""
-_PRIMARY = int(Role.PRIMARY)
 ROUNDS, PROPOSALS_A_ROUND, CHAINS, INITIAL_TEMPERATURE = 25, 60, 4, 1.0
 """What a search has where the settings leave it open."""
 
@@ -60,7 +59,7 @@ def chosen_settings(problem: Problem, config: PlbConfig, budget: Budget, movable
     per_round = _proposals_a_round(config, least)
     choice = _choice(problem, config, budget, per_round, movable, limit)
     chosen = _with(config, per_round, tuple(choice.items()))
-    is_swappable = bool((problem.role[problem.movable] == _PRIMARY).any())
+    is_swappable = bool((problem.role[problem.movable] == PRIMARY).any())
     is_service_fabric = config.combination is Combination.SERVICE_FABRIC
     return chosen if is_swappable or is_service_fabric else _without_swaps(chosen)
 

@@ -19,10 +19,10 @@ from plb.evaluation.proposals import (
     SCORED,
     TALLY_SIZE,
 )
-from plb.model import Role
 from plb.model.move import Reason
 from plb.model.outcome import Proposals
 from plb.model.plan_moves import KINDS, PlanMoves
+from plb.model.role import PRIMARY, SECONDARY
 from plb.model.rules import Rule
 from plb.search.budget import EndReason
 from plb.search.move_order import Steps, executable_order
@@ -34,7 +34,6 @@ from plb.state.move_checks import ADD, DROP, MOVE, SWAP
 RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
 """Names of the rules, in the order of the tally."""
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
-_PRIMARY, _SECONDARY = int(Role.PRIMARY), int(Role.SECONDARY)
 
 
 def proposals_of(tally: Int, larger_steps: Proposals) -> Proposals:
@@ -121,12 +120,12 @@ def _find_partners(problem: Problem, solution: Solution, changed: Int, partner: 
     """Write the secondary with which each row, if it is a primary, exchanged nodes."""
     for place in range(changed.shape[0]):
         row = changed[place]
-        if problem.origin[row] == NOWHERE or problem.role[row] != _PRIMARY:
+        if problem.origin[row] == NOWHERE or problem.role[row] != PRIMARY:
             continue
         other = problem.sibling[row]
         while other != row:
             crossed = solution.node[other] == problem.origin[row] and solution.node[row] == problem.origin[other]
-            if crossed and problem.role[other] == _SECONDARY and not problem.leaving[other]:
+            if crossed and problem.role[other] == SECONDARY and not problem.leaving[other]:
                 partner[place] = other
                 break
             other = problem.sibling[other]

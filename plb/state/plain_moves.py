@@ -13,13 +13,12 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import by_pointer, kernel
-from plb.model import Role
 from plb.model.move import MoveKind
 from plb.model.plan_moves import KINDS, PlanMoves
+from plb.model.role import PRIMARY, SECONDARY
 from plb.state.cluster_state import ClusterState
 
 _ADD, _MOVE, _SWAP = (KINDS.index(kind) for kind in (MoveKind.ADD, MoveKind.MOVE, MoveKind.SWAP))
-_PRIMARY, _SECONDARY = int(Role.PRIMARY), int(Role.SECONDARY)
 _UNKNOWN = -2
 """Stands for a node that is not known."""
 
@@ -150,8 +149,8 @@ def _find_rows(moves: PlainMoves, replicas: _Replicas, move: int) -> bool:
     row = moves.row[move] = _slot_on(moves, replicas, move, moves.role[move], source)
     if row == NOWHERE:
         return False
-    if kind == _SWAP and moves.role[move] == _PRIMARY:
-        moves.partner[move] = _slot_on(moves, replicas, move, _SECONDARY, target)
+    if kind == _SWAP and moves.role[move] == PRIMARY:
+        moves.partner[move] = _slot_on(moves, replicas, move, SECONDARY, target)
         return bool(moves.partner[move] != NOWHERE)
     if kind == _MOVE and replicas.held.shape[0] and replicas.held[row] != NOWHERE:
         return False
@@ -178,7 +177,7 @@ def _slot_on(moves: PlainMoves, replicas: _Replicas, move: int, role: int, node:
 @kernel
 def _is_vacant(moves: PlainMoves, replicas: _Replicas, move: int) -> bool:
     """Return whether the target has no replica of the partition, and a new primary is the only one."""
-    adds_primary = moves.kind[move] == _ADD and moves.role[move] == _PRIMARY
+    adds_primary = moves.kind[move] == _ADD and moves.role[move] == PRIMARY
     row = moves.first[move]
     while True:
         if replicas.node[row] == moves.target[move]:
@@ -186,7 +185,7 @@ def _is_vacant(moves: PlainMoves, replicas: _Replicas, move: int) -> bool:
         if replicas.held.shape[0] and replicas.held[row] == moves.target[move]:
             return False
         is_slot = not (replicas.leaving[row] or replicas.standby[row])
-        if adds_primary and is_slot and replicas.role[row] == _PRIMARY and replicas.node[row] != NOWHERE:
+        if adds_primary and is_slot and replicas.role[row] == PRIMARY and replicas.node[row] != NOWHERE:
             return False
         row = replicas.sibling[row]
         if row == moves.first[move]:
