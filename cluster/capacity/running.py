@@ -20,11 +20,11 @@ from cluster.capacity.report import in_words
 from cluster.capacity.search_results import Answer, Point, answer, figures, point_of
 from cluster.results.writing import check_free, json_object, stamp, write_json
 from cluster.runs.code_digest import code_of
-from cluster.runs.journal import Journal, TaskOutcome
+from cluster.runs.journal import Journal
 from cluster.runs.sweep import sweep
 from cluster.simulation.engine_setup import metrics_of, nodes_of
 from cluster.simulation.faults import make_faults
-from cluster.studies.runner import JOURNAL, other_code, progress_bar, report_other_code
+from cluster.studies.runner import JOURNAL, progress_bar, report_other_code
 from plb import PlbError
 
 if TYPE_CHECKING:
@@ -46,8 +46,6 @@ class CapacitySearch:
         Processes; None: one for each core.
     force
         True: another question in the directory is replaced. Finished runs that fit are kept.
-    any_code
-        True: finished runs of other code are taken, too.
     console
         Console for progress and intermediate results.
 
@@ -65,12 +63,11 @@ class CapacitySearch:
         *,
         jobs: int | None,
         force: bool,
-        any_code: bool = False,
         console: Console,
     ) -> None:
         self.subject, self.question, self.folder = subject, question, folder
-        self._jobs, self._any_code, self._console = jobs, any_code, console
-        self._code, self._used = code_of(run_at), dict[str, TaskOutcome]()
+        self._jobs, self._console = jobs, console
+        self._code = code_of(run_at)
         self._said_other_code = False
         self.answers: Mapping[str, Answer] = {policy: Answer(policy) for policy in subject.scenario.run.policies}
         if not _is_of(folder, self.asked):
@@ -88,11 +85,6 @@ class CapacitySearch:
     def code(self) -> dict[str, Any]:
         """What ``versions`` have of the code of the runs."""
         return {"code": self._code}
-
-    @property
-    def other_code(self) -> dict[str, Any]:
-        """The number of runs in the answers so far that other code has made, if there are any."""
-        return other_code(self._used.values(), self._code)
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -117,14 +109,14 @@ class CapacitySearch:
             tenants_at(self.question, scenario, source, self.question.easiest)
         head = stamp(scenario, source)
         head["versions"] |= self.code
-        with Journal(self.folder / JOURNAL, self._code, any_code=self._any_code) as journal:
+        with Journal(self.folder / JOURNAL, self._code) as journal:
 
             def evaluate(pairs: Sequence[tuple[str, float]]) -> list[Point]:
                 return self._evaluate(journal, pairs)
 
             def note(answers: Mapping[str, Answer]) -> None:
                 self.answers = dict(answers)
-                write_json(self.folder / REPORT, {**head, **self.other_code, **self.figures})
+                write_json(self.folder / REPORT, {**head, **self.figures})
 
             note(self.answers)
             answer(self.question, scenario.run.policies, evaluate, note)
@@ -143,7 +135,6 @@ class CapacitySearch:
         quiet = self._console.quiet or known == len(tasks)
         with progress_bar(name, len(tasks), known, quiet) as report:
             outcomes = sweep(run_at, tasks, journal, jobs=self._jobs, progress=report)
-        self._used |= {outcome.key: outcome for outcome in outcomes}
         found: list[list[Mapping[str, Any]]] = [[] for _ in pairs]
         for (_, _, place), outcome in zip(runs, outcomes, strict=True):
             if outcome.values is None:

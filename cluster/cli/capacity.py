@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from cluster.cli.options import AnyCode, Jobs, Json, Quiet
+from cluster.cli.options import Jobs, Json, Quiet
 from cluster.console.output import clear_errors, messages, output
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ def capacity_command(
     force: Annotated[
         bool, Option("--force", help="Answer another question in this directory. Runs that fit are reused.")
     ] = False,
-    any_code: AnyCode = False,
     jobs: Jobs = None,
     json: Json = None,
     quiet: Quiet = False,
@@ -75,7 +74,7 @@ def capacity_command(
     folder = out or Path("results") / f"capacity-{subject.scenario.name}-{question.searched}"
     console = messages(quiet=quiet)
     check_outputs([scenario, *inputs_of(subject.scenario)], [], json)
-    search = CapacitySearch(subject, question, folder, jobs=jobs, force=force, any_code=any_code, console=console)
+    search = CapacitySearch(subject, question, folder, jobs=jobs, force=force, console=console)
     try:
         search.run()
     except KeyboardInterrupt:
@@ -93,7 +92,6 @@ def _show(search: CapacitySearch, json: Path | None, *, quiet: bool) -> None:
         depends_on = {**search.asked, "inputs": dict(search.subject.inputs)}
         found = stamped(search.figures, depends_on, search.subject.scenario.run.seed)
         found["stamp"]["versions"] |= search.code
-        found["stamp"] |= search.other_code
         write_json(json, found)
     console = output(quiet=quiet)
     if any(answer.points for answer in search.answers.values()):

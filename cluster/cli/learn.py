@@ -40,7 +40,6 @@ def train_command(
     resume: Annotated[
         bool, Option("--resume", help="Continue from the checkpoints in the directory, if there are any.")
     ] = False,
-    any_code: Annotated[bool, Option("--any-code", help="Continue also a training that other code has begun.")] = False,
     force: Annotated[bool, Option("--force", help="Overwrite a training in the directory.")] = False,
     jobs: Jobs = None,
     json: Json = None,
@@ -65,11 +64,11 @@ def train_command(
     changes = {name: value for name, value in given.items() if value is not None}
     chosen = attrs.evolve(chosen, training=attrs.evolve(chosen.training, **changes))
     folder = out or Path("results") / chosen.name
-    training.check_folder(chosen, folder, resume=resume, force=force, any_code=any_code)
+    training.check_folder(chosen, folder, resume=resume, force=force)
     check_outputs([config], [], json)
     try:
         with workers(jobs or cores()) as over, _training_progress(quiet) as advance:
-            trained = training.train(chosen, folder, resume=resume, over=over, progress=advance)
+            trained = training.train(chosen, folder, resume=resume and not force, over=over, progress=advance)
     except KeyboardInterrupt:
         again = "".join(f" --{name} {value}" for name, value in changes.items())
         raise KeyboardInterrupt(f"continue with --resume --out {folder}{again}") from None

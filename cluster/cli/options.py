@@ -16,9 +16,6 @@ Scheduler: TypeAlias = Annotated[
     str | None, Option(help="Address of a Dask scheduler whose workers execute the runs: tcp://HOST:PORT.")
 ]
 Restart: TypeAlias = Annotated[bool, Option("--restart", help="Repeat the finished runs in the directory.")]
-AnyCode: TypeAlias = Annotated[
-    bool, Option("--any-code", help="Take finished runs in the directory also if other code has made them.")
-]
 Json: TypeAlias = Annotated[Path | None, Option(help="Write the figures to this file.")]
 StudyFolder: TypeAlias = Annotated[Path | None, Option(help="Directory of the results. Default: results/study-NAME.")]
 Quiet: TypeAlias = Annotated[bool, Option("--quiet", help="Print errors only.")]

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 import typer
 from typer import Option
 
-from cluster.cli.options import AnyCode, Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
+from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
 from cluster.cli.study_report import run_and_print
 from cluster.console.output import clear_errors
 
@@ -108,7 +108,6 @@ def clusters_command(
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     restart: Restart = False,
-    any_code: AnyCode = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -133,7 +132,7 @@ def clusters_command(
     check_outputs(read if traces is None else [*read, traces], [], json)
     request = StudyRequest(
         base=base_of(region, scenario, traces, quick=quick),
-        output=OutputDirectory(out or Path("results") / f"study-{study}", jobs, scheduler, restart, quiet, any_code),
+        output=OutputDirectory(out or Path("results") / f"study-{study}", jobs, scheduler, restart, quiet),
         quick=quick,
         full=full,
         oracle=oracle,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
-from cluster.cli.options import AnyCode, Jobs, Json, Quiet, Restart, Scheduler, Seed, StudyFolder
+from cluster.cli.options import Jobs, Json, Quiet, Restart, Scheduler, Seed, StudyFolder
 from cluster.cli.study_report import run_and_print
 from cluster.console.output import clear_errors
 
@@ -40,7 +40,6 @@ def gaussian_command(
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     restart: Restart = False,
-    any_code: AnyCode = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -68,7 +67,7 @@ def gaussian_command(
         averaged=averaged,
         seed=seed,
     )
-    output = OutputDirectory(out or Path("results") / "study-gaussian", jobs, scheduler, restart, quiet, any_code)
+    output = OutputDirectory(out or Path("results") / "study-gaussian", jobs, scheduler, restart, quiet)
     units = [f"{c:g} {metric.unit} of {metric.name}" for c, metric in zip(study.capacity, found.resources, strict=True)]
     caption = f"{found.tasks:,} tasks in the trace, {found.left_out:,} left out; capacity: {', '.join(units)}"
     run_and_print(study, output, json, caption=caption)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from cluster.cli.options import AnyCode, Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
+from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
 from cluster.cli.study_report import run_and_print
 from cluster.console.output import clear_errors
 
@@ -25,7 +25,6 @@ def peaks_command(
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     restart: Restart = False,
-    any_code: AnyCode = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -41,7 +40,7 @@ def peaks_command(
     if region and traces is not None:
         raise typer.BadParameter("the traces have the tasks", param_hint="--region")
     check_outputs([] if traces is None else [traces], [], json)
-    output = OutputDirectory(out or Path("results") / "study-peaks", jobs, scheduler, restart, quiet, any_code)
+    output = OutputDirectory(out or Path("results") / "study-peaks", jobs, scheduler, restart, quiet)
     if traces is not None:
         study = PeakStudy.of_traces(traces, seed)
     else:

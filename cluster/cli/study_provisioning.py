@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
-from cluster.cli.options import AnyCode, Jobs, Json, Quiet, Restart, Scheduler, Seed, StudyFolder
+from cluster.cli.options import Jobs, Json, Quiet, Restart, Scheduler, Seed, StudyFolder
 from cluster.cli.study_report import run_and_print
 from cluster.console.output import clear_errors
 
@@ -57,7 +57,6 @@ def provisioning_command(
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     restart: Restart = False,
-    any_code: AnyCode = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -94,5 +93,5 @@ def provisioning_command(
     for source in (base, curves):
         if source is not None:
             base_of(str(source.resolve()))
-    output = OutputDirectory(out or Path("results") / "study-provisioning", jobs, scheduler, restart, quiet, any_code)
+    output = OutputDirectory(out or Path("results") / "study-provisioning", jobs, scheduler, restart, quiet)
     run_and_print(study, output, json)

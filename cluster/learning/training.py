@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from cluster.learning.job_sources import Jobs, SourceOf
 from cluster.learning.workers import Map
 from cluster.results.writing import check_free, json_object, versions, write_json
 from cluster.runs.code_digest import code_digest, with_versions
-from cluster.runs.journal import UNKNOWN
 from cluster.simulation.random_streams import stream_seed
 from plb.errors import ConflictError
 from workloads.writing import naming, write_csv
@@ -29,8 +28,6 @@ SUMMARY, CURVE, PLOT = "training.json", "curve.csv", "curve.png"
 """Further files of a training."""
 PACKAGES = ("torch",)
 """Libraries on which a training depends, besides those of all runs."""
-OTHER_CODE = "other_code"
-"""Key of the digests of the code that made parts of the training, if it is not the digest among the versions."""
 
 Progress = Callable[[str, int, "CurveRow"], object]
 """Called with the name of a stage, its number of iterations and the newest row of its curve."""
@@ -72,7 +69,7 @@ def stages(config: LearningConfig, folder: Path) -> list[TrainingStage]:
     return [first, attrs.evolve(main, start=first.file)]
 
 
-def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: bool, any_code: bool = False) -> None:
+def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: bool) -> None:
     """Raise an error for a directory whose results must not be overwritten or cannot be continued.
 
     Raises
@@ -82,13 +79,10 @@ def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: b
     OSError
         The directory cannot be written to.
     ConflictError
-        `any_code` is given without `resume`, or with `force`. The directory has files, and neither `resume` nor
-        `force` is given; or its training cannot be continued: it has other settings, or its summary is missing or
-        damaged; or, unless `any_code` is given, other code, or another version of PyTorch, has begun it.
+        The directory has files, and neither `resume` nor `force` is given; or its training cannot be continued: it has
+        other settings, its summary is missing or damaged, or other code or another version of PyTorch has begun it.
     """
     check_free(folder, force=True)
-    if any_code and (force or not resume):
-        raise ConflictError("--any-code continues a training: give it with --resume and without --force")
     if force or not folder.exists() or not any(folder.iterdir()):
         return
     if not resume:
@@ -97,11 +91,9 @@ def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: b
     if summary.get("config_sha256") != config.digest():
         what = "has no training, or one with other settings"
         raise ConflictError(f"{folder}: {what}; give another directory, or --force")
-    if _code_of(summary) != code_of_trainings() and not any_code:
-        what = (
-            "other code, or another version of PyTorch, has begun the training, so its result would be that of neither"
-        )
-        raise ConflictError(f"{folder}: {what}; --any-code continues it, --force begins again")
+    if summary.get("versions", {}).get("code") != code_of_trainings():
+        what = "other code, or another version of PyTorch, has begun the training"
+        raise ConflictError(f"{folder}: {what}; give another directory, or --force")
 
 
 def train(
@@ -131,7 +123,7 @@ def train(
     if not resume:
         for name in (POLICY, TRAINING, BOOTSTRAP, CURVE, PLOT, SUMMARY):
             (folder / name).unlink(missing_ok=True)
-    summary = _summary(config, json_object(folder / SUMMARY) or {})
+    summary = _summary(config)
     write_json(folder / SUMMARY, summary)
     for stage in stages(config, folder):
         with naming(stage.file):
@@ -177,20 +169,12 @@ def code_of_trainings() -> str:
     return with_versions(code_digest(), *PACKAGES)
 
 
-def _code_of(summary: Mapping[str, Any]) -> str:
-    """Return the digest of the code of a training."""
-    return str(summary.get("versions", {}).get("code", UNKNOWN))
-
-
-def _summary(config: LearningConfig, before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the summary of a training that continues another one, or begins if that is empty."""
-    code = code_of_trainings()
-    others = {*before.get(OTHER_CODE, ()), *([_code_of(before)] if before else [])} - {code}
+def _summary(config: LearningConfig) -> dict[str, Any]:
+    """Return the summary of a training that is not complete."""
     return {
         "config": config.as_json(),
         "config_sha256": config.digest(),
         "seed": config.training.seed,
-        "versions": {**versions(*PACKAGES), "code": code},
-        **({OTHER_CODE: sorted(others)} if others else {}),
+        "versions": {**versions(*PACKAGES), "code": code_of_trainings()},
         "complete": False,
     }

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,34 +18,24 @@ from plb.errors import PlbError
 
 CHECK = "check"
 """Field of a line of a journal with its checksum, besides the fields of `TaskOutcome`."""
-UNKNOWN = "unknown"
-"""In place of the digest of the code that did not record it."""
 
 
 @attrs.frozen
 class TaskOutcome:
-    """The outcome of a task.
-
-    Parameters
-    ----------
-    key
-        Key of the task.
-    values
-        What the function returned; None where it failed.
-    seconds
-        CPU seconds of the run.
-    error, kind
-        The traceback and the name of the exception's class, where it failed.
-    code
-        Digest of the code that made it, see `cluster.runs.code_digest`. None: that was not recorded.
-    """
+    """The outcome of a task."""
 
     key: str
+    """Key of the task."""
     values: Mapping[str, Any] | None
+    """What the function returned; None where it failed."""
     seconds: float
+    """CPU seconds of the run."""
     error: str | None = None
+    """The traceback, where it failed."""
     kind: str | None = None
+    """The name of the exception's class, where it failed."""
     code: str | None = None
+    """Digest of the code that made it, see `cluster.runs.code_digest`. None: it was not recorded."""
 
     @property
     def last_line(self) -> str:
@@ -65,15 +54,6 @@ class Journal:
         The file; made where it is missing. A line that was cut off when the sweep was killed is removed.
     code
         Digest of the code whose outcomes count: `cluster.runs.code_digest.code_of` the function of the tasks.
-    any_code
-        True: the outcomes of other code count, too, unless this code has made the same task.
-
-    Attributes
-    ----------
-    finished
-        The outcomes that count, by key.
-    of_other_code
-        Those that do not count, by the keys of tasks that are not finished; the newest of each.
 
     Raises
     ------
@@ -81,17 +61,17 @@ class Journal:
         If another process writes it, or it has other contents.
     """
 
-    def __init__(self, path: Path, code: str, *, any_code: bool = False) -> None:
-        self._path, self._code = path, code
+    def __init__(self, path: Path, code: str) -> None:
+        self._path, self.code = path, code
         self.finished: dict[str, TaskOutcome] = {}
-        self.of_other_code: dict[str, TaskOutcome] = {}
+        """The outcomes that count, by key."""
+        self.of_other_code: set[str] = set()
+        """Keys of tasks that only other code has finished."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab+")
         try:
             self._lock()
             self._read()
-            if any_code:
-                self.finished, self.of_other_code = {**self.of_other_code, **self.finished}, {}
         except BaseException:
             self._file.close()
             raise
@@ -109,6 +89,7 @@ class Journal:
         """Store an outcome; a failure is not stored, so that it is tried again."""
         if outcome.error is not None:
             return
+        outcome = attrs.evolve(outcome, code=self.code)
         content = json.loads(json.dumps(attrs.asdict(outcome), allow_nan=False))
         line = json.dumps({**content, CHECK: _digest(content)}, sort_keys=True) + "\n"
         try:
@@ -120,7 +101,7 @@ class Journal:
 
     def _finish(self, outcome: TaskOutcome) -> None:
         self.finished[outcome.key] = outcome
-        self.of_other_code.pop(outcome.key, None)
+        self.of_other_code.discard(outcome.key)
 
     def _lock(self) -> None:
         try:
@@ -147,10 +128,10 @@ class Journal:
         if content is None or content.pop(CHECK, None) != _digest(content):
             raise PlbError(f"{self._path}, line {number}: is not an outcome of a run, or damaged; remove the file")
         outcome = TaskOutcome(**content)
-        if outcome.code == self._code:
+        if outcome.code == self.code:
             self._finish(outcome)
         elif outcome.key not in self.finished:
-            self.of_other_code[outcome.key] = outcome
+            self.of_other_code.add(outcome.key)
 
 
 def _plain(line: bytes) -> dict[str, Any] | None:
@@ -165,9 +146,3 @@ def _plain(line: bytes) -> dict[str, Any] | None:
 def _digest(content: Mapping[str, Any]) -> str:
     """Return the checksum of a line of a journal, in hexadecimal digits."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def of_other_code(outcomes: Iterable[TaskOutcome], code: str) -> dict[str, int]:
-    """Return how many of these outcomes were made by other code than this, by its digest; without failures."""
-    others = (one.code or UNKNOWN for one in outcomes if one.code != code and one.error is None)
-    return dict(sorted(Counter(others).items()))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any
 
 import attrs
 
-from cluster.runs.code_digest import code_of
+from cluster.runs.code_digest import code_digest, code_of
 from cluster.runs.journal import Journal, TaskOutcome
 from cluster.runs.processes import cores, ignore_interrupts, interrupts_blocked
 from plb.errors import PlbError
@@ -86,7 +86,7 @@ def sweep(
         raise PlbError(f"sweep: two tasks have the key {twice!r}")
     left = [task for task in tasks if task.key not in journal.finished]
     failed: dict[str, TaskOutcome] = {}
-    for outcome in outcomes(run, left, jobs=jobs, scheduler=scheduler, with_code=True):
+    for outcome in outcomes(run, left, jobs=jobs, scheduler=scheduler, codes=(journal.code, code_digest())):
         journal.add(outcome)
         if outcome.error is not None:
             failed[outcome.key] = outcome
@@ -101,16 +101,16 @@ def outcomes(
     *,
     jobs: int | None = None,
     scheduler: str | None = None,
-    with_code: bool = False,
+    codes: Collection[str] = (),
 ) -> Iterator[TaskOutcome]:
     """Start tasks in their order, and yield the outcomes as they come.
 
-    Further parameters and errors are those of `sweep`. With `with_code`, outcomes have the digest of the code that made
-    them.
+    Further parameters and errors are those of `sweep`. With `codes`, a run fails in a worker whose code has none of
+    these digests.
     """
     if not tasks:
         return
-    do = partial(_do, run, with_code=with_code)
+    do = partial(_do, run, codes=codes)
     requested = min(cores() if jobs is None else jobs, len(tasks))
     if scheduler is None and requested == 1:
         yield from map(do, tasks)
@@ -154,15 +154,15 @@ def _client(scheduler: str) -> Any:
         raise PlbError(f"no Dask scheduler answers at {scheduler}: {error}") from None
 
 
-def _do(run: Run, task: Task, *, with_code: bool) -> TaskOutcome:
+def _do(run: Run, task: Task, *, codes: Collection[str]) -> TaskOutcome:
     """Run a task; an exception is its outcome, so that the others continue."""
-    code = None
     began = time.process_time()
     try:
-        code = code_of(run) if with_code else None  # that of this process, which may be on another machine
+        if codes and code_of(run) not in codes:  # in a worker on another machine, or after an edit
+            raise PlbError("this worker has other code than the process that asks for the run")
         began = time.process_time()
         values = run(task.arguments)
     except Exception as error:
         seconds = time.process_time() - began
-        return TaskOutcome(task.key, None, seconds, traceback.format_exc(), type(error).__name__, code)
-    return TaskOutcome(task.key, values, time.process_time() - began, code=code)
+        return TaskOutcome(task.key, None, seconds, traceback.format_exc(), type(error).__name__)
+    return TaskOutcome(task.key, values, time.process_time() - began)

@@ -13,8 +13,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,10 +23,10 @@ import attrs
 from cluster.console.output import messages, progress
 from cluster.results.writing import check_free, json_object, stamped, versions, write_json
 from cluster.runs.code_digest import code_of
-from cluster.runs.journal import Journal, TaskOutcome, of_other_code
+from cluster.runs.journal import Journal, TaskOutcome
 from cluster.runs.sweep import Run, Task, sweep
 from cluster.scenario.digests import digest_of
-from plb import ConflictError, PlbError
+from plb import PlbError
 from plb.phrasing import counted
 from workloads.writing import write_parquet
 
@@ -42,8 +41,6 @@ JOURNAL, STUDY, RUNS, TIMINGS, FAILURES = (
     "timings.parquet",
     "failures.json",
 )
-OTHER_CODE = "runs_of_other_code"
-"""Key of the number of runs by the digest of their code, if that is not the digest among the versions."""
 SPEED_PERIOD = 600.0
 """Seconds over which the progress bar averages the speed of the runs."""
 Row: TypeAlias = dict[str, Any]
@@ -64,13 +61,6 @@ class OutputDirectory:
         True: finished runs are repeated.
     quiet
         True: no progress.
-    any_code
-        True: finished runs of other code are taken, too.
-
-    Raises
-    ------
-    ConflictError
-        `restart` and `any_code` are both given.
     """
 
     folder: Path
@@ -78,11 +68,6 @@ class OutputDirectory:
     scheduler: str | None = None
     restart: bool = False
     quiet: bool = False
-    any_code: bool = False
-
-    def __attrs_post_init__(self) -> None:
-        if self.restart and self.any_code:
-            raise ConflictError("--any-code takes finished runs, and --restart repeats them; give one of them")
 
     def below(self, name: str) -> OutputDirectory:
         """Return a directory below this one, with the same options."""
@@ -141,9 +126,9 @@ def run_tasks(
     if not tasks:
         write_json(output.folder / STUDY, {**head, "complete": True})
         return Finished(())
-    with Journal(output.folder / JOURNAL, code, any_code=output.any_code) as journal:
+    with Journal(output.folder / JOURNAL, code) as journal:
         before = [journal.finished[task.key] for task in tasks if task.key in journal.finished]
-        write_json(output.folder / STUDY, {**head, **other_code(before, code), "complete": False})
+        write_json(output.folder / STUDY, {**head, "complete": False})
         report_other_code(journal, tasks, messages(quiet=output.quiet), output.folder)
         try:
             with progress_bar(name, len(tasks), len(before), output.quiet) as report:
@@ -155,18 +140,8 @@ def run_tasks(
             message = f"finished runs are kept in {output.folder}; the same command continues from there"
             raise KeyboardInterrupt(message) from None
     finished = _write_tables(output.folder, list(zip(tasks, outcomes, strict=True)))
-    others = other_code(outcomes, code)
-    write_json(output.folder / STUDY, {**head, **others, "complete": not finished.failed})
-    if others and not output.any_code:
-        message = f"{name}: the code of some workers differs from that of this process, or has changed meanwhile"
-        messages(quiet=output.quiet).print(f"{message}; see {output.folder / STUDY}", soft_wrap=True)
+    write_json(output.folder / STUDY, {**head, "complete": not finished.failed})
     return finished
-
-
-def other_code(outcomes: Iterable[TaskOutcome], code: str) -> dict[str, Any]:
-    """Return how many outcomes other code has made, under the key of files; nothing if there are none."""
-    found = of_other_code(outcomes, code)
-    return {OTHER_CODE: found} if found else {}
 
 
 def report_other_code(journal: Journal, tasks: Sequence[Task], console: Console, folder: Path) -> bool:
@@ -174,8 +149,7 @@ def report_other_code(journal: Journal, tasks: Sequence[Task], console: Console,
     number = sum(task.key in journal.of_other_code for task in tasks)
     if number:
         console.print(
-            f"{folder}: {counted(number, 'finished run')} of other code {'does' if number == 1 else 'do'} not count; "
-            "--any-code takes those with the same inputs",
+            f"{folder}: {counted(number, 'finished run')} of other code {'does' if number == 1 else 'do'} not count",
             soft_wrap=True,
         )
     return number > 0
@@ -213,7 +187,7 @@ def stamped_as(figures: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return the figures of a study with the stamp of its directory.
 
     The seed and the code are those of the study itself, or, if it consists of other studies alone, those of the first
-    of them. Runs of other code are those of all.
+    of them.
     """
     paths = sorted(folder.rglob(STUDY))
     heads = {path.parent.relative_to(folder): json_object(path) or {} for path in paths}
@@ -221,11 +195,7 @@ def stamped_as(figures: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     seeds = [head["seed"] for _, head in sorted(heads.items()) if "seed" in head]
     found = stamped(figures, digests, seeds[0] if seeds else None)
     codes = [head["versions"]["code"] for _, head in sorted(heads.items()) if "code" in head.get("versions", {})]
-    others: Counter[str] = Counter()
-    for head in heads.values():
-        others.update(head.get(OTHER_CODE, {}))
     found["stamp"]["versions"] |= {"code": codes[0]} if codes else {}
-    found["stamp"] |= {OTHER_CODE: dict(sorted(others.items()))} if others else {}
     return found
 
 

@@ -311,8 +311,8 @@ def test_plot_of_very_many_violations_is_logarithmic(synthetic, scenario, tmp_pa
     assert ax.get_yscale() == scale
 
 
-def test_runs_of_other_code_are_made_again_unless_they_are_accepted(scenario, tmp_path, change_code):
-    """A message says how many there are. With `--any-code`, the report and the figures say how many are included."""
+def test_runs_of_other_code_are_made_again(scenario, tmp_path, change_code):
+    """A message says once how many of the requested runs there are."""
     chosen = ("--violations", 20, "--lowest", 8, "--highest", 12, "--repeats", 2, "--jobs", 1, "--policy", "original")
 
     def run(*options):
@@ -321,17 +321,14 @@ def test_runs_of_other_code_are_made_again_unless_they_are_accepted(scenario, tm
         report = json.loads((tmp_path / "out/capacity.json").read_text())
         stamp = json.loads((tmp_path / "a.json").read_text())["stamp"]
         assert stamp["versions"] == report["versions"]
-        assert stamp.get("runs_of_other_code") == report.get("runs_of_other_code")
         return done.stderr, len((tmp_path / "out/journal.jsonl").read_text().splitlines()), report
 
     said, runs, before = run()
     assert "of other code" not in said
     change_code("CHANGED = True")
-    _, lines, accepted = run("--any-code")
-    assert (lines, accepted["runs_of_other_code"]) == (runs, {before["versions"]["code"]: runs})
     said, lines, again = run()
-    assert said.count("of other code do not count; --any-code") == 1
-    assert (lines, "runs_of_other_code" in again) == (2 * runs, False)
+    assert said.count("of other code do not count") == 1
+    assert lines == 2 * runs
     assert again["policies"] == before["policies"]
     change_code("CHANGED = False")
     assert "of other code" in run("--repeats", 1, "--force")[0]

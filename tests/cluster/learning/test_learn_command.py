@@ -261,15 +261,6 @@ def test_a_policy_for_one_number_of_machines_is_refused_for_others(config: Path,
     assert "3, with which this policy was trained" in run.output
 
 
-@pytest.mark.parametrize("options", [("--any-code",), ("--any-code", "--force"), ("--any-code", "--resume", "--force")])
-def test_any_code_needs_a_training_that_is_continued(config: Path, tmp_path: Path, options: tuple[str, ...]):
-    """Otherwise it would have no effect."""
-    run = plb("learn", "train", config, "--out", tmp_path / "out", *options)
-    assert run.exit_code == 2
-    assert "--any-code continues a training" in " ".join(run.output.split())
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_training_of_another_pytorch_does_not_resume(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,22 +273,18 @@ def test_a_training_of_another_pytorch_does_not_resume(
     assert "another version of PyTorch, has begun the training" in " ".join(run.output.split())
 
 
-def test_a_training_of_other_code_resumes_on_request_only(
+def test_a_training_of_other_code_begins_again_on_request_only(
     config: Path, tmp_path: Path, change_code: Callable[[str], None]
 ):
-    """The summary names the code of all parts."""
+    """The summary names the code."""
     summary = tmp_path / "out" / "training.json"
     train(config, tmp_path / "out")
-    first = json.loads(summary.read_text())["versions"]["code"]
+    first = json.loads(summary.read_text())
     change_code("CHANGED = True")
     run = plb("learn", "train", config, "--out", tmp_path / "out", "--resume")
     assert run.exit_code == 2
     assert "other code, or another version of PyTorch, has begun the training" in " ".join(run.output.split())
-    train(config, tmp_path / "out", "--resume", "--any-code")
-    found = json.loads(summary.read_text())
-    assert found["complete"]
-    assert found["other_code"] == [first] != [found["versions"]["code"]]
-    train(config, tmp_path / "out", "--resume")
-    assert json.loads(summary.read_text()) == found
-    train(config, tmp_path / "out", "--force")
-    assert "other_code" not in json.loads(summary.read_text())
+    train(config, tmp_path / "out", "--resume", "--force")
+    again = json.loads(summary.read_text())
+    assert again["versions"]["code"] != first["versions"]["code"]
+    assert again["policy_sha256"] == first["policy_sha256"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cluster.runs.code_digest import code_of
-from cluster.runs.journal import Journal, TaskOutcome, of_other_code
-from cluster.runs.sweep import Task, sweep
+from cluster.runs.journal import Journal, TaskOutcome
+from cluster.runs.sweep import Task, outcomes, sweep
 from plb import PlbError
 
 
@@ -127,12 +127,12 @@ def test_two_processes_do_not_write_one_journal(tmp_path):
 # code
 
 
-def counted_sweep(folder, numbers=range(3), *, any_code=False):
+def counted_sweep(folder, numbers=range(3)):
     """Run tasks in a folder; return the outcomes, how often each was made in all, and what did not count before."""
     notes = folder / "notes"
     notes.mkdir(exist_ok=True)
-    with Journal(folder / "journal", code_of(square), any_code=any_code) as journal:
-        stale = dict(journal.of_other_code)
+    with Journal(folder / "journal", code_of(square)) as journal:
+        stale = len(journal.of_other_code)
         found = sweep(square, tasks_of(numbers, notes=str(notes)), journal, jobs=1)
     return found, [len(note.read_text()) for note in sorted(notes.iterdir())], stale
 
@@ -143,42 +143,13 @@ def test_runs_of_other_code_are_made_again(tmp_path, change_code):
     first, _, stale = counted_sweep(tmp_path)
     assert not stale
     change_code("STEPS = 3  # enough")
-    assert counted_sweep(tmp_path) == (first, [1, 1, 1], {})
+    assert counted_sweep(tmp_path) == (first, [1, 1, 1], 0)
     change_code("STEPS = 4")
     other, made, stale = counted_sweep(tmp_path)
-    assert (values(other), made, len(stale)) == (values(first), [2, 2, 2], 3)
+    assert (values(other), made, stale) == (values(first), [2, 2, 2], 3)
     assert {one.code for one in other} == {code_of(square)} != {one.code for one in first}
     change_code("STEPS = 3")
-    assert counted_sweep(tmp_path) == (first, [2, 2, 2], {})
-
-
-def test_runs_of_any_code_are_taken_on_request(tmp_path, change_code):
-    """Those of the present code come first, then the newest. Outcomes say by which code they were made."""
-    codes = []
-    for number, numbers in enumerate(([0, 1, 2], [1, 2], [2])):
-        change_code(f"NUMBER = {number}")
-        codes.append(code_of(square))
-        counted_sweep(tmp_path, numbers)
-    change_code("NUMBER = 1")
-    found, made, stale = counted_sweep(tmp_path, range(4), any_code=True)
-    assert [outcome.code for outcome in found] == [codes[0], codes[1], codes[1], codes[1]]
-    assert (made, stale) == ([1, 2, 3, 1], {})
-    assert of_other_code(found, codes[1]) == {codes[0]: 1}
-    change_code("NUMBER = 3")
-    found, made, _ = counted_sweep(tmp_path, any_code=True)
-    assert [outcome.code for outcome in found] == codes
-    assert made == [1, 2, 3, 1]
-
-
-def test_runs_that_recorded_no_code_are_of_other_code(tmp_path):
-    """Journals of earlier versions have such lines. They stay, and are taken on request."""
-    with Journal(tmp_path / "journal", "before") as journal:
-        journal.add(TaskOutcome("number 1", {"square": 5}, 0.0))
-    with Journal(tmp_path / "journal", code_of(square)) as journal:
-        assert (list(journal.finished), list(journal.of_other_code)) == ([], ["number 1"])
-    with Journal(tmp_path / "journal", code_of(square), any_code=True) as journal:
-        (found,) = sweep(square, tasks_of([1]), journal)
-        assert (found.values, of_other_code([found], code_of(square))) == ({"square": 5}, {"unknown": 1})
+    assert counted_sweep(tmp_path) == (first, [2, 2, 2], 0)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -188,13 +159,10 @@ def test_outcomes_have_the_code_of_their_process(tmp_path, jobs):
     assert code_of(square) != code_of(sweep)
 
 
-def test_code_in_the_middle_of_an_edit_is_the_failure_of_a_run(tmp_path, change_code):
-    """The others continue, and the run is made again later."""
-    change_code("STEPS = 3")
+def test_a_worker_with_other_code_fails_its_runs(tmp_path):
+    """The runs are made again later."""
     with Journal(tmp_path / "journal", code_of(square)) as journal:
-        change_code("STEPS = (")
-        (found,) = sweep(square, tasks_of([1]), journal, jobs=1)
-        assert (found.values, found.kind, found.code) == (None, "PlbError", None)
-        assert "__init__.py, line 1: cannot be parsed" in found.last_line
-        change_code("STEPS = 3")
+        (found,) = outcomes(square, tasks_of([1]), jobs=1, codes=("other",))
+        assert (found.values, found.kind) == (None, "PlbError")
+        assert "this worker has other code" in found.last_line
         assert values(sweep(square, tasks_of([1]), journal, jobs=1)) == [("number 1", {"square": 1})]

@@ -29,7 +29,6 @@ from cluster.studies.runner import Finished, OutputDirectory, stamped_as
 from cluster.studies.study import run_study
 from plb import UnknownNameError
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
-from tests.command_line import plb
 
 CONSTRAINT = """
 from plb.registry import register_constraint
@@ -346,9 +345,9 @@ def test_compression_study_agrees_with_an_undivided_experiment(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("options", [(), ("--any-code",), ("--restart",)])
-def test_runs_of_other_code_are_made_again_unless_they_are_accepted(tmp_path, change_code, options):
-    """A message says how many there are. With `--any-code`, study.json and the figures say how many are included."""
+@pytest.mark.parametrize("options", [(), ("--restart",)])
+def test_runs_of_other_code_are_made_again(tmp_path, change_code, options):
+    """A message says how many of the requested runs there are."""
     (tmp_path / "small.toml").write_text(SMALL)
     command = ["study", "annealing", "--scenario", tmp_path / "small.toml", "--out", tmp_path / "out", "--jobs", "1"]
     command += ["--density", "1.5", "--days", "0.05", "--repeats", "2", "--json", tmp_path / "f.json"]
@@ -363,23 +362,12 @@ def test_runs_of_other_code_are_made_again_unless_they_are_accepted(tmp_path, ch
 
     said, lines, before, _ = run()
     assert ("of other code" in said, lines) == (False, 2 * arms)
-    assert "runs_of_other_code" not in before
     change_code("CHANGED = True")
     said, lines, now, stamp = run(*options, "--repeats", "3")
-    code = before["versions"]["code"]
-    assert now["versions"]["code"] == stamp["versions"]["code"] != code
+    assert now["versions"]["code"] == stamp["versions"]["code"] != before["versions"]["code"]
     assert lines == (3 if options else 5) * arms
-    assert ("16 finished runs of other code do not count; --any-code" in said) is (options == ())
-    included = {code: 2 * arms} if options == ("--any-code",) else None
-    assert now.get("runs_of_other_code") == stamp.get("runs_of_other_code") == included
+    assert ("16 finished runs of other code do not count" in said) is (options == ())
     if not options:
         change_code("CHANGED = False")
         said, _, _, _ = run("--repeats", "1")
         assert "8 finished runs of other code do not count" in said  # those of other repeats are not needed
-
-
-def test_finished_runs_are_either_taken_or_repeated(tmp_path):
-    """`--any-code` has no effect with `--restart`."""
-    done = plb("study", "peaks", "--out", tmp_path / "out", "--restart", "--any-code")
-    assert done.exit_code == 2
-    assert "--any-code takes finished runs, and --restart repeats them" in " ".join(done.output.split())
