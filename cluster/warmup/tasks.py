@@ -29,14 +29,7 @@ from plb.extensions.energy_terms import CompiledTerm, begin, cost_at_node
 from plb.model import UpgradeMark
 from plb.provisioning import AUTO, Affinity, Instance, NodeType, provision, replan
 from plb.registry import register_constraint, register_term
-from plb.risk import (
-    DemandHistory,
-    Evaluation,
-    MonteCarloRisk,
-    ObservedRisk,
-    ReplicaForecast,
-    eligible_traces,
-)
+from plb.risk import DemandHistory
 from plb.risk.peaks import MachinePeak, TaskSamples, parse, predict
 from plb.rules import LeastDomains, SameDomain
 from plb.state.arrays import Problem, Solution
@@ -351,22 +344,6 @@ USAGE = ([1.0], [2.0], [3.0])
 """Usage of one task in each step."""
 
 
-def replay_past_tenants() -> None:
-    """Compute the probability of a violation from past tenants, by peaks and at departures."""
-    history = _past_tenants({Role.INSTANCE: 5.0}, 9.0)
-    eligible_traces(history, tenant_class="a", role=Role.INSTANCE, age=0.0, largest_demand=[1.0])
-    replicas = [ReplicaForecast("a", Role.INSTANCE, 0.0, {"cpu": 1.0}, 0)]
-    model = MonteCarloRisk(history, repetitions=2, quanta={"cpu": 1.0})
-    for evaluation in Evaluation:
-        model.probability_of_violation(replicas, thresholds={"cpu": 4.0}, now=1.0, evaluation=evaluation)
-
-
-def predict_by_samples() -> None:
-    """Predict peaks by a risk model that uses samples."""
-    replica = ReplicaForecast(None, Role.INSTANCE, 0.0, {}, 0, samples={"cpu": [1.0] * 3})
-    ObservedRisk("rc-like:warmup=2", quanta={"cpu": 1.0}).predicted_peaks([replica])
-
-
 def predict_peaks() -> None:
     """Predict the peaks of machines from columns of samples."""
     steps = len(USAGE)
@@ -454,12 +431,10 @@ TASKS: Mapping[str, Callable[[], None]] = {
     "evictions for new replicas": evict,
     "peaks of a machine": predict_a_machine,
     "placement with affinity": place_beside_others,
-    "risk from past tenants": replay_past_tenants,
     "applications": bind_applications,
     "estimators": plan_by_reports,
     "historical_simulation": plan_by_the_past,
     "upgrades": hand_over_and_drop,
-    "risk by samples": predict_by_samples,
     "balancing": balance,
     "metering": meter,
 }

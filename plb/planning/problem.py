@@ -14,7 +14,7 @@ from plb.planning.load_counting import counting
 from plb.planning.local_domains import local_domains
 from plb.planning.replica_arrays import affinities, arrays_of_replicas, costs_of_moves
 from plb.planning.service_tables import ServiceTables
-from plb.risk.monte_carlo import Evaluation
+from plb.risk.estimators import Evaluation
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Weights
 from plb.state.cluster_state import ClusterState

@@ -29,7 +29,7 @@ from plb.array_types import Array, Bool, Float, Float32, Int, Int32
 from plb.compiler import by_pointer, kernel
 from plb.risk.counter_based_random import dip_stream, fraction, repetition_stream, replica_stream, word_of_draw
 from plb.risk.demand_history import LARGEST_LEVEL, RECORD_SECONDS
-from plb.risk.sample_expiry import Rows
+from plb.risk.trace_sampling import Rows
 
 # Positions in curves
 LEVEL, INITIAL, GROWTH, MAXIMUM = range(4)

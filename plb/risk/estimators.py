@@ -7,6 +7,7 @@ as ``n-sigma:n=3,warmup=12,history=60``.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import ClassVar, NamedTuple, TypeAlias
 
 import attrs
@@ -28,9 +29,18 @@ from plb.validation import check_count, check_number, check_switch
 MINUTES_OF_A_DAY = 24 * 60
 
 
+class Evaluation(StrEnum):
+    """How a repetition is tested for a violation."""
+
+    PEAK = "peak"
+    """Every replica at its level, all at the same time: an upper estimate, cheap to update."""
+    TIMELINE = "timeline"
+    """At each departure, the replicas that are there at their demand of that time: equation (1) of [1]."""
+
+
 @attrs.frozen(kw_only=True)
 class MonteCarlo:
-    """[1]: repetitions sampled from past tenants; see `plb.risk.monte_carlo`.
+    """[1]: repetitions sampled from past tenants; see `plb.risk.trace_sampling`.
 
     Parameters
     ----------

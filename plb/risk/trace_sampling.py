@@ -1,201 +1,411 @@
-"""Sampling past tenants for replicas: K traces each, uniform over the eligible ones.
+"""Sampling past tenants for replicas: K traces for each one, uniform over the eligible ones ([1] section 5.1).
 
-`plb.risk.replica_draws` samples for one replica; here are arrays of them, and the checks of arguments.
+**Eligible**, D(db) of [1], are the traces of the class and role of the replica with a lifetime of at least its age and
+maxima of at least its largest demand. If there is none, the criteria are dropped one after another in the order of
+`Widening`; the last level has the whole history, so there is always a trace.
+
+**The rule.** Repetition k of a replica has a fixed list of rows: ``low + index(seed, key, k, d)`` for d = 0 .. 63, each
+uniform over the rows [low, high) of the widening level. The first eligible one is taken. If none of the 64 is eligible,
+the eligible row with the least hash ``(seed, key, k, row)`` is taken.
+
+**Uniform**, whatever the criteria: each draw is uniform over [low, high) and independent of the others, so the first
+that falls into a subset is uniform over that subset; and so is the row of least hash, whether draws missed or not, as
+the hashes are independent of the draws. Nothing depends on what was eligible before, so this holds for every set of
+criteria on its own, also after the criteria have widened.
+
+**Stable.** Age and largest demand only grow, so within a level the eligible set only shrinks. The draws before the one
+taken stay ineligible, hence it is taken again while it is eligible; the same holds for the least hash. Only repetitions
+whose trace has dropped out get another: common random numbers at little cost. So each sample has a time of expiry.
 """
 
 from __future__ import annotations
 
-import attrs
+from enum import IntEnum
+from typing import Any, NamedTuple
+
 import numpy as np
-import numpy.typing as npt
 
-from plb.array_types import Array, Float, Int8, Int32
-from plb.compiler import kernel
-from plb.errors import ConflictError, InvalidValueError
+from plb.array_types import Array, Bool, Float, Float32, Int, Int32
+from plb.compiler import by_pointer, kernel
 from plb.model import Role
-from plb.risk.counter_based_random import seed_word
+from plb.risk.counter_based_random import repetition_stream, replica_stream, row_hash, row_stream, uniform_index
 from plb.risk.demand_history import DemandHistory
-from plb.risk.eligibility import TraceTable, trace_table
-from plb.risk.eligible_draws import NONE
-from plb.risk.replica_draws import age_horizon, demand_horizon, draw_replica
-from plb.validation import check_count
 
 
-@attrs.frozen(eq=False)
-class TraceDraws:
-    """The sampled traces of m replicas, and how long they stay as they are.
+class Widening(IntEnum):
+    """The criteria of the traces of a replica; the first level with any trace is used.
 
-    Parameters
-    ----------
-    trace
-        Row of the history for each replica and repetition, shape (m, K), int32.
-    widening
-        `Widening` of each replica, shape (m,), int8.
-    valid_age
-        The draws are unchanged while the age is at most this, in seconds, shape (m,); infinite where the lifetime is
-        no criterion.
-    valid_demand
-        ... and while the largest demand is at most this for every metric, in user units, shape (m, R); infinite where
-        the maxima are no criterion.
+    A replica with an unknown class starts at `ALL_AGE_DEMAND`.
     """
 
-    trace: Int32
-    widening: Int8
+    CLASS_ROLE_AGE_DEMAND = 0
+    """Same class and role, lifetime at least the age, maxima at least the largest demand: D(db) as in [1]."""
+    CLASS_AGE_DEMAND = 1
+    """Same class in any role, lifetime, maxima."""
+    CLASS_DEMAND = 2
+    """Same class, maxima: the replica is older than all tenants with as large maxima."""
+    CLASS_AGE = 3
+    """Same class, lifetime: the demand of the replica exceeds that of its whole class."""
+    CLASS = 4
+    """Same class."""
+    ALL_AGE_DEMAND = 5
+    """Any class, lifetime, maxima."""
+    ALL = 6
+    """The whole history."""
+
+
+NONE = -1
+"""No row, or no level of widening: nothing is sampled."""
+DRAWS = 64
+"""Draws of a repetition before the least hash decides."""
+ROLES = len(Role)
+UNKNOWN_CLASS_START = int(Widening.ALL_AGE_DEMAND)
+SCOPE, LIFETIME, MAXIMA = 0, 1, 2
+ONE_ROLE, ONE_CLASS, WHOLE = 0, 1, 2
+CRITERIA = np.array(
+    [  # scope, lifetime, maxima: one row for each `Widening`
+        [ONE_ROLE, 1, 1],
+        [ONE_CLASS, 1, 1],
+        [ONE_CLASS, 0, 1],
+        [ONE_CLASS, 1, 0],
+        [ONE_CLASS, 0, 0],
+        [WHOLE, 1, 1],
+        [WHOLE, 0, 0],
+    ],
+    np.int64,
+)
+
+
+class TraceTable(NamedTuple):
+    """What eligibility reads of a history. Comparisons are made in float64 on the stored float32 values."""
+
+    lifetime: Float32
+    """(T,) seconds."""
+    maximum: Float32
+    """(T, R) user units."""
+    group_start: Int
+    """(3C + 1,) first row of each class and role."""
+
+
+def trace_table(history: DemandHistory) -> TraceTable:
+    """Return the columns of `history` that eligibility reads."""
+    return TraceTable(history.lifetime, history.maximum, history.group_start)
+
+
+@by_pointer
+class Rows(NamedTuple):
+    """The present data of M rows; arrays have shape (M,) unless they say otherwise."""
+
+    used: Bool
+    leaving: Bool
+    """Whether the row is only the departing end of a move."""
+    key: Array
+    """As uint64, see `plb.risk.counter_based_random.replica_key`."""
+    generation: Int
+    """Rises each time the row is taken."""
+    service: Int
+    role: Int
+    created: Float
+    """Seconds."""
+    largest_demand: Float
+    """(M, R) user units."""
+    load: Int
+    """(M, R) quanta."""
+    reported: Bool
+    vacant: Bool
+    """Whether the replica is missing, and the row keeps its place."""
+
+
+@by_pointer
+class KeptDraws(NamedTuple):
+    """The replicas for which the rows were sampled, and the expiry of the samples; arrays as in `Rows`."""
+
+    key: Array
+    generation: Int
+    group: Int
+    """Class and role."""
+    widening: Array
+    """As int8; NONE if nothing is sampled."""
+    age: Float
+    """Seconds, when sampled."""
+    demand: Float
+    """(M, R) largest demand in user units, when sampled."""
     valid_age: Float
+    """Seconds up to which the samples stay; infinite where the lifetime is no criterion."""
     valid_demand: Float
-
-
-class TraceSampler:
-    """Draws traces for replicas, as a pure function of the seed, each replica's key and what is known of it.
-
-    Parameters
-    ----------
-    history
-        The past tenants.
-    repetitions
-        K, the number of traces for each replica; at least 1. The first traces do not depend on K.
-    seed
-        A whole number of at least 0.
-
-    Raises
-    ------
-    InvalidValueError
-        A number is out of range.
-    """
-
-    def __init__(
-        self,
-        history: DemandHistory,
-        *,
-        repetitions: int = 100,
-        seed: int = 0,
-    ) -> None:
-        self.history = history
-        self.repetitions = check_count("trace sampler", "repetitions", repetitions, low=1)
-        self.seed = check_count("trace sampler", "seed", seed)
-        self.table = trace_table(history)
-        self.scratch = np.empty(len(history), np.int32)
-
-    def draw(
-        self,
-        key: npt.ArrayLike,
-        tenant_class: npt.ArrayLike,
-        role: npt.ArrayLike,
-        age: npt.ArrayLike,
-        largest_demand: npt.ArrayLike,
-        *,
-        before: TraceDraws | None = None,
-    ) -> TraceDraws:
-        """Draw K traces for each of m replicas.
-
-        Parameters
-        ----------
-        key
-            Stable key of each replica (`replica_key`), shape (m,), uint64.
-        tenant_class
-            Class code in the history, -1 where unknown, shape (m,).
-        role
-            Value of `Role`, shape (m,).
-        age
-            Seconds since creation, at least 0, shape (m,).
-        largest_demand
-            Largest demand seen so far (LBMax), user units, at least 0, shape (m, R).
-        before
-            What this sampler drew for the same replicas when their age and largest demand were at most these, and not
-            before a report that they have lost; a widening of -1 where it drew nothing. It saves time and changes no
-            result.
-
-        Raises
-        ------
-        InvalidValueError
-            A value is outside its range; the message names the replica by its position.
-        ConflictError
-            An array has another shape.
-        """
-        keys = np.ascontiguousarray(key, np.uint64)
-        known = self._checked(len(keys), tenant_class, role, age, largest_demand)
-        trace = np.empty((len(keys), self.repetitions), np.int32) if before is None else before.trace.copy()
-        widening = np.full(len(keys), NONE, np.int8) if before is None else before.widening.copy()
-        valid_age, valid_demand = np.empty_like(known[2]), np.empty_like(known[3])
-        with np.errstate(over="ignore"):
-            draw_batch(
-                seed_word(self.seed),
-                keys,
-                *known,
-                self.table,
-                self.scratch,
-                trace,
-                widening,
-                valid_age,
-                valid_demand,
-            )
-        return TraceDraws(trace, widening, valid_age, valid_demand)
-
-    def _checked(self, replicas: int, *given: npt.ArrayLike) -> tuple[Array, Array, Float, Float]:
-        """Return class, role, age and largest demand as arrays of one type if all values are within range."""
-        metrics, classes = self.history.metrics, len(self.history.classes)
-        code = _within("tenant_class", given[0], (replicas,), np.int64, -1, classes - 1)
-        role = _within("role", given[1], (replicas,), np.int64, 0, len(Role) - 1)
-        age = _within("age", given[2], (replicas,), np.float64, 0, np.inf)
-        demand = _within("largest_demand", given[3], (replicas, len(metrics)), np.float64, 0, np.inf, metrics)
-        return code, role, age, demand
-
-
-def _within(
-    field: str,
-    values: npt.ArrayLike,
-    shape: tuple[int, ...],
-    dtype: npt.DTypeLike,
-    low: float,
-    high: float,
-    metrics: tuple[str, ...] = (),
-) -> Array:
-    array = np.ascontiguousarray(values, dtype)
-    if array.shape != shape:
-        raise ConflictError(f"trace sampler: {field} has shape {array.shape}, expected {shape}")
-    refused = ~((array >= low) & (array <= high) & np.isfinite(array))
-    if refused.any():
-        at = tuple(int(i) for i in np.argwhere(refused)[0])
-        name = f"{field}[{metrics[at[1]]}]" if metrics else field
-        allowed = f"a finite number >= {low:g}" + (f" and <= {high:g}" if np.isfinite(high) else "")
-        raise InvalidValueError(f"replica {at[0]}", name, array[at].item(), allowed)
-    return array
+    """(M, R) user units up to which the samples stay; infinite where the maxima are no criterion."""
+    reported: Bool
+    """Whether the replica has reported, which changes only what its samples mean."""
 
 
 @kernel
-def draw_batch(
+def find_expired(
+    rows: Rows, draws: KeptDraws, candidates: Int, classes: Int, now: float, age: Float, expired: Int
+) -> int:
+    """Return how many of some rows have to be sampled, and write them to the front of `expired` (m,), in their order.
+
+    Samples for another replica, or for a greater age or demand than the present one, are removed: `widening` is NONE.
+    So are those of a replica whose report was reset.
+
+    Parameters
+    ----------
+    candidates
+        (m,) the rows that may have to be sampled.
+    classes
+        (S,) class of each service.
+    age
+        (M,) seconds since each row was created; filled in for the candidates in use.
+    """
+    count = 0
+    for row in candidates:
+        if not rows.used[row] or rows.leaving[row]:
+            continue
+        age[row] = max(0.0, now - rows.created[row])
+        replaced = rows.key[row] != draws.key[row] or rows.generation[row] != draws.generation[row]
+        replaced |= classes[rows.service[row]] * ROLES + rows.role[row] != draws.group[row] or age[row] < draws.age[row]
+        replaced |= draws.reported[row] and not rows.reported[row]
+        draws.reported[row] |= rows.reported[row]
+        stale = age[row] > draws.valid_age[row]
+        for metric in range(rows.largest_demand.shape[1]):
+            replaced |= draws.demand[row, metric] > rows.largest_demand[row, metric]
+            stale |= rows.largest_demand[row, metric] > draws.valid_demand[row, metric]
+        if replaced:
+            draws.widening[row] = NONE
+        if replaced or stale:
+            expired[count] = row
+            count += 1
+    return count
+
+
+@kernel
+def sample_again(
     seed: np.uint64,
-    keys: Array,
-    codes: Array,
-    roles: Array,
-    ages: Float,
-    largest_demands: Float,
+    rows: Rows,
+    draws: KeptDraws,
+    expired: Int,
+    classes: Int,
+    age: Float,
+    columns: Int,
     table: TraceTable,
+    demand: Float,
     scratch: Int32,
     trace: Int32,
-    widening: Array,
-    valid_age: Float,
-    valid_demand: Float,
 ) -> None:
-    """Fill `trace` (m, K), `widening` and `valid_age` (m,) and `valid_demand` (m, R), as `TraceDraws` has them.
+    """Sample the traces of some rows, and note for which replica and until when.
 
-    They follow from `keys`, `codes`, `roles`, `ages` (m,) and `largest_demands` (m, R). Where `widening` is
-    not NONE at first, `trace` holds what was drawn at that level before. The others are those of `draw_replica`.
+    Parameters
+    ----------
+    expired
+        (m,) the rows.
+    classes, age
+        As in `find_expired`.
+    columns
+        (R,) column of each metric of the rows in the history.
+    demand
+        Working space: one number for each metric of the history, zero where it is no metric of the rows.
+    scratch
+        As in `draw_replica`.
+    trace
+        (M, K) rows of the history; changed.
     """
-    for i in range(len(keys)):
-        age, demand = ages[i], largest_demands[i]
-        widening[i] = draw_replica(
+    for row in expired:
+        code, role = classes[rows.service[row]], rows.role[row]
+        for metric in range(len(columns)):
+            demand[columns[metric]] = rows.largest_demand[row, metric]
+        level = draw_replica(
             seed,
-            keys[i],
-            codes[i],
-            roles[i],
-            age,
+            rows.key[row],
+            code,
+            role,
+            age[row],
             demand,
             table,
             scratch,
-            trace[i],
-            widening[i],
+            trace[row],
+            draws.widening[row],
         )
-        valid_age[i] = age_horizon(trace[i], widening[i], table)
-        for metric in range(len(demand)):
-            valid_demand[i, metric] = demand_horizon(trace[i], widening[i], metric, table)
+        draws.group[row], draws.widening[row] = code * ROLES + role, level
+        note_validity(row, rows, draws, age[row], columns, table, trace[row])
+
+
+@kernel
+def note_validity(
+    row: int,
+    rows: Rows,
+    draws: KeptDraws,
+    age: float,
+    columns: Int,
+    table: TraceTable,
+    trace: Int32,
+) -> None:
+    """Note for which replica the `trace` (K,) of a row was sampled, and until when; for `sample_again`."""
+    level = draws.widening[row]
+    draws.key[row], draws.generation[row] = rows.key[row], rows.generation[row]
+    draws.reported[row] = rows.reported[row]
+    draws.age[row] = age
+    draws.valid_age[row] = age_horizon(trace, level, table)
+    for metric in range(len(columns)):
+        draws.demand[row, metric] = rows.largest_demand[row, metric]
+        draws.valid_demand[row, metric] = demand_horizon(trace, level, columns[metric], table)
+
+
+@kernel
+def age_horizon(trace: Int32, level: int, table: TraceTable) -> float:
+    """Return until which age the draws are unchanged, in seconds: the least lifetime among `trace` (K,), if it counts.
+
+    It may be infinite.
+    """
+    least = np.inf
+    if CRITERIA[level, LIFETIME]:
+        for row in trace:
+            least = min(least, table.lifetime[row])
+    return least
+
+
+@kernel
+def demand_horizon(trace: Int32, level: int, metric: int, table: TraceTable) -> float:
+    """Return until which demand of a metric the draws are unchanged, in user units: the least maximum among `trace`.
+
+    It is infinite where the maximum is no criterion.
+    """
+    least = np.inf
+    if CRITERIA[level, MAXIMA]:
+        for row in trace:
+            least = min(least, table.maximum[row, metric])
+    return least
+
+
+@kernel
+def draw_replica(
+    seed: np.uint64,
+    key: np.uint64,
+    code: int,
+    role: int,
+    age: float,
+    largest_demand: Float,
+    table: TraceTable,
+    scratch: Int32,
+    trace: Int32,
+    drawn_level: int,
+) -> int:
+    """Fill `trace` (K,) and return the level of widening.
+
+    Parameters
+    ----------
+    code
+        Class of the replica in the history, -1 where unknown.
+    largest_demand
+        (R,) user units.
+    scratch
+        (T,) holds the eligible rows where they had to be collected.
+    drawn_level
+        The level at which `trace` was drawn before, or NONE.
+    """
+    stream = replica_stream(seed, key)
+    level = drawn_level if drawn_level != NONE else (0 if code >= 0 else UNKNOWN_CLASS_START)
+    while True:
+        low, high = row_range(level, code, role, table.group_start)
+        kept = level == drawn_level
+        if draw_at_level(stream, level, low, high, age, largest_demand, table, scratch, trace, kept):
+            return level
+        level += 1
+
+
+@kernel
+def draw_at_level(
+    stream: np.uint64,
+    level: int,
+    low: int,
+    high: int,
+    age: float,
+    largest_demand: Float,
+    table: TraceTable,
+    scratch: Int32,
+    trace: Int32,
+    kept: bool,
+) -> bool:
+    """Fill `trace` (K,) from the eligible rows of [low, high) and return True, or return False if there are none.
+
+    With `kept`, rows of `trace` that are still eligible stay. The range is scanned once at the most, at the first
+    repetition whose draws all miss.
+    """
+    if low == high:
+        return False
+    collected = NONE
+    for repetition in range(len(trace)):
+        if kept and is_eligible(trace[repetition], level, age, largest_demand, table):
+            continue
+        words = repetition_stream(stream, repetition)
+        row = first_eligible(words, level, low, high, age, largest_demand, table)
+        if row == NONE:
+            if collected == NONE:
+                collected = collect_eligible(level, low, high, age, largest_demand, table, scratch)
+            if collected == 0:
+                return False
+            row = least_hash(words, scratch, collected)
+        trace[repetition] = row
+    return True
+
+
+@kernel
+def first_eligible(
+    words: np.uint64, level: int, low: int, high: int, age: float, largest_demand: Float, table: TraceTable
+) -> int:
+    """Return the first eligible row among a repetition's draws, or NONE; `largest_demand` has shape (R,)."""
+    for draw in range(DRAWS):
+        row = low + uniform_index(words, draw, high - low)
+        if is_eligible(row, level, age, largest_demand, table):
+            return row
+    return NONE
+
+
+@kernel
+def collect_eligible(
+    level: int, low: int, high: int, age: float, largest_demand: Float, table: TraceTable, scratch: Int32
+) -> int:
+    """Write the eligible rows of [low, high) to the front of `scratch` (T,) and return their number."""
+    count = 0
+    for row in range(low, high):
+        if is_eligible(row, level, age, largest_demand, table):
+            scratch[count] = row
+            count += 1
+    return count
+
+
+@kernel
+def least_hash(words: np.uint64, rows: Int32, count: int) -> Any:
+    """Return the one of the first `count` rows, `count` at least 1, that has the least hash."""
+    stream = row_stream(words)
+    best, least = rows[0], row_hash(stream, rows[0])
+    for i in range(1, count):
+        value = row_hash(stream, rows[i])
+        if value < least:
+            best, least = rows[i], value
+    return best
+
+
+@kernel
+def row_range(level: int, code: int, role: int, group_start: Any) -> tuple[int, int]:
+    """Return the rows [low, high) of a level of widening; `group_start` has shape (3C + 1,)."""
+    scope = CRITERIA[level, SCOPE]
+    if scope == ONE_ROLE:
+        return group_start[ROLES * code + role], group_start[ROLES * code + role + 1]
+    if scope == ONE_CLASS:
+        return group_start[ROLES * code], group_start[ROLES * (code + 1)]
+    return group_start[0], group_start[len(group_start) - 1]
+
+
+@kernel
+def is_eligible(row: int, level: int, age: float, largest_demand: Float, table: TraceTable) -> bool:
+    """Return whether a row within the level's range meets its criteria; `largest_demand` has shape (R,).
+
+    All metrics are compared although the first may decide: which one does is random, and a wrong branch prediction
+    takes more time than the comparisons.
+    """
+    fits = True
+    if CRITERIA[level, LIFETIME]:
+        fits = table.lifetime[row] >= age
+    if CRITERIA[level, MAXIMA]:
+        for metric in range(len(largest_demand)):
+            fits &= table.maximum[row, metric] >= largest_demand[metric]
+    return bool(fits)

@@ -12,8 +12,7 @@ import attrs
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Metric
 from plb.model.setting_fields import count, number, share, switch
-from plb.risk.estimators import MonteCarlo, estimator_of
-from plb.risk.monte_carlo import Evaluation
+from plb.risk.estimators import Evaluation, MonteCarlo, estimator_of
 from plb.settings.annealing import AnnealingSettings, Cooling
 from plb.settings.balancing import BalancingSettings, DefragmentationSettings
 from plb.settings.constraints import ConstraintSettings

@@ -10,16 +10,12 @@ import numpy as np
 from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.errors import UnknownNameError
-from plb.model import Role
 from plb.model.quanta import UNLIMITED
 from plb.risk.anchoring import Anchoring, Anchors, anchor_peaks, find_grown, next_growth, recorded_peaks
 from plb.risk.counter_based_random import seed_word
 from plb.risk.demand_history import DemandHistory
-from plb.risk.eligible_draws import NONE
-from plb.risk.estimators import MonteCarlo
-from plb.risk.monte_carlo import Evaluation
-from plb.risk.sample_expiry import KeptDraws, Rows, find_expired, sample_again
-from plb.risk.trace_sampling import TraceSampler
+from plb.risk.estimators import Evaluation, MonteCarlo
+from plb.risk.trace_sampling import NONE, KeptDraws, Rows, find_expired, sample_again, trace_table
 from plb.settings.config import PlbConfig, Replay
 from plb.state.cluster_state import ClusterState
 from plb.state.due_queue import NEVER, DueQueue, empty_queue, set_due, take_due
@@ -92,9 +88,9 @@ class DemandForecast:
         )
         self._made_at: Int = np.zeros(0, np.int64)
         """When each known service was made; `NEVER_MADE` if it is not living."""
-        self._sampler: TraceSampler | None = None
         if self.history is not None:
-            self._sampler = TraceSampler(self.history, repetitions=config.repetitions, seed=seed)
+            self._traces = trace_table(self.history)
+            self._scratch: Int32 = np.empty(len(self.history), np.int32)
             curves = (self.history.level, self.history.initial, self.history.growth, self.history.maximum)
             # one layout for all columns, because kernels would be compiled again for another
             recorded = np.ascontiguousarray(np.stack([curve[:, columns] for curve in curves], axis=2))
@@ -148,7 +144,7 @@ class DemandForecast:
         """
         table = state.rows
         self._expired = self._grown = np.zeros(0, np.int64)
-        if self._sampler is None or self.history is None:
+        if self.history is None:
             if len(self.peak) != table.capacity + 1:
                 self._allocate(table.capacity)
             return self._expired
@@ -165,7 +161,7 @@ class DemandForecast:
         classes = self._classes_of(state, self.history)
         rows, candidates = self._rows_of(table), self._candidates_of(table, now, changed)
         found = np.zeros(len(candidates), np.int64)
-        count = find_expired(rows, self._draws, candidates, classes, len(Role), now, self._age, found)
+        count = find_expired(rows, self._draws, candidates, classes, now, self._age, found)
         self._expired = found[:count].copy()
         if self._anchored:
             count = find_grown(candidates, rows, self._age, self._growth_age, self._anchors, self._anchoring, found)
@@ -272,20 +268,18 @@ class DemandForecast:
             )
 
     def _sample(self, rows: Int, table: RowTable, classes: Int) -> None:
-        assert self._sampler is not None
         with np.errstate(over="ignore"):
             sample_again(
-                seed_word(self._sampler.seed),
+                self._anchoring.seed[0],
                 self._rows_of(table),
                 self._draws,
                 rows,
                 classes,
-                len(Role),
                 self._age,
                 self._columns,
-                self._sampler.table,
+                self._traces,
                 self._demand,
-                self._sampler.scratch,
+                self._scratch,
                 self.trace,
             )
         self._anchors.settled_age[rows], self._anchors.age[rows] = np.inf, -1.0

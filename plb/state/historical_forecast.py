@@ -16,7 +16,7 @@ from plb.array_types import NOWHERE, Bool, Float, Int, Int32
 from plb.compiler import uninterrupted
 from plb.errors import InvalidValueError
 from plb.risk.demand_history import LARGEST_LEVEL, DemandHistory
-from plb.risk.estimators import HistoricalSimulation, MonteCarlo
+from plb.risk.estimators import Evaluation, HistoricalSimulation, MonteCarlo
 from plb.risk.historical_simulation import (
     MISSING,
     OLDEST,
@@ -24,7 +24,6 @@ from plb.risk.historical_simulation import (
     shares_from_now,
     smoothed,
 )
-from plb.risk.monte_carlo import Evaluation
 from plb.settings.config import PlbConfig, Replay
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState

@@ -15,13 +15,13 @@ from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, Pl
 from plb.array_types import NOWHERE
 from plb.extensions.built_in_terms import built_in_term
 from plb.extensions.configuration import Configuration, Proposal
-from plb.risk import DemandHistory, repetitions_in_violation_timeline
-from plb.risk.monte_carlo import curves_in_quanta
+from plb.risk import DemandHistory
 from plb.testing import configuration_of, walks
 from plb.testing.cluster import Cluster
 from plb.testing.cluster_strategies import settings_of_engines
 from plb.testing.histories import CLASSES
 from tests.engine.strategies import examples
+from tests.risk.oracles import plain_timeline
 
 pytestmark = pytest.mark.kernels
 
@@ -144,23 +144,19 @@ def demand_by_hand(configuration: Configuration, row: int, metric: int, k: int, 
 
 @examples(80)
 @given(cluster=growing_clusters(replay="as_recorded"))
-def test_replicas_that_follow_their_traces_have_the_probability_of_the_risk_model(cluster):
-    """The engine's test at departures equals that of `plb.risk`, which sums whole curves."""
+def test_replicas_that_follow_their_traces_follow_equation_1(cluster):
+    """Each repetition is enumerated at all whole times, not at the departures alone."""
     engine = cluster.engine()
     configuration = configuration_of(engine)
     problem, history = configuration.problem, engine._planner.demand_forecast.history
-    assume(history is not None)
-    curves = curves_in_quanta(history, np.array(problem.unit))
+    assume(history is not None and (problem.horizon == math.inf or problem.horizon % 1.0 == 0.0))
+    settings = {"last": problem.horizon, "quanta": (1.0 / np.array(problem.unit)).astype(int).tolist()}
     for node in np.flatnonzero(problem.counted).tolist():
-        rows = configuration.rows_on(node)
-        traces = problem.trace[rows]
-        created = -problem.age[rows]
-        ends = np.maximum(created[:, None] + history.lifetime[traces].astype(float), 0.0)
-        ends = np.minimum(ends, problem.horizon)
-        count = repetitions_in_violation_timeline(
-            curves, traces, created, ends, 0.0, problem.threshold[node].astype(np.int64)
-        )
-        assert configuration.solution.violating[node] == count
+        rows, limits = configuration.rows_on(node), problem.threshold[node].tolist()
+        ages = problem.age[rows].astype(int).tolist()
+        traces = problem.trace[rows].T.tolist()
+        expected = sum(plain_timeline(history, each, ages, limits, **settings) for each in traces)
+        assert configuration.solution.violating[node] == expected
 
 
 @examples(80)

@@ -31,10 +31,10 @@ from plb.policies import BUILT_IN
 from plb.policies.first_fit import FirstFit
 from plb.policies.random import Random
 from plb.registry import extension_policy, register_constraint, register_policy
-from plb.risk import MonteCarloRisk
 from plb.testing import all_clusters, clusters, configuration_of, policy_test, walks
 from tests.engine.oracle import assert_rules_are_kept, placement_of, sums_from_scratch
 from tests.engine.strategies import examples
+from tests.risk.oracles import draw_forecast
 
 
 class LastFit:
@@ -301,20 +301,18 @@ def test_configuration_has_the_data_of_policies(cluster, data):
 
 @examples(40)
 @given(clusters(with_history=True, down=False))
-def test_risk_models_can_evaluate_a_configuration(cluster):
-    """The Monte Carlo model of `plb.risk`, replica by replica, agrees with the engine's sums."""
+def test_forecasts_of_replicas_have_what_their_draws_depend_on(cluster):
+    """The summed levels of traces that are drawn replica by replica agree with the engine's sums."""
     engine = cluster.engine(w_failovers=1.0, replay="as_recorded")
     configuration = configuration_of(engine, now=5.0)
-    description = configuration.description
-    quanta = {metric.name: one for metric, one in zip(description.metrics, description.quanta, strict=True)}
-    model = MonteCarloRisk(
-        configuration.history, repetitions=engine.config.repetitions, seed=engine.seed, quanta=quanta
-    )
-    thresholds = configuration.problem.threshold * description.quanta
+    history, problem = configuration.history, configuration.problem
+    levels, settings = history.in_quanta(configuration.description.quanta), engine.config
     for node in range(configuration.nodes):
-        replica_forecasts = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
-        limits = dict(zip(quanta, thresholds[node].tolist(), strict=True))
-        risk = model.probability_of_violation(replica_forecasts, thresholds=limits, now=5.0)
+        sums = np.zeros((settings.repetitions, len(settings.metrics)), np.int64)
+        for row in configuration.rows_on(node).tolist():
+            forecast = configuration.forecast_of(row)
+            sums += levels[draw_forecast(history, forecast, 5.0, k=settings.repetitions, seed=engine.seed).trace]
+        risk = (sums >= problem.threshold[node]).any(axis=1).mean()
         assert risk == configuration.violation_probabilities[node]
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.errors import ConflictError
 from plb.model import Role
-from plb.risk import DemandHistory, ReplicaForecast, TraceSampler, Widening, eligible_traces
-from tests.engine.strategies import examples
+from plb.risk import DemandHistory, ReplicaForecast
+from plb.risk.trace_sampling import Widening
 
+from .oracles import draw, draw_forecast, plain_eligible
 from .strategies import METRICS, NO_DEADLINE, histories, replica_forecasts
 
 pytestmark = pytest.mark.kernels
@@ -61,41 +61,21 @@ WIDENING = {
 def test_criteria_widen_in_the_documented_order(
     replica: tuple[str | None, Role, float, tuple[float, float]], level: int, rows: list[int]
 ) -> None:
-    """The list of eligible traces and the sampler use the first level with any trace."""
-    name, role, age, demand = replica
-    found, eligible = eligible_traces(HISTORY, tenant_class=name, role=role, age=age, largest_demand=demand)
-    assert (found, eligible.tolist()) == (level, rows)
-    draws = TraceSampler(HISTORY, repetitions=60).draw([1], [HISTORY.class_code(name)], [role], [age], [demand])
-    assert draws.widening[0] == level
-    assert set(draws.trace[0].tolist()) == set(rows)
+    """The draws come from the first level with any trace, and from all of its traces."""
+    drawn = draw(HISTORY, replica, key=1, k=60)
+    assert (drawn.widening, sorted(set(drawn.trace.tolist()))) == (level, rows)
+    assert plain_eligible(HISTORY, *replica) == (level, rows)
 
 
-def plain_eligible(history: DemandHistory, replica: ReplicaForecast, age: float) -> tuple[int, list[int]]:
-    """Return eligibility by an independent implementation, criterion by criterion, over all rows."""
-    code, demand = history.class_code(replica.tenant_class), [replica.largest_demand.get(name, 0.0) for name in METRICS]
-    rows = range(len(history))
-    same_class = {row for row in rows if history.tenant_class[row] == code}
-    same_role = {row for row in same_class if history.role[row] == replica.role}
-    old = {row for row in rows if history.lifetime[row] >= age}
-    large = {row for row in rows if all(history.maximum[row, r] >= demand[r] for r in range(len(demand)))}
-    sets = [same_role & old & large, same_class & old & large, same_class & large, same_class & old, same_class]
-    sets = (sets if code >= 0 else [set()] * 5) + [old & large, set(rows)]
-    return next((level, sorted(found)) for level, found in enumerate(sets) if found)
-
-
-@examples(200)
+@NO_DEADLINE
 @given(histories(), replica_forecasts())
-def test_eligible_traces_equal_the_definition_and_are_never_empty(
-    history: DemandHistory, replica: ReplicaForecast
-) -> None:
-    """The rows equal those of an independent implementation for any replica, and there is at least one."""
-    age = 10.0 - replica.created
+def test_every_drawn_trace_is_eligible_by_the_definition(history: DemandHistory, replica: ReplicaForecast) -> None:
+    """The level of widening and the rows are those of an independent implementation, for any replica."""
     demand = [replica.largest_demand[name] for name in METRICS]
-    level, rows = eligible_traces(
-        history, tenant_class=replica.tenant_class, role=replica.role, age=age, largest_demand=demand
-    )
-    assert (level, rows.tolist()) == plain_eligible(history, replica, age)
-    assert len(rows) > 0
+    level, rows = plain_eligible(history, replica.tenant_class, replica.role, 10.0 - replica.created, demand)
+    drawn = draw_forecast(history, replica, 10.0)
+    assert drawn.widening == level
+    assert set(drawn.trace.tolist()) <= set(rows)
 
 
 @NO_DEADLINE
@@ -107,15 +87,8 @@ def test_comparisons_are_made_in_double_precision_on_the_stored_values(
     stored = float(np.float32(history.lifetime[0]))
     just_above = math.nextafter(stored, math.inf)
     for level_age in (stored, just_above, age):
-        draws = TraceSampler(history, repetitions=5).draw([key], [-1], [0], [level_age], [[0.0, 0.0]])
-        level, rows = eligible_traces(history, tenant_class=None, role=P, age=level_age, largest_demand=[0, 0])
-        assert draws.widening[0] == level
-        assert set(draws.trace[0].tolist()) <= set(rows.tolist())
+        drawn = draw(history, (None, P, level_age, [0, 0]), key=key, k=5)
+        level, rows = plain_eligible(history, None, P, level_age, [0, 0])
+        assert drawn.widening == level
+        assert set(drawn.trace.tolist()) <= set(rows)
     assert Widening(level) in (Widening.ALL_AGE_DEMAND, Widening.ALL)
-
-
-def test_demand_of_another_shape_is_refused() -> None:
-    """Each metric of the history has its own largest demand."""
-    for demand in (1.0, [1.0], [1.0] * 3, [[1.0, 1.0]]):
-        with pytest.raises(ConflictError, match="eligible traces: largest_demand has shape"):
-            eligible_traces(HISTORY, tenant_class="gold", role=Role.PRIMARY, age=0.0, largest_demand=demand)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -27,9 +28,8 @@ from plb.extensions.admission_constraint import Admission
 from plb.extensions.built_in_terms import built_in_term
 from plb.extensions.configuration import Proposal
 from plb.registry import register_constraint
-from plb.risk import ObservedRisk
-from plb.risk.estimators import estimator_of, reads_limits
-from plb.risk.monte_carlo import Evaluation
+from plb.risk.estimators import Evaluation, Gaussian, estimator_of, reads_limits
+from plb.risk.peaks import BorgDefault, Form, Maximum, NSigma, RcLike
 from plb.testing import configuration_of
 
 pytestmark = pytest.mark.kernels
@@ -70,59 +70,66 @@ def engine_with(spec, places, reports, *, limits=True):
     return engine
 
 
-def samples_of(reports, *, cap):
-    """Return the newest samples of each replica, the newest first, and whether it is warm."""
-    newest = [np.array(series, float).reshape(-1, 2)[::-1][:HISTORY] for series in reports]
-    return [np.minimum(series, LIMIT) if cap else series for series in newest], [
-        len(series) >= WARMUP for series in newest
-    ]
+class Reported(NamedTuple):
+    """What a replica has shown."""
+
+    samples: np.ndarray
+    """(S, 2) the newest samples, the oldest first."""
+    seen: int
+    """How many samples there were."""
+    limit: np.ndarray
+    """(2,)"""
 
 
-def predicted(spec, reports):
+def reported(series):
+    """Return what a replica with these reports has shown."""
+    return Reported(np.array(series, float).reshape(-1, 2), len(series), np.full(2, LIMIT))
+
+
+def reported_by(forecast):
+    """Return what a forecast says that a replica has shown."""
+    samples = np.array([forecast.samples[name] for name in CAPACITIES]).T
+    return Reported(samples, forecast.seen, np.array([forecast.limits[name] for name in CAPACITIES]))
+
+
+def windows_of(estimator, replicas):
+    """Return the window of each replica, (S, 2), the newest first; its limit as long as it is not warm."""
+    windows = []
+    for samples, seen, limit in replicas:
+        newest = samples[::-1][: estimator.history]
+        capped = np.minimum(newest, limit) if estimator.cap else newest
+        windows.append(capped if seen >= estimator.warmup else limit[np.newaxis])
+    return windows
+
+
+def predicted(estimator, replicas):
     """Return the predicted peaks of the two metrics of a machine with these replicas."""
-    if spec.startswith("max("):
-        parts = spec[4:-1].split(";")
-        return np.max([predicted(one, reports) for one in parts], axis=0)
-    limits = np.full(2, LIMIT * len(reports))
-    if spec.startswith("borg-default"):
-        return np.array([0.8 * LIMIT] * 2) * len(reports)
-    samples, warm = samples_of(reports, cap="cap=false" not in spec)
-    if spec.startswith("rc-like"):
-        percentile = float(spec.split("percentile=")[1].split(",")[0])
-        each = [
-            np.percentile(series, percentile, axis=0) if ok else [LIMIT] * 2
-            for series, ok in zip(samples, warm, strict=True)
-        ]
-        return np.sum(each, axis=0)
-    past = [
-        series[np.arange(HISTORY) % len(series)] if ok else np.full((HISTORY, 2), LIMIT)
-        for series, ok in zip(samples, warm, strict=True)
-    ]
-    total = np.sum(past, axis=0)
-    if spec.startswith("n-sigma"):
-        n = float(spec.split("n=")[1].split(",")[0])
-        peak = total.mean(axis=0) + n * total.std(axis=0, ddof=1)
-        return peak if "form=paper" in spec else np.minimum(peak, limits)
-    return np.minimum(np.percentile(total, 60, axis=0), limits)
+    if isinstance(estimator, Maximum):
+        return np.max([predicted(each, replicas) for each in estimator.of], axis=0)
+    limits = np.sum([replica.limit for replica in replicas], axis=0)
+    if isinstance(estimator, BorgDefault):
+        return estimator.phi * limits
+    windows = windows_of(estimator, replicas)
+    if isinstance(estimator, RcLike):
+        return np.sum([np.percentile(window, estimator.percentile, axis=0) for window in windows], axis=0)
+    total = np.sum([window[np.arange(estimator.history) % len(window)] for window in windows], axis=0)
+    if isinstance(estimator, NSigma):
+        peak = total.mean(axis=0) + estimator.n * total.std(axis=0, ddof=1)
+        return peak if estimator.form is Form.PAPER else np.minimum(peak, limits)
+    return np.minimum(np.percentile(total, estimator.percentile, axis=0), limits)
 
 
-def expected(spec, reports):
+def expected(spec, replicas):
     """Return the violation probability of a machine with these replicas."""
-    bounds = THRESHOLD * np.array([*CAPACITIES.values()])
-    if not reports:
+    bounds, estimator = THRESHOLD * np.array([*CAPACITIES.values()]), estimator_of(spec)
+    if not replicas:
         return 0.0
-    if not spec.startswith("gaussian"):
-        return float((predicted(spec, reports) >= bounds).any())
-    samples, warm = samples_of(reports, cap=False)
-    mean = np.sum(
-        [series.mean(axis=0) if ok else [LIMIT] * 2 for series, ok in zip(samples, warm, strict=True)],
-        axis=0,
-    )
-    variance = np.sum(
-        [series.var(axis=0) if ok else [0.0] * 2 for series, ok in zip(samples, warm, strict=True)],
-        axis=0,
-    )
-    with np.errstate(divide="ignore"):
+    if not isinstance(estimator, Gaussian):
+        return float((predicted(estimator, replicas) >= bounds).any())
+    windows = windows_of(estimator, replicas)
+    mean = np.sum([window.mean(axis=0) for window in windows], axis=0)
+    variance = np.sum([window.var(axis=0) for window in windows], axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
         excess = np.where(variance > 0, norm.sf((bounds - mean) / np.sqrt(variance)), mean >= bounds)
     return 1.0 - float(np.prod(1.0 - excess))
 
@@ -140,25 +147,14 @@ def test_probability_equals_that_from_the_reports(spec, replicas):
     configuration = configuration_of(engine)
     tolerance = 1e-4  # means and variances are rounded up
     for node in range(NODES):
-        there = [series for place, series in replicas if place == node]
+        there = [reported(series) for place, series in replicas if place == node]
         assert math.isclose(configuration.violation_probabilities[node], expected(spec, there), abs_tol=tolerance)
-        on_node = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
-        assert math.isclose(probability_by_model(spec, on_node), expected(spec, there), abs_tol=tolerance)
     row = int(configuration.rows[0])
     for node in set(range(NODES)) - {configuration.node_of(row)}:
-        there = [
-            *(series for place, series in replicas if place == node),
-            replicas[_number(configuration, row)][1],
-        ]
+        own = replicas[_number(configuration, row)][1]
+        there = [reported(series) for series in (*(series for place, series in replicas if place == node), own)]
         found = configuration.violation_probabilities_with(row)[node]
         assert math.isclose(found, expected(spec, there), abs_tol=tolerance)
-
-
-def probability_by_model(spec, replica_forecasts):
-    """Return the probability by the risk model for replicas with these forecasts."""
-    thresholds = {name: THRESHOLD * capacity for name, capacity in CAPACITIES.items()}
-    model = ObservedRisk(spec, quanta=dict.fromkeys(CAPACITIES, 2.0**-13))
-    return model.probability_of_violation(replica_forecasts, thresholds=thresholds, now=0.0)
 
 
 def _number(configuration, row):
@@ -388,7 +384,7 @@ OF_PLACES = ("borg-default:phi=1", f"rc-like:{KEPT}", f"gaussian:{KEPT}", f"n-si
     "kind", ["whole", "vacant", "standby", "dropped", "leaving", "without disk", "loses disk", "role load"]
 )
 def test_forecast_of_a_replica_equals_that_of_the_engine(spec, limits, reports, kind):
-    """The risk model gives for the forecasts on a node what the engine gives for the node, in any state."""
+    """The forecasts on a node have what the engine's probability for the node is computed from, in any state."""
     engine = engine_with(spec, [], [])
     metrics = {"cpu": 1.0} if kind == "without disk" else None
     engine.update_service(Service("s", target_replicas=2, limits=limits, metrics=metrics))
@@ -410,9 +406,8 @@ def test_forecast_of_a_replica_equals_that_of_the_engine(spec, limits, reports, 
         engine.update_partition(Partition("p", service="s", replicas=changed[kind]))
     configuration = configuration_of(engine)
     for node in range(NODES):
-        on_node = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
-        found = probability_by_model(spec, on_node)
-        assert math.isclose(configuration.violation_probabilities[node], found, abs_tol=1e-4)
+        on_node = [reported_by(configuration.forecast_of(int(row))) for row in configuration.rows_on(node)]
+        assert math.isclose(configuration.violation_probabilities[node], expected(spec, on_node), abs_tol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.model import Role
-from plb.risk import DemandHistory, TraceSampler
-from plb.risk.eligible_draws import NONE
-from plb.risk.sample_expiry import KeptDraws, Rows, find_expired, sample_again
+from plb.risk import DemandHistory
+from plb.risk.trace_sampling import NONE, ROLES, KeptDraws, Rows, find_expired, sample_again, trace_table
 
+from .oracles import draw
 from .strategies import METRICS, NO_DEADLINE, histories
 
 pytestmark = pytest.mark.kernels
 CLASSES = np.array([0, 1, -1])
-ROLES = len(Role)
 
 
 def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, KeptDraws, float]:
@@ -70,7 +68,7 @@ def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(
     """They are found in order; draws for another replica, a later time, more demand or a reset report are removed."""
     rows, draws, now = rows_and_draws(random, count, metrics)
     age, expired, reported = np.full(count, -1.0), np.full(count, -1), draws.reported.copy()
-    found = find_expired(rows, draws, np.arange(count), CLASSES, ROLES, now, age, expired)
+    found = find_expired(rows, draws, np.arange(count), CLASSES, now, age, expired)
     others, stale = [], []
     for row in np.flatnonzero(rows.used & ~rows.leaving).tolist():
         assert age[row] == max(0.0, now - rows.created[row])
@@ -101,25 +99,26 @@ def test_samples_are_those_of_the_present_age_and_demand(
     """All rows in use have them at any time, though only the expired ones are sampled; then none is expired."""
     rows, draws, now = rows_and_draws(random, count, len(METRICS))
     draws = draws._replace(generation=np.full(count, -1))  # of none of these replicas
-    classes = np.array([history.class_code(name) for name in ("bronze", "gold", None)])
-    sampler = TraceSampler(history, repetitions=4, seed=seed)
+    names = "bronze", "gold", None
+    classes = np.array([history.class_code(name) for name in names])
     age, trace = np.full(count, -1.0), np.full((count, 4), -1, np.int32)
     used = np.flatnonzero(rows.used & ~rows.leaving)
 
     def expired_rows() -> np.ndarray:
         expired = np.full(count, -1)
-        return expired[: find_expired(rows, draws, np.arange(count), classes, ROLES, now, age, expired)]
+        return expired[: find_expired(rows, draws, np.arange(count), classes, now, age, expired)]
 
     for _ in range(4):
         with np.errstate(over="ignore"):
             columns, demand = np.arange(len(METRICS)), np.zeros(len(METRICS))
             scratch = np.empty(len(history), np.int32)
-            of_history = columns, sampler.table, demand, scratch
-            sample_again(np.uint64(seed), rows, draws, expired_rows(), classes, ROLES, age, *of_history, trace)
-            known = rows.key, classes[rows.service], rows.role, age, rows.largest_demand
-            right = sampler.draw(*(of_rows[used] for of_rows in known))
-        assert trace[used].tolist() == right.trace.tolist()
-        assert draws.widening[used].tolist() == right.widening.tolist()
+            of_history = columns, trace_table(history), demand, scratch
+            sample_again(np.uint64(seed), rows, draws, expired_rows(), classes, age, *of_history, trace)
+        for row in used.tolist():
+            replica = names[rows.service[row]], rows.role[row], age[row], rows.largest_demand[row]
+            right = draw(history, replica, key=int(rows.key[row]), k=4, seed=seed)
+            assert trace[row].tolist() == right.trace.tolist()
+            assert draws.widening[row] == right.widening
         assert not len(expired_rows())
         now += random.choice([0, 1, 5, 500, 5000])
         rows.reported[:] ^= np.array([random.randint(0, 3) == 0 for _ in range(count)], np.bool_)

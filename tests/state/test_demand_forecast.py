@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.risk import DemandHistory, eligible_traces
+from plb.risk import DemandHistory
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_sources import Forecast, demand_forecast_of
 from plb.testing import all_clusters, clusters
 from tests.engine.oracle import placement_of
 from tests.engine.strategies import examples
+from tests.risk.oracles import plain_eligible
 
 pytestmark = pytest.mark.kernels
 
@@ -48,19 +49,13 @@ def test_reports_resample_only_ineligible_traces(cluster, data):
     def eligible(index, replica):
         demand = largest.get(index, engine._state.rows.largest_demand[index])
         age = max(0.0, now - created[replica.partition])
-        return eligible_traces(
-            history,
-            tenant_class=classes[replica.partition],
-            role=replica.role,
-            age=age,
-            largest_demand=[demand[m] for m in range(len(cluster.metrics))],
-        )
+        return plain_eligible(history, classes[replica.partition], replica.role, age, demand[: len(cluster.metrics)])
 
     rows = {i: r for i, r in placement_of(engine, cluster).items() if not r.leaving}
     levels = {index: eligible(index, replica) for index, replica in rows.items()}
     samples = samples_of(engine, now)
     for index, (_, fit) in levels.items():
-        assert set(samples[index].tolist()) <= set(fit.tolist())
+        assert set(samples[index].tolist()) <= set(fit)
     for _ in range(data.draw(st.integers(1, 3))):
         now += data.draw(st.integers(0, 15))
         for index, replica in rows.items():
@@ -72,7 +67,7 @@ def test_reports_resample_only_ineligible_traces(cluster, data):
         later = samples_of(engine, now)
         for index, replica in rows.items():
             level, fit = eligible(index, replica)
-            assert set(later[index].tolist()) <= set(fit.tolist())
+            assert set(later[index].tolist()) <= set(fit)
             if level == levels[index][0]:
                 kept = np.isin(samples[index], fit)
                 assert (later[index][kept] == samples[index][kept]).all()

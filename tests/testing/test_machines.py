@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb import InvalidValueError, Node
-from plb.risk import DemandHistory, MonteCarloRisk
 from plb.state.arrays import Problem
 from plb.testing import Invariant, configuration_of, counterexample, machine_of, small_clusters, verify
 from plb.testing.relabelling import (
@@ -161,19 +160,16 @@ def test_risk_models_have_no_clusters():
     """The node of a risk model is drawn otherwise."""
     for wrong in ({"clusters": FEES}, {"made_for": suited(Fees)}):
         with pytest.raises(InvalidValueError, match=r"machine_of: clusters or made_for = .* None for a risk model"):
-            machine_of(MonteCarloRisk(HISTORY, quanta={"cpu": 1.0, "disk": 1.0}, repetitions=8, seed=1), **wrong)
+            machine_of(Summed(), **wrong)
 
 
-HISTORY = DemandHistory.from_columns(
-    ["cpu", "disk"],
-    tenant_class=["gold", "gold", "silver"],
-    role=[0, 1, 2],
-    lifetime=[10, 20, 30],
-    level=[[4, 8], [2, 8], [16, 1]],
-    initial=[[0, 0]] * 3,
-    growth=[[0, 0]] * 3,
-    maximum=[[4, 8], [2, 8], [16, 1]],
-)
+class Summed:
+    """A risk model that is certain where the largest demands reach a threshold together."""
+
+    def probability_of_violation(self, replicas, *, thresholds, now):
+        """Return 0 or 1."""
+        sums = {name: sum(one.largest_demand[name] for one in replicas) for name in thresholds}
+        return float(any(sums[name] >= threshold for name, threshold in thresholds.items()))
 
 
 class Certain:
@@ -193,8 +189,7 @@ class Percent(Certain):
 
 
 TestAtMostTwo = short_machine_of(AtMostTwo())
-QUANTA = {"cpu": 1.0, "disk": 1.0}
-TestMonteCarlo = machine_of(MonteCarloRisk(HISTORY, quanta=QUANTA, repetitions=8, seed=1))
+TestSummed = machine_of(Summed())
 
 
 @pytest.mark.parametrize(
