@@ -19,7 +19,7 @@ import attrs
 from rich.table import Table
 
 from cluster.console.tables import new_table
-from cluster.runs.processes import cores
+from cluster.runs.pool import cores
 from plb.compiler.cache import SUFFIX
 from plb.errors import PlbError
 from plb.phrasing import counted

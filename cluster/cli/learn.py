@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,9 +56,8 @@ def train_command(
     from cluster.learning import training
     from cluster.learning.config import read_config
     from cluster.learning.plots import save_curve
-    from cluster.learning.workers import workers
     from cluster.results.writing import check_outputs, stamped, write_json
-    from cluster.runs.processes import cores
+    from cluster.runs.pool import map_in_processes
 
     chosen = read_config(config)
     given = {"iterations": iterations, "seed": seed}
@@ -67,7 +67,8 @@ def train_command(
     training.check_folder(chosen, folder, resume=resume, force=force)
     check_outputs([config], [], json)
     try:
-        with workers(jobs or cores()) as over, _training_progress(quiet) as advance:
+        over = partial(map_in_processes, jobs=jobs, ordered=True)
+        with _training_progress(quiet) as advance:
             trained = training.train(chosen, folder, resume=resume and not force, over=over, progress=advance)
     except KeyboardInterrupt:
         again = "".join(f" --{name} {value}" for name, value in changes.items())
@@ -118,9 +119,8 @@ def evaluate_command(
     from cluster.learning.config import read_config
     from cluster.learning.evaluation import evaluate
     from cluster.learning.training import POLICY
-    from cluster.learning.workers import workers
     from cluster.results.writing import check_file, check_outputs, stamped, write_json
-    from cluster.runs.processes import cores
+    from cluster.runs.pool import map_in_processes
 
     chosen = read_config(config)
     if sequences is not None:
@@ -132,7 +132,8 @@ def evaluate_command(
     check_outputs([config, trained], [], json)
     counts = list(dict.fromkeys(machines or chosen.evaluation.machines or [chosen.machines.machines]))
     total = len(counts) * chosen.evaluation.sequences
-    with workers(jobs or cores()) as over, _sequence_progress(total, quiet) as advance:
+    over = partial(map_in_processes, jobs=jobs, ordered=True)
+    with _sequence_progress(total, quiet) as advance:
         found = [evaluate(chosen, str(trained), machines=count, over=over, progress=advance) for count in counts]
     figures = {
         "name": chosen.name,

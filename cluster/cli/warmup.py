@@ -23,7 +23,7 @@ def warmup_command(jobs: Jobs = None, json: Json = None) -> None:
     import time
 
     from cluster.results.writing import check_file, stamped, write_json
-    from cluster.runs.processes import cores
+    from cluster.runs.pool import cores
     from cluster.warmup.log import WarmupLog
     from cluster.warmup.tasks import TASKS
     from plb.compiler.cache import cache_directory

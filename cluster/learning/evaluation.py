@@ -17,8 +17,8 @@ from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
 from cluster.learning.job_sources import SourceOf, scaled
 from cluster.learning.metrics import UTILISATION, figure
-from cluster.learning.workers import Map
 from cluster.results.intervals import Interval, decimals_of
+from cluster.runs.pool import Map
 from cluster.simulation.random_streams import stream_seed
 
 LEARNED = "learned"
@@ -100,7 +100,7 @@ def evaluate(
     machines
         Number of machines; None: that of the configuration. For other numbers, jobs arrive in proportion.
     over
-        Evaluates the sequences: `map`, or that of `cluster.learning.workers.workers`.
+        Evaluates the sequences: `map`, or `cluster.runs.pool.map_in_processes` in order.
     progress
         Called after each sequence.
 

@@ -12,9 +12,9 @@ import attrs
 from cluster.learning.config import LearningConfig
 from cluster.learning.game import JobPlacementGame
 from cluster.learning.job_sources import Jobs, SourceOf
-from cluster.learning.workers import Map
 from cluster.results.writing import check_free, json_object, versions, write_json
 from cluster.runs.code_digest import code_digest, with_versions
+from cluster.runs.pool import Map
 from cluster.simulation.random_streams import stream_seed
 from plb.errors import ConflictError
 from workloads.writing import naming, write_csv
@@ -111,7 +111,7 @@ def train(
     resume
         True: continue from the checkpoints. The result is that of an uninterrupted training.
     over
-        Runs the job sequences: `map`, or that of `cluster.learning.workers.workers`.
+        Runs the job sequences: `map`, or `cluster.runs.pool.map_in_processes` in order.
     progress
         Called after each iteration.
     """

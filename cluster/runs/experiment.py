@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
 
 import attrs
+import numpy as np
 
 from cluster.errors import DensityError, ScenarioError
-from cluster.runs.processes import run_in_processes
+from cluster.runs.pool import cores, map_in_processes
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.engine_setup import metrics_of, nodes_of
 from cluster.simulation.faults import make_faults
@@ -17,6 +25,9 @@ from cluster.simulation.recorder import RunResult
 from cluster.simulation.simulation import Simulation
 from cluster.simulation.tenant_arrivals import TenantSequence, make_tenants
 from cluster.simulation.tenant_pools import Source, read_source
+from plb.array_types import Float
+
+SECONDS_BETWEEN_REPORTS = 0.2
 
 Progress = Callable[[str, int, float], None]
 """Called with policy, repeat and the simulated seconds of that run."""
@@ -24,19 +35,14 @@ Progress = Callable[[str, int, float], None]
 
 @attrs.frozen(eq=False)
 class Experiment:
-    """A scenario with its tenants, made before any policy runs.
-
-    Parameters
-    ----------
-    scenario, source
-        What is run; the source is that of the first repeat.
-    sequences
-        The tenants of each repeat; all policies see the same ones.
-    """
+    """A scenario with its tenants, made before any policy runs."""
 
     scenario: Scenario
+    """What is run."""
     source: Source
+    """The workload of the first repeat."""
     sequences: tuple[TenantSequence, ...]
+    """The tenants of each repeat; all policies see the same ones."""
 
     @property
     def pairs(self) -> list[tuple[str, int]]:
@@ -46,27 +52,124 @@ class Experiment:
     def runs(self, *, jobs: int = 1, progress: Progress | None = None) -> Iterator[RunResult]:
         """Run everything and yield the results as they end; they do not depend on the number of processes.
 
-        Ctrl-C ends the runs under way; they are yielded as incomplete, and are the last ones.
+        Ctrl-C ends the runs under way; they are yielded as incomplete, and are the last ones. With several processes, a
+        second Ctrl-C raises `KeyboardInterrupt`.
 
         Parameters
         ----------
         jobs
-            Number of processes; 1: this one. More are new ones, so a script needs ``if __name__ == "__main__":``.
+            Number of processes; 1: this one.
         progress
-            Called at every metering with one process, a few times a second with more.
+            Called at every metering with one process; with more a few times a second, in another thread.
         """
-        if jobs == 1 or len(self.pairs) == 1:
-            return self._in_turn(progress)
-        return run_in_processes(self.scenario, self.source, self.sequences, self.pairs, jobs, progress)
+        jobs = min(jobs, len(self.pairs))
+        return self._in_turn(progress) if jobs == 1 else self._in_processes(jobs, progress)
 
     def _in_turn(self, progress: Progress | None) -> Iterator[RunResult]:
         for policy, repeat in self.pairs:
             report = None if progress is None else partial(progress, policy, repeat)
-            source = self.source.of_repeat(repeat)
-            run = Simulation(self.scenario, source, self.sequences[repeat], policy, repeat, report).run()
+            run = _simulate(self.scenario, self.source, self.sequences[repeat], policy, repeat, report)
             yield run
             if not run.complete:
                 return
+
+    def _in_processes(self, jobs: int, progress: Progress | None) -> Iterator[RunResult]:
+        threads = {"threads": max(1, cores() // jobs)}
+        scenario = attrs.evolve(self.scenario, engine={**threads, **self.scenario.engine})
+        with _shared_times(len(self.pairs)) as times, _stopped_by_interrupt(times), _relay(times, self.pairs, progress):
+            runs = [
+                partial(_simulate, scenario, self.source, self.sequences[repeat], policy, repeat)
+                for policy, repeat in self.pairs
+            ]
+            for run in map_in_processes(partial(_report_to, times), list(enumerate(runs)), jobs=jobs):
+                if run is not None:
+                    yield run
+
+
+def _simulate(
+    scenario: Scenario,
+    source: Source,
+    tenants: TenantSequence,
+    policy: str,
+    repeat: int,
+    report: Callable[[float], None] | None,
+) -> RunResult:
+    return Simulation(scenario, source.of_repeat(repeat), tenants, policy, repeat, report).run()
+
+
+# several processes
+
+STOP = -1
+"""Last number of the shared times: above zero when the runs are to end."""
+
+
+@contextmanager
+def _shared_times(runs: int) -> Iterator[Float]:
+    """Yield the simulated seconds of each run, and `STOP`, in a file that all processes map."""
+    with TemporaryDirectory(prefix="plb-") as folder:
+        times = np.memmap(Path(folder) / "times", np.float64, "w+", shape=(runs + 1,))
+        times[:] = -1.0
+        yield times
+
+
+def _report_to(times: Float, numbered: tuple[int, Callable[[Callable[[float], None]], RunResult]]) -> RunResult | None:
+    """Simulate a run, in a process; None: the runs are to end before it has begun."""
+    number, simulate = numbered
+
+    def report(seconds: float) -> None:
+        times[number] = seconds
+        if times[STOP] > 0.0:
+            raise KeyboardInterrupt
+
+    return None if times[STOP] > 0.0 else simulate(report)
+
+
+@contextmanager
+def _stopped_by_interrupt(times: Float) -> Iterator[None]:
+    """Let the first Ctrl-C end the runs; only the main thread receives it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        times[STOP] = 1.0
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _relay(times: Float, pairs: Sequence[tuple[str, int]], progress: Progress | None) -> Iterator[None]:
+    """Call `progress` from another thread; an exception of it ends the runs, and is raised after them."""
+    if progress is None:
+        yield
+        return
+    ended = threading.Event()
+    with ThreadPoolExecutor(1) as thread:
+        relay = thread.submit(_relay_until, ended, times, pairs, progress)
+        try:
+            yield
+        finally:
+            ended.set()
+    relay.result()
+
+
+def _relay_until(ended: threading.Event, times: Float, pairs: Sequence[tuple[str, int]], progress: Progress) -> None:
+    shown = times.copy()
+    try:
+        while not ended.wait(SECONDS_BETWEEN_REPORTS):
+            now = times.copy()
+            for number in np.flatnonzero(now[:STOP] != shown[:STOP]).tolist():
+                progress(*pairs[number], float(now[number]))
+            shown = now
+    except BaseException:
+        times[STOP] = 1.0
+        raise
 
 
 def prepare(scenario: Scenario) -> Experiment:

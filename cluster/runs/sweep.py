@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import time
 import traceback
-import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +16,7 @@ import attrs
 
 from cluster.runs.code_digest import code_digest, code_of
 from cluster.runs.journal import Journal, TaskOutcome
-from cluster.runs.processes import cores, ignore_interrupts, interrupts_blocked
+from cluster.runs.pool import map_in_processes
 from plb.errors import PlbError
 
 Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -86,7 +84,8 @@ def sweep(
         raise PlbError(f"sweep: two tasks have the key {twice!r}")
     left = [task for task in tasks if task.key not in journal.finished]
     failed: dict[str, TaskOutcome] = {}
-    for outcome in outcomes(run, left, jobs=jobs, scheduler=scheduler, codes=(journal.code, code_digest())):
+    do = partial(_do, run, codes=(journal.code, code_digest()))
+    for outcome in map_in_processes(do, left, jobs=jobs, scheduler=scheduler):
         journal.add(outcome)
         if outcome.error is not None:
             failed[outcome.key] = outcome
@@ -95,70 +94,11 @@ def sweep(
     return [failed[key] if key in failed else journal.finished[key] for key in keys]
 
 
-def outcomes(
-    run: Run,
-    tasks: Sequence[Task],
-    *,
-    jobs: int | None = None,
-    scheduler: str | None = None,
-    codes: Collection[str] = (),
-) -> Iterator[TaskOutcome]:
-    """Start tasks in their order, and yield the outcomes as they come.
-
-    Further parameters and errors are those of `sweep`. With `codes`, a run fails in a worker whose code has none of
-    these digests.
-    """
-    if not tasks:
-        return
-    do = partial(_do, run, codes=codes)
-    requested = min(cores() if jobs is None else jobs, len(tasks))
-    if scheduler is None and requested == 1:
-        yield from map(do, tasks)
-        return
-    from joblib import Parallel, delayed, parallel_config
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    with ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
-        # loky replaces a worker with much memory; no task is lost
-        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-        warnings.filterwarnings("ignore", ".*You could benefit from adjusting", UserWarning)  # after Ctrl-C
-        if scheduler is None:
-            stack.enter_context(parallel_config("loky", n_jobs=requested, initializer=ignore_interrupts))
-        else:
-            client = stack.enter_context(_client(scheduler))
-            stack.enter_context(parallel_config("dask", n_jobs=-1, client=client))
-        calls: Iterable[Any] = (delayed(do)(task) for task in tasks)
-        try:
-            with interrupts_blocked():  # processes start here, and inherit that
-                parallel = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")
-                results = stack.enter_context(closing(parallel(calls)))
-            yield from results
-        except TerminatedWorkerError:
-            message = (
-                "a process ended unexpectedly, perhaps without enough memory; try fewer jobs. Finished runs are kept"
-            )
-            raise PlbError(message) from None
-
-
-def _client(scheduler: str) -> Any:
-    """Return a client of a Dask scheduler."""
-    try:
-        from dask.distributed import Client
-    except ImportError:
-        raise PlbError("a Dask scheduler needs the package distributed: pip install 'plb[dask]'") from None
-    connect: Any = Client  # without types
-    try:
-        return connect(scheduler, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise PlbError(f"no Dask scheduler answers at {scheduler}: {error}") from None
-
-
 def _do(run: Run, task: Task, *, codes: Collection[str]) -> TaskOutcome:
     """Run a task; an exception is its outcome, so that the others continue."""
     began = time.process_time()
     try:
-        if codes and code_of(run) not in codes:  # in a worker on another machine, or after an edit
+        if code_of(run) not in codes:  # in a worker on another machine, or after an edit
             raise PlbError("this worker has other code than the process that asks for the run")
         began = time.process_time()
         values = run(task.arguments)

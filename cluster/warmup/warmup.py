@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
 
 import attrs
 
-from cluster.runs.journal import TaskOutcome
-from cluster.runs.sweep import Task, outcomes
+from cluster.runs.pool import map_in_processes
 from cluster.warmup import tasks
 from plb.compiler import notice
 
@@ -91,11 +90,6 @@ class WarmupResult:
     warnings: Sequence[str] = ()
     error: str | None = None
 
-    @classmethod
-    def of(cls, outcome: TaskOutcome) -> WarmupResult:
-        """Return the result of a task from its outcome."""
-        return cls(outcome.key, **(outcome.values or {}), error=outcome.error)
-
 
 def warm_up(jobs: int | None = None) -> Iterator[WarmupResult]:
     """Compile every kernel that is not on disk, and yield the result of each task as it ends.
@@ -110,8 +104,7 @@ def warm_up(jobs: int | None = None) -> Iterator[WarmupResult]:
     PlbError
         A process ended unexpectedly.
     """
-    work = [Task(name, {"task": name}) for name in tasks.TASKS]
-    return map(WarmupResult.of, outcomes(_do, work, jobs=jobs))
+    return map_in_processes(_do, tasks.TASKS, jobs=jobs)
 
 
 def warm_up_provisioning() -> None:
@@ -120,10 +113,13 @@ def warm_up_provisioning() -> None:
         task()
 
 
-def _do(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a task; return seconds, kernels and warnings."""
-    begun = time.perf_counter()
+def _do(task: str) -> WarmupResult:
+    """Run a task; an exception is part of its result, so that the others continue."""
+    begun, error = time.perf_counter(), None
     with collected() as compilations:
-        tasks.TASKS[arguments["task"]]()
+        try:
+            tasks.TASKS[task]()
+        except Exception:
+            error = traceback.format_exc()
     seconds = time.perf_counter() - begun
-    return {"seconds": seconds, "kernels": compilations.kernels(), "warnings": compilations.warnings}
+    return WarmupResult(task, seconds, compilations.kernels(), compilations.warnings, error)

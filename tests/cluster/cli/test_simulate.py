@@ -20,7 +20,7 @@ from cluster.plots.base import plot_violations
 from cluster.results.reading import read_results
 from cluster.results.saved_plots import save_plots
 from cluster.runs.experiment import prepare
-from cluster.runs.processes import interrupts_blocked
+from cluster.runs.pool import interrupts_blocked
 from cluster.scenario.scenario_file import override, read_scenario
 from cluster.simulation.run_tables import TABLES, columns_of
 from tests.cluster.small_runs import SMALL

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +10,7 @@ import pytest
 
 from cluster.learning.job_sources import RegionSource, SourceOf, TraceSource
 from cluster.learning.synthetic_jobs import SyntheticJobs
-from cluster.learning.workers import workers
+from cluster.runs.pool import map_in_processes
 from plb.errors import InvalidValueError, UnknownNameError
 from workloads.regions import REGIONS, generate
 from workloads.trace_files import write_traces
@@ -70,28 +66,10 @@ def test_a_source_is_small_and_the_same_in_another_process(folder: Path):
     """The traces themselves are not sent."""
     source = SourceOf(TraceSource(path=str(folder), jobs=5, steps=(2, 4)), held_back=True)
     assert len(pickle.dumps(source)) < 2000
-    with workers(2) as over:
-        here, there = usages(source), list(over(usages, [source, source]))
+    here, there = usages(source), list(map_in_processes(usages, [source, source], jobs=2, ordered=True))
     for found in there:
         for one, other in zip(here, found, strict=True):
             np.testing.assert_array_equal(one, other)
-
-
-def test_results_of_workers_come_in_the_order_of_the_items():
-    """One process and several give the same order."""
-    for count in (1, 2):
-        with workers(count) as over:
-            assert list(over(abs, [-3, 2, -1])) == [3, 2, 1]
-
-
-def test_errors_of_workers_reach_the_caller():
-    """Type and message are those of the worker."""
-    with workers(2) as over, pytest.raises(UnknownNameError, match="unknown region 'nowhere'"):
-        list(over(_unknown, ["nowhere"]))
-
-
-def _unknown(name: str) -> RegionSource:
-    return RegionSource(region=name)
 
 
 @pytest.mark.parametrize(
@@ -114,42 +92,3 @@ def test_traces_need_a_directory():
     """A missing directory is an error."""
     with pytest.raises(InvalidValueError, match="the directory of the traces"):
         TraceSource()
-
-
-PARENT = """
-import time
-from cluster.learning.workers import workers
-from tests.cluster.learning.test_sources import process_id
-
-if __name__ == "__main__":
-    with workers(2) as over:
-        print(*over(process_id, [0.2, 0.2]), flush=True)
-        time.sleep(60)
-"""
-
-
-def process_id(seconds: float) -> int:
-    """Return the id of this process after a delay."""
-    time.sleep(seconds)
-    return os.getpid()
-
-
-@pytest.mark.skipif(not Path("/proc").exists(), reason="processes are looked up in /proc")
-def test_workers_end_if_the_parent_process_is_killed(tmp_path: Path):
-    """No worker remains."""
-    (tmp_path / "parent.py").write_text(PARENT)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    parent = subprocess.Popen(
-        [sys.executable, tmp_path / "parent.py"], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    assert parent.stdout is not None
-    numbers = parent.stdout.readline().split()
-    assert numbers
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    for _ in range(100):
-        if not any(Path("/proc", number).exists() for number in numbers):
-            return
-        time.sleep(0.1)
-    pytest.fail(f"still there: {numbers}")
