@@ -159,7 +159,7 @@ class RegionParameters:
     def digest(self) -> str:
         """Return the SHA-256 of the parameters as canonical JSON, in hex.
 
-        The tenants also depend on code, see `workloads.source_code.code_of_tenants`.
+        The tenants also depend on code, see `cluster.scenario.digests.code_of_tenants`.
         """
         text = json.dumps(attrs.asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()

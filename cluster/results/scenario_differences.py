@@ -9,10 +9,10 @@ from typing import Any
 
 from cluster.results.reading import Results
 from cluster.scenario.cluster_section import ClusterSection, NodeGroup
+from cluster.scenario.digests import TENANTS_CODE
 from cluster.scenario.workload_section import OF_REPORTS
 from plb import PlbError
 from plb.phrasing import listed
-from workloads.source_code import TENANTS_CODE
 
 MISSING = "-"
 """In place of a value that there is not, such as that of a key that a scenario does not have."""

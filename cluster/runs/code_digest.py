@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from workloads.source_code import digest_of_modules, digest_of_source, modules_in
+from plb.compiler.source_code import digest_of_modules, digest_of_source, modules_in
 
 PACKAGES = ("plb", "workloads", "cluster")
 LIBRARIES = ("plb", "numba", "numpy", "scipy", "simpy")
@@ -69,27 +69,11 @@ def code_digest() -> str:
 
 
 def digest_of_code(folders: Mapping[str, Path], presentation: tuple[str, ...] = PRESENTATION) -> str:
-    """Return the digest of packages and of the versions of `LIBRARIES`.
-
-    Parameters
-    ----------
-    folders
-        Directories of the packages by name. The digest does not depend on where they are.
-    presentation
-        Modules and packages that do not count.
-
-    Raises
-    ------
-    PlbError
-        A package has no source code.
-    """
+    """Return the digest of packages by name and directory, without presentation, and of the versions of `LIBRARIES`."""
     files: dict[str, Path] = {}
     for folder in folders.values():
         files |= {name: path for name, path in modules_in(folder).items() if not is_below(name, presentation)}
-    found = hashlib.sha256(digest_of_modules(files).encode())
-    for library in LIBRARIES:
-        found.update(f"\n{library} {version(library)}".encode())
-    return found.hexdigest()
+    return with_versions(digest_of_modules(files), *LIBRARIES)
 
 
 def with_versions(code: str, *libraries: str) -> str:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from workloads.source_code import TENANTS_CODE, code_of_tenants
+import workloads
+from plb.compiler.source_code import digest_of_modules, imported_by, modules_in
 
+MAKES_TENANTS = "workloads.regions"
+"""The module that makes the tenants of a region."""
+TENANTS_CODE = "tenants_code"
+"""Key of the digest of the code that makes tenants, beside the digest of the parameters of a region."""
 PART = 1 << 20
 """Bytes of a file in memory at a time."""
 
@@ -31,6 +37,13 @@ def digest_of_files(path: Path) -> str:
                 while part := content.read(PART):
                     found.update(part)
     return found.hexdigest()
+
+
+@cache
+def code_of_tenants() -> str:
+    """Return the digest of all modules of workloads that make the tenants of regions; read once a process."""
+    assert workloads.__file__ is not None
+    return digest_of_modules(imported_by(MAKES_TENANTS, modules_in(Path(workloads.__file__).parent)))
 
 
 def code_of_tenants_in(kind: str) -> dict[str, str]:

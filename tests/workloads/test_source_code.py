@@ -8,20 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from cluster.scenario.digests import MAKES_TENANTS, code_of_tenants
+from plb.compiler.source_code import digest_of_modules, digest_of_source, imported_by, modules_in
 from plb.errors import PlbError
 from tests.sources import ROOT, modules
 from workloads.regions import REGIONS
-from workloads.source_code import (
-    FOLDER,
-    OF_TENANTS,
-    code_of_tenants,
-    digest_of_modules,
-    digest_of_source,
-    imported_by,
-    modules_in,
-)
 from workloads.trace_files import read_provenance
 
+FOLDER = ROOT / "workloads"
 PINNED = {
     "region1": "8f335dae08e13e12bb1ce8a6bff11b5f2c73e1a367164eb52ab84e223b582680",
     "region2": "352daaaec44eda2dac3b42724f207d86721772516c48aacf523111dee5c5e466",
@@ -135,7 +129,7 @@ def copy(tmp_path: Path) -> Path:
 
 def code_of(folder: Path) -> str:
     """Return the digest of the code that makes tenants in a copy of the package."""
-    return digest_of_modules(imported_by(OF_TENANTS, modules_in(folder)))
+    return digest_of_modules(imported_by(MAKES_TENANTS, modules_in(folder)))
 
 
 def test_the_place_of_the_code_does_not_count(copy: Path) -> None:

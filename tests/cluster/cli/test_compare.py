@@ -22,6 +22,7 @@ from cluster.results.reading import Results, read_results
 from cluster.results.scenario_differences import scenario_differences, why_other_tenants
 from cluster.results.writing import stamp
 from cluster.runs.experiment import prepare
+from cluster.scenario.digests import code_of_tenants
 from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.tenant_pools import read_source
 from plb import ConflictError
@@ -29,7 +30,6 @@ from tests.cluster.small_runs import SMALL
 from tests.cluster.tiny import small_region
 from tests.command_line import plb
 from workloads.regions import REGIONS, generate
-from workloads.source_code import code_of_tenants
 from workloads.trace_files import write_traces
 
 

@@ -9,34 +9,16 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterable, Mapping
-from functools import cache
 from pathlib import Path
 
 from plb.errors import PlbError
 
-FOLDER = Path(__file__).parent
-OF_TENANTS = f"{FOLDER.name}.regions"
-"""The module that makes the tenants of a region."""
-TENANTS_CODE = "tenants_code"
-"""Key of the digest of the code that makes tenants, beside that of the parameters of a region."""
 NOT_OF_MEANING = frozenset({"ctx", "kind", "type_comment"})
 """Fields of a tree that follow from others, or do not change what the code does."""
 
 
-@cache
-def code_of_tenants() -> str:
-    """Return the digest of all modules of this package that make the tenants of regions; read once a process."""
-    return digest_of_modules(imported_by(OF_TENANTS, modules_in(FOLDER)))
-
-
 def modules_in(folder: Path) -> dict[str, Path]:
-    """Return the files of all modules of a package by module name.
-
-    Raises
-    ------
-    PlbError
-        The package has no source code, so nothing would notice a change of it.
-    """
+    """Return the files of all modules of a package by module name; raise an error if it has no source code."""
     found = {}
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder.parent).with_suffix("").parts
@@ -69,13 +51,7 @@ def _names_imported(tree: ast.Module) -> Iterable[str]:
 
 
 def digest_of_modules(files: Mapping[str, Path]) -> str:
-    """Return the SHA-256 of modules, in hexadecimal digits; their order does not count.
-
-    Parameters
-    ----------
-    files
-        The file of each module by its name.
-    """
+    """Return the SHA-256 of modules by name, in hexadecimal digits; their order does not count."""
     found = hashlib.sha256()
     for name, path in sorted(files.items()):
         found.update(f"{name} {digest_of_source(path.read_bytes(), path)}\n".encode())
@@ -83,20 +59,7 @@ def digest_of_modules(files: Mapping[str, Path]) -> str:
 
 
 def digest_of_source(source: bytes | str, file: str | Path = "source code") -> str:
-    """Return the SHA-256 of what the source code of a module does, in hexadecimal digits.
-
-    Parameters
-    ----------
-    source
-        The source code.
-    file
-        Its file, for the message of an error.
-
-    Raises
-    ------
-    PlbError
-        It cannot be parsed, such as in the middle of an edit.
-    """
+    """Return the SHA-256 of what the source code of a module does, in hexadecimal digits; errors name the file."""
     words: list[str] = []
     _describe(_parsed(source, file), words)
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
