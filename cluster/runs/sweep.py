@@ -84,7 +84,7 @@ def sweep(
         raise PlbError(f"sweep: two tasks have the key {twice!r}")
     left = [task for task in tasks if task.key not in journal.finished]
     failed: dict[str, TaskOutcome] = {}
-    do = partial(_do, run, codes=(journal.code, code_digest()))
+    do = partial(do_task, run, codes=(journal.code, code_digest()))
     for outcome in map_in_processes(do, left, jobs=jobs, scheduler=scheduler):
         journal.add(outcome)
         if outcome.error is not None:
@@ -94,7 +94,7 @@ def sweep(
     return [failed[key] if key in failed else journal.finished[key] for key in keys]
 
 
-def _do(run: Run, task: Task, *, codes: Collection[str]) -> TaskOutcome:
+def do_task(run: Run, task: Task, *, codes: Collection[str]) -> TaskOutcome:
     """Run a task; an exception is its outcome, so that the others continue."""
     began = time.process_time()
     try:

@@ -9,7 +9,7 @@ import pytest
 
 from cluster.runs.code_digest import code_of
 from cluster.runs.journal import Journal, TaskOutcome
-from cluster.runs.sweep import Task, outcomes, sweep
+from cluster.runs.sweep import Task, do_task, sweep
 from plb import PlbError
 
 
@@ -162,7 +162,7 @@ def test_outcomes_have_the_code_of_their_process(tmp_path, jobs):
 def test_a_worker_with_other_code_fails_its_runs(tmp_path):
     """The runs are made again later."""
     with Journal(tmp_path / "journal", code_of(square)) as journal:
-        (found,) = outcomes(square, tasks_of([1]), jobs=1, codes=("other",))
+        found = do_task(square, *tasks_of([1]), codes=("other",))
         assert (found.values, found.kind) == (None, "PlbError")
         assert "this worker has other code" in found.last_line
         assert values(sweep(square, tasks_of([1]), journal, jobs=1)) == [("number 1", {"square": 1})]
