@@ -99,8 +99,10 @@ def _simulate(
 
 # several processes
 
+NOT_BEGUN = -1.0
+"""Simulated seconds of a run that has not begun."""
 STOP = -1
-"""Last number of the shared times: above zero when the runs are to end."""
+"""Last place of the shared times; a number there ends the runs."""
 
 
 @contextmanager
@@ -108,7 +110,7 @@ def _shared_times(runs: int) -> Iterator[Float]:
     """Yield the simulated seconds of each run, and `STOP`, in a file that all processes map."""
     with TemporaryDirectory(prefix="plb-") as folder:
         times = np.memmap(Path(folder) / "times", np.float64, "w+", shape=(runs + 1,))
-        times[:] = -1.0
+        times[:] = NOT_BEGUN
         yield times
 
 
@@ -118,10 +120,10 @@ def _report_to(times: Float, numbered: tuple[int, Callable[[Callable[[float], No
 
     def report(seconds: float) -> None:
         times[number] = seconds
-        if times[STOP] > 0.0:
+        if times[STOP] != NOT_BEGUN:
             raise KeyboardInterrupt
 
-    return None if times[STOP] > 0.0 else simulate(report)
+    return None if times[STOP] != NOT_BEGUN else simulate(report)
 
 
 @contextmanager
@@ -160,7 +162,7 @@ def _relay(times: Float, pairs: Sequence[tuple[str, int]], progress: Progress | 
 
 
 def _relay_until(ended: threading.Event, times: Float, pairs: Sequence[tuple[str, int]], progress: Progress) -> None:
-    shown = times.copy()
+    shown = np.full(len(times), NOT_BEGUN)
     try:
         while not ended.wait(SECONDS_BETWEEN_REPORTS):
             now = times.copy()
