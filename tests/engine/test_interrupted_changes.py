@@ -1,4 +1,4 @@
-"""Ctrl-C at any line of a call is never lost, and leaves the engine as before the call or as after it."""
+"""Ctrl-C at any line of a call is never lost, and leaves the engine as before or after; so does any other error."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from types import FrameType
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
 
 import plb
 from plb import Application, Metric, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Replica, Role, Service
+from plb.state.arrays import Problem
+from tests.planning.test_live_state import engine_with_growing_demand
 
 from .fingerprint import snapshot
 from .kept_arrays import check_kept
@@ -47,10 +50,12 @@ class Lines:
     ----------
     pressed_at
         The place of the line; None: Ctrl-C is not pressed.
+    raises
+        Whether the error comes at this very line, where Ctrl-C may be kept waiting.
     """
 
-    def __init__(self, pressed_at: int | None = None) -> None:
-        self.pressed_at = pressed_at
+    def __init__(self, pressed_at: int | None = None, *, raises: bool = False) -> None:
+        self.pressed_at, self.raises = pressed_at, raises
         self.seen: list[tuple[object, int]] = []
 
     def run(self, call: Callable[[], object]) -> None:
@@ -69,6 +74,8 @@ class Lines:
         if event == "line":
             self.seen.append((frame.f_code, frame.f_lineno))
             if len(self.seen) - 1 == self.pressed_at:
+                if self.raises:
+                    raise KeyboardInterrupt
                 signal.raise_signal(signal.SIGINT)
         return self._trace
 
@@ -207,3 +214,52 @@ def test_interrupted_search_changes_nothing(name, settings):
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         assert interrupted.refresh(7200.0, budget=60).moves == expected.moves
         check_kept(interrupted)
+
+
+def engine_of_four() -> PlacementAndLoadBalancing:
+    """Return four nodes with two replicas each, after a plan."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], estimator="gaussian", w_failovers=0.1))
+    engine.update_nodes(Node(f"n{index}", capacities={"cpu": 100}) for index in range(4))
+    engine.update_service(Service("s", target_replicas=1))
+    for index in range(8):
+        engine.update_partition(Partition(f"p{index}", service="s", replicas=[Replica(Role.PRIMARY, f"n{index % 4}")]))
+    engine.refresh(0.0)
+    return engine
+
+
+def differing(one: PlacementAndLoadBalancing, two: PlacementAndLoadBalancing, now: float) -> list[str]:
+    """Return the arrays in which two engines differ; rows that expect no demand keep what they had."""
+    these, those = ({**engine._planner.problem(now)._asdict()} for engine in (one, two))
+    expecting = np.flatnonzero(one._state.rows.used & ~one._state.rows.leaving)
+    for name in ("peak", "peak_ceiling", "trace"):
+        these[name], those[name] = (of[name][expecting] if len(of[name]) else of[name] for of in (these, those))
+    return [name for name in Problem._fields if not np.array_equal(these[name], those[name])]
+
+
+@pytest.mark.parametrize(
+    ("made", "change", "now"),
+    [
+        (engine_of_four, lambda e: e.report_load("p0", "n0", {"cpu": 30}), 0.0),
+        (engine_of_four, lambda e: e.update_node(Node("n0", capacities={"cpu": 100}, up=False)), 0.0),
+        (engine_of_four, lambda e: e.update_service(Service("s", target_replicas=1, limits={"cpu": 50})), 0.0),
+        (engine_with_growing_demand, lambda e: e.report_load("p", "n0", {"cpu": 20}), 700.0),
+    ],
+    ids=["load", "node", "limit", "time"],
+)
+def test_change_is_followed_after_an_error_at_any_line(made, change, now):
+    """A reported load, a node that goes down, another limit of a service, and demand that grows in time."""
+    engine = made()
+    engine._planner.problem(0.0)
+    change(engine)
+    copy.deepcopy(engine)._planner.problem(now)  # compiles kernels
+    right, lines = copy.deepcopy(engine), Lines()
+    lines.run(lambda: right._planner.problem(now))
+    right.violations()
+    loads, moves = right.node_loads(), right.repair(now=700.0, budget=60).moves
+    for place in lines.places():
+        stopped = copy.deepcopy(engine)
+        with pytest.raises(KeyboardInterrupt):
+            Lines(place, raises=True).run(lambda one=stopped: one._planner.problem(now))
+        assert stopped.node_loads() == loads, place
+        assert differing(stopped, right, now) == [], place
+        assert stopped.repair(now=700.0, budget=60).moves == moves, place
