@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
 
 from plb import (
     Metric,
@@ -20,35 +19,8 @@ from plb import (
 )
 from plb.constraints.exclusion import Taken
 from plb.constraints.node import OutOfService
-from plb.testing import all_clusters
-from tests.engine.oracle import after_plan, first_rule_failed, hard_kinds, placement_of
-from tests.engine.strategies import examples
 
 pytestmark = pytest.mark.kernels
-
-
-@examples(200)
-@given(all_clusters())
-def test_counts_equal_those_of_rules_checked_in_order(cluster):
-    """Every node counts once, at the first rule it fails: down, excluded, placement, domains, capacity."""
-    engine = cluster.engine(move_existing_replica_for_placement=False)
-    before = placement_of(engine, cluster)
-    plan = engine.place(budget=120)
-    after = after_plan(before, plan)
-    for refusal in plan.unplaced:
-        ruled_out = dict.fromkeys(("node", "exclusion", "placement", "domain", "capacity"), 0)
-        index = next(
-            i for i, r in after.items() if (r.partition, r.role, r.node) == (refusal.partition, refusal.role, None)
-        )
-        for node in cluster.nodes:
-            rule = first_rule_failed(cluster, engine.config, hard_kinds(engine.config), before, after, index, node)
-            if rule is not None:
-                ruled_out[rule] += 1
-        said = dict(refusal.ruled_out)
-        said["domain"] = said.pop("fault_domain", 0) + said.pop("upgrade_domain", 0)
-        assert {**dict.fromkeys(ruled_out, 0), **said} == ruled_out
-        assert refusal.nodes == len(cluster.nodes)
-        assert sum(said.values()) <= refusal.nodes
 
 
 @pytest.mark.parametrize(

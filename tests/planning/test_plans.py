@@ -1,4 +1,4 @@
-"""Plans break no hard constraint, and report the energy and placement that they reach."""
+"""Plans report the energy and placement that they reach, and end where nothing can be better."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from plb import Metric, MoveKind, Node, Partition, Phase, PlacementAndLoadBalanc
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.score import weights_in_balancing
 from plb.energy.terms import energy_of_solution
-from plb.extensions.configuration import Configuration
 from plb.risk import DemandHistory
 from plb.testing import all_clusters, configuration_of
 from tests.engine.breaches_by_pass import remaining_by_pass
-from tests.engine.oracle import after_plan, assert_rules_are_kept, placement_of, uneven_spreads
+from tests.engine.oracle import after_plan, placement_of
 from tests.engine.strategies import examples
 
 VERBS = {
@@ -24,26 +23,6 @@ VERBS = {
     "balance": lambda engine: engine.balance(budget=240),
     "refresh": lambda engine: engine.refresh(0.0, budget=240),
 }
-
-
-@pytest.mark.parametrize("verb", VERBS)
-@examples(120)
-@given(cluster=all_clusters())
-def test_plan_breaks_no_hard_constraint_that_held(verb, cluster):
-    """A plain check of the user's input finds each kind of plan within every hard constraint."""
-    engine = cluster.engine()
-    before = placement_of(engine, cluster)
-    plan = VERBS[verb](engine)
-    assert placement_of(engine, cluster) == before, "making a plan changes nothing"
-    after = assert_rules_are_kept(cluster, engine.config, before, plan)
-    if verb == "balance":
-        kinds = {
-            "fault": engine.config.fault_domain_constraint_priority,
-            "upgrade": engine.config.upgrade_domain_constraint_priority,
-        }
-        for kind, priority in kinds.items():
-            if priority >= 0:
-                assert uneven_spreads(cluster, kind, after) <= uneven_spreads(cluster, kind, before), kind
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -95,21 +74,6 @@ def test_soft_upgrade_domains_are_relaxed_only_if_nothing_else_fits(cluster):
         assert soft == hard
 
 
-@examples(80)
-@given(all_clusters())
-def test_repair_never_increases_the_breaches(cluster):
-    """Fewer places are broken, or as many with no more overload; hard constraints count first."""
-    engine = cluster.engine()
-    start = configuration_of(engine)
-    enforced = (1 << 10) - 1
-    engine.apply(engine.repair(budget=240))
-    reached = solution_from_scratch(start.problem, engine._state.rows.node.copy())
-    if engine.config.upgrade_domain_constraint_priority != 1 and engine.config.fault_domain_constraint_priority != 1:
-        before = remaining_by_pass(start, enforced)
-        after = remaining_by_pass(Configuration(start.problem, reached), enforced)
-        assert after <= (before[0], before[1] + 1e-9)
-
-
 @examples(60)
 @given(all_clusters())
 def test_repair_of_a_repaired_cluster_moves_nothing(cluster):
@@ -134,21 +98,6 @@ def test_balancing_never_raises_the_energy(cluster):
         assert plan.energy_after.total <= plan.energy_before.total
         assert bool(plan.moves) == (plan.energy_after.total < plan.energy_before.total)
         engine.apply(plan)
-
-
-@examples(60)
-@given(all_clusters())
-def test_searches_report_the_energy_that_they_reached(cluster):
-    """The energy after the plan, from delta evaluations of many proposals, equals that from scratch."""
-    engine = cluster.engine(chains=3)
-    start = configuration_of(engine)
-    plan = engine.refresh(0.0, budget=600)
-    engine.apply(plan)
-    reached = solution_from_scratch(start.problem, engine._state.rows.node.copy())
-    problem = start.problem
-    if Phase.BALANCING in plan.phases:
-        problem = problem._replace(weights=weights_in_balancing(problem, start.solution))
-    assert plan.energy_after.total == Configuration(problem, reached).energy
 
 
 def uneven_cluster(**config: object) -> PlacementAndLoadBalancing:

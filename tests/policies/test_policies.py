@@ -31,6 +31,7 @@ from plb.policies import BUILT_IN
 from plb.policies.first_fit import FirstFit
 from plb.policies.random import Random
 from plb.registry import extension_policy, register_constraint, register_policy
+from plb.settings.extensions import ANNEALING
 from plb.testing import all_clusters, clusters, configuration_of, policy_test, walks
 from tests.engine.oracle import assert_rules_are_kept, placement_of, sums_from_scratch
 from tests.engine.strategies import examples
@@ -210,9 +211,9 @@ test_first_fit, test_random, test_clearing = (policy_test(one) for one in (First
 
 @pytest.mark.parametrize("verb", VERBS)
 @examples(60)
-@given(cluster=all_clusters(), policy=st.sampled_from(NAMES))
+@given(cluster=all_clusters(), policy=st.sampled_from([ANNEALING, *NAMES]))
 def test_plans_of_a_policy_break_no_rule(verb, cluster, policy):
-    """A plain check finds the plan of any policy within every hard constraint, and a second plan is equal."""
+    """A plain check finds the plan of any policy, and of the search, within every hard constraint."""
     engine = cluster.engine(policy=policy, checks="phase")
     before = placement_of(engine, cluster)
     plan = plan_of(engine, verb)
