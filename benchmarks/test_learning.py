@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from cluster.learning.baselines import BASELINES, play
+from cluster.learning.config import LearningConfig
+from cluster.learning.environment import PlacementEnvironment
 from cluster.learning.episode import Episode
-from cluster.learning.game import JobPlacementGame
-from cluster.learning.synthetic_jobs import SyntheticJobs
-from plb.learning.placement_game import WAIT
+from cluster.learning.job_sources import SourceOf
+from cluster.learning.jobs import SyntheticJobs
+from plb.learning.settings import TrainingSettings
+from plb.learning.training import SequenceTask, learn_sequence, train
 
-pytest.importorskip("torch")
 TRAJECTORIES = 8
 
 
@@ -33,14 +35,15 @@ def test_episode_of_a_heuristic(benchmark, name):
 
 
 def test_game_without_a_network(benchmark):
-    """The game creates its observations, and actions are sampled uniformly."""
-    game = JobPlacementGame(SyntheticJobs())
+    """The environment creates its observations, and actions are sampled uniformly."""
+    environment = PlacementEnvironment(SyntheticJobs())
 
     def run() -> int:
         rng, over, decisions = np.random.default_rng(0), False, 0
-        game.reset(0)
+        environment.reset(seed=0)
         while not over:
-            _, _, over = game.step(int(rng.integers(WAIT, game.shape.machines + 1)))
+            _, _, ended, truncated, _ = environment.step(rng.integers(environment.action_space.n))
+            over = ended or truncated
             decisions += 1
         return decisions
 
@@ -50,15 +53,10 @@ def test_game_without_a_network(benchmark):
 @pytest.mark.parametrize("kind", ["scorer", "image"])
 def test_gradient_of_a_job_sequence(benchmark, kind):
     """For each sequence of an iteration, a worker plays eight trajectories and computes their gradient."""
-    from cluster.learning.config import LearningConfig
-    from cluster.learning.job_sources import SourceOf
-    from plb.learning.settings import TrainingSettings
-    from plb.learning.training import SequenceTask, learn_sequence, train
-
     config = LearningConfig()
-    make_game = partial(JobPlacementGame, SourceOf(config.jobs), config.machines, config.penalties)
+    make_game = partial(PlacementEnvironment, SourceOf(config.jobs), config.machines, config.penalties)
     settings = TrainingSettings(network=kind, iterations=1, sequences=1, trajectories=TRAJECTORIES)
-    weights = train(settings, make_game).weights
+    weights = {name: value.numpy() for name, value in train(settings, make_game).weights.items()}
     result = benchmark(learn_sequence, SequenceTask(make_game, settings, weights, 1, 0))
     assert result.decisions > 120 * TRAJECTORIES
     benchmark.extra_info["decisions_per_second"] = round(result.decisions / benchmark.stats.stats.mean)

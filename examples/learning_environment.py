@@ -14,9 +14,8 @@ import attrs
 import numpy as np
 
 from cluster.learning.baselines import BASELINES, play
-from cluster.learning.dimensions import Dimensions
-from cluster.learning.episode import Episode
-from cluster.learning.job_sequence import Job, JobSequence
+from cluster.learning.episode import Dimensions, Episode
+from cluster.learning.jobs import Job, JobSequence
 from plb.errors import MissingExtraError
 
 try:

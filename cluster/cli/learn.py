@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from cluster.console.output import clear_errors, messages, output, progress
 
 if TYPE_CHECKING:
     from cluster.learning.config import LearningConfig
-    from cluster.learning.evaluation import EvaluationResult
     from plb.learning.checkpoints import CurveRow
 
 learn_app = typer.Typer(
@@ -55,13 +54,12 @@ def train_command(
 
     from cluster.learning import training
     from cluster.learning.config import read_config
-    from cluster.learning.plots import save_curve
     from cluster.results.writing import check_outputs, stamped, write_json
     from cluster.runs.pool import map_in_processes
 
+    options = {"iterations": iterations, "seed": seed}
+    changes = {name: value for name, value in options.items() if value is not None}
     chosen = read_config(config)
-    given = {"iterations": iterations, "seed": seed}
-    changes = {name: value for name, value in given.items() if value is not None}
     chosen = attrs.evolve(chosen, training=attrs.evolve(chosen.training, **changes))
     folder = out or Path("results") / chosen.name
     training.check_folder(chosen, folder, resume=resume, force=force)
@@ -73,10 +71,9 @@ def train_command(
     except KeyboardInterrupt:
         again = "".join(f" --{name} {value}" for name, value in changes.items())
         raise KeyboardInterrupt(f"continue with --resume --out {folder}{again}") from None
-    curves = training.read_curves(chosen, folder)
-    save_curve(folder / training.PLOT, curves, chosen.name)
-    rows = [row for curve in curves.values() for row in curve]
-    digest = trained.digest
+    training.save_curve(folder / training.PLOT, trained, chosen.name)
+    rows = [row for state in trained.values() for row in state.curve]
+    digest = trained["training"].digest
     console = output(quiet=quiet)
     console.print(
         f"{chosen.name}: {len(rows)} iterations, {sum(row.decisions for row in rows):,} decisions, "
@@ -117,7 +114,7 @@ def evaluate_command(
     import attrs
 
     from cluster.learning.config import read_config
-    from cluster.learning.evaluation import evaluate
+    from cluster.learning.evaluation import evaluate, evaluation_table, save_evaluation
     from cluster.learning.training import POLICY
     from cluster.results.writing import check_file, check_outputs, stamped, write_json
     from cluster.runs.pool import map_in_processes
@@ -134,17 +131,19 @@ def evaluate_command(
     total = len(counts) * chosen.evaluation.sequences
     over = partial(map_in_processes, jobs=jobs, ordered=True)
     with _sequence_progress(total, quiet) as advance:
-        found = [evaluate(chosen, str(trained), machines=count, over=over, progress=advance) for count in counts]
-    figures = {
-        "name": chosen.name,
-        "policy_sha256": digest,
-        "evaluations": [evaluation.as_json() for evaluation in found],
-    }
+        results = [evaluate(chosen, str(trained), machines=count, over=over, progress=advance) for count in counts]
+    figures = {"name": chosen.name, "policy_sha256": digest, "evaluations": [result.as_json() for result in results]}
     configuration = {"config": chosen.as_json(), "policy": digest, "machines": counts}
     for file in (folder / EVALUATION, json):
         if file is not None:
             write_json(file, stamped(figures, configuration, chosen.evaluation.seed))
-    _close(chosen, found, folder, quiet)
+    console = output(quiet=quiet)
+    for result in results:
+        picture = folder / f"evaluation-{result.machines}.png"
+        save_evaluation(picture, result, chosen.name)
+        console.print(evaluation_table(result, chosen))
+        console.print(f"Plot: {picture}")
+    console.print(f"Figures: {folder / EVALUATION}")
 
 
 def _digest_of(path: Path, config: LearningConfig) -> str:
@@ -157,20 +156,6 @@ def _digest_of(path: Path, config: LearningConfig) -> str:
         resources = ", ".join(loaded.resources)
         raise ConflictError(f"{path}: was trained with {resources}; [machines] has other resources")
     return loaded.digest
-
-
-def _close(config: LearningConfig, found: Sequence[EvaluationResult], folder: Path, quiet: bool) -> None:
-    """Write the plots and print the tables."""
-    from cluster.learning.evaluation import evaluation_table
-    from cluster.learning.plots import save_evaluation
-
-    console = output(quiet=quiet)
-    for evaluation in found:
-        picture = folder / f"evaluation-{evaluation.machines}.png"
-        save_evaluation(picture, evaluation, config.name)
-        console.print(evaluation_table(evaluation, config))
-        console.print(f"Plot: {picture}")
-    console.print(f"Figures: {folder / EVALUATION}")
 
 
 @contextmanager

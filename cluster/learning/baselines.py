@@ -65,15 +65,10 @@ def fits(needed: Float, left: Float) -> Bool:
 
 @attrs.frozen
 class Scoring(ABC):
-    """Chooses the machine with the highest score of those on which the job fits.
-
-    Parameters
-    ----------
-    fit
-        The usage that counts.
-    """
+    """Chooses the machine with the highest score of those on which the job fits."""
 
     fit: FitRule = FitRule.PRESENT
+    """The usage that counts."""
 
     def __call__(self, episode: Episode) -> int:
         """Return the action."""
@@ -115,18 +110,12 @@ class WorstFitBaseline(Scoring):
 
 @attrs.frozen
 class RandomPlacement:
-    """Chooses any machine on which the job fits, with equal probability.
-
-    Parameters
-    ----------
-    fit
-        The usage that counts.
-    seed
-        Seed of the choices. They depend on seed and episode, not on earlier episodes.
-    """
+    """Chooses any machine on which the job fits, with equal probability."""
 
     fit: FitRule = FitRule.PRESENT
+    """The usage that counts."""
     seed: int = 0
+    """Seed of the choices. They depend on seed and episode, not on earlier episodes."""
 
     def __call__(self, episode: Episode) -> int:
         """Return the action."""

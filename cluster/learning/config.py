@@ -7,7 +7,7 @@ Every field has the same name in the file, in the section named like the class: 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,11 +15,9 @@ from typing import Any
 import attrs
 
 from cluster.learning.baselines import BASELINES
-from cluster.learning.dimensions import Dimensions
-from cluster.learning.job_sources import Jobs, RegionSource, TraceSource, longest_of
-from cluster.learning.memory_limits import out_of_range
-from cluster.learning.rewards import Penalties
-from cluster.learning.synthetic_jobs import SyntheticJobs
+from cluster.learning.episode import HORIZONS, MOST_CELLS, Dimensions, Penalties
+from cluster.learning.job_sources import Jobs, RegionSource, TraceSource, expected_steps, longest_of, scaled
+from cluster.learning.jobs import SyntheticJobs
 from cluster.scenario.digests import digest_of
 from cluster.scenario.section_reader import SectionReader, nearest, read_toml
 from cluster.scenario.sections import Section, check_directory_name, count
@@ -39,24 +37,16 @@ BOOTSTRAP_ITERATIONS = 100
 
 @attrs.frozen(kw_only=True)
 class EvaluationSection(Section):
-    """The evaluation of a trained policy, and its baselines.
-
-    Parameters
-    ----------
-    sequences
-        Number of job sequences, which are not used for training. Jobs of traces are those of other tenants.
-    machines
-        Numbers of machines. With more than in ``[machines]``, jobs increase in proportion; empty: that number.
-    baselines
-        Names of the baselines (`cluster.learning.baselines.BASELINES`).
-    seed
-        Seed of the sequences.
-    """
+    """The evaluation of a trained policy, and its baselines."""
 
     sequences: int = count(20, low=2)
+    """Number of job sequences, which are not used for training. Jobs of traces are from other tenants."""
     machines: tuple[int, ...] = count((), low=1, high=10_000)
+    """Numbers of machines. With more than in ``[machines]``, jobs increase in proportion; empty: that number."""
     baselines: tuple[str, ...] = tuple(BASELINES)
+    """Names of the baselines (`cluster.learning.baselines.BASELINES`)."""
     seed: int = count(0)
+    """Seed of the sequences."""
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
@@ -65,33 +55,24 @@ class EvaluationSection(Section):
             if name not in BASELINES:
                 yield "baselines", UnknownNameError("baseline", name, BASELINES, "evaluation")
         for field in ("machines", "baselines"):
-            given = values.get(field, ())
-            if len(set(given)) < len(given):
-                yield field, InvalidValueError("evaluation", field, list(given), "each once")
+            entries = values.get(field, ())
+            if len(set(entries)) < len(entries):
+                yield field, InvalidValueError("evaluation", field, list(entries), "each once")
 
 
 @attrs.frozen(kw_only=True)
 class LearningConfig:
-    """Everything on which a policy and its evaluation depend.
-
-    Parameters
-    ----------
-    name
-        Name of the policy, for tables and directories.
-    machines, jobs, penalties, training, evaluation
-        The sections.
-    bootstrap
-        Jobs of the first stage of the training, for example of historical traces ([4], "Boot-strapping Learning");
-        None: there is no such stage.
-    bootstrap_iterations
-        Updates of the weights in that stage.
-    """
+    """Everything on which a policy and its evaluation depend."""
 
     name: str = "learning"
+    """Name of the policy, for tables and directories."""
     machines: Dimensions = attrs.field(factory=Dimensions)
     jobs: Jobs = attrs.field(factory=SyntheticJobs)
     bootstrap: Jobs | None = None
+    """Jobs of the first stage of the training, for example of historical traces ([4], "Boot-strapping Learning");
+    None: there is no such stage."""
     bootstrap_iterations: int = BOOTSTRAP_ITERATIONS
+    """Updates of the weights in that stage."""
     penalties: Penalties = attrs.field(factory=Penalties)
     training: TrainingSettings = attrs.field(factory=TrainingSettings)
     evaluation: EvaluationSection = attrs.field(factory=EvaluationSection)
@@ -116,6 +97,43 @@ class LearningConfig:
         for jobs in (plain["jobs"], plain["bootstrap"] or {}):
             jobs.pop("path", None)
         return digest_of(plain)
+
+
+def out_of_range(
+    sizes: Dimensions, evaluated: Sequence[int], jobs: Jobs, bootstrap: Jobs | None
+) -> Iterator[tuple[str, PlbError]]:
+    """Yield the sections with which episodes would need too much memory, or jobs would have an invalid rate.
+
+    `evaluated` are further numbers of machines, for the evaluation.
+    """
+    for place, section, counts in (("jobs", jobs, evaluated), ("bootstrap", bootstrap, ())):
+        if section is None:
+            continue
+        for machines in (sizes.machines, *counts):
+            try:
+                scaled(section, machines / sizes.machines)
+            except InvalidValueError as error:
+                allowed = f"a number with which {error.field} of the jobs, {error.value:g}, is {error.allowed}"
+                yield "evaluation", InvalidValueError("evaluation", "machines", machines, allowed)
+                continue
+            jobs_of_all, most_steps = _most_jobs_and_steps(attrs.evolve(sizes, machines=machines))
+            if most_steps < 1:
+                allowed = f"fewer, with {machines} machines and {len(sizes.resources)} resources"
+                yield "machines", InvalidValueError("machines", "horizon", sizes.horizon, allowed)
+                continue
+            most = int(jobs_of_all * sizes.machines / machines)
+            on = f"with {machines} machines, {len(sizes.resources)} resources and a horizon of {sizes.horizon} steps"
+            if section.jobs > most:
+                yield place, InvalidValueError(place, "jobs", section.jobs, f"a whole number <= {most}, {on}")
+            if expected_steps(section) > most_steps:
+                yield place, InvalidValueError(place, "jobs / rate", expected_steps(section), f"<= {most_steps}, {on}")
+
+
+def _most_jobs_and_steps(sizes: Dimensions) -> tuple[int, int]:
+    """Return the largest number of jobs of an episode, and the largest number of steps until the last arrival."""
+    wide = len(sizes.resources)
+    steps = MOST_CELLS // (wide * sizes.machines) - (HORIZONS + 1) * sizes.horizon - sizes.past
+    return MOST_CELLS // (wide * sizes.horizon), steps
 
 
 def read_config(path: str | Path) -> LearningConfig:
@@ -164,16 +182,16 @@ class _ConfigReader(SectionReader):
         return config
 
     def _jobs(self, place: str, table: Any) -> Any:
-        found = dict(self.table(place, table))
-        kind = self.value(f"{place}.kind", found.get("kind", SYNTHETIC), str)
+        fields = dict(self.table(place, table))
+        kind = self.value(f"{place}.kind", fields.get("kind", SYNTHETIC), str)
         if kind is None:
             return None
         if kind not in JOB_KINDS:
             self.add(f"{place}.kind", f"unknown kind {kind!r}{nearest(kind, JOB_KINDS)}")
             return None
         if JOB_KINDS[kind] is not TraceSource:
-            found.pop("kind", None)
-        jobs = self.section(place, found, JOB_KINDS[kind])
+            fields.pop("kind", None)
+        jobs = self.section(place, fields, JOB_KINDS[kind])
         return attrs.evolve(jobs, path=str(self.folder / jobs.path)) if isinstance(jobs, TraceSource) else jobs
 
     def _agree(self, config: LearningConfig) -> None:

@@ -1,20 +1,18 @@
-"""Episodes as a Gymnasium environment, for other learning algorithms."""
+"""Episodes as an environment of Gymnasium: the game on which a policy is trained, also by other learning algorithms."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from cluster.learning.dimensions import Dimensions
-from cluster.learning.game import JobPlacementGame
-from cluster.learning.job_sequence import JobSource
+from cluster.learning.episode import Dimensions, Episode, Penalties
+from cluster.learning.jobs import JobSource, SyntheticJobs
 from cluster.learning.metrics import figures
-from cluster.learning.rewards import Penalties
-from cluster.learning.synthetic_jobs import SyntheticJobs
 from plb.array_types import Float32
-from plb.errors import InvalidValueError, MissingExtraError
-from plb.learning.placement_game import Observation, ObservationShape, array_shapes
+from plb.errors import MissingExtraError
+from plb.learning.placement_game import ObservationShape
 
 try:
     import gymnasium
@@ -52,10 +50,15 @@ class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
         *,
         longest_steps: int | None = None,
     ) -> None:
-        jobs = SyntheticJobs() if source is None else source
-        self.game = JobPlacementGame(jobs, dimensions, penalties, longest_steps=longest_steps)
-        self.observation_space = observation_space(self.game.shape)
-        self.action_space = spaces.Discrete(self.game.shape.machines + 1)
+        self.source: JobSource = SyntheticJobs() if source is None else source
+        self.episode = Episode(dimensions, penalties, longest_steps=longest_steps)
+        self.observation_space = observation_space(self.episode.dimensions.shape)
+        self.action_space = spaces.Discrete(self.episode.dimensions.machines + 1)
+
+    @property
+    def time(self) -> int:
+        """The present time step."""
+        return self.episode.time
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -63,20 +66,19 @@ class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
         """Begin another episode; there are no options."""
         super().reset(seed=seed, options=options)
         drawn = int(self.np_random.integers(SEEDS)) if seed is None else seed
-        return self.game.reset(drawn)._asdict(), {}
+        self.episode.begin(self.source.sequence(drawn))
+        return self.episode.observe()._asdict(), {}
 
     def step(self, action: np.int64) -> tuple[dict[str, Float32], float, bool, bool, dict[str, Any]]:
         """Decide; return observation, reward, whether the episode ended or was truncated, and the figures."""
-        if not self.action_space.contains(action):
-            raise InvalidValueError("step", "action", action, f"a whole number from 0 to {self.game.shape.machines}")
-        observation, reward, over = self.game.step(int(action))
-        episode = self.game.episode
-        info: dict[str, Any] = dict(figures(episode.record())) if over else {}
-        return observation._asdict(), reward, over and not episode.truncated, episode.truncated, info
+        episode = self.episode
+        reward = episode.decide(action)  # type: ignore[arg-type]
+        info: dict[str, Any] = dict(figures(episode.record())) if episode.over else {}
+        return episode.observe()._asdict(), reward, episode.over and not episode.truncated, episode.truncated, info
 
 
+@lru_cache
 def observation_space(shape: ObservationShape) -> spaces.Dict:
     """Return the space of the observations of this shape."""
-    shapes = zip(Observation._fields, array_shapes(shape, shape.machines), strict=True)
     largest = float(np.finfo(np.float32).max)
-    return spaces.Dict({name: spaces.Box(0.0, largest, of, np.float32) for name, of in shapes})
+    return spaces.Dict({name: spaces.Box(0.0, largest, of) for name, of in shape.arrays(shape.machines).items()})

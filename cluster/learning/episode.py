@@ -6,60 +6,152 @@ and has no other effect.
 
 - While jobs wait, each decision places the head on a machine, or waits. A step ends when the decision is to wait, or
   when the queue is empty.
-- The penalties of a step are computed at its end. Steps without waiting jobs need no decision.
+- The reward of a step is minus the sum of four weighted penalties at its end ([4], "Reward Function - Art of
+  Penalizing"). Steps without waiting jobs need no decision.
 - The episode ends when all jobs have arrived, been placed and finished, or is truncated at its last step.
 
-Shapes: M machines, D resources, N jobs, P, H, Q and A as in `plb.learning.placement_game`; L the last step.
+Shapes: M machines, D resources, N jobs, S steps, P, H, Q and A as in `plb.learning.placement_game`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
 import attrs
 import numpy as np
 
-from cluster.learning.dimensions import MOST_CELLS, Dimensions
-from cluster.learning.job_sequence import JobArrays, JobSequence
-from cluster.learning.rewards import Penalties, RewardState
+from cluster.learning.jobs import RESOURCES, JobArrays, JobSequence, resource_conflicts
+from cluster.scenario.sections import Section, count, number
 from plb.array_types import Float, Int
-from plb.errors import ConflictError, InvalidValueError
-from plb.learning.placement_game import WAIT, Observation
+from plb.errors import ConflictError, InvalidValueError, PlbError
+from plb.learning.placement_game import WAIT, Observation, ObservationShape
 from plb.validation import check_count
 
+MOST_CELLS = 2**28
+"""Largest number of values in one array of an episode, 2 GiB: machines by resources by steps, or jobs likewise."""
 NOT_PLACED = -1
 """Machine, and step of the placement, of a job that is not placed."""
 HORIZONS = 4
 """Horizons from the last arrival to the truncation of an episode."""
 TENTH = 10
 """Divisor of the number of jobs on a machine in observations."""
+PARTS = ("contention", "over_use", "wait", "under_use")
+"""The penalties, in the order of the rows of `Penalties.of`."""
+
+
+@attrs.frozen(kw_only=True)
+class Dimensions(Section):
+    """The dimensions of an episode and of its observations."""
+
+    machines: int = count(10, low=1, high=10_000)
+    """M, number of machines. They are identical, with capacity 1 of each resource."""
+    resources: tuple[str, ...] = RESOURCES
+    """Names of the D resources."""
+    horizon: int = count(20, low=1, high=10_000)
+    """H, observed steps of the future. No job is longer."""
+    past: int = count(5, high=10_000)
+    """P, observed steps of the past."""
+    visible: int = count(5, low=1, high=10_000)
+    """Q, jobs of the queue that are observed with their usage."""
+    arrivals: int = count(10, low=1, high=10_000)
+    """A, steps of the arrival pattern."""
+
+    @classmethod
+    def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
+        """Yield the problems of the resources."""
+        yield from resource_conflicts("dimensions", values)
+
+    @property
+    def shape(self) -> ObservationShape:
+        """Dimensions of an observation."""
+        return ObservationShape(**{**attrs.asdict(self), "resources": len(self.resources)})
+
+
+class RewardState(NamedTuple):
+    """The usage of machines by jobs, and the queue, over some steps."""
+
+    usage: Float
+    """Σu, total usage of the jobs on each machine, (M, D, S)."""
+    squares: Float
+    """Σu² over the same jobs, (M, D, S)."""
+    jobs: Int
+    """Number of jobs on each machine, (M, S)."""
+    queue: Int
+    """Number of waiting jobs, (S,)."""
+
+
+def contention(usage: Float, squares: Float) -> Float:
+    """Return Σ u_i·u_j over the pairs of jobs on a machine and over resources, by machine and step, (M, S).
+
+    The sum over the steps is Cr(i, j, d) of [4], but with both jobs at the times at which they run; in [4] both start
+    at time 0. The sum over pairs is ((Σu)² - Σu²) / 2.
+    """
+    return np.asarray((usage * usage - squares).sum(axis=1)) / 2.0
+
+
+def over_use(usage: Float) -> Float:
+    """Return the usage of machines beyond their capacity, summed over resources, (M, S)."""
+    return np.asarray(np.maximum(usage - 1.0, 0.0).sum(axis=1))
+
+
+def under_use(usage: Float, jobs: Int) -> Float:
+    """Return the unused capacity of machines with a job, summed over resources, (M, S); 0 without a job."""
+    return np.asarray(np.maximum(1.0 - usage, 0.0).sum(axis=1)) * (jobs > 0)
+
+
+@attrs.frozen(kw_only=True)
+class Penalties(Section):
+    """Weights of the penalties, of which [4] gives none.
+
+    All are subtracted, although [4] prints contention and under-use with a plus sign.
+    """
+
+    contention: float = number(0.25, high=1e6)
+    """C, for the product of the usage of a resource by two jobs on one machine in the same step."""
+    over_use: float = number(4.0, high=1e6)
+    """K, for usage beyond the capacity of a machine."""
+    wait: float = number(0.25, high=1e6)
+    """W, for each waiting job, also beyond the visible queue."""
+    under_use: float = number(0.25, high=1e6)
+    """U, for unused capacity of machines with a job."""
+
+    def of(self, state: RewardState) -> Float:
+        """Return the weighted penalties, at least 0, by part and step: (4, S), in the order of `PARTS`."""
+        parts: Float = np.empty((len(PARTS), len(state.queue)))
+        parts[0] = self.contention * contention(state.usage, state.squares).sum(axis=0)
+        parts[1] = self.over_use * over_use(state.usage).sum(axis=0)
+        parts[2] = self.wait * state.queue
+        parts[3] = self.under_use * under_use(state.usage, state.jobs).sum(axis=0)
+        return parts
+
+    def of_machines(self, usage: Float, squares: Float, jobs: Int) -> Float:
+        """Return the weighted penalties of each machine except for waiting, summed over the steps, (M,).
+
+        The arguments are as in `RewardState`.
+        """
+        penalties = self.contention * contention(usage, squares)
+        penalties += self.over_use * over_use(usage)
+        penalties += self.under_use * under_use(usage, jobs)
+        return np.asarray(penalties.sum(axis=1))
 
 
 @attrs.frozen(eq=False)
 class EpisodeRecord:
-    """The course of an episode.
-
-    Parameters
-    ----------
-    dimensions, penalties
-        Those of the episode.
-    states
-        Usage and queue in each step, from the first arrival to the end.
-    arrival
-        Arrival of each job, (N,).
-    machine, placed
-        Machine and step of the placement of each job, (N,); `NOT_PLACED` for jobs that were not placed.
-    time
-        The step in which the episode ended.
-    truncated
-        Whether the episode was truncated.
-    """
+    """The course of an episode."""
 
     dimensions: Dimensions
     penalties: Penalties
     states: RewardState
+    """Usage and queue in each step, from the first arrival to the end."""
     arrival: Int
+    """Arrival of each job, (N,)."""
     machine: Int
+    """Machine of each job, (N,); `NOT_PLACED` for jobs that were not placed."""
     placed: Int
+    """Step of the placement of each job, (N,), or `NOT_PLACED`."""
     time: int
+    """The step in which the episode ended."""
     truncated: bool
 
 
@@ -177,13 +269,7 @@ class Episode:
         return np.flatnonzero(placed + self.jobs.steps[: self.head] > self.time)
 
     def decide(self, action: int) -> float:
-        """Place the head of the queue on machine `action` - 1, or wait; return the reward until the next decision.
-
-        Parameters
-        ----------
-        action
-            `WAIT`, or the number of a machine, from 1 to M.
-        """
+        """Wait (`WAIT`), or place the head of the queue on machine `action` - 1; return the reward until the next."""
         if self.over:
             raise ConflictError("the episode is over; begin another")
         action = check_count("decision", "action", action, high=self.dimensions.machines)

@@ -1,13 +1,14 @@
-"""The evaluation of policies on held-out job sequences: means, 95 % intervals, paired differences, tables."""
+"""The evaluation of policies on held-out job sequences: means, 95 % intervals, paired differences, table and plots."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 from rich.box import SIMPLE_HEAVY
 from rich.table import Table
 
@@ -17,28 +18,31 @@ from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
 from cluster.learning.job_sources import SourceOf, scaled
 from cluster.learning.metrics import UTILISATION, figure
+from cluster.plots.base import COLOURS, new_figure, save_figure, use_open_axes
 from cluster.results.intervals import Interval, decimals_of
 from cluster.runs.pool import Map
 from cluster.simulation.random_streams import stream_seed
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 LEARNED = "learned"
 """Name of the trained policy in tables."""
+MARKS = {"better": "<", "worse": ">", "equal": " "}
+MOST_DECIMALS = 2
+SHOWN_SINGLY = 2
+"""Largest number of resources with a column each; more resources share one."""
+PLOTTED = ("reward", "over_use", "machines", "utilisation", "fragmentation", "wait")
+"""Figures in the plot of `save_evaluation`."""
 
 
 @attrs.frozen(eq=False)
 class EvaluationResult:
-    """The figures of every policy on the same job sequences, for one number of machines.
-
-    Parameters
-    ----------
-    machines
-        Number of machines.
-    figures
-        The value on each sequence, by policy and figure. The learned policy is the first.
-    """
+    """The figures of every policy on the same job sequences, for one number of machines."""
 
     machines: int
     figures: Mapping[str, Mapping[str, tuple[float, ...]]]
+    """The value on each sequence, by policy and figure. The learned policy is the first."""
 
     @property
     def sequences(self) -> int:
@@ -114,35 +118,29 @@ def evaluate(
     """
     count = config.machines.machines if machines is None else machines
     attrs.evolve(config, evaluation=attrs.evolve(config.evaluation, machines=(count,)))  # is checked
-    found = []
+    played = []
     for figures in over(partial(play_sequence, config, policy, count), range(config.evaluation.sequences)):
-        found.append(figures)
+        played.append(figures)
         if progress is not None:
             progress()
-    names = list(found[0])
-    by_policy = {name: {each: tuple(one[name][each] for one in found) for each in found[0][name]} for name in names}
+    by_policy = {
+        policy: {figure: tuple(figures[policy][figure] for figures in played) for figure in names}
+        for policy, names in played[0].items()
+    }
     return EvaluationResult(int(count), by_policy)
 
 
 def play_sequence(config: LearningConfig, policy: str, machines: int, number: int) -> dict[str, dict[str, float]]:
-    """Return the figures of every policy on one job sequence.
-
-    Parameters
-    ----------
-    config, policy, machines
-        As in `evaluate`.
-    number
-        Number of the sequence, from 0.
-    """
+    """Return the figures of every policy on the job sequence of a number, from 0; see `evaluate`."""
     jobs = scaled(config.jobs, machines / config.machines.machines)
     seed = stream_seed(config.evaluation.seed, "evaluation", number)
     sequence = SourceOf(jobs, held_back=True).sequence(seed)
     episode = Episode(attrs.evolve(config.machines, machines=machines), config.penalties)
-    found = {}
+    played = {}
     for name in (LEARNED, *config.evaluation.baselines):
         episode.begin(sequence)
-        found[name] = play(episode, learned(policy) if name == LEARNED else BASELINES[name])
-    return found
+        played[name] = play(episode, learned(policy) if name == LEARNED else BASELINES[name])
+    return played
 
 
 def learned(path: str) -> Policy:
@@ -160,16 +158,10 @@ def _learned(path: str, _changed: int) -> Policy:
     return lambda episode: policy.act(episode.observe())
 
 
-MARKS = {"better": "<", "worse": ">", "equal": " "}
-MOST_DECIMALS = 2
-SHOWN_SINGLY = 2
-"""Largest number of resources with a column each; more resources share one."""
-
-
 def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Table:
     """Return the means of all policies, with marks for significant differences to the learned one."""
     resources = config.machines.resources
-    used = [UTILISATION + one for one in resources] if len(resources) <= SHOWN_SINGLY else ["utilisation"]
+    used = [UTILISATION + name for name in resources] if len(resources) <= SHOWN_SINGLY else ["utilisation"]
     columns = ("reward", "over_use", "machines", *used, "fragmentation", "wait")
     table = new_table(
         ("policy", *(figure(column).heading for column in columns)),
@@ -192,3 +184,26 @@ def cell(interval: Interval) -> str:
     half = interval.half_width or 0.0
     decimals = min(MOST_DECIMALS, decimals_of(half)) if half else (1 if interval.mean else 0)
     return f"{interval.mean:,.{decimals}f}±{half:.{decimals}f}"
+
+
+def plot_figure(ax: Axes, evaluation: EvaluationResult, name: str) -> None:
+    """Draw the mean of a figure (`cluster.learning.metrics.FIGURES`) for every policy, with its 95 % interval."""
+    policies = list(evaluation.figures)
+    intervals = [evaluation.interval(policy, name) for policy in policies]
+    place = np.arange(len(policies))[::-1]
+    colours = [COLOURS[0] if policy == LEARNED else COLOURS[1] for policy in policies]
+    means, halves = [each.mean for each in intervals], [each.half_width or 0.0 for each in intervals]
+    ax.barh(place, means, color=colours, height=0.7)
+    ax.errorbar(means, place, xerr=halves, fmt="none", ecolor="#222222", elinewidth=1.0, capsize=2.0)
+    ax.set_yticks(place, policies)
+    ax.set_title(figure(name).heading, parse_math=False)
+    use_open_axes(ax, "x")
+
+
+def save_evaluation(path: Path, evaluation: EvaluationResult, title: str) -> None:
+    """Write the figures of all policies to a file, side by side."""
+    text = f"{title}: {evaluation.machines} machines, {evaluation.sequences} job sequences"
+    figure = new_figure(13.0, 7.0, text)
+    for ax, name in zip(figure.subplots(2, 3, sharey=True).flat, PLOTTED, strict=True):
+        plot_figure(ax, evaluation, name)
+    save_figure(figure, path)

@@ -10,9 +10,16 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from cluster.learning.dimensions import RESOURCES, pair_conflicts, resource_conflicts
-from cluster.learning.job_sequence import Job, JobSequence, JobSource, poisson_arrivals
-from cluster.learning.synthetic_jobs import SyntheticJobs
+from cluster.learning.jobs import (
+    RESOURCES,
+    Job,
+    JobSequence,
+    JobSource,
+    SyntheticJobs,
+    pair_conflicts,
+    poisson_arrivals,
+    resource_conflicts,
+)
 from cluster.scenario.sections import Section, count, number
 from cluster.simulation.random_streams import stream
 from plb.array_types import Float, Int
@@ -31,35 +38,24 @@ KEPT = 4
 
 @attrs.frozen(kw_only=True)
 class TraceWindows(Section):
-    """The windows of a trace that become jobs.
-
-    Parameters
-    ----------
-    rate
-        Mean number of jobs that arrive in a step; numbers are Poisson.
-    jobs
-        Number of jobs in a sequence.
-    resources
-        Metrics of the trace that become resources of the machines.
-    step_minutes
-        Duration of a step, over which demand is averaged: a multiple of the interval of the trace.
-    steps
-        Shortest and longest duration of jobs.
-    sizes
-        Range of the usage of a job at the maximum demand of its tenant, as a share of a machine. It is sampled once for
-        each job, for all resources.
-    capacity
-        Capacity of a machine by resource, in the units of the metrics. Jobs are then as large as their tenants, and
-        `sizes` is not used. Empty: sizes are sampled.
-    """
+    """The windows of a trace that become jobs."""
 
     rate: float = number(3.0, low=0.01, high=1000.0)
+    """Mean number of jobs that arrive in a step; numbers are Poisson."""
     jobs: int = count(120, low=1, high=100_000)
+    """Number of jobs in a sequence."""
     resources: tuple[str, ...] = RESOURCES
+    """Metrics of the trace that become resources of the machines."""
     step_minutes: float = number(60.0, high=1e6, low_open=True)
+    """Duration of a step, over which demand is averaged: a multiple of the interval of the trace."""
     steps: tuple[int, int] = count((5, 20), low=1, high=10_000)
+    """Shortest and longest duration of jobs."""
     sizes: tuple[float, float] = number((0.3, 1.0), high=1.0)
+    """Range of the usage of a job at the maximum demand of its tenant, as a share of a machine. It is sampled once for
+    each job, for all resources."""
     capacity: tuple[float, ...] = number((), low_open=True)
+    """Capacity of a machine by resource, in the units of the metrics. Jobs are then as large as their tenants, and
+    `sizes` is not used. Empty: sizes are sampled."""
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
@@ -74,27 +70,18 @@ class TraceWindows(Section):
 
 @attrs.frozen(kw_only=True)
 class TraceSource(TraceWindows):
-    """Windows of traces that are read from files, with some of the tenants held out.
-
-    Parameters
-    ----------
-    kind
-        ``"traces"`` (the format of this project) or ``"bitbrains"``.
-    path
-        Directory of the traces.
-    held_back
-        Share of the tenants whose jobs are not used for training, but for evaluation.
-    trace_seed
-        Seed of that split.
-    window_days
-        Longest life of a Bitbrains tenant. Longer series are cut into windows, which are on one side of the split.
-    """
+    """Windows of traces that are read from files, with some of the tenants held out."""
 
     kind: Literal["traces", "bitbrains"] = "traces"
+    """``"traces"`` (the format of this project) or ``"bitbrains"``."""
     path: str = ""
+    """Directory of the traces."""
     held_back: float = number(0.5, high=0.99, low_open=True)
+    """Share of the tenants whose jobs are not used for training, but for evaluation."""
     trace_seed: int = count(0)
+    """Seed of that split."""
     window_days: float = number(7.0, low=1 / 24, high=1e5)
+    """Longest life of a Bitbrains tenant. Longer series are cut into windows, which are on one side of the split."""
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
@@ -106,22 +93,15 @@ class TraceSource(TraceWindows):
 
 @attrs.frozen(kw_only=True)
 class RegionSource(TraceWindows):
-    """Windows of the tenants of a synthetic region.
-
-    Parameters
-    ----------
-    region
-        Name of the region.
-    tenants
-        Number of tenants for training: the first ones of the region, which are also in the demand history of a scenario
-        with at least this number of past tenants. The same number of tenants after these is for evaluation.
-    trace_seed
-        Seed of the region.
-    """
+    """Windows of the tenants of a synthetic region."""
 
     region: str = "region1"
+    """Name of the region."""
     tenants: int = count(2000, low=1, high=100_000)
+    """Number of tenants for training: the first ones of the region, which are also in the demand history of a scenario
+    with at least this number of past tenants. The same number of tenants after these is for evaluation."""
     trace_seed: int = count(0)
+    """Seed of the region."""
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
@@ -137,16 +117,7 @@ class TraceJobs:
 
     Usage is the demand relative to the maximum of the tenant in that metric, times a sampled size. The shape of a curve
     is that of the trace, its size is not. A metric that is always 0 for a tenant gives 0. Tenants whose life is shorter
-    than the shortest job are omitted; all others have equal probability.
-
-    Parameters
-    ----------
-    traces
-        Source of the demand.
-    windows
-        The windows that become jobs.
-    name
-        Name of the sequences, without the seed.
+    than the shortest job are omitted; all others have equal probability. Sequences are named `name` and their seed.
     """
 
     def __init__(self, traces: TraceSet, windows: TraceWindows | None = None, name: str = "trace") -> None:
@@ -209,14 +180,9 @@ class TraceJobs:
         return np.asarray(self._most[series] / size) if size > 0.0 else np.zeros(len(self._metrics))
 
     def halves(self, share: float, seed: int) -> tuple[TraceJobs, TraceJobs]:
-        """Return the jobs of some tenants for training, and those of the others for evaluation.
+        """Return the jobs of a share of the families of tenants, for training, and of the others, for evaluation.
 
-        Parameters
-        ----------
-        share
-            Share of the families of tenants for training. A family, such as the windows of one machine, is not split.
-        seed
-            Seed of the split.
+        A family, such as the windows of one machine, is not split.
         """
         parts = zip(split_tenants(self.traces, share, seed), ("training", "held back"), strict=True)
         learned, evaluated = (TraceJobs(part, self.windows, f"{self.name}, {which}") for part, which in parts)
@@ -244,19 +210,12 @@ def scaled(jobs: Jobs, factor: float) -> Jobs:
 
 @attrs.frozen
 class SourceOf:
-    """The source of the jobs of some settings. It has no traces: other processes read them again.
-
-    Parameters
-    ----------
-    jobs
-        The settings.
-    held_back
-        True: jobs that are not used for training. Synthetic jobs are not held out, since those of different seeds are
-        independent.
-    """
+    """The source of the jobs of some settings. It has no traces: other processes read them again."""
 
     jobs: Jobs
     held_back: bool = False
+    """True: jobs that are not used for training. Synthetic jobs are not held out, since sequences of different seeds
+    are independent."""
 
     def sequence(self, seed: int) -> JobSequence:
         """Return the sequence of a seed."""

@@ -10,8 +10,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from cluster.learning.episode import NOT_PLACED, EpisodeRecord
-from cluster.learning.rewards import PARTS
+from cluster.learning.episode import NOT_PLACED, PARTS, EpisodeRecord
 from plb.array_types import Float
 
 ROUNDING = 1e-9
@@ -22,21 +21,13 @@ UTILISATION = "utilisation_"
 
 @attrs.frozen
 class LearningFigure:
-    """The description of a figure.
-
-    Parameters
-    ----------
-    heading
-        Heading of its column in a table.
-    meaning
-        Definition in words.
-    less_is_better
-        None: neither less nor more is better.
-    """
+    """The description of a figure."""
 
     heading: str
+    """Heading of its column in a table."""
     meaning: str
     less_is_better: bool | None
+    """None: neither less nor more is better."""
 
 
 LESS, MORE = True, False
@@ -75,12 +66,9 @@ def figure(name: str) -> LearningFigure:
 def figures(record: EpisodeRecord) -> dict[str, float]:
     """Return the figures of an episode by name, in the order of `FIGURES`; the resources' utilisations come last.
 
-    Steps count from the first arrival to the end. A mean without values is 0.
-
-    Notes
-    -----
-    Utilisation is a mean over pairs of a step and a machine with a job in it, and over resources. A job that was never
-    placed counts as waiting until the end.
+    Steps count from the first arrival to the end. A mean without values is 0. Utilisation is a mean over pairs of a
+    step and a machine with a job in it, and over resources. A job that was never placed counts as waiting until the
+    end.
     """
     usage, _, jobs, _ = record.states
     used = jobs > 0
@@ -111,12 +99,7 @@ def fragmentation(usage: Float) -> float:
     """Return the average fragmentation of free capacity, mean over resources ([4], "Evaluations – Fragmentation").
 
     It is 1 - (1/T) Σ_t (free capacity of the freest machine) / (free capacity of all), over the T steps with free
-    capacity. [4] calls this an average and prints it without 1/T.
-
-    Parameters
-    ----------
-    usage
-        (M, D, S). With usage above 1, free capacity is 0.
+    capacity, for usage of (M, D, S). [4] calls this an average and prints it without 1/T.
     """
     free = np.maximum(1.0 - usage, 0.0)
     total, largest = free.sum(axis=0), free.max(axis=0, initial=0.0)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
 from cluster.learning.config import LearningConfig
-from cluster.learning.game import JobPlacementGame
 from cluster.learning.job_sources import Jobs, SourceOf
+from cluster.plots.base import coloured, new_figure, save_figure, use_open_axes
 from cluster.results.writing import check_free, json_object, versions, write_json
 from cluster.runs.code_digest import code_digest, with_versions
 from cluster.runs.pool import Map
@@ -20,6 +21,8 @@ from plb.errors import ConflictError
 from workloads.writing import naming, write_csv
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from plb.learning.checkpoints import Checkpoint, CurveRow
 
 POLICY, TRAINING, BOOTSTRAP = "policy.pt", "training.pt", "bootstrap.pt"
@@ -35,28 +38,19 @@ Progress = Callable[[str, int, "CurveRow"], object]
 
 @attrs.frozen
 class TrainingStage:
-    """A stage of a training.
-
-    Parameters
-    ----------
-    name
-        ``"bootstrap"`` or ``"training"``.
-    jobs, iterations
-        Jobs, and updates of the weights.
-    file
-        File of the checkpoint.
-    seed
-        Seed of all random numbers of the stage; no two stages have the same.
-    start
-        File of the first policy; None: random weights.
-    """
+    """A stage of a training."""
 
     name: str
+    """``"bootstrap"`` or ``"training"``."""
     jobs: Jobs
     iterations: int
+    """Updates of the weights."""
     file: Path
+    """File of the checkpoint."""
     seed: int
+    """Seed of all random numbers of the stage; no two stages have the same."""
     start: Path | None = None
+    """File of the first policy; None: random weights."""
 
 
 def stages(config: LearningConfig, folder: Path) -> list[TrainingStage]:
@@ -98,8 +92,8 @@ def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: b
 
 def train(
     config: LearningConfig, folder: Path, *, resume: bool = False, over: Map = map, progress: Progress | None = None
-) -> Checkpoint:
-    """Train a policy, and write it, its curve and its configuration to a directory.
+) -> dict[str, Checkpoint]:
+    """Train a policy, write it, its curve and its configuration to a directory, and return the state after each stage.
 
     Parameters
     ----------
@@ -116,7 +110,6 @@ def train(
         Called after each iteration.
     """
     from plb.learning.checkpoints import write_checkpoint
-    from plb.learning.training import train as train_policy
 
     list(over(_check_jobs, [stage.jobs for stage in stages(config, folder)]))  # before anything is removed
     folder.mkdir(parents=True, exist_ok=True)
@@ -125,23 +118,34 @@ def train(
             (folder / name).unlink(missing_ok=True)
     summary = _summary(config)
     write_json(folder / SUMMARY, summary)
+    trained = {}
     for stage in stages(config, folder):
+        advance = None if progress is None else partial(progress, stage.name, stage.iterations)
         with naming(stage.file):
-            trained = train_policy(
-                attrs.evolve(config.training, iterations=stage.iterations, seed=stage.seed),
-                partial(JobPlacementGame, SourceOf(stage.jobs), config.machines, config.penalties),
-                resources=config.machines.resources,
-                checkpoint=stage.file,
-                resume=resume,
-                start=stage.start,
-                over=over,
-                progress=None if progress is None else partial(progress, stage.name, stage.iterations),
-            )
+            trained[stage.name] = last = _train_stage(config, stage, resume, over, advance)
     with naming(folder / POLICY):
-        write_checkpoint(folder / POLICY, trained.policy_alone())
-    write_json(folder / SUMMARY, {**summary, "complete": True, "policy_sha256": trained.digest})
-    write_curves(folder / CURVE, read_curves(config, folder))
+        write_checkpoint(folder / POLICY, last.policy_alone())
+    write_json(folder / SUMMARY, {**summary, "complete": True, "policy_sha256": last.digest})
+    write_curves(folder / CURVE, trained)
     return trained
+
+
+def _train_stage(
+    config: LearningConfig, stage: TrainingStage, resume: bool, over: Map, progress: Callable[[CurveRow], object] | None
+) -> Checkpoint:
+    from cluster.learning.environment import PlacementEnvironment
+    from plb.learning.training import train as train_policy
+
+    return train_policy(
+        attrs.evolve(config.training, iterations=stage.iterations, seed=stage.seed),
+        partial(PlacementEnvironment, SourceOf(stage.jobs), config.machines, config.penalties),
+        resources=config.machines.resources,
+        checkpoint=stage.file,
+        resume=resume,
+        start=stage.start,
+        over=over,
+        progress=progress,
+    )
 
 
 def _check_jobs(jobs: Jobs) -> None:
@@ -149,19 +153,44 @@ def _check_jobs(jobs: Jobs) -> None:
     SourceOf(jobs).sequence(0)
 
 
-def read_curves(config: LearningConfig, folder: Path) -> dict[str, tuple[CurveRow, ...]]:
-    """Return the curve of each stage from its checkpoint."""
-    from plb.learning.checkpoints import read_checkpoint
-
-    return {stage.name: read_checkpoint(stage.file).curve for stage in stages(config, folder)}
-
-
-def write_curves(path: Path, curves: dict[str, tuple[CurveRow, ...]]) -> None:
+def write_curves(path: Path, trained: Mapping[str, Checkpoint]) -> None:
     """Write the rows of the curves of all stages to a CSV file."""
     import polars as pl
 
-    rows = [{"stage": stage, **attrs.asdict(row)} for stage, curve in curves.items() for row in curve]
+    rows = [{"stage": stage, **attrs.asdict(row)} for stage, state in trained.items() for row in state.curve]
     write_csv(pl.DataFrame(rows), path)
+
+
+def plot_curve(ax: Axes, curves: Mapping[str, Sequence[CurveRow]]) -> None:
+    """Draw the mean reward of each iteration, the range of its trajectories, and a mean over ten iterations, by stage.
+
+    Parameters
+    ----------
+    curves
+        Rows by stage, in the order of the stages.
+    """
+    first = 0
+    for (stage, curve), colour in coloured(curves.items()):
+        iterations = first + np.arange(1, len(curve) + 1)
+        reward, low, high = np.array([(row.reward, row.lowest, row.highest) for row in curve]).T
+        ax.fill_between(iterations, low, high, color=colour, alpha=0.12, linewidth=0)
+        ax.plot(iterations, reward, color=colour, linewidth=0.7, alpha=0.6)
+        kernel = min(10, len(curve))
+        smooth = np.convolve(reward, np.ones(kernel) / kernel, mode="valid")
+        ax.plot(iterations[kernel - 1 :], smooth, color=colour, linewidth=1.8, label=stage)
+        first += len(curve)
+    ax.set(xlabel="iteration", ylabel="reward of a job sequence")
+    ax.legend(frameon=False, loc="lower right")
+    use_open_axes(ax)
+
+
+def save_curve(path: Path, trained: Mapping[str, Checkpoint], title: str) -> None:
+    """Write the curves of a training to a file."""
+    figure = new_figure(8.0, 4.5)
+    ax = figure.subplots()
+    plot_curve(ax, {stage: state.curve for stage, state in trained.items()})
+    ax.set_title(title, parse_math=False)
+    save_figure(figure, path)
 
 
 def code_of_trainings() -> str:

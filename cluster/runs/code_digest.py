@@ -33,7 +33,6 @@ PRESENTATION = (
     "cluster.cli",
     "cluster.console",
     "cluster.explanation",
-    "cluster.learning.plots",
     "cluster.plots",
     "cluster.report",
     "cluster.results",

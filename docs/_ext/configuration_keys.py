@@ -12,8 +12,7 @@ import attrs
 from docstrings import parameters, summary
 
 from cluster.learning.config import JOB_KINDS, EvaluationSection
-from cluster.learning.dimensions import Dimensions
-from cluster.learning.rewards import Penalties
+from cluster.learning.episode import Dimensions, Penalties
 from cluster.scenario.applications_section import ApplicationsSection
 from cluster.scenario.cluster_section import NodeGroup
 from cluster.scenario.faults_section import Crash, Flapping, Outage

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import itertools
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,12 +22,20 @@ def summary(kind: Any) -> str:
 
 
 def parameters(kind: type[Any]) -> dict[str, str]:
-    """Return the meaning of each parameter that the docstring of a class, or of one of its bases, has."""
+    """Return the meaning of each field of a class and its bases: the docstring under it, or a named parameter."""
     found: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        own = dict(_entries(vars(base).get("__doc__") or ""))
+    for base in reversed(kind.__mro__[:-1]):
+        own = {**dict(_entries(vars(base).get("__doc__") or "")), **dict(_under_fields(base))}
         found |= {name: text for name, text in own.items() if not (REFERRED.match(text) and name in found)}
     return found
+
+
+def _under_fields(kind: type[Any]) -> Iterator[tuple[str, str]]:
+    """Yield name and docstring of the fields of a class that have one under them."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
+    for field, text in itertools.pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            yield ast.unparse(field.target), " ".join(str(text.value.value).split())
 
 
 def _entries(docstring: str) -> Iterator[tuple[str, str]]:

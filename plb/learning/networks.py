@@ -6,15 +6,26 @@ B observations at once, M machines, D resources, P past and H coming steps, Q vi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 
 from plb.array_types import Float32
-from plb.learning.placement_game import Observation, ObservationShape
-from plb.learning.pytorch import torch
-from plb.learning.settings import IMAGE
+from plb.errors import MissingExtraError
+from plb.learning.placement_game import ObservationShape
+from plb.learning.settings import IMAGE, TrainingSettings
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise MissingExtraError("torch") from error
+
+__all__ = ["Batch", "StateDict", "batch_of", "empty_network", "first_weights", "one_thread", "torch"]
+
+StateDict = dict[str, torch.Tensor]
+"""Weights by name."""
 
 SMALL = 0.01
 """Scale of the first weights of the last layers: the first policy takes all actions with similar probability."""
@@ -33,29 +44,32 @@ class Batch(NamedTuple):
     arrivals: torch.Tensor
 
 
-def batch_of(observations: Observation) -> Batch:
-    """Return arrays that have an axis of B observations in front as tensors; the memory is shared."""
-    return Batch(*(torch.from_numpy(array) for array in observations))
+def batch_of(observations: Mapping[str, Float32]) -> Batch:
+    """Return arrays by name, which have an axis of B observations in front, as tensors; the memory is shared."""
+    return Batch(**{name: torch.from_numpy(array) for name, array in observations.items()})
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let PyTorch compute with one thread in the block: sums have one order, and workers do not share processors."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class ImageNetwork(torch.nn.Module):
-    """A deep network over the whole state, as in [4]; it is made for one number of machines.
-
-    Parameters
-    ----------
-    shape
-        Of the observations.
-    hidden
-        Width of its two hidden layers.
-    """
+    """A deep network over the whole state, as in [4]; it is made for one number of machines."""
 
     def __init__(self, shape: ObservationShape, hidden: int) -> None:
         super().__init__()
         machines = shape.machines * (1 + shape.resources * (shape.past + shape.horizon))
         queue = shape.visible * (1 + shape.resources * shape.horizon)
-        self.first = _linear(machines + queue + 1 + shape.arrivals, hidden)
-        self.second = _linear(hidden, hidden)
-        self.last = _linear(hidden, 1 + shape.machines)
+        self.first = torch.nn.Linear(machines + queue + 1 + shape.arrivals, hidden)
+        self.second = torch.nn.Linear(hidden, hidden)
+        self.last = torch.nn.Linear(hidden, 1 + shape.machines)
 
     def forward(self, batch: Batch) -> torch.Tensor:
         """Return the logit of each action, (B, 1 + M)."""
@@ -68,28 +82,21 @@ class MachineScorer(torch.nn.Module):
 
     The input of a machine are its curves, its curves with the next job, and the mean and maximum of the
     others; waiting is scored by the latter and the queue. A relabelling of the machines relabels the scores.
-
-    Parameters
-    ----------
-    shape
-        Shape of the observations; the number of machines is not used.
-    hidden
-        Width of the hidden layers.
     """
 
     def __init__(self, shape: ObservationShape, hidden: int) -> None:
         super().__init__()
         curve = shape.resources * shape.horizon
         self.past = shape.past
-        self.own = _linear(3 * curve + shape.resources * shape.past + SUMMARIES, hidden)
-        self.context = _linear(2 * curve + 2 + shape.visible + shape.arrivals, hidden)
-        self.embedding = _linear(hidden, hidden)
-        self.pooled = _linear(3 * hidden, hidden)
-        self.again = _linear(hidden, hidden)
-        self.beside = _linear(hidden, hidden)
-        self.last_machine = _linear(hidden, 1)
-        self.last_direct = _linear(SUMMARIES, 1)
-        self.last_wait = _linear(hidden, 1)
+        self.own = torch.nn.Linear(3 * curve + shape.resources * shape.past + SUMMARIES, hidden)
+        self.context = torch.nn.Linear(2 * curve + 2 + shape.visible + shape.arrivals, hidden)
+        self.embedding = torch.nn.Linear(hidden, hidden)
+        self.pooled = torch.nn.Linear(3 * hidden, hidden)
+        self.again = torch.nn.Linear(hidden, hidden)
+        self.beside = torch.nn.Linear(hidden, hidden)
+        self.last_machine = torch.nn.Linear(hidden, 1)
+        self.last_direct = torch.nn.Linear(SUMMARIES, 1)
+        self.last_wait = torch.nn.Linear(hidden, 1)
 
     def forward(self, batch: Batch) -> torch.Tensor:
         """Return the logit of each action, (B, 1 + M)."""
@@ -140,17 +147,14 @@ def _context_inputs(batch: Batch) -> torch.Tensor:
     return torch.cat([part.flatten(1) for part in parts], dim=1)
 
 
-def _linear(inputs: int, outputs: int) -> torch.nn.Linear:
-    """Return a layer without values, because those of PyTorch would come from its global random stream."""
-    return torch.nn.utils.skip_init(torch.nn.Linear, inputs, outputs)
+def empty_network(settings: TrainingSettings, shape: ObservationShape) -> ImageNetwork | MachineScorer:
+    """Return a network without memory for its weights, which `load_state_dict` with ``assign=True`` gives it."""
+    kind = ImageNetwork if settings.network == IMAGE else MachineScorer
+    with torch.device("meta"):
+        return kind(shape, settings.hidden)
 
 
-def empty_network(kind: str, shape: ObservationShape, hidden: int) -> ImageNetwork | MachineScorer:
-    """Return a network of a kind (`plb.learning.settings.NETWORKS`) whose weights are not set."""
-    return ImageNetwork(shape, hidden) if kind == IMAGE else MachineScorer(shape, hidden)
-
-
-def first_weights(network: torch.nn.Module, random: np.random.Generator) -> dict[str, Float32]:
+def first_weights(network: torch.nn.Module, random: np.random.Generator) -> StateDict:
     """Return initial weights by name: uniform, scaled as by He et al. for ReLU; biases zero, last layers small.
 
     The direct path from the summaries to the scores starts at zero, because it has few inputs and learns first.
@@ -160,10 +164,6 @@ def first_weights(network: torch.nn.Module, random: np.random.Generator) -> dict
         width = math.sqrt(6.0 / value.shape[-1]) * (SMALL if name.startswith("last") else 1.0)
         if value.dim() == 1 or name.startswith("last_direct"):
             width = 0.0
-        weights[name] = random.uniform(-width, width, size=tuple(value.shape)).astype(np.float32)
+        drawn = random.uniform(-width, width, size=tuple(value.shape))
+        weights[name] = torch.from_numpy(drawn.astype(np.float32))
     return weights
-
-
-def set_weights(network: torch.nn.Module, weights: Mapping[str, Float32]) -> None:
-    """Copy weights into a network with the same names and shapes."""
-    network.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})

@@ -1,48 +1,108 @@
 """REINFORCE with a baseline by time ([4], "Policy Network"): from the trajectories of a job sequence to a gradient.
 
 The trajectories play the same jobs, so what they win from one time step on can be compared: the mean over them is the
-baseline, and what one wins beyond it is the advantage of its decisions. K decisions in all.
+baseline, and what one wins beyond it is the advantage of its decisions. N trajectories, K decisions in all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import attrs
 import numpy as np
 
-from plb.array_types import Float, Float32
-from plb.learning.networks import batch_of
-from plb.learning.placement_game import Observation
-from plb.learning.pytorch import torch
-from plb.learning.trajectories import Trajectories
+from plb.array_types import Float, Float32, Int
+from plb.errors import MissingExtraError
+from plb.learning.networks import batch_of, torch
+from plb.learning.placement_game import WAIT
+
+try:
+    from gymnasium.vector import SyncVectorEnv
+except ImportError:
+    raise MissingExtraError("gymnasium") from None
 
 CHUNK = 512
 """Decisions of one forward and backward pass: enough to keep the processor busy, few enough for its caches."""
 
 
 @attrs.frozen(eq=False)
-class Gradient:
-    """The result of one job sequence.
+class Trajectories:
+    """The trajectories of one job sequence."""
 
-    Parameters
-    ----------
-    steepest
-        Gradient of the loss by weight.
-    entropy
-        Mean entropy of the policy over the decisions, in nats.
+    observations: Mapping[str, Float32]
+    """What was seen before each decision, arrays of (K, …) by name."""
+    actions: Int
+    """What was decided, (K,)."""
+    rewards: Float
+    """The reward from each decision until the next one, (K,)."""
+    times: Int
+    """The time step of each decision, (K,)."""
+    trajectory: Int
+    """To which trajectory each decision belongs, (K,); the decisions of each are in their order."""
+    ends: Int
+    """Time step at which each trajectory was over, (N,)."""
+
+    @property
+    def totals(self) -> Float:
+        """Sum of rewards of each trajectory, (N,)."""
+        return np.bincount(self.trajectory, self.rewards, len(self.ends)).astype(np.float64)
+
+
+def play(
+    network: torch.nn.Module, environments: SyncVectorEnv, seed: int, randoms: Sequence[np.random.Generator]
+) -> Trajectories:
+    """Play the game of a seed to its end in each environment, with actions that the network and `randoms` choose.
+
+    An environment whose game is over begins it again, to keep in step with the others; that does not count.
     """
+    count = environments.num_envs
+    seeds, playing, ends = [seed] * count, np.arange(count), np.zeros(count, np.int64)
+    decisions = []
+    observations, _ = environments.reset(seed=seeds)
+    with torch.inference_mode():
+        while len(playing):
+            times = _times(environments)
+            seen = {name: array[playing] for name, array in observations.items()}
+            actions = np.full(count, WAIT)
+            actions[playing] = sampled(network(batch_of(seen)).numpy(), [randoms[place].random() for place in playing])
+            observations, rewards, ended, truncated, _ = environments.step(actions)
+            decisions.append((seen, actions[playing], rewards[playing], times[playing], playing))
+            over = ended | truncated
+            finished = playing[over[playing]]
+            ends[finished] = _times(environments)[finished]
+            playing = playing[~over[playing]]
+            if over.any() and len(playing):
+                observations, _ = environments.reset(seed=seeds, options={"reset_mask": over})
+    seen, *columns = zip(*decisions, strict=True)
+    actions, rewards, times, trajectory = map(np.concatenate, columns)
+    if not np.isfinite(rewards).all():
+        raise FloatingPointError("a reward of the game is")
+    arrays = {name: np.concatenate([each[name] for each in seen]) for name in seen[0]}
+    return Trajectories(arrays, actions, rewards, times, trajectory, ends)
 
-    steepest: dict[str, Float32]
-    entropy: float
+
+def _times(environments: SyncVectorEnv) -> Int:
+    return np.array(environments.get_attr("time"))
+
+
+def sampled(logits: Float32, uniforms: Sequence[float]) -> Int:
+    """Return an action sampled from each row of logits, by the inverse of its distribution at a uniform number."""
+    if not np.isfinite(logits).all():
+        raise FloatingPointError("a logit of the network is")
+    exact = logits.astype(np.float64)
+    likelihood = np.exp(exact - exact.max(axis=1, keepdims=True)).cumsum(axis=1)
+    below = likelihood <= np.array(uniforms)[:, np.newaxis] * likelihood[:, -1:]
+    return np.asarray(np.minimum(below.sum(axis=1), logits.shape[1] - 1))
 
 
 def returns_to_go(played: Trajectories, discount: float) -> Float:
     """Return for each decision the sum of the rewards from it on, (K,); later ones are discounted by time steps."""
     returns = np.empty(len(played.rewards))
-    for one in range(len(played.ends)):
-        where = np.flatnonzero(played.trajectory == one)
-        factors = discount ** np.diff(played.times[where], append=played.ends[one]).astype(np.float64)
+    for trajectory, end in enumerate(played.ends):
+        places = np.flatnonzero(played.trajectory == trajectory)
+        factors = discount ** np.diff(played.times[places], append=end).astype(np.float64)
         later = 0.0
-        for place, factor in zip(where[::-1], factors[::-1], strict=True):
+        for place, factor in zip(places[::-1], factors[::-1], strict=True):
             later = returns[place] = played.rewards[place] + factor * later
     return returns
 
@@ -53,13 +113,13 @@ def baselines(played: Trajectories, returns: Float) -> Float:
     A trajectory that decides nothing in that step counts with its return between its decisions before and after: a
     reward counts evenly over the time steps that it is for. From its end on it counts with nothing.
     """
-    times, where = np.unique(played.times, return_inverse=True)
+    times, place = np.unique(played.times, return_inverse=True)
     total = np.zeros(len(times))
-    for one, end in enumerate(played.ends):
-        of_trajectory = played.trajectory == one
-        known, first = np.unique(played.times[of_trajectory], return_index=True)
-        total += np.interp(times, [*known, max(end, known[-1] + 1)], [*returns[of_trajectory][first], 0.0])
-    mean: Float = total[where] / len(played.ends)
+    for trajectory, end in enumerate(played.ends):
+        own = played.trajectory == trajectory
+        decided, first = np.unique(played.times[own], return_index=True)
+        total += np.interp(times, [*decided, max(end, decided[-1] + 1)], [*returns[own][first], 0.0])
+    mean: Float = total[place] / len(played.ends)
     return mean
 
 
@@ -75,29 +135,21 @@ def advantages(played: Trajectories, discount: float) -> Float:
     return scaled
 
 
-def gradient(network: torch.nn.Module, played: Trajectories, advantage: Float, entropy: float) -> Gradient:
-    """Return the gradient of the loss: minus the mean of log probability times advantage, minus the entropy's share.
+def add_gradient(network: torch.nn.Module, played: Trajectories, advantage: Float, entropy: float) -> float:
+    """Add the gradient of the loss to that of the weights, and return the mean entropy of the policy in nats.
 
-    Parameters
-    ----------
-    network
-        As it played.
-    advantage
-        Of each decision, (K,).
-    entropy
-        Weight of the mean entropy.
+    The loss is minus the mean of log probability times advantage, (K,), minus `entropy` times the mean entropy.
     """
     count = len(played.actions)
     actions, worth = torch.from_numpy(played.actions), torch.from_numpy(advantage.astype(np.float32))
-    network.zero_grad(set_to_none=True)
-    found = 0.0
+    total = 0.0
     for begin in range(0, count, CHUNK):
         part = slice(begin, begin + CHUNK)
-        logarithms = torch.log_softmax(network(batch_of(Observation(*(one[part] for one in played.observations)))), 1)
+        batch = batch_of({name: array[part] for name, array in played.observations.items()})
+        logarithms = torch.log_softmax(network(batch), 1)
         taken = logarithms.gather(1, actions[part].unsqueeze(1)).squeeze(1)
         spread = -(logarithms.exp() * logarithms).sum()
         loss = -((taken * worth[part]).sum() + entropy * spread) / count
         loss.backward()
-        found += float(spread.detach())
-    steepest = {name: value.grad.numpy().copy() for name, value in network.named_parameters()}
-    return Gradient(steepest=steepest, entropy=found / count)
+        total += float(spread.detach())
+    return total / count

@@ -15,11 +15,10 @@ from plb.validation import check_count, check_number, check_text
 ITEM = "training"
 IMAGE, SCORER = "image", "scorer"
 NETWORKS = (IMAGE, SCORER)
-"""What computes a policy: a network over the whole state, as in [4], or one that scores machine by machine."""
-MOST_ITERATIONS, MOST_PLAYED, WIDEST = 10_000_000, 10_000, 4096
-"""Largest numbers of updates, of job sequences and of times each is played, and largest width of hidden layers."""
-HIGHEST_RATE, HIGHEST_ENTROPY = 1e3, 1e6
-"""Largest learning rate, and largest weight of the entropy."""
+MOST_PLAYED = 10_000
+"""Largest number of job sequences, and of times each is played."""
+HIGHEST_ENTROPY = 1e6
+"""Largest weight of the entropy."""
 
 
 def count_field(item: str, default: Any = attrs.NOTHING, *, low: int = 0, high: int | None = None) -> Any:
@@ -27,11 +26,9 @@ def count_field(item: str, default: Any = attrs.NOTHING, *, low: int = 0, high: 
     return _field(partial(check_count, item, low=low, high=high), default)
 
 
-def number_field(
-    item: str, default: Any = attrs.NOTHING, *, low: float = 0.0, high: float = math.inf, low_open: bool = False
-) -> Any:
-    """Return a field for a finite number, which is kept as plain `float`; see `plb.validation.check_number`."""
-    return _field(partial(check_number, item, low=low, high=high, low_open=low_open), default)
+def number_field(item: str, default: float, *, high: float = math.inf, low_open: bool = False) -> Any:
+    """Return a field for a finite number of at least 0, kept as plain `float`; see `plb.validation.check_number`."""
+    return _field(partial(check_number, item, high=high, low_open=low_open), default)
 
 
 def _field(check: Callable[[str, Any], Any], default: Any) -> Any:
@@ -43,8 +40,8 @@ def _field(check: Callable[[str, Any], Any], default: Any) -> Any:
     return attrs.field(default=default, converter=attrs.Converter(convert, takes_field=True))
 
 
-def _network(value: object) -> str:
-    name = check_text(ITEM, "network", value)
+def _network(field: str, value: object) -> str:
+    name = check_text(ITEM, field, value)
     if name not in NETWORKS:
         raise UnknownNameError("network", name, NETWORKS, context=ITEM)
     return str(name)
@@ -52,46 +49,33 @@ def _network(value: object) -> str:
 
 @attrs.frozen(kw_only=True)
 class TrainingSettings:
-    """How a policy is trained.
+    """How a policy is trained."""
 
-    Parameters
-    ----------
-    network
-        ``"scorer"``: each machine is scored by the same small network, so the policy takes any number of machines;
-        ``"image"``: one network over the whole state, as in [4], for one number of machines.
-    iterations
-        Number of updates of the weights. The entropy's weight falls over all of them, so a training is no
-        beginning of a longer one, unless both weights of the entropy are equal.
-    sequences
-        Job sequences played for each update.
-    trajectories
-        How often each of them is played; at least 2, since they are compared with one another.
-    learning_rate
-        Of Adam.
-    entropy, entropy_end
-        Weight of the policy's entropy in what is maximised, in the first iteration and in the last; linear between.
-        More of it makes the policy try more.
-    discount
-        What a reward is worth one time step later.
-    hidden
-        Width of the hidden layers.
-    gradient_norm
-        Longer gradients are shortened to this norm.
-    seed
-        Of everything that is random: first weights, job sequences, actions.
-    """
-
-    network: str = attrs.field(default=SCORER, converter=_network)
-    iterations: int = count_field(ITEM, 200, low=1, high=MOST_ITERATIONS)
+    network: str = _field(_network, SCORER)
+    """``"scorer"``: each machine is scored by the same small network, so the policy takes any number of machines;
+    ``"image"``: one network over the whole state, as in [4], for one number of machines."""
+    iterations: int = count_field(ITEM, 200, low=1, high=10_000_000)
+    """Number of updates of the weights. The entropy's weight falls over all of them, so a training is no beginning of a
+    longer one, unless both weights of the entropy are equal."""
     sequences: int = count_field(ITEM, 8, low=1, high=MOST_PLAYED)
+    """Job sequences played for each update."""
     trajectories: int = count_field(ITEM, 8, low=2, high=MOST_PLAYED)
-    learning_rate: float = number_field(ITEM, 1e-3, high=HIGHEST_RATE, low_open=True)
+    """How often each of them is played; at least 2, since they are compared with one another."""
+    learning_rate: float = number_field(ITEM, 1e-3, high=1e3, low_open=True)
+    """Of Adam."""
     entropy: float = number_field(ITEM, 0.01, high=HIGHEST_ENTROPY)
+    """Weight of the policy's entropy in what is maximised, in the first iteration. More of it makes the policy try
+    more."""
     entropy_end: float = number_field(ITEM, 0.0, high=HIGHEST_ENTROPY)
+    """The same weight in the last iteration; linear between."""
     discount: float = number_field(ITEM, 1.0, high=1.0)
-    hidden: int = count_field(ITEM, 64, low=1, high=WIDEST)
+    """What a reward is worth one time step later."""
+    hidden: int = count_field(ITEM, 64, low=1, high=4096)
+    """Width of the hidden layers."""
     gradient_norm: float = number_field(ITEM, 1.0, low_open=True)
-    seed: int = count_field(ITEM, 0, low=0)
+    """Longer gradients are shortened to this norm."""
+    seed: int = count_field(ITEM, 0)
+    """Of everything that is random: first weights, job sequences, actions."""
 
     def entropy_in(self, iteration: int) -> float:
         """Return the weight of the entropy in an iteration; the first is 1."""

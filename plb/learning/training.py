@@ -13,25 +13,15 @@ import numpy as np
 
 from plb.array_types import Float32
 from plb.errors import CheckpointError, DivergedError
-from plb.learning.action_sampling import NotFiniteError
-from plb.learning.checkpoints import (
-    Checkpoint,
-    CurveRow,
-    check_resources,
-    read_checkpoint,
-    resumed_checkpoint,
-    write_checkpoint,
-)
-from plb.learning.networks import empty_network, first_weights, set_weights
-from plb.learning.optimiser import OptimiserState, updated
-from plb.learning.placement_game import ObservationShape, PlacementGame
-from plb.learning.pytorch import one_thread
-from plb.learning.reinforce import Gradient, advantages, gradient
+from plb.learning.checkpoints import Checkpoint, CurveRow, read_checkpoint, resumed_checkpoint, write_checkpoint
+from plb.learning.networks import empty_network, first_weights, one_thread, torch
+from plb.learning.placement_game import ObservationShape
+from plb.learning.reinforce import SyncVectorEnv, add_gradient, advantages, play
 from plb.learning.settings import TrainingSettings
-from plb.learning.trajectories import play
 from plb.validation import check_count
 
-MakeGame = Callable[[], PlacementGame]
+MakeGame = Callable[[], Any]
+"""Makes a game, an environment of Gymnasium as `plb.learning.placement_game` describes it."""
 FIRST_WEIGHTS, SEQUENCE, ACTIONS = range(3)
 """The random streams of a training."""
 EVERY = 10
@@ -48,43 +38,28 @@ class Over(Protocol):
 
 @attrs.frozen(eq=False)
 class SequenceTask:
-    """One job sequence to be played and learned from; it can be sent to another process.
-
-    Parameters
-    ----------
-    make_game
-        Makes the games.
-    settings
-        Of the training.
-    weights
-        Of the network, by name.
-    iteration, sequence
-        Iteration, from 1, and sequence, from 0.
-    """
+    """One job sequence to be played and learned from; it can be sent to another process."""
 
     make_game: MakeGame
     settings: TrainingSettings
     weights: Mapping[str, Float32]
+    """Of the network, by name."""
     iteration: int
+    """From 1."""
     sequence: int
+    """From 0."""
 
 
 @attrs.frozen(eq=False)
 class SequenceResult:
-    """The result of a job sequence.
+    """The result of a job sequence."""
 
-    Parameters
-    ----------
-    gradient
-        Of the loss, with the mean entropy.
-    totals
-        Sum of rewards of each trajectory.
-    decisions
-        Number of decisions.
-    """
-
-    gradient: Gradient
+    gradient: Mapping[str, Float32]
+    """Of the loss, by weight."""
+    entropy: float
+    """Mean entropy of the policy over the decisions, in nats."""
     totals: tuple[float, ...]
+    """Sum of rewards of each trajectory."""
     decisions: int
 
 
@@ -110,7 +85,8 @@ def train(
     settings
         Settings of the training.
     make_game
-        Makes a game; where `over` calls other processes it is sent there.
+        Makes a game, an environment of Gymnasium (see `plb.learning.placement_game`); where `over` calls other
+        processes it is sent there.
     checkpoint
         File that is written regularly, and at the end; None: none.
     resume
@@ -135,67 +111,91 @@ def train(
         A weight, gradient or reward is no longer finite; the file has the last state that was written.
     """
     every = check_count("training", "every", every, low=1)
-    shape = make_game().shape
-    names = check_resources(resources, shape)
+    state = _beginning(settings, ObservationShape.of(make_game().observation_space), resources)
     if resume and checkpoint is not None and Path(checkpoint).exists():
-        state = resumed_checkpoint(checkpoint, settings, shape, names)
-    else:
-        state = attrs.evolve(_beginning(settings, shape, start), resources=names)
+        state = resumed_checkpoint(checkpoint, settings, state.shape, state.resources)
+    elif start is not None:
+        state = _started(state, start)
+    learner = Learner(state)
     for iteration in range(state.iteration + 1, settings.iterations + 1):
-        state = _next(state, make_game, over)
+        row = learner.learn(make_game, over)
         if checkpoint is not None and (iteration % every == 0 or iteration == settings.iterations):
-            write_checkpoint(checkpoint, state)
+            write_checkpoint(checkpoint, learner.state())
         if progress is not None:
-            progress(state.curve[-1])
-    return state
+            progress(row)
+    return learner.state()
+
+
+class Learner:
+    """A network and its optimiser, which learn one iteration after another from a state of their training."""
+
+    def __init__(self, state: Checkpoint) -> None:
+        self._begun = state
+        self._curve = list(state.curve)
+        self._network = state.network()
+        self._optimiser = torch.optim.Adam(self._network.parameters(), lr=state.settings.learning_rate)
+        assert state.optimiser is not None
+        if state.optimiser:
+            self._optimiser.load_state_dict(state.optimiser)
+
+    def state(self) -> Checkpoint:
+        """Return the present state; further learning changes its tensors."""
+        return attrs.evolve(
+            self._begun,
+            iteration=len(self._curve),
+            weights=dict(self._network.state_dict()),
+            optimiser=self._optimiser.state_dict(),
+            curve=tuple(self._curve),
+        )
+
+    def learn(self, make_game: MakeGame, over: Over) -> CurveRow:
+        """Play the job sequences of the next iteration, update the weights, and return its row of the curve."""
+        settings, iteration = self._begun.settings, len(self._curve) + 1
+        weights = {name: value.numpy() for name, value in self._network.state_dict().items()}
+        tasks = [SequenceTask(make_game, settings, weights, iteration, number) for number in range(settings.sequences)]
+        results: list[SequenceResult] = list(over(learn_sequence, tasks))
+        try:
+            norm = self._update([result.gradient for result in results])
+        except FloatingPointError as error:
+            raise DivergedError(iteration, str(error)) from error
+        self._curve.append(_row(iteration, results, norm))
+        return self._curve[-1]
+
+    def _update(self, gradients: Sequence[Mapping[str, Float32]]) -> float:
+        """Update the weights by the mean of gradients, added in their order, and return its norm."""
+        for name, parameter in self._network.named_parameters():
+            total = gradients[0][name].copy()
+            for gradient in gradients[1:]:
+                total += gradient[name]
+            parameter.grad = torch.from_numpy(total / np.float32(len(gradients)))
+        with one_thread():
+            limit = self._begun.settings.gradient_norm
+            norm = float(torch.nn.utils.clip_grad_norm_(self._network.parameters(), limit))
+            if not math.isfinite(norm):
+                raise FloatingPointError("the gradient is")
+            self._optimiser.step()
+        if not all(parameter.isfinite().all() for parameter in self._network.parameters()):
+            raise FloatingPointError("a weight is")
+        return norm
 
 
 def learn_sequence(task: SequenceTask) -> SequenceResult:
     """Play one job sequence and return its gradient; a worker's part of an iteration."""
-    settings = task.settings
-    key = (task.iteration, task.sequence)
-    games = [task.make_game() for _ in range(settings.trajectories)]
-    network = empty_network(settings.network, games[0].shape, settings.hidden)
-    set_weights(network, task.weights)
-    randoms = [_stream(settings.seed, ACTIONS, *key, one) for one in range(settings.trajectories)]
+    settings, key = task.settings, (task.iteration, task.sequence)
+    environments = SyncVectorEnv([task.make_game] * settings.trajectories, copy=False, autoreset_mode="Disabled")
+    network = empty_network(settings, ObservationShape.of(environments.single_observation_space))
+    network.load_state_dict({name: torch.tensor(value) for name, value in task.weights.items()}, assign=True)
+    randoms = [_stream(settings.seed, ACTIONS, *key, trajectory) for trajectory in range(settings.trajectories)]
     seed = int(_stream(settings.seed, SEQUENCE, *key).integers(2**63))
     with one_thread():
         try:
-            played = play(network, games, seed, randoms)
-        except NotFiniteError as error:
+            played = play(network, environments, seed, randoms)
+        except FloatingPointError as error:
             raise DivergedError(task.iteration, str(error)) from error
-        found = gradient(network, played, advantages(played, settings.discount), settings.entropy_in(task.iteration))
-    return SequenceResult(found, tuple(played.totals.tolist()), len(played.actions))
-
-
-def _next(state: Checkpoint, make_game: MakeGame, over: Over) -> Checkpoint:
-    """Return the state after one more iteration."""
-    settings, iteration = state.settings, state.iteration + 1
-    tasks = [
-        SequenceTask(make_game, settings, state.weights, iteration, sequence) for sequence in range(settings.sequences)
-    ]
-    results: list[SequenceResult] = list(over(learn_sequence, tasks))
-    assert state.optimiser is not None
-    try:
-        update = updated(state.weights, state.optimiser, _mean(results), settings)
-    except NotFiniteError as error:
-        raise DivergedError(iteration, str(error)) from error
-    return attrs.evolve(
-        state,
-        iteration=iteration,
-        weights=update.weights,
-        optimiser=update.state,
-        curve=(*state.curve, _row(iteration, results, update.gradient_norm)),
-    )
-
-
-def _mean(results: Sequence[SequenceResult]) -> dict[str, Float32]:
-    """Return the mean of the gradients, added in the order of the sequences."""
-    total = {name: value.copy() for name, value in results[0].gradient.steepest.items()}
-    for result in results[1:]:
-        for name, value in result.gradient.steepest.items():
-            total[name] += value
-    return {name: value / np.float32(len(results)) for name, value in total.items()}
+        worth = advantages(played, settings.discount)
+        entropy = add_gradient(network, played, worth, settings.entropy_in(task.iteration))
+    gradient = {name: value.grad.numpy() for name, value in network.named_parameters()}
+    return SequenceResult(gradient, entropy, tuple(played.totals.tolist()), len(played.actions))
 
 
 def _row(iteration: int, results: Sequence[SequenceResult], norm: float) -> CurveRow:
@@ -206,24 +206,24 @@ def _row(iteration: int, results: Sequence[SequenceResult], norm: float) -> Curv
         reward=math.fsum(totals) / len(totals),
         lowest=min(totals),
         highest=max(totals),
-        entropy=math.fsum(result.gradient.entropy * result.decisions for result in results) / decisions,
+        entropy=math.fsum(result.entropy * result.decisions for result in results) / decisions,
         gradient_norm=norm,
         decisions=decisions,
     )
 
 
-def _beginning(settings: TrainingSettings, shape: ObservationShape, start: str | os.PathLike[str] | None) -> Checkpoint:
-    """Return the state before the first iteration."""
-    network = empty_network(settings.network, shape, settings.hidden)
-    weights = first_weights(network, _stream(settings.seed, FIRST_WEIGHTS))
-    if start is not None:
-        learned = read_checkpoint(start)
-        shapes = {name: value.shape for name, value in weights.items()}
-        if {name: value.shape for name, value in learned.weights.items()} != shapes:
-            raise CheckpointError(start, "is a policy of another network, or of a game of another shape")
-        weights = learned.weights
-    optimiser = OptimiserState.beginning(weights)
-    return Checkpoint(settings=settings, shape=shape, iteration=0, weights=weights, optimiser=optimiser, curve=())
+def _beginning(settings: TrainingSettings, shape: ObservationShape, resources: Sequence[str]) -> Checkpoint:
+    """Return the state before the first iteration, with random weights."""
+    weights = first_weights(empty_network(settings, shape), _stream(settings.seed, FIRST_WEIGHTS))
+    return Checkpoint(settings, shape, iteration=0, weights=weights, optimiser={}, resources=resources)
+
+
+def _started(state: Checkpoint, start: str | os.PathLike[str]) -> Checkpoint:
+    """Return a beginning with the weights of the policy in a file."""
+    weights = read_checkpoint(start).weights
+    if {name: value.shape for name, value in weights.items()} != {n: v.shape for n, v in state.weights.items()}:
+        raise CheckpointError(start, "is a policy of another network, or of a game of another shape")
+    return attrs.evolve(state, weights=weights)
 
 
 def _stream(seed: int, *path: int) -> np.random.Generator:

@@ -10,8 +10,7 @@ import pytest
 
 from cluster.learning.baselines import BASELINES, FitRule
 from cluster.learning.config import JOB_KINDS, TRAINING_FIELDS, EvaluationSection, read_config
-from cluster.learning.dimensions import Dimensions
-from cluster.learning.rewards import Penalties
+from cluster.learning.episode import Dimensions, Penalties
 from cluster.scenario.scenario_file import read_scenario
 from plb.policies.learned import Learned
 from tests.docs.pages import ROOT

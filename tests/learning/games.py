@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
+import gymnasium
 import numpy as np
 
 from plb.learning.placement_game import WAIT, Observation, ObservationShape
@@ -11,112 +14,104 @@ SMALL = ObservationShape(machines=3, resources=1, past=1, horizon=2, visible=2, 
 LARGE = ObservationShape(machines=10, resources=2, past=5, horizon=20, visible=5, arrivals=10)
 
 
-@attrs.define
-class EmptierMachine:
+class Game(gymnasium.Env):
+    """A game of some steps, each with one decision."""
+
+    shape = SMALL
+
+    def __init__(self, steps: int = 8, machines: int | None = None) -> None:
+        self.steps, self.time = steps, 0
+        self.shape = attrs.evolve(self.shape, machines=machines or self.shape.machines)
+        shapes = self.shape.arrays(self.shape.machines)
+        boxes = {name: gymnasium.spaces.Box(-np.inf, np.inf, shape) for name, shape in shapes.items()}
+        self.observation_space = gymnasium.spaces.Dict(boxes)
+        self.action_space = gymnasium.spaces.Discrete(1 + self.shape.machines)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
+        """Begin the game of a seed."""
+        super().reset(seed=seed, options=options)
+        self.time = 0
+        return self.observe()._asdict(), {}
+
+    def step(self, action: int):
+        """Decide."""
+        reward = self.reward(int(action))
+        self.time += 1
+        return self.observe()._asdict(), reward, self.time == self.steps, False, {}
+
+    def observe(self) -> Observation:
+        """Return what there is to see."""
+        raise NotImplementedError
+
+    def reward(self, action: int) -> float:
+        """Return the reward of an action."""
+        raise NotImplementedError
+
+
+class EmptierMachine(Game):
     """Each step has a job of 0.6 and new usages; the job fits only on the emptiest machine; waiting costs 1."""
 
-    steps: int = 8
-    machines: int = 3
-    time: int = attrs.field(default=0, init=False)
-    _usage: np.ndarray = attrs.field(init=False, default=None)
-    _random: np.random.Generator = attrs.field(init=False, default=None)
-
-    @property
-    def shape(self) -> ObservationShape:
-        """Shape of its observations."""
-        return attrs.evolve(SMALL, machines=self.machines)
-
-    def reset(self, seed: int) -> Observation:
-        """Start the game."""
-        self.time = 0
-        self._random = np.random.default_rng(seed)
-        return self._observation()
-
-    def step(self, action: int) -> tuple[Observation, float, bool]:
-        """Apply an action."""
-        good = action != WAIT and action - 1 == self.best
-        self.time += 1
-        return self._observation(), 0.0 if good else -1.0, self.time == self.steps
+    def reward(self, action: int) -> float:
+        """Return the reward of an action."""
+        return 0.0 if action != WAIT and action - 1 == self.best else -1.0
 
     @property
     def best(self) -> int:
         """Index of the emptiest machine."""
-        return int(self._usage.argmin())
+        return int(self.usage.argmin())
 
-    def _observation(self) -> Observation:
-        self._usage = self._random.permutation(np.linspace(0.2, 0.9, self.machines))
-        machines = np.zeros((self.machines, 1, 3), dtype=np.float32)
-        machines[:, 0, 1:] = self._usage[:, np.newaxis]
+    def observe(self) -> Observation:
+        """Return what there is to see."""
+        machines = self.shape.machines
+        self.usage = self.np_random.permutation(np.linspace(0.2, 0.9, machines))
+        curves = np.zeros((machines, 1, 3), dtype=np.float32)
+        curves[:, 0, 1:] = self.usage[:, np.newaxis]
         queue = np.zeros((2, 1, 2), dtype=np.float32)
         queue[0] = 0.6
-        return _observation(machines, queue, self.time)
+        return _observation(curves, queue, self.time)
 
 
-@attrs.define
-class WaitingPays:
+class WaitingPays(Game):
     """One machine is full in even steps and free in odd ones: a job placed on a full machine costs 1."""
 
-    steps: int = 8
-    time: int = attrs.field(default=0, init=False)
+    shape = attrs.evolve(SMALL, machines=1)
 
-    @property
-    def shape(self) -> ObservationShape:
-        """Shape of its observations."""
-        return attrs.evolve(SMALL, machines=1)
-
-    def reset(self, seed: int) -> Observation:
-        """Start the game; all games are equal."""
-        del seed
-        self.time = 0
-        return self._observation()
-
-    def step(self, action: int) -> tuple[Observation, float, bool]:
-        """Apply an action."""
+    def reward(self, action: int) -> float:
+        """Return the reward of an action."""
         full = self.time % 2 == 0
-        reward = -0.5 if action == WAIT and not full else -1.0 if action != WAIT and full else 0.0
-        self.time += 1
-        return self._observation(), reward, self.time == self.steps
+        return -0.5 if action == WAIT and not full else -1.0 if action != WAIT and full else 0.0
 
-    def _observation(self) -> Observation:
+    def observe(self) -> Observation:
+        """Return what there is to see."""
         machines = np.zeros((1, 1, 3), dtype=np.float32)
         machines[0, 0, 1:] = 1.0 if self.time % 2 == 0 else 0.0
         return _observation(machines, np.full((2, 1, 2), 0.5, dtype=np.float32), 0)
 
 
-@attrs.define
-class Cheap:
-    """A game as large as a real one without content, to measure speed."""
+class Cheap(Game):
+    """A game as large as a real one without content."""
 
-    decisions: int = 100
-    shape: ObservationShape = LARGE
-    time: int = attrs.field(default=0, init=False)
-    _seen: list[Observation] = attrs.field(init=False, factory=list)
+    shape = LARGE
 
-    def reset(self, seed: int) -> Observation:
-        """Start the game."""
-        self.time = 0
-        random = np.random.default_rng(seed)
-        self._seen = [random_observation(random, self.shape) for _ in range(8)]
-        return self._seen[0]
+    def reward(self, action: int) -> float:
+        """Return the reward of an action."""
+        return -float(action)
 
-    def step(self, action: int) -> tuple[Observation, float, bool]:
-        """Apply an action."""
-        self.time += 1
-        return self._seen[self.time % 8], -float(action), self.time == self.decisions
+    def observe(self) -> Observation:
+        """Return what there is to see."""
+        return random_observation(self.np_random, self.shape)
 
 
 def random_observation(random: np.random.Generator, shape: ObservationShape) -> Observation:
-    """Return an observation of random numbers."""
-    one = shape
-    arrays = (
-        random.random((one.machines, one.resources, one.past + one.horizon)),
-        random.integers(0, 3, one.machines) / 10,
-        random.random((one.visible, one.resources, one.horizon)),
-        random.random(one.visible),
-        random.random(1),
-        random.random(one.arrivals),
-    )
-    return Observation(*(array.astype(np.float32) for array in arrays))
+    """Return an observation of random numbers; jobs on a machine are whole numbers."""
+    arrays = {name: random.random(size).astype("f4") for name, size in shape.arrays(shape.machines).items()}
+    arrays["occupied"] = random.integers(0, 3, shape.machines).astype("f4") / 10
+    return Observation(**arrays)
+
+
+def stacked(*observations: Observation) -> dict[str, np.ndarray]:
+    """Return observations as arrays by name, (B, …)."""
+    return {name: np.stack([getattr(each, name) for each in observations]) for name in Observation._fields}
 
 
 def _observation(machines: np.ndarray, queue: np.ndarray, time: int) -> Observation:
@@ -128,8 +123,3 @@ def _observation(machines: np.ndarray, queue: np.ndarray, time: int) -> Observat
         backlog=np.array([time / 60], dtype=np.float32),
         arrivals=np.ones(2, dtype=np.float32),
     )
-
-
-def weights_of(network):
-    """Return copies of a network's weights by name."""
-    return {name: value.numpy().copy() for name, value in network.state_dict().items()}

@@ -9,27 +9,32 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb.learning.networks import batch_of, empty_network, first_weights, set_weights
-from plb.learning.placement_game import Observation, ObservationShape
-from plb.learning.settings import IMAGE, NETWORKS, SCORER
-from tests.learning.games import LARGE, SMALL, random_observation, weights_of
+from plb.learning.networks import batch_of, empty_network, first_weights
+from plb.learning.placement_game import ObservationShape
+from plb.learning.settings import IMAGE, NETWORKS, SCORER, TrainingSettings
+from tests.learning.games import LARGE, SMALL, random_observation, stacked
+
+
+def new_network(kind, shape, seed=0, noise=0.0, hidden=16):
+    """Return a network with initial weights plus noise."""
+    network = empty_network(TrainingSettings(network=kind, hidden=hidden), shape)
+    random = np.random.default_rng(seed)
+    weights = first_weights(network, random)
+    for value in weights.values():
+        value += torch.from_numpy(random.normal(0, noise, value.shape).astype("f4"))
+    network.load_state_dict(weights, assign=True)
+    return network
 
 
 def network_of(kind, shape, seed=0):
-    """Return a network with initial weights plus noise, so that every part has an effect."""
-    network = empty_network(kind, shape, 16)
-    weights = first_weights(network, np.random.default_rng(seed))
-    random = np.random.default_rng(seed + 1)
-    set_weights(
-        network, {name: value + random.normal(0, 0.1, value.shape).astype("f4") for name, value in weights.items()}
-    )
-    return network
+    """Return a network in which every part has an effect."""
+    return new_network(kind, shape, seed, noise=0.1)
 
 
 def logits_of(network, *observations):
     """Return the logits of some observations, (B, 1 + M)."""
     with torch.inference_mode():
-        return network(batch_of(Observation(*map(np.stack, zip(*observations, strict=True))))).numpy()
+        return network(batch_of(stacked(*observations))).numpy()
 
 
 @given(seed=st.integers(0, 2**32), machines=st.integers(1, 12), data=st.data())
@@ -69,8 +74,7 @@ def test_every_input_counts(kind):
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_first_policy_is_almost_uniform(kind):
     """The first policy explores all actions."""
-    network = empty_network(kind, LARGE, 64)
-    set_weights(network, first_weights(network, np.random.default_rng(0)))
+    network = new_network(kind, LARGE, hidden=64)
     seen = [random_observation(np.random.default_rng(seed), LARGE) for seed in range(20)]
     logits = logits_of(network, *seen)
     assert np.ptp(logits, axis=1).max() < 0.3
@@ -89,21 +93,17 @@ def test_smallest_shape_is_accepted(kind):
 def test_weights_come_from_the_given_randomness_only(kind):
     """PyTorch's global stream is not used and does not advance."""
     before = torch.get_rng_state()
-    networks = [empty_network(kind, SMALL, 8) for _ in range(2)]
-    for network in networks:
-        set_weights(network, first_weights(network, np.random.default_rng(5)))
+    networks = [new_network(kind, SMALL) for _ in range(2)]
     assert torch.equal(before, torch.get_rng_state())
-    first, second = map(weights_of, networks)
-    assert all(np.array_equal(first[name], second[name]) for name in first)
+    first, second = (network.state_dict() for network in networks)
+    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_image_depends_on_the_number_of_machines_and_the_scorer_does_not():
     """The input of the image grows with the cluster, a limit that [4] states; that of the scorer does not."""
+    shapes = [attrs.evolve(LARGE, machines=machines) for machines in (10, 20)]
     sizes = {
-        kind: [
-            sum(value.size for value in weights_of(empty_network(kind, attrs.evolve(LARGE, machines=m), 8)).values())
-            for m in (10, 20)
-        ]
+        kind: [sum(value.numel() for value in new_network(kind, shape).parameters()) for shape in shapes]
         for kind in NETWORKS
     }
     assert sizes[IMAGE][1] > 1.5 * sizes[IMAGE][0]

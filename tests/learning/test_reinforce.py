@@ -1,20 +1,19 @@
-"""Gradients from trajectories."""
+"""Trajectories of a job sequence, and gradients from them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
+from gymnasium.vector import SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb.learning import reinforce
 from plb.learning.networks import batch_of
-from plb.learning.placement_game import Observation
-from plb.learning.reinforce import advantages, baselines, gradient, returns_to_go
+from plb.learning.reinforce import Trajectories, add_gradient, advantages, baselines, play, returns_to_go
 from plb.learning.settings import NETWORKS
-from plb.learning.trajectories import Trajectories
-from tests.learning.games import SMALL, random_observation
+from tests.learning.games import LARGE, SMALL, Cheap, EmptierMachine, random_observation, stacked
 from tests.learning.test_networks import network_of
 
 
@@ -26,9 +25,8 @@ def trajectories(*each):
         for number, (time, reward) in enumerate(decisions)
     )
     random = np.random.default_rng(4)
-    seen = [random_observation(random, SMALL) for _ in rows]
     return Trajectories(
-        observations=Observation(*map(np.stack, zip(*seen, strict=True))),
+        observations=stacked(*(random_observation(random, SMALL) for _ in rows)),
         actions=random.integers(0, 4, len(rows)),
         rewards=np.array([row[3] for row in rows], dtype=float),
         times=np.array([row[2] for row in rows]),
@@ -112,12 +110,13 @@ def test_gradient_is_that_of_the_loss(kind, chunk, monkeypatch):
     monkeypatch.setattr(reinforce, "CHUNK", chunk)
     network = network_of(kind, SMALL)
     advantage = advantages(PLAYED, 1.0)
-    found = gradient(network, PLAYED, advantage, 0.1)
+    entropy = add_gradient(network, PLAYED, advantage, 0.1)
+    gradient = {name: value.grad.numpy().copy() for name, value in network.named_parameters()}
     network.zero_grad()
     loss_of(network, PLAYED, advantage, 0.1).backward()
     for name, value in network.named_parameters():
-        assert found.steepest[name] == pytest.approx(value.grad.numpy(), abs=1e-5), name
-    assert 0 < found.entropy <= np.log(4)
+        assert gradient[name] == pytest.approx(value.grad.numpy(), abs=1e-5), name
+    assert 0 < entropy <= np.log(4)
 
 
 def test_gradient_step_makes_good_actions_more_likely():
@@ -125,8 +124,85 @@ def test_gradient_step_makes_good_actions_more_likely():
     network = network_of("scorer", SMALL)
     advantage = np.ones(len(PLAYED.actions))
     before = loss_of(network, PLAYED, advantage, 0.0).item()
-    found = gradient(network, PLAYED, advantage, 0.0)
+    add_gradient(network, PLAYED, advantage, 0.0)
     with torch.no_grad():
-        for name, value in network.named_parameters():
-            value -= 0.01 * torch.from_numpy(found.steepest[name])
+        for value in network.parameters():
+            value -= 0.01 * value.grad
     assert loss_of(network, PLAYED, advantage, 0.0).item() < before
+
+
+def randoms(count):
+    """Return random generators of the given number of trajectories."""
+    return [np.random.default_rng([7, number]) for number in range(count)]
+
+
+def played_by(network, game, seed, count):
+    """Return some trajectories of a game, which is given by a class and its number of steps."""
+    kind, steps = game
+    environments = SyncVectorEnv([lambda: kind(steps)] * count, autoreset_mode="Disabled")
+    return play(network, environments, seed, randoms(count))
+
+
+class Uneven(EmptierMachine):
+    """Ends immediately after a wait, so that trajectories differ in length."""
+
+    def step(self, action):
+        """Decide."""
+        seen, reward, over, truncated, info = super().step(action)
+        return seen, reward, over or action == 0, truncated, info
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_trajectories_in_lockstep_equal_separate_ones(kind):
+    """Actions, rewards, times and observations equal those of a loop over one game at a time."""
+    network = network_of(kind, SMALL)
+    played = played_by(network, (Uneven, 30), 11, 6)
+    lengths = []
+    for number, random in enumerate(randoms(6)):
+        game, places = Uneven(30), np.flatnonzero(played.trajectory == number)
+        (seen, _), over, total = game.reset(seed=11), False, 0.0
+        for decision in places:
+            with torch.inference_mode():
+                logits = network(batch_of({name: array[np.newaxis] for name, array in seen.items()}))[0]
+            chances = torch.softmax(logits.double(), 0).numpy()
+            action = int(np.searchsorted(np.cumsum(chances), random.random(), side="right"))
+            assert played.actions[decision] == action
+            assert played.times[decision] == game.time
+            assert all(np.array_equal(played.observations[name][decision], array) for name, array in seen.items())
+            seen, reward, over, _, _ = game.step(action)
+            assert played.rewards[decision] == reward
+            total += reward
+        assert over
+        assert played.ends[number] == game.time
+        assert played.totals[number] == total
+        lengths.append(len(places))
+    assert len(set(lengths)) > 1
+
+
+def test_actions_are_sampled_with_the_probabilities_of_the_policy():
+    """The shares of many samples approach the probabilities."""
+    network = network_of("image", LARGE)
+    played = played_by(network, (Cheap, 400), 3, 8)
+    with torch.inference_mode():
+        expected = torch.softmax(network(batch_of(played.observations)), 1).numpy().mean(axis=0)
+    counts = np.bincount(played.actions, minlength=11) / len(played.actions)
+    assert counts == pytest.approx(expected, abs=0.04)
+
+
+class Broken(EmptierMachine):
+    """Gives a reward that is not a number."""
+
+    def reward(self, action):
+        """Return the reward of an action."""
+        return action * float("nan")
+
+
+def test_numbers_that_are_not_finite_are_refused():
+    """They may come from the game or from the network."""
+    network = network_of("scorer", SMALL)
+    with pytest.raises(FloatingPointError, match="reward"):
+        played_by(network, (Broken, 8), 0, 1)
+    with torch.no_grad():
+        network.last_wait.bias.fill_(float("nan"))
+    with pytest.raises(FloatingPointError, match="logit"):
+        played_by(network, (EmptierMachine, 8), 0, 1)

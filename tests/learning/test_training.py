@@ -13,6 +13,7 @@ import torch
 
 from plb.errors import CheckpointError, DivergedError, InvalidValueError
 from plb.learning.checkpoints import read_checkpoint, weights_digest, write_checkpoint
+from plb.learning.placement_game import Observation
 from plb.learning.policy import LearnedPolicy
 from plb.learning.settings import NETWORKS, TrainingSettings
 from plb.learning.training import train
@@ -38,11 +39,11 @@ def test_training_learns_the_emptiest_machine_of_any_number():
     policy = LearnedPolicy(train(LEARNING, EmptierMachine))
     for machines in (3, 8):
         game = EmptierMachine(machines=machines, steps=50)
-        seen, right = game.reset(99), 0
+        (seen, _), right = game.reset(seed=99), 0
         for _ in range(50):
-            action = policy.act(seen)
+            action = policy.act(Observation(**seen))
             right += action == 1 + game.best
-            seen, _, _ = game.step(action)
+            seen, *_ = game.step(action)
         assert right >= (50 if machines == 3 else 45)
 
 
@@ -51,10 +52,10 @@ def test_training_learns_to_wait_if_waiting_pays(network):
     """At the end nothing is placed on the full machine, and every job on the free one."""
     policy = LearnedPolicy(train(attrs.evolve(LEARNING, network=network, seed=1), WaitingPays))
     game = WaitingPays()
-    seen, actions = game.reset(0), []
+    (seen, _), actions = game.reset(seed=0), []
     for _ in range(8):
-        actions.append(policy.act(seen))
-        seen, _, _ = game.step(actions[-1])
+        actions.append(policy.act(Observation(**seen)))
+        seen, *_ = game.step(actions[-1])
     assert actions == [0, 1] * 4
 
 
@@ -154,21 +155,17 @@ def test_policy_without_training_can_start_one_but_not_resume(tmp_path):
         train(QUICK, EmptierMachine, checkpoint=alone, resume=True)
 
 
-@attrs.define
 class InfiniteRewards(EmptierMachine):
     """Gives infinite rewards in some games."""
 
-    broken: bool = False
-
-    def reset(self, seed):
-        """Start the game."""
+    def reset(self, *, seed=None, options=None):
+        """Begin the game of a seed."""
         self.broken = seed % 7 == 0
-        return super().reset(seed)
+        return super().reset(seed=seed, options=options)
 
-    def step(self, action):
-        """Apply an action."""
-        seen, reward, over = super().step(action)
-        return seen, float("inf") if self.broken else reward, over
+    def reward(self, action):
+        """Return the reward of an action."""
+        return float("inf") if self.broken else super().reward(action)
 
 
 def test_number_that_is_not_finite_ends_the_training():
@@ -180,22 +177,34 @@ def test_number_that_is_not_finite_ends_the_training():
     assert "a reward of the game is not finite" in str(caught.value)
 
 
-def all_of(weights, value):
-    """Return arrays of the same names and shapes, full of a value."""
-    return {name: np.full_like(each, value) for name, each in weights.items()}
-
-
 def test_diverging_weights_end_the_training(tmp_path):
     """Numbers that are not finite give no policy."""
     file = tmp_path / "policy.pt"
     state = train(attrs.evolve(QUICK, iterations=1), EmptierMachine)
-    write_checkpoint(file, attrs.evolve(state, weights=all_of(state.weights, 1e30)))
+    large = {name: torch.full_like(value, 1e30) for name, value in state.weights.items()}
+    write_checkpoint(file, attrs.evolve(state, weights=large))
     with pytest.raises(DivergedError, match="in iteration 2: a logit of the network is not finite"):
         train(QUICK, EmptierMachine, checkpoint=file, resume=True)
-    steep = attrs.evolve(state.optimiser, first=all_of(state.weights, 1e38), second=all_of(state.weights, 0.0))
-    write_checkpoint(file, attrs.evolve(state, settings=attrs.evolve(QUICK, learning_rate=1e3), optimiser=steep))
+    for moments in state.optimiser["state"].values():
+        moments["exp_avg"].fill_(1e38)
+        moments["exp_avg_sq"].fill_(0.0)
+    settings = attrs.evolve(QUICK, learning_rate=1e3)
+    state.optimiser["param_groups"][0]["lr"] = 1e3
+    write_checkpoint(file, attrs.evolve(state, settings=settings))
     with pytest.raises(DivergedError, match="in iteration 2: a weight is not finite"):
-        train(attrs.evolve(QUICK, learning_rate=1e3), EmptierMachine, checkpoint=file, resume=True)
+        train(settings, EmptierMachine, checkpoint=file, resume=True)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e38])
+def test_gradient_that_is_not_finite_ends_the_training(wrong):
+    """A norm beyond float32 does as well."""
+
+    def over(function, items):
+        for result in map(function, items):
+            yield attrs.evolve(result, gradient={n: np.full_like(value, wrong) for n, value in result.gradient.items()})
+
+    with pytest.raises(DivergedError, match="in iteration 1: the gradient is not finite"):
+        train(QUICK, EmptierMachine, over=over)
 
 
 @pytest.mark.parametrize("every", [0, -1, 1.5])
@@ -233,7 +242,8 @@ def test_long_gradient_is_shortened():
     first = []
     for limit in (1e6, 1e-3):
         trained = train(attrs.evolve(QUICK, iterations=1, gradient_norm=limit), EmptierMachine)
-        first.append(np.concatenate([one.ravel() for one in trained.optimiser.first.values()]))
+        moments = trained.optimiser["state"].values()
+        first.append(np.concatenate([moment["exp_avg"].numpy().ravel() for moment in moments]))
     norm = trained.curve[0].gradient_norm
     assert np.linalg.norm(first[0]) == pytest.approx((1 - 0.9) * norm, rel=1e-4)
     assert first[1] == pytest.approx(first[0] * 1e-3 / norm, rel=1e-3)

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import pytest
 
-from cluster.learning.job_sequence import Job
+from cluster.learning.jobs import Job
 from plb import Move, MoveKind, PartitionColumns, Phase, Reason, Role
 from plb.model.plan_moves import PlanMoves
 from plb.risk import DemandHistory

@@ -232,6 +232,7 @@ def test_copy_has_no_past():
 def test_trained_policy_places_a_replica(tmp_path):
     """The policy comes from a file; a scorer accepts any number of nodes."""
     pytest.importorskip("torch")
+    pytest.importorskip("gymnasium")
     from plb.learning.checkpoints import write_checkpoint
     from plb.learning.settings import TrainingSettings
     from plb.learning.training import train

@@ -10,10 +10,8 @@ import pytest
 
 from cluster.errors import ScenarioError
 from cluster.learning.config import EvaluationSection, LearningConfig, read_config
-from cluster.learning.dimensions import Dimensions
-from cluster.learning.episode import Episode
-from cluster.learning.job_sequence import Job, JobSequence
-from cluster.learning.synthetic_jobs import SyntheticJobs
+from cluster.learning.episode import Dimensions, Episode
+from cluster.learning.jobs import Job, JobSequence, SyntheticJobs
 from cluster.scenario.scenario_file import scenario_from
 from plb.errors import ConflictError, InvalidValueError
 

@@ -99,7 +99,7 @@ def test_interrupted_simulations_keep_their_runs(
         ("traces convert", "workloads.readers.convert:_join"),
         ("traces describe", "workloads.trace_description:describe"),
         ("traces generate", "workloads.regions:generate"),
-        ("learn train", "cluster.learning.game:JobPlacementGame.step"),
+        ("learn train", "cluster.learning.environment:PlacementEnvironment.step"),
     ],
 )
 def test_commands_that_write_at_their_end_leave_no_output(

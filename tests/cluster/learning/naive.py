@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from cluster.learning.dimensions import Dimensions
-from cluster.learning.job_sequence import JobSequence
-from cluster.learning.rewards import Penalties
+from cluster.learning.episode import Dimensions, Penalties
+from cluster.learning.jobs import JobSequence
 
 
 class NaiveJob:

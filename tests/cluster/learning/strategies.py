@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from cluster.learning.dimensions import Dimensions
-from cluster.learning.job_sequence import Job, JobSequence
-from cluster.learning.rewards import Penalties
+from cluster.learning.episode import Dimensions, Penalties
+from cluster.learning.jobs import Job, JobSequence
 
 RESOURCES = ("cpu", "memory", "disk")
 levels = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, 1.5]) | st.floats(0.0, 1.2)

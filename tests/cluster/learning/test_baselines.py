@@ -22,9 +22,8 @@ from cluster.learning.baselines import (
     play,
     requirement,
 )
-from cluster.learning.dimensions import Dimensions
-from cluster.learning.episode import NOT_PLACED, Episode
-from cluster.learning.job_sequence import Job, JobSequence
+from cluster.learning.episode import NOT_PLACED, Dimensions, Episode
+from cluster.learning.jobs import Job, JobSequence
 from plb.learning.placement_game import WAIT
 from tests.cluster.learning.strategies import dimensions, job, jobs, one_resource, penalties, sequences
 

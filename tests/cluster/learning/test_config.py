@@ -10,7 +10,7 @@ import pytest
 from cluster.errors import ScenarioError
 from cluster.learning.config import LearningConfig, read_config
 from cluster.learning.job_sources import TraceSource, longest_of, scaled
-from cluster.learning.synthetic_jobs import SyntheticJobs
+from cluster.learning.jobs import SyntheticJobs
 from plb.learning.settings import TrainingSettings
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "learning"

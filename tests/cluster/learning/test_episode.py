@@ -7,10 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cluster.learning.dimensions import Dimensions
-from cluster.learning.episode import NOT_PLACED, Episode
-from cluster.learning.job_sequence import Job, JobSequence
-from cluster.learning.rewards import PARTS, Penalties
+from cluster.learning.episode import NOT_PLACED, PARTS, Dimensions, Episode, Penalties
+from cluster.learning.jobs import Job, JobSequence
 from plb.errors import ConflictError, InvalidValueError
 from tests.cluster.learning.naive import NaiveEpisode
 from tests.cluster.learning.strategies import dimensions, job, jobs, one_resource, penalties, sequences

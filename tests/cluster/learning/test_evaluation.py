@@ -15,7 +15,7 @@ from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
 from cluster.learning.evaluation import LEARNED, EvaluationResult, evaluate, play_sequence
 from cluster.learning.job_sources import RegionSource, SourceOf
-from cluster.learning.synthetic_jobs import SyntheticJobs
+from cluster.learning.jobs import SyntheticJobs
 from cluster.results.intervals import Interval
 from cluster.simulation.random_streams import stream_seed
 from plb.errors import InvalidValueError

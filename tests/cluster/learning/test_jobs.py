@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.learning.synthetic_jobs import SyntheticJobs
+from cluster.learning.jobs import SyntheticJobs
 from plb.errors import InvalidValueError
 
 pairs = st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)).map(lambda pair: (min(pair), max(pair)))

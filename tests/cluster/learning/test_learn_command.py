@@ -12,7 +12,7 @@ import pytest
 
 from cluster.learning.config import LearningConfig, read_config
 from cluster.learning.evaluation import cell
-from cluster.learning.synthetic_jobs import SyntheticJobs
+from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.training import stages
 from cluster.learning.training import train as train_policy
 from cluster.results.intervals import Interval

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.learning.rewards import PARTS, Penalties, RewardState, contention, over_use, under_use
+from cluster.learning.episode import PARTS, Penalties, RewardState, contention, over_use, under_use
 from plb.errors import InvalidValueError
 from tests.cluster.learning.strategies import levels, penalties
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.learning.dimensions import Dimensions
-from cluster.learning.job_sequence import Job, JobSequence, poisson_arrivals
+from cluster.learning.episode import Dimensions
+from cluster.learning.jobs import Job, JobSequence, poisson_arrivals
 from plb.errors import ConflictError, InvalidValueError
 from tests.cluster.learning.strategies import dimensions, job, jobs, sequences
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cluster.learning.job_sources import RegionSource, SourceOf, TraceSource
-from cluster.learning.synthetic_jobs import SyntheticJobs
+from cluster.learning.jobs import SyntheticJobs
 from cluster.runs.pool import map_in_processes
 from plb.errors import InvalidValueError, UnknownNameError
 from workloads.regions import REGIONS, generate

@@ -21,8 +21,8 @@ from matplotlib.figure import Figure
 import cluster
 from cluster.capacity.plots import plot_capacity
 from cluster.capacity.search_results import answer
-from cluster.learning.evaluation import EvaluationResult
-from cluster.learning.plots import plot_curve, plot_figure
+from cluster.learning.evaluation import EvaluationResult, plot_figure
+from cluster.learning.training import plot_curve
 from cluster.plots.base import plot_counts, plot_violations
 from cluster.plots.energy import plot_energy
 from cluster.plots.loads import plot_load_bands, plot_load_map
