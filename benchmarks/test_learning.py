@@ -57,6 +57,6 @@ def test_gradient_of_a_job_sequence(benchmark, kind):
     make_game = partial(PlacementEnvironment, SourceOf(config.jobs), config.machines, config.penalties)
     settings = TrainingSettings(network=kind, iterations=1, sequences=1, trajectories=TRAJECTORIES)
     weights = {name: value.numpy() for name, value in train(settings, make_game).weights.items()}
-    result = benchmark(learn_sequence, SequenceTask(make_game, settings, weights, 1, 0))
+    result = benchmark(learn_sequence, SequenceTask(make_game, config.machines.shape, settings, weights, 1, 0))
     assert result.decisions > 120 * TRAJECTORIES
     benchmark.extra_info["decisions_per_second"] = round(result.decisions / benchmark.stats.stats.mean)

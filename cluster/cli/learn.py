@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -57,7 +57,7 @@ def train_command(
     from cluster.results.writing import check_outputs, stamped, write_json
     from cluster.runs.pool import map_in_processes
 
-    options = {"iterations": iterations, "seed": seed}
+    options: dict[str, Any] = {"iterations": iterations, "seed": seed}
     changes = {name: value for name, value in options.items() if value is not None}
     chosen = read_config(config)
     chosen = attrs.evolve(chosen, training=attrs.evolve(chosen.training, **changes))

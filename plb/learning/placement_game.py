@@ -9,7 +9,6 @@ M machines, D resources, P past and H coming steps, Q visible jobs of the queue,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import attrs
@@ -55,7 +54,7 @@ class ObservationShape:
     arrivals: int = count_field(SHAPE, low=1)
 
     @classmethod
-    def of(cls, space: Mapping[str, Any]) -> ObservationShape:
+    def of(cls, space: Any) -> ObservationShape:
         """Return the size of the observations of a space of Gymnasium."""
         machines, resources, steps = space["machines"].shape
         visible, _, horizon = space["queue"].shape

@@ -6,7 +6,8 @@ baseline, and what one wins beyond it is the advantage of its decisions. N traje
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import attrs
 import numpy as np
@@ -17,10 +18,12 @@ from plb.learning.networks import batch_of, torch
 from plb.learning.placement_game import WAIT
 
 try:
-    from gymnasium.vector import SyncVectorEnv
+    from gymnasium.vector import AutoresetMode, SyncVectorEnv
 except ImportError:
     raise MissingExtraError("gymnasium") from None
 
+MakeGame = Callable[[], Any]
+"""Makes a game, an environment of Gymnasium as `plb.learning.placement_game` describes it."""
 CHUNK = 512
 """Decisions of one forward and backward pass: enough to keep the processor busy, few enough for its caches."""
 
@@ -49,22 +52,24 @@ class Trajectories:
 
 
 def play(
-    network: torch.nn.Module, environments: SyncVectorEnv, seed: int, randoms: Sequence[np.random.Generator]
+    network: torch.nn.Module, make_game: MakeGame, seed: int, randoms: Sequence[np.random.Generator]
 ) -> Trajectories:
-    """Play the game of a seed to its end in each environment, with actions that the network and `randoms` choose.
+    """Play the game of a seed once for each of `randoms`, with actions sampled from the policy of the network.
 
     An environment whose game is over begins it again, to keep in step with the others; that does not count.
     """
-    count = environments.num_envs
-    seeds, playing, ends = [seed] * count, np.arange(count), np.zeros(count, np.int64)
-    decisions = []
+    count = len(randoms)
+    environments = SyncVectorEnv([make_game] * count, copy=False, autoreset_mode=AutoresetMode.DISABLED)
+    seeds: list[int | None] = [seed] * count
+    playing, ends, decisions = np.arange(count), np.zeros(count, np.int64), []
     observations, _ = environments.reset(seed=seeds)
     with torch.inference_mode():
         while len(playing):
             times = _times(environments)
             seen = {name: array[playing] for name, array in observations.items()}
             actions = np.full(count, WAIT)
-            actions[playing] = sampled(network(batch_of(seen)).numpy(), [randoms[place].random() for place in playing])
+            uniforms = [randoms[place].random() for place in playing.tolist()]
+            actions[playing] = sampled(network(batch_of(seen)).numpy(), uniforms)
             observations, rewards, ended, truncated, _ = environments.step(actions)
             decisions.append((seen, actions[playing], rewards[playing], times[playing], playing))
             over = ended | truncated

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,12 +17,10 @@ from plb.errors import CheckpointError, DivergedError
 from plb.learning.checkpoints import Checkpoint, CurveRow, read_checkpoint, resumed_checkpoint, write_checkpoint
 from plb.learning.networks import empty_network, first_weights, one_thread, torch
 from plb.learning.placement_game import ObservationShape
-from plb.learning.reinforce import SyncVectorEnv, add_gradient, advantages, play
+from plb.learning.reinforce import MakeGame, add_gradient, advantages, play
 from plb.learning.settings import TrainingSettings
 from plb.validation import check_count
 
-MakeGame = Callable[[], Any]
-"""Makes a game, an environment of Gymnasium as `plb.learning.placement_game` describes it."""
 FIRST_WEIGHTS, SEQUENCE, ACTIONS = range(3)
 """The random streams of a training."""
 EVERY = 10
@@ -41,6 +40,7 @@ class SequenceTask:
     """One job sequence to be played and learned from; it can be sent to another process."""
 
     make_game: MakeGame
+    shape: ObservationShape
     settings: TrainingSettings
     weights: Mapping[str, Float32]
     """Of the network, by name."""
@@ -152,8 +152,8 @@ class Learner:
         """Play the job sequences of the next iteration, update the weights, and return its row of the curve."""
         settings, iteration = self._begun.settings, len(self._curve) + 1
         weights = {name: value.numpy() for name, value in self._network.state_dict().items()}
-        tasks = [SequenceTask(make_game, settings, weights, iteration, number) for number in range(settings.sequences)]
-        results: list[SequenceResult] = list(over(learn_sequence, tasks))
+        task = partial(SequenceTask, make_game, self._begun.shape, settings, weights, iteration)
+        results: list[SequenceResult] = list(over(learn_sequence, map(task, range(settings.sequences))))
         try:
             norm = self._update([result.gradient for result in results])
         except FloatingPointError as error:
@@ -182,14 +182,13 @@ class Learner:
 def learn_sequence(task: SequenceTask) -> SequenceResult:
     """Play one job sequence and return its gradient; a worker's part of an iteration."""
     settings, key = task.settings, (task.iteration, task.sequence)
-    environments = SyncVectorEnv([task.make_game] * settings.trajectories, copy=False, autoreset_mode="Disabled")
-    network = empty_network(settings, ObservationShape.of(environments.single_observation_space))
+    network = empty_network(settings, task.shape)
     network.load_state_dict({name: torch.tensor(value) for name, value in task.weights.items()}, assign=True)
     randoms = [_stream(settings.seed, ACTIONS, *key, trajectory) for trajectory in range(settings.trajectories)]
     seed = int(_stream(settings.seed, SEQUENCE, *key).integers(2**63))
     with one_thread():
         try:
-            played = play(network, environments, seed, randoms)
+            played = play(network, task.make_game, seed, randoms)
         except FloatingPointError as error:
             raise DivergedError(task.iteration, str(error)) from error
         worth = advantages(played, settings.discount)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
-from gymnasium.vector import SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -139,8 +140,7 @@ def randoms(count):
 def played_by(network, game, seed, count):
     """Return some trajectories of a game, which is given by a class and its number of steps."""
     kind, steps = game
-    environments = SyncVectorEnv([lambda: kind(steps)] * count, autoreset_mode="Disabled")
-    return play(network, environments, seed, randoms(count))
+    return play(network, partial(kind, steps), seed, randoms(count))
 
 
 class Uneven(EmptierMachine):
