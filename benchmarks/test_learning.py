@@ -25,11 +25,10 @@ TRAJECTORIES = 8
 @pytest.mark.parametrize("name", ["best-fit-mean", "least-penalty"])
 def test_episode_of_a_heuristic(benchmark, name):
     """The episode has 120 jobs on ten machines."""
-    sequence, episode = SyntheticJobs().sequence(0), Episode()
+    sequence = SyntheticJobs().sequence(0)
 
     def run() -> float:
-        episode.begin(sequence)
-        return play(episode, BASELINES[name])["reward"]
+        return play(Episode(sequence), BASELINES[name])["reward"]
 
     assert benchmark(run) < 0
 

@@ -44,10 +44,8 @@ class DayAndNight:
 
 def main() -> None:
     """Compare heuristics, and play randomly with Gymnasium."""
-    episode = Episode(SIZES)
     for name in ("tetris-mean", "best-fit-present", "least-penalty"):
-        episode.begin(DayAndNight().sequence(7))
-        figures = play(episode, BASELINES[name])
+        figures = play(Episode(DayAndNight().sequence(7), SIZES), BASELINES[name])
         print(f"{name}: reward {figures['reward']:.1f}, over-use {figures['over_use']:.2f}, wait {figures['wait']:.1f}")
 
     environment = PlacementEnvironment(DayAndNight(), SIZES)

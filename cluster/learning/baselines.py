@@ -9,9 +9,9 @@ Shapes: M machines, D resources.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
 
 import attrs
@@ -63,10 +63,30 @@ def fits(needed: Float, left: Float) -> Bool:
     return np.asarray((needed <= left + ROUNDING).all(axis=1))
 
 
+def tetris(needed: Float, left: Float) -> Float:
+    """Return the dot product of needed and free capacity for each machine, (M,).
+
+    The alignment score of Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014, section 3.2.
+    """
+    return left @ needed
+
+
+def best_fit(needed: Float, left: Float) -> Float:
+    """Return the negative free capacity of the job's dominant resource, of which it needs most, (M,)."""
+    return -left[:, needed.argmax()]
+
+
+def worst_fit(needed: Float, left: Float) -> Float:
+    """Return the free capacity of the job's dominant resource, (M,)."""
+    return left[:, needed.argmax()]
+
+
 @attrs.frozen
-class Scoring(ABC):
+class HighestScore:
     """Chooses the machine with the highest score of those on which the job fits."""
 
+    scores: Callable[[Float, Float], Float]
+    """Returns the score of each machine, (M,), from the needed capacity, (D,), and the free capacity, (M, D)."""
     fit: FitRule = FitRule.PRESENT
     """The usage that counts."""
 
@@ -75,37 +95,6 @@ class Scoring(ABC):
         needed, left = requirement(episode, self.fit), capacity(episode, self.fit)
         possible = fits(needed, left)
         return int(np.where(possible, self.scores(needed, left), -np.inf).argmax()) + 1 if possible.any() else WAIT
-
-    @abstractmethod
-    def scores(self, needed: Float, left: Float) -> Float:
-        """Return the score of each machine, (M,), from the needed capacity, (D,), and the free capacity, (M, D)."""
-
-
-class Tetris(Scoring):
-    """Chooses the machine with the largest dot product of needed and free capacity.
-
-    The alignment score of Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014, section 3.2.
-    """
-
-    def scores(self, needed: Float, left: Float) -> Float:
-        """Return the dot products."""
-        return left @ needed
-
-
-class BestFitBaseline(Scoring):
-    """Chooses the machine with the least free capacity of the job's dominant resource, of which it needs most."""
-
-    def scores(self, needed: Float, left: Float) -> Float:
-        """Return the negative free capacity."""
-        return -left[:, needed.argmax()]
-
-
-class WorstFitBaseline(Scoring):
-    """Chooses the machine with the most free capacity of the job's dominant resource."""
-
-    def scores(self, needed: Float, left: Float) -> Float:
-        """Return the free capacity."""
-        return left[:, needed.argmax()]
 
 
 @attrs.frozen
@@ -143,7 +132,12 @@ class LeastPenalty:
 
 
 _KINDS: Mapping[str, Callable[[FitRule], Policy]] = MappingProxyType(
-    {"tetris": Tetris, "best-fit": BestFitBaseline, "worst-fit": WorstFitBaseline, "random": RandomPlacement}
+    {
+        "tetris": partial(HighestScore, tetris),
+        "best-fit": partial(HighestScore, best_fit),
+        "worst-fit": partial(HighestScore, worst_fit),
+        "random": RandomPlacement,
+    }
 )
 BASELINES: Mapping[str, Policy] = MappingProxyType(
     {f"{name}-{fit.value}": kind(fit) for name, kind in _KINDS.items() for fit in FitRule}
@@ -156,4 +150,4 @@ def play(episode: Episode, policy: Policy) -> dict[str, float]:
     """Let a policy decide until the episode is over, and return the figures of the episode."""
     while not episode.over:
         episode.decide(policy(episode))
-    return figures(episode.record())
+    return figures(episode)

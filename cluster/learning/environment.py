@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -51,9 +51,10 @@ class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
         longest_steps: int | None = None,
     ) -> None:
         self.source: JobSource = SyntheticJobs() if source is None else source
-        self.episode = Episode(dimensions, penalties, longest_steps=longest_steps)
-        self.observation_space = observation_space(self.episode.dimensions.shape)
-        self.action_space = spaces.Discrete(self.episode.dimensions.machines + 1)
+        sizes = Dimensions() if dimensions is None else dimensions
+        self._begin = partial(Episode, dimensions=sizes, penalties=penalties, longest_steps=longest_steps)
+        self.observation_space = observation_space(sizes.shape)
+        self.action_space = spaces.Discrete(sizes.machines + 1)
 
     @property
     def time(self) -> int:
@@ -66,14 +67,14 @@ class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
         """Begin another episode; there are no options."""
         super().reset(seed=seed, options=options)
         drawn = int(self.np_random.integers(SEEDS)) if seed is None else seed
-        self.episode.begin(self.source.sequence(drawn))
+        self.episode: Episode = self._begin(self.source.sequence(drawn))
         return self.episode.observe()._asdict(), {}
 
     def step(self, action: np.int64) -> tuple[dict[str, Float32], float, bool, bool, dict[str, Any]]:
         """Decide; return observation, reward, whether the episode ended or was truncated, and the figures."""
         episode = self.episode
         reward = episode.decide(action)  # type: ignore[arg-type]
-        info: dict[str, Any] = dict(figures(episode.record())) if episode.over else {}
+        info: dict[str, Any] = dict(figures(episode)) if episode.over else {}
         return episode.observe()._asdict(), reward, episode.over and not episode.truncated, episode.truncated, info
 
 

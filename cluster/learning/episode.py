@@ -136,30 +136,13 @@ class Penalties(Section):
         return np.asarray(penalties.sum(axis=1))
 
 
-@attrs.frozen(eq=False)
-class EpisodeRecord:
-    """The course of an episode."""
-
-    dimensions: Dimensions
-    penalties: Penalties
-    states: RewardState
-    """Usage and queue in each step, from the first arrival to the end."""
-    arrival: Int
-    """Arrival of each job, (N,)."""
-    machine: Int
-    """Machine of each job, (N,); `NOT_PLACED` for jobs that were not placed."""
-    placed: Int
-    """Step of the placement of each job, (N,), or `NOT_PLACED`."""
-    time: int
-    """The step in which the episode ended."""
-    truncated: bool
-
-
 class Episode:
-    """An episode of a sequence of jobs; `begin` restarts it with other jobs.
+    """An episode of a sequence of jobs, which begins with empty machines in the step of the first arrival.
 
     Parameters
     ----------
+    sequence
+        The jobs.
     dimensions
         Dimensions of the machines and of observations.
     penalties
@@ -169,8 +152,14 @@ class Episode:
         after the last arrival.
     """
 
+    machine: Int
+    """Machine of each job, (N,); `NOT_PLACED` for jobs that are not placed."""
+    placed: Int
+    """Step of the placement of each job, (N,), or `NOT_PLACED`."""
+
     def __init__(
         self,
+        sequence: JobSequence,
         dimensions: Dimensions | None = None,
         penalties: Penalties | None = None,
         *,
@@ -178,49 +167,41 @@ class Episode:
     ) -> None:
         self.dimensions = Dimensions() if dimensions is None else dimensions
         self.penalties = Penalties() if penalties is None else penalties
-        self.longest_steps = longest_steps
-        if longest_steps is not None:
-            check_count("episode", "longest_steps", longest_steps, low=1, high=2_000_000)
-        self.time = 0
-        self.over, self.truncated, self._begun = True, False, False
-        self.head = self._arrived = 0
-
-    def begin(self, sequence: JobSequence) -> None:
-        """Restart with other jobs, with empty machines, in the step of the first arrival."""
-        sizes = self.dimensions
-        if sequence.resources != len(sizes.resources):
-            allowed = f"{len(sizes.resources)}, as the machines have"
-            raise InvalidValueError(f"job sequence {sequence.name!r}", "resources", sequence.resources, allowed)
-        first = sequence.jobs[0].arrival
-        if self.longest_steps is not None and self.longest_steps <= first:
-            allowed = f"more than {first}, the step in which the first job arrives"
-            raise InvalidValueError("episode", "longest_steps", self.longest_steps, allowed)
-        self.jobs: JobArrays = sequence.arrays(sizes.horizon)
-        self.name = sequence.name
+        self.name, self.jobs = sequence.name, self._arrays(sequence)
         self._arrival: list[int] = self.jobs.arrival.tolist()
         self._steps: list[int] = self.jobs.steps.tolist()
-        last = self._arrival[-1] + HORIZONS * sizes.horizon
-        self.last_step = last if self.longest_steps is None else self.longest_steps
-        self._check_capacity()
-        self._clear()
-        self.time, self._begun = first, True
-        self.decisions = 0
+        self.time: int = self._arrival[0]
+        self.last_step = self._last_step(longest_steps)
         self.truncated = self.over = False
+        self.decisions = self.head = self._arrived = self._end = 0
+        self._allocate()
         self._arrive()
 
-    def _check_capacity(self) -> None:
-        """Raise an error for an episode whose arrays would need too much memory."""
-        sizes = self.dimensions
+    def _arrays(self, sequence: JobSequence) -> JobArrays:
+        """Return the jobs as arrays; raise an error if they have other resources than the machines."""
+        resources = len(self.dimensions.resources)
+        if sequence.resources != resources:
+            item, allowed = f"job sequence {sequence.name!r}", f"{resources}, as the machines have"
+            raise InvalidValueError(item, "resources", sequence.resources, allowed)
+        return sequence.arrays(self.dimensions.horizon)
+
+    def _last_step(self, longest_steps: int | None) -> int:
+        """Return the step of the truncation; raise an error if nothing could be decided, or memory would not do."""
+        sizes, first = self.dimensions, self.time
+        if longest_steps is None:
+            last = self._arrival[-1] + HORIZONS * sizes.horizon
+        else:
+            last = check_count("episode", "longest_steps", longest_steps, low=1, high=2_000_000)
+        if last <= first:
+            allowed = f"more than {first}, the step in which the first job arrives"
+            raise InvalidValueError("episode", "longest_steps", last, allowed)
         most = MOST_CELLS // (sizes.machines * len(sizes.resources)) - sizes.past - sizes.horizon
-        if self.last_step > most:
+        if last > most:
             allowed = f"at most {most}, with {sizes.machines} machines"
-            raise InvalidValueError(f"job sequence {self.name!r}", "last step", self.last_step, allowed)
+            raise InvalidValueError(f"job sequence {self.name!r}", "last step", last, allowed)
+        return last
 
-    def _check_begun(self) -> None:
-        if not self._begun:
-            raise ConflictError("the episode has no jobs yet; begin it")
-
-    def _clear(self) -> None:
+    def _allocate(self) -> None:
         sizes, jobs = self.dimensions, self.jobs
         capacity = sizes.past + self.last_step + sizes.horizon
         self._usage = np.zeros((sizes.machines, len(sizes.resources), capacity))
@@ -232,7 +213,6 @@ class Episode:
         self._arriving = np.concatenate([np.zeros(sizes.arrivals - 1), arriving]).astype(np.float32)
         self.machine = np.full(len(jobs.steps), NOT_PLACED, np.int64)
         self.placed = np.full(len(jobs.steps), NOT_PLACED, np.int64)
-        self.head = self._arrived = self._end = 0
 
     def _arrive(self) -> None:
         """Add the jobs that have arrived to the queue."""
@@ -247,12 +227,10 @@ class Episode:
     @property
     def usage(self) -> Float:
         """Usage of each machine in the present step by the jobs placed so far, (M, D)."""
-        self._check_begun()
         return self._usage[:, :, self.dimensions.past + self.time]
 
     def upcoming(self, steps: int) -> RewardState:
         """Return the usage from the present step on, without further placements and without the queue."""
-        self._check_begun()
         now = self.dimensions.past + self.time
         window = slice(now, now + check_count("episode", "steps", steps, low=1, high=self.dimensions.horizon))
         return RewardState(
@@ -264,7 +242,6 @@ class Episode:
 
     def running(self) -> Int:
         """Return the jobs that are on a machine now."""
-        self._check_begun()
         placed = self.placed[: self.head]
         return np.flatnonzero(placed + self.jobs.steps[: self.head] > self.time)
 
@@ -304,6 +281,10 @@ class Episode:
         self.over = finished or self.truncated
         return reward
 
+    def states(self) -> RewardState:
+        """Return usage and queue in each step, from the first arrival to the present step."""
+        return self._states(self._arrival[0], self.time)
+
     def _states(self, begin: int, end: int) -> RewardState:
         past = self.dimensions.past
         steps = slice(past + begin, past + end)
@@ -314,24 +295,8 @@ class Episode:
             queue=self._queue[begin:end],
         )
 
-    def record(self) -> EpisodeRecord:
-        """Return the data so far; later steps do not change them."""
-        self._check_begun()
-        first = self._arrival[0]
-        return EpisodeRecord(
-            dimensions=self.dimensions,
-            penalties=self.penalties,
-            states=self._states(first, self.time),
-            arrival=self.jobs.arrival,
-            machine=self.machine.copy(),
-            placed=self.placed.copy(),
-            time=self.time,
-            truncated=self.truncated,
-        )
-
     def observe(self) -> Observation:
         """Return the present observation, in new arrays."""
-        self._check_begun()
         sizes, now, head = self.dimensions, self.time, self.head
         shown = min(self.queue, sizes.visible)
         queue = np.zeros((sizes.visible, len(sizes.resources), sizes.horizon), np.float32)

@@ -135,12 +135,9 @@ def play_sequence(config: LearningConfig, policy: str, machines: int, number: in
     jobs = scaled(config.jobs, machines / config.machines.machines)
     seed = stream_seed(config.evaluation.seed, "evaluation", number)
     sequence = SourceOf(jobs, held_back=True).sequence(seed)
-    episode = Episode(attrs.evolve(config.machines, machines=machines), config.penalties)
-    played = {}
-    for name in (LEARNED, *config.evaluation.baselines):
-        episode.begin(sequence)
-        played[name] = play(episode, learned(policy) if name == LEARNED else BASELINES[name])
-    return played
+    sizes = attrs.evolve(config.machines, machines=machines)
+    policies = {LEARNED: learned(policy)} | {name: BASELINES[name] for name in config.evaluation.baselines}
+    return {name: play(Episode(sequence, sizes, config.penalties), decide) for name, decide in policies.items()}
 
 
 def learned(path: str) -> Policy:

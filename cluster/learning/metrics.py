@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from cluster.learning.episode import NOT_PLACED, PARTS, EpisodeRecord
+from cluster.learning.episode import NOT_PLACED, PARTS, Episode
 from plb.array_types import Float
 
 ROUNDING = 1e-9
@@ -63,21 +63,22 @@ def figure(name: str) -> LearningFigure:
     return LearningFigure(resource, f"usage of {resource} of used machines, at most 1, mean", MORE)
 
 
-def figures(record: EpisodeRecord) -> dict[str, float]:
+def figures(episode: Episode) -> dict[str, float]:
     """Return the figures of an episode by name, in the order of `FIGURES`; the resources' utilisations come last.
 
     Steps count from the first arrival to the end. A mean without values is 0. Utilisation is a mean over pairs of a
     step and a machine with a job in it, and over resources. A job that was never placed counts as waiting until the
     end.
     """
-    usage, _, jobs, _ = record.states
+    states = episode.states()
+    usage, _, jobs, queue = states
     used = jobs > 0
     over = np.maximum(usage - 1.0, 0.0)
-    penalties = record.penalties.of(record.states).sum(axis=1)
+    penalties = episode.penalties.of(states).sum(axis=1)
     by_resource = [_mean(np.minimum(of, 1.0)[used]) for of in usage.swapaxes(0, 1)]
     machines = used.sum(axis=0)
-    arrived = record.arrival <= record.time
-    placed = np.where(record.placed == NOT_PLACED, record.time, record.placed)
+    arrival = episode.jobs.arrival
+    placed = np.where(episode.placed == NOT_PLACED, episode.time, episode.placed)
     values = {
         "reward": -float(penalties.sum()),
         "over_use": _mean(over.sum(axis=(0, 1))),
@@ -86,12 +87,12 @@ def figures(record: EpisodeRecord) -> dict[str, float]:
         "most_machines": float(machines.max(initial=0)),
         "utilisation": float(np.mean(by_resource)),
         "fragmentation": fragmentation(usage),
-        "wait": _mean((placed - record.arrival)[arrived]),
-        "unplaced": float((record.placed == NOT_PLACED).sum()),
+        "wait": _mean((placed - arrival)[arrival <= episode.time]),
+        "unplaced": float((episode.placed == NOT_PLACED).sum()),
         **{f"penalty_{part}": float(sum_) for part, sum_ in zip(PARTS, penalties, strict=True)},
-        "steps": float(len(record.states.queue)),
+        "steps": float(len(queue)),
     }
-    resources = zip(record.dimensions.resources, by_resource, strict=True)
+    resources = zip(episode.dimensions.resources, by_resource, strict=True)
     return values | {f"{UTILISATION}{resource}": mean for resource, mean in resources}
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import numpy as np
@@ -23,16 +23,10 @@ from plb.validation import check_count
 
 FIRST_WEIGHTS, SEQUENCE, ACTIONS = range(3)
 """The random streams of a training."""
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Calls a function on each item, here or in other processes; results come in the order of the items."""
 EVERY = 10
 """Iterations between two checkpoints."""
-
-
-class Over(Protocol):
-    """Calls a function on each item, here or in other processes; results come in the order of the items."""
-
-    def __call__(self, function: Callable[[Any], Any], items: Iterable[Any], /) -> Iterable[Any]:
-        """Return the results."""
-        ...
 
 
 @attrs.frozen(eq=False)
@@ -72,7 +66,7 @@ def train(
     start: str | os.PathLike[str] | None = None,
     every: int = EVERY,
     resources: Sequence[str] = (),
-    over: Over = map,
+    over: Map = map,
     progress: Callable[[CurveRow], object] | None = None,
 ) -> Checkpoint:
     """Train a policy; equal settings and games give equal weights, bit for bit, for any number of workers.
@@ -148,7 +142,7 @@ class Learner:
             curve=tuple(self._curve),
         )
 
-    def learn(self, make_game: MakeGame, over: Over) -> CurveRow:
+    def learn(self, make_game: MakeGame, over: Map) -> CurveRow:
         """Play the job sequences of the next iteration, update the weights, and return its row of the curve."""
         settings, iteration = self._begun.settings, len(self._curve) + 1
         weights = {name: value.numpy() for name, value in self._network.state_dict().items()}

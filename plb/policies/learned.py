@@ -35,19 +35,6 @@ LONGEST_STEP = 1e6
 class Learned:
     """Takes the node that a trained network finds the most likely.
 
-    Parameters
-    ----------
-    checkpoint
-        File of the trained policy, as `plb learn train` writes it.
-    step_minutes
-        Length of a time step of the game, minutes.
-    metrics
-        Metrics for the resources of the game, in their order; empty: those with the same names.
-    may_wait
-        True: if the network gives waiting the highest probability, the replica is not placed by this plan.
-    name
-        Name of the policy.
-
     Raises
     ------
     InvalidValueError
@@ -61,9 +48,13 @@ class Learned:
     """
 
     checkpoint: str = attrs.field(default="", metadata={"path": True})
+    """File of the trained policy, as `plb learn train` writes it."""
     step_minutes: float = 60.0
+    """Length of a time step of the game, minutes."""
     metrics: tuple[str, ...] = ()
+    """Metrics for the resources of the game, in their order; empty: those with the same names."""
     may_wait: bool = False
+    """True: if the network gives waiting the highest probability, the replica is not placed by this plan."""
     name: str = "learned"
     _network: LearnedPolicy | None = attrs.field(init=False, default=None)
     _expected: ExpectedDemand | None = attrs.field(init=False, default=None)
@@ -133,15 +124,15 @@ class Learned:
 
     def _columns(self, configuration: Configuration, network: LearnedPolicy) -> Int:
         """Return the columns of the metrics for the resources of the game."""
-        known, resources = [metric.name for metric in configuration.description.metrics], network.shape.resources
-        names = self.metrics or network.resources or tuple(known[:resources])
+        metrics, resources = [metric.name for metric in configuration.description.metrics], network.shape.resources
+        names = self.metrics or network.resources or tuple(metrics[:resources])
         for name in names:
-            if name not in known:
-                raise UnknownNameError("metric", name, known, f"policy {self.name}: metrics")
+            if name not in metrics:
+                raise UnknownNameError("metric", name, metrics, f"policy {self.name}: metrics")
         if len(names) != resources:
             allowed = f"{resources} metrics, one for each resource that {self.checkpoint} was trained with"
             raise InvalidValueError(f"policy {self.name}", "metrics", names, allowed)
-        return np.array([known.index(name) for name in names], np.int64)
+        return np.array([metrics.index(name) for name in names], np.int64)
 
     def _forecasts(self, configuration: Configuration, horizon: int) -> Float:
         """Return the expected demand by row, (rows, H, R) in user units."""
@@ -172,7 +163,7 @@ class Learned:
         present = dict(zip(names, configuration.shares, strict=False))
         earlier = [(time, shares) for time, shares in self._past if time < now]
         oldest = now - 60.0 * self.step_minutes * past
-        first = max(0, sum(time <= oldest for time, _ in earlier) - 1)  # the one at the oldest step
+        first = max(0, sum(time <= oldest for time, _ in earlier) - 1)  # holds at the oldest step
         self._past = [*earlier[first:], (now, present)]
 
     def _observe(self, view: _View, shape: ObservationShape, row: int, nodes: Int) -> Observation:
@@ -216,18 +207,10 @@ class Learned:
 
 
 class _View:
-    """The replicas of a configuration with their expected demand.
+    """The replicas of a configuration, whose placement may change meanwhile, with their expected demand.
 
-    Parameters
-    ----------
-    configuration
-        The cluster; its placement may change meanwhile.
-    columns
-        (D,) metrics for the resources of the game.
-    forecasts
-        Expected demand by row, (rows, H, R) in user units.
-    past
-        Usage of nodes in past steps, (N, D, P).
+    `columns` are the metrics for the resources of the game, (D,), `forecasts` the expected demand by row in user units,
+    (rows, H, R), and `past` the usage of nodes in past steps, (N, D, P).
     """
 
     def __init__(self, configuration: Configuration, columns: Int, forecasts: Float, past: Float) -> None:
@@ -245,8 +228,8 @@ class _View:
         """Return the placed replicas without `row`, and the node of each: a job to be placed is on no machine."""
         rows = self.configuration.rows
         nodes = self.configuration.solution.node[rows]
-        others = (nodes != NOWHERE) & (rows != row)
-        return rows[others], np.asarray(nodes[others], np.int64)
+        counts = (nodes != NOWHERE) & (rows != row)
+        return rows[counts], np.asarray(nodes[counts], np.int64)
 
     def upcoming(self, row: int) -> Float:
         """Return the expected usage of each node without `row`, (N, D, H), relative to its capacity; 0 without one."""

@@ -13,7 +13,7 @@ from cluster.learning.config import EvaluationSection, LearningConfig, read_conf
 from cluster.learning.episode import Dimensions, Episode
 from cluster.learning.jobs import Job, JobSequence, SyntheticJobs
 from cluster.scenario.scenario_file import scenario_from
-from plb.errors import ConflictError, InvalidValueError
+from plb.errors import InvalidValueError
 
 
 @pytest.mark.parametrize(
@@ -57,22 +57,9 @@ def test_jobs_on_machines_have_a_largest_size(tmp_path: Path):
 
 def test_episodes_of_given_jobs_have_a_largest_size():
     """An example is a job that arrives very late."""
-    episode = Episode(Dimensions(machines=10_000))
     late = JobSequence([Job(1_000_000, np.ones((1, 2)))])
     with pytest.raises(InvalidValueError, match=r"last step = 1000080 is not allowed; expected at most \d+, "):
-        episode.begin(late)
-
-
-@pytest.mark.parametrize(
-    "call", [Episode.observe, Episode.record, Episode.running, lambda e: e.usage, lambda e: e.upcoming(1)]
-)
-def test_an_episode_without_jobs_is_an_error(call: Any):
-    """Before the start, there is no observation, no waiting job and no further step."""
-    episode = Episode()
-    with pytest.raises(ConflictError, match="has no jobs yet; begin it"):
-        call(episode)
-    assert episode.over
-    assert episode.queue == 0
+        Episode(late, Dimensions(machines=10_000))
 
 
 def test_numpy_numbers_are_written_as_python_numbers():

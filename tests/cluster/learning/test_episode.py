@@ -18,9 +18,8 @@ ONLY = {"contention": 0.0, "over_use": 0.0, "wait": 0.0, "under_use": 0.0}
 
 def begun(machines: int, *given: Job, only: str = "wait", longest: int | None = None, **sizes: int) -> Episode:
     """Return an episode with these jobs in which one part of the reward has weight 1 and the others 0."""
-    episode = Episode(one_resource(machines, **sizes), Penalties(**(ONLY | {only: 1.0})), longest_steps=longest)
-    episode.begin(jobs(*given))
-    return episode
+    weights = Penalties(**(ONLY | {only: 1.0}))
+    return Episode(jobs(*given), one_resource(machines, **sizes), weights, longest_steps=longest)
 
 
 def assert_equal_observations(episode: Episode, naive: NaiveEpisode) -> None:
@@ -36,8 +35,8 @@ def test_an_episode_follows_the_rules(data, sizes, weights, longest):
     """For any decisions, observations, times, rewards by part and the end equal those of plain Python."""
     sequence = data.draw(sequences(sizes))
     assume(longest is None or sequence.jobs[0].arrival < longest)
-    episode, naive = Episode(sizes, weights, longest_steps=longest), NaiveEpisode(sizes, weights, sequence, longest)
-    episode.begin(sequence)
+    episode = Episode(sequence, sizes, weights, longest_steps=longest)
+    naive = NaiveEpisode(sizes, weights, sequence, longest)
     total = 0.0
     while not naive.over:
         assert not episode.over
@@ -49,34 +48,15 @@ def test_an_episode_follows_the_rules(data, sizes, weights, longest):
         total += reward
     assert (episode.over, episode.truncated, episode.time) == (True, naive.truncated, naive.time)
     assert_equal_observations(episode, naive)
-    record = episode.record()
-    parts = record.penalties.of(record.states).sum(axis=1)
+    parts = weights.of(episode.states()).sum(axis=1)
     requested = [sum(step[part] for step in naive.log) for part in PARTS]
     np.testing.assert_allclose(parts, requested, atol=1e-9)
     assert -parts.sum() == pytest.approx(total, abs=1e-9)
     machines = [NOT_PLACED if each.machine is None else each.machine for each in naive.jobs]
-    assert record.machine.tolist() == machines
-    assert [at for at in record.placed if at != NOT_PLACED] == [
+    assert episode.machine.tolist() == machines
+    assert [at for at in episode.placed if at != NOT_PLACED] == [
         each.placed for each in naive.jobs if each.machine is not None
     ]
-
-
-@given(st.data(), dimensions())
-def test_a_reset_removes_the_previous_episode(data, sizes):
-    """After parts of other episodes, a sequence gives the same rewards and observations."""
-    sequence, other = data.draw(sequences(sizes)), data.draw(sequences(sizes))
-    used, new = Episode(sizes), Episode(sizes)
-    used.begin(other)
-    used.decide(1)
-    used.begin(sequence)
-    new.begin(sequence)
-    while not new.over:
-        for one, same in zip(used.observe(), new.observe(), strict=True):
-            np.testing.assert_array_equal(one, same)
-        action = data.draw(st.integers(0, sizes.machines))
-        assert used.decide(action) == new.decide(action)
-    assert used.over
-    assert used.time == new.time
 
 
 def test_time_does_not_advance_during_placement():
@@ -136,7 +116,7 @@ def test_an_episode_begins_with_its_first_job():
     episode = begun(1, job(7, 0.5), only="under_use")
     assert episode.time == 7
     assert episode.decide(1) == -0.5
-    assert len(episode.record().states.queue) == 1
+    assert len(episode.states().queue) == 1
 
 
 def test_an_episode_of_waiting_is_truncated():
@@ -147,7 +127,7 @@ def test_an_episode_of_waiting_is_truncated():
         episode.decide(0)
         waits += 1
     assert (waits, episode.time, episode.truncated) == (19, 19, True)
-    assert episode.record().placed.tolist() == [NOT_PLACED] * 2
+    assert episode.placed.tolist() == [NOT_PLACED] * 2
 
 
 def test_an_episode_that_ends_in_its_last_step_is_not_truncated():
@@ -158,16 +138,13 @@ def test_an_episode_that_ends_in_its_last_step_is_not_truncated():
         assert (episode.over, episode.truncated) == (True, truncated)
 
 
-def test_observations_and_records_are_copies():
+def test_observations_are_copies():
     """Later decisions do not change them."""
     episode = begun(2, job(0, 0.5, 0.5), job(0, 0.5), job(0, 0.25))
     seen, before = episode.observe(), episode.observe()
     episode.decide(1)
-    record, placed = episode.record(), episode.record().placed.copy()
-    episode.decide(1)
-    for one, same in zip(seen, before, strict=True):
-        np.testing.assert_array_equal(one, same)
-    assert record.placed.tolist() == placed.tolist()
+    for array, same in zip(seen, before, strict=True):
+        np.testing.assert_array_equal(array, same)
 
 
 def test_running_jobs_are_those_on_a_machine():
@@ -188,13 +165,11 @@ def test_other_actions_are_refused(action):
         begun(2, job(0, 0.5)).decide(action)
 
 
-def test_decisions_outside_an_episode_are_errors():
-    """The messages state what to do."""
-    with pytest.raises(ConflictError, match="begin"):
-        Episode().decide(0)
+def test_decisions_after_the_end_are_errors():
+    """The message states what to do."""
     episode = begun(1, job(0, 0.5))
     episode.decide(1)
-    with pytest.raises(ConflictError, match="begin"):
+    with pytest.raises(ConflictError, match="begin another"):
         episode.decide(0)
 
 
@@ -203,7 +178,7 @@ def test_jobs_that_an_observation_cannot_represent_are_refused():
     with pytest.raises(InvalidValueError, match=r"'jobs'.*at most the horizon, 4"):
         begun(1, job(0, *[0.5] * 5))
     with pytest.raises(InvalidValueError, match=r"'jobs': resources = 1"):
-        Episode(Dimensions()).begin(JobSequence([job(0, 0.5)]))
+        Episode(JobSequence([job(0, 0.5)]), Dimensions())
 
 
 def test_an_episode_without_a_decision_is_refused():

@@ -73,10 +73,9 @@ def test_every_policy_plays_the_same_sequences():
     assert found.figures[LEARNED] == found.figures["tetris-mean"]
     assert found.figures["best-fit-present"] != found.figures["tetris-mean"]
     assert (found.machines, found.sequences, len(calls)) == (10, 3, 3)
-    episode = Episode(CONFIG.machines, CONFIG.penalties)
     for number, reward in enumerate(found.figures["best-fit-present"]["reward"]):
         seed = stream_seed(CONFIG.evaluation.seed, "evaluation", number)
-        episode.begin(SourceOf(CONFIG.jobs, held_back=True).sequence(seed))
+        episode = Episode(SourceOf(CONFIG.jobs, held_back=True).sequence(seed), CONFIG.machines, CONFIG.penalties)
         assert play(episode, BASELINES["best-fit-present"])["reward"] == reward
 
 
@@ -86,12 +85,11 @@ def test_evaluation_uses_the_reserved_jobs():
     jobs = RegionSource(tenants=30, jobs=8, steps=(2, 4), sizes=(0.5, 1.0))
     config = attrs.evolve(CONFIG, jobs=jobs)
     found = evaluate(config, "none").figures["tetris-mean"]["reward"]
-    episode = Episode(config.machines, config.penalties)
     for held_back in (True, False):
         rewards = []
         for number in range(3):
             seed = stream_seed(config.evaluation.seed, "evaluation", number)
-            episode.begin(SourceOf(jobs, held_back).sequence(seed))
+            episode = Episode(SourceOf(jobs, held_back).sequence(seed), config.machines, config.penalties)
             rewards.append(play(episode, BASELINES["tetris-mean"])["reward"])
         assert (found == tuple(rewards)) is held_back
 

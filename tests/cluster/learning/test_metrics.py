@@ -54,14 +54,14 @@ def test_figures_equal_plain_sums(data, sizes, weights, longest):
     """Every figure is a sum over steps, machines and resources, and the reward is that of the game."""
     sequence = data.draw(sequences(sizes))
     assume(longest is None or sequence.jobs[0].arrival < longest)
-    episode, naive = Episode(sizes, weights, longest_steps=longest), NaiveEpisode(sizes, weights, sequence, longest)
-    episode.begin(sequence)
+    episode = Episode(sequence, sizes, weights, longest_steps=longest)
+    naive = NaiveEpisode(sizes, weights, sequence, longest)
     reward = 0.0
     while not episode.over:
         action = data.draw(st.integers(0, sizes.machines))
         reward += episode.decide(action)
         naive.decide(action)
-    found = figures(episode.record())
+    found = figures(episode)
     for name, requested in naive_figures(naive, sequence.jobs[0].arrival).items():
         assert found[name] == pytest.approx(requested, abs=1e-9), name
     assert found["reward"] == pytest.approx(reward, abs=1e-9)
@@ -74,11 +74,10 @@ def test_figures_equal_plain_sums(data, sizes, weights, longest):
 
 def test_figures_by_hand():
     """Two jobs are on one of two machines. They overlap in the first step, which exceeds the capacity by a half."""
-    episode = Episode(one_resource(2))
-    episode.begin(jobs(job(0, 1.0, 0.5), job(0, 0.5)))
+    episode = Episode(jobs(job(0, 1.0, 0.5), job(0, 0.5)), one_resource(2))
     episode.decide(1)
     episode.decide(1)
-    found = figures(episode.record())
+    found = figures(episode)
     assert found["over_use"] == 0.25
     assert found["overloaded"] == 0.5
     assert (found["machines"], found["most_machines"]) == (1.0, 1.0)
@@ -104,10 +103,9 @@ def test_fragmentation_counts_only_steps_with_free_capacity():
 
 def test_every_figure_has_a_description():
     """So does every figure of a single resource. An unknown name is an error."""
-    episode = Episode(one_resource(1))
-    episode.begin(jobs(job(0, 0.5)))
+    episode = Episode(jobs(job(0, 0.5)), one_resource(1))
     episode.decide(1)
-    found = figures(episode.record())
+    found = figures(episode)
     assert list(found)[: len(FIGURES)] == list(FIGURES)
     assert all(figure(name).heading and figure(name).meaning for name in found)
     assert figure("utilisation_gpu").heading == "gpu"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.learning.baselines import BestFitBaseline, FitRule, play
+from cluster.learning.baselines import BASELINES, play
 from cluster.learning.episode import Episode
 from cluster.learning.job_sources import TraceJobs, TraceWindows
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
@@ -138,8 +138,6 @@ def test_bitbrains(tmp_path):
         means = np.concatenate([job.usage for job in sequence.jobs]).mean(axis=0)
         assert ((means > 0.05) & (means < 0.5)).all()
         assert max(job.usage.max() for job in sequence.jobs) <= 1.0
-        episode = Episode()
-        episode.begin(sequence)
-        found = play(episode, BestFitBaseline(FitRule.PEAK))
+        found = play(Episode(sequence), BASELINES["best-fit-peak"])
         assert found["over_use"] == pytest.approx(0.0, abs=1e-6)
         assert found["unplaced"] == 0.0
