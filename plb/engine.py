@@ -134,7 +134,8 @@ class PlacementAndLoadBalancing:
     ) -> PlacementAndLoadBalancing:
         """Return an engine that continues from a snapshot: its plans are those of the engine of the snapshot.
 
-        Its extensions have to be given or registered as before.
+        Its next repair or balancing may search once more where that engine has nothing to do. Its extensions have to be
+        given or registered as before.
 
         Parameters
         ----------
@@ -171,7 +172,7 @@ class PlacementAndLoadBalancing:
         return engine
 
     def snapshot(self) -> Snapshot:
-        """Return the whole state of the engine, apart from the history; later plans are the same with and without it.
+        """Return the state of the engine, without the history and where searches have ended; the engine stays as it is.
 
         Raises
         ------

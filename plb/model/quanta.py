@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,6 @@ import numpy.typing as npt
 from plb.compiler import kernel
 from plb.errors import InvalidValueError
 from plb.model.metric import Metric
-from plb.model.snapshot import ITEM, Part
 from plb.validation import check_metrics, check_quantum
 
 QUANTA_OF_LARGEST = 2**20
@@ -45,8 +43,10 @@ class MetricQuanta:
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self.metrics = tuple(metrics)
         self.index = {metric.name: i for i, metric in enumerate(metrics)}
-        self._fixed: list[float | None] = [metric.quantum for metric in metrics]
-        self._rounded: set[str] = set()
+        self.fixed: list[float | None] = [metric.quantum for metric in metrics]
+        """The quantum of each metric; None until it is fixed."""
+        self.rounded: set[str] = set()
+        """Names of the metrics whose rounding was reported."""
         self._quanta = self._as_array()
 
     @property
@@ -55,7 +55,7 @@ class MetricQuanta:
         return self._quanta
 
     def _as_array(self) -> npt.NDArray[np.float64]:
-        return np.array([1.0 if quantum is None else quantum for quantum in self._fixed])
+        return np.array([1.0 if quantum is None else quantum for quantum in self.fixed])
 
     def loads(self, item: str, field: str, loads: Mapping[str, float]) -> npt.NDArray[np.int64]:
         """Return `loads` by metric in quanta, rounded up; missing metrics are 0."""
@@ -68,7 +68,7 @@ class MetricQuanta:
     def bulk(self, item: str, loads: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Return an array of loads, shape (.., R) in user units, in quanta, rounded up."""
         for i, metric in enumerate(self.metrics):
-            if self._fixed[i] is None and loads.size and (largest := float(loads[..., i].max())) > 0:
+            if self.fixed[i] is None and loads.size and (largest := float(loads[..., i].max())) > 0:
                 self._fix(metric.name, largest)
         by_row = np.ascontiguousarray(loads).reshape(-1, len(self.metrics))
         whole, rounded = np.empty(by_row.shape, np.int64), np.zeros(len(self.metrics), np.bool_)
@@ -109,28 +109,23 @@ class MetricQuanta:
     def copy(self) -> MetricQuanta:
         """Return a copy; changes of it do not change this one."""
         twin = copy(self)
-        twin._fixed, twin._rounded = list(self._fixed), set(self._rounded)
+        twin.fixed, twin.rounded = list(self.fixed), set(self.rounded)
         return twin
 
-    def values(self) -> dict[str, Any]:
-        """Return what a snapshot holds: the quanta that are fixed, and the metrics whose rounding was reported."""
-        return {"quanta": list(self._fixed), "rounded_metrics": sorted(self._rounded)}
-
-    def take(self, part: Part) -> None:
-        """Take the `values` of a snapshot."""
-        fixed = part.sized("quanta", len(self.metrics))
+    def take(self, fixed: Sequence[float | None], rounded: Iterable[str]) -> None:
+        """Take over what a snapshot holds: the quanta that are fixed, and the metrics whose rounding was reported."""
         for metric, quantum in zip(self.metrics, fixed, strict=True):
             if quantum is not None:
-                check_quantum(ITEM, f"{part.name}.quanta[{metric.name}]", quantum, high=1.0)
-        self._fixed, self._rounded = fixed, set(part.names("rounded_metrics"))
+                check_quantum("snapshot", f"quanta[{metric.name}]", quantum, high=1.0)
+        self.fixed, self.rounded = list(fixed), set(rounded)
         self._quanta = self._as_array()
 
     def _quantum(self, name: str) -> float:
         """Return the quantum of a metric in user units; 1 if none is fixed."""
-        return self._fixed[self.index[name]] or 1.0
+        return self.fixed[self.index[name]] or 1.0
 
     def _whole_quanta(self, item: str, field: str, name: str, value: float) -> int:
-        if self._fixed[self.index[name]] is None and value > 0:
+        if self.fixed[self.index[name]] is None and value > 0:
             self._fix(name, value)
         scaled = value / self._quantum(name)
         if scaled > LARGEST_VALUE:
@@ -141,12 +136,12 @@ class MetricQuanta:
         return whole
 
     def _fix(self, name: str, value: float) -> None:
-        self._fixed[self.index[name]] = default_quantum(value)
+        self.fixed[self.index[name]] = default_quantum(value)
         self._quanta = self._as_array()
 
     def _report_rounding(self, name: str) -> None:
-        if name not in self._rounded:
-            self._rounded.add(name)
+        if name not in self.rounded:
+            self.rounded.add(name)
             logger.info("loads of metric %s are rounded up to quanta of %g", name, self._quantum(name))
 
     def _too_large(self, item: str, field: str, name: str, value: float) -> InvalidValueError:

@@ -8,16 +8,14 @@ holds for the result as well, once it is applied, and for repairs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import attrs
 import numpy as np
 
-from plb.array_types import NOWHERE, Array, Int
+from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.model.move import Phase
-from plb.model.plain_values import fields_of, plain
-from plb.model.snapshot import Part
 from plb.planning.phases import PhaseRun
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
@@ -93,46 +91,6 @@ class FixedPoint:
     def remembers_any(self) -> bool:
         """Whether the end of any search is known, so that changes have to be followed."""
         return bool(self._ends)
-
-    def part(self, configs: list[Any]) -> Part:
-        """Return the ends as a part of a snapshot.
-
-        Parameters
-        ----------
-        configs
-            Settings that the snapshot holds; those of ends that are not among them are added.
-        """
-        ends: list[Any] = []
-        arrays: dict[str, Array] = {}
-        for place, ((domain, phase), end) in enumerate(self._ends.items()):
-            nodes, services, config, budget = end.circumstances
-            if config not in configs:
-                configs.append(config)
-            ends.append(
-                {
-                    "domain": domain,
-                    "phase": phase.value,
-                    "versions": [nodes, services],
-                    "config": configs.index(config),
-                    "budget": [plain(getattr(budget, field)) for field in fields_of(Budget)],
-                    "services": None if end.services is None else sorted(end.services),
-                }
-            )
-            values = [np.frombuffer(one, np.int64) for one in end.differing.values()]
-            arrays[f"{place}.rows"] = np.array([*end.differing], np.int64)
-            arrays[f"{place}.values"] = np.array(values, np.int64).reshape(len(values), -1 if values else 0)
-        return Part({"ends": ends}, arrays)
-
-    def take(self, part: Part, configs: Sequence[Any]) -> None:
-        """Remember the ends of a snapshot; `configs` are the settings that it holds."""
-        for place, end in enumerate(part.value("ends", list)):
-            rows = part.array(f"{place}.rows", (None,), np.int64).tolist()
-            values = part.array(f"{place}.values", (len(rows), None), np.int64)
-            budget = Budget(**dict(zip(fields_of(Budget), end["budget"], strict=False)))
-            circumstances = (*end["versions"], configs[end["config"]], budget)
-            services = None if end["services"] is None else frozenset(end["services"])
-            differing = {row: of_row.tobytes() for row, of_row in zip(rows, values, strict=True)}
-            self._ends[end["domain"], Phase(end["phase"])] = _End(circumstances, services, differing)
 
     def follow(self, rows: Int, before: Int, after: Int) -> None:
         """Note that the host has changed rows.

@@ -7,7 +7,7 @@ and the availability of nodes are followed likewise; other nodes, settings or si
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -36,23 +36,6 @@ from plb.state.topology import Topology
 
 SHARE_FOR_ALL = 4
 """If more than one row in so many has changed, all arrays are made new, which is faster."""
-
-
-class LastUpdate(NamedTuple):
-    """The arrays as of the last update, and what has changed since."""
-
-    made_for: ArrayInputs
-    problem: Problem
-    affinity: Int
-    """`Problem.affinity` if there are children and parents, else (0,)."""
-    changed: Int
-    """The rows that have changed since, ascending."""
-    before: Int
-    """Their `row_values` at the last update."""
-    now: float
-    """Time of the update, in seconds."""
-    partitions_version: int
-    """That of the cluster at the update."""
 
 
 class LiveState:
@@ -85,8 +68,6 @@ class LiveState:
         self._renewed = 0
         self._now = 0.0
         self._partitions_version = 0
-        self._earlier: tuple[Int, Int] | None = None
-        """Rows that had changed when a snapshot was taken, and what a search knew of them before."""
 
     def update(
         self,
@@ -105,10 +86,10 @@ class LiveState:
         changes = self._state.rows.changes
         described, changed = changes.described, changes.noted
         same_partitions = self._state.partitions_version == self._partitions_version
-        unchanged = same_partitions and not len(changed) and now == self._now
-        if unchanged and self.is_made_for(ArrayInputs.of(topology, tables, demand_forecast)):
-            return
         made_for = self._made_for
+        unchanged = same_partitions and not len(changed) and now == self._now
+        if unchanged and made_for is not None and ArrayInputs.of(topology, tables, demand_forecast).are(made_for):
+            return
         self._made_for = self._lent_for = None  # after an error from here on, all arrays are made new
         changes.take()
         due = demand_forecast.find_due(self._state, now, None if made_for is None else changed)
@@ -132,8 +113,7 @@ class LiveState:
         elif len(changed) or len(due) or aged or tied or is_followed:
             rows = RowChanges(described, changed, due)
             followed = merged(changed, due) if self._fixed_point.remembers_any else changed[:0]
-            before = self._values_before(followed) if len(followed) else followed
-            self._earlier = None
+            before = row_values(self.problem, self.solution.node, followed) if len(followed) else followed
             affinity, aligned = self.problem.affinity, self.problem.aligned
             stale = self._sums.change(self.problem, self.solution, topology, demand_forecast, rows)
             if is_followed:
@@ -218,55 +198,16 @@ class LiveState:
         """Return the problem of a service domain, of which `tables` are."""
         return problem_of_domain(self._state, topology, demand_forecast, self.problem, tables)
 
-    def _values_before(self, rows: Int) -> Int:
-        """Return the `row_values` of rows, ascending, at the last update."""
-        values = row_values(self.problem, self.solution.node, rows)
-        if self._earlier is not None:
-            values[np.searchsorted(rows, self._earlier[0])] = self._earlier[1]
-        return values
-
-    def is_made_for(self, given: ArrayInputs) -> bool:
-        """Return whether the arrays follow from these inputs, so that an update need not make them new."""
-        return self._made_for is not None and given.are(self._made_for)
-
-    def last_update(self) -> LastUpdate:
-        """Return the last update; the arrays have to be made for some inputs."""
-        assert self._made_for is not None
-        changed = self._state.rows.changes.noted
-        return LastUpdate(
-            made_for=self._made_for,
-            problem=self.problem,
-            affinity=self.problem.affinity if self.problem.related else np.zeros(0, np.int64),
-            changed=changed,
-            before=self._values_before(changed),
-            now=self._now,
-            partitions_version=self._partitions_version,
-        )
-
-    def resume(self, last: LastUpdate) -> None:
-        """Make all arrays as of an update in another program; the next update follows the changes since."""
-        self._take_over(last.problem)
-        if last.problem.related:  # only compared: the next update ties children to their parents again
-            self.problem = self.problem._replace(affinity=last.affinity)
-        self._earlier = last.changed, last.before
-        self._now, self._partitions_version = last.now, last.partitions_version
-        self._made_for = last.made_for
-
     def _make(self, topology: Topology, tables: ServiceTables, demand_forecast: Forecast) -> None:
         """Make all arrays new, in the memory of the old ones."""
         for name in ("problem", "solution"):  # after an error there may be only one
             vars(self).pop(name, None)
-        self._take_over(build_problem(self._state, topology, demand_forecast, tables))
-        self._fixed_point.forget()
-        self._earlier = None
-
-    def _take_over(self, problem: Problem) -> None:
-        """Form the sums and lists of a problem."""
-        self.problem = problem
+        self.problem = build_problem(self._state, topology, demand_forecast, tables)
         self.solution = solution_from_scratch(self.problem, self.problem.origin.copy())
         check_range(self.solution)
         self.work = WorkLists(self._state, self.problem, self.solution)
         self._sums = RowSums(self._state, self.problem)
+        self._fixed_point.forget()
 
     def _is_counted_otherwise(self, topology: Topology) -> bool:
         """Return whether loads are now counted in other units."""

@@ -58,8 +58,8 @@ class Refresh:
     domain: ServiceDomain
     run: PhaseRun
     work: Work
-    state_version: object
-    load_version: object
+    state_version: tuple[int, ...]
+    load_version: tuple[int, ...]
     now: float
     replicas: int
 
@@ -110,7 +110,7 @@ class Refresh:
         if not (self.work.is_any or self.work.everywhere):
             return self._idle(Stage.PLACEMENT, Idle.NOTHING_TO_PLACE)
         config = self.scheduler.config
-        again = self.scheduler.variant(self.record, Stage.PLACEMENT, self.state_version)
+        again = self.scheduler.variant(self.record, Stage.PLACEMENT, (self.state_version,))
         with_moves = again and self.work.is_any and config.move_existing_replica_for_placement
         self.run.begin_placement(self.work)
         if with_moves:

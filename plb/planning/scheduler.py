@@ -10,14 +10,16 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any
+from typing import TypeAlias
 
 import attrs
 
 from plb.model import Node
 from plb.model.move import MoveKind
-from plb.model.snapshot import Part
 from plb.settings.config import PlbConfig
+
+Version: TypeAlias = tuple[tuple[int, ...], ...]
+"""What the state of a domain, or its state and its loads, are at; equal versions mean that nothing has changed."""
 
 
 class Action(Enum):
@@ -31,7 +33,6 @@ class Action(Enum):
     BALANCING = "LoadBalancing"
 
 
-ACTIONS = [action.value for action in Action]
 PLACEMENTS = (Action.PLACEMENT, Action.PLACEMENT_WITH_MOVE)
 MOVEMENTS = (MoveKind.MOVE, MoveKind.SWAP)
 """Kinds of moves that count against the movement throttles."""
@@ -64,132 +65,75 @@ def node_event(before: Node | None, after: Node | None) -> NodeChange | None:
 class DomainRecord:
     """The data of a domain."""
 
-    made: float = -math.inf
-    """When the domain was first checked."""
+    made: float | None = None
+    """When the domain was first checked, from when on balancing waits an interval; None: it does not wait."""
     last_run: dict[Stage, float] = attrs.field(factory=dict)
     last_action: Action = Action.NONE_NEEDED
     tries: dict[Stage, int] = attrs.field(factory=dict)
     """Number of tries of the present variant of a stage since the last change."""
-    tried_at: dict[Stage, object] = attrs.field(factory=dict)
+    tried_at: dict[Stage, Version] = attrs.field(factory=dict)
     """Version of the domain at the last try of a stage."""
-    at_fixed_point: object = None
+    at_fixed_point: Version | None = None
     """Version of the domain at which balancing found nothing to do."""
     under_way: dict[str, tuple[float, int, int]] = attrs.field(factory=dict)
     """For each partition with issued moves: when they were issued, the partition's version then, and the swaps."""
 
-    def values(self) -> dict[str, Any]:
-        """Return the record as values of JSON, for a snapshot."""
-        return {
-            "made": None if self.made == -math.inf else self.made,
-            "last_action": self.last_action.value,
-            "stages": {field: {stage.name: one for stage, one in getattr(self, field).items()} for field in OF_STAGES},
-            "at_fixed_point": self.at_fixed_point,
-            "under_way": [[name, *issued] for name, issued in self.under_way.items()],
-        }
-
     def copied(self) -> DomainRecord:
         """Return a copy that does not follow later changes."""
-        copies: dict[str, Any] = {field: dict(getattr(self, field)) for field in (*OF_STAGES, "under_way")}
-        return attrs.evolve(self, **copies)
-
-    @classmethod
-    def of_part(cls, part: Part) -> DomainRecord:
-        """Return the record of these values."""
-        stages = part.under("stages")
-        known = {stage.name: stage for stage in Stage}
-        fields: dict[str, Any] = {}
-        for field in OF_STAGES:
-            given = stages.value(field, dict)
-            of_field = stages.under(field)
-            if (kind := OF_STAGES[field]) is not None:
-                given = {name: of_field.value(name, kind) for name in given}
-            fields[field] = {known[stages.member(field, name, known)]: version_of(one) for name, one in given.items()}
-        if part.values.get("made") is not None:
-            fields["made"] = part.value("made", float)
-        return cls(
-            **fields,
-            last_action=Action(part.member("last_action", part.values.get("last_action"), ACTIONS)),
-            at_fixed_point=version_of(part.values.get("at_fixed_point")),
-            under_way={name: tuple(issued) for name, *issued in part.entries("under_way", str, float, int, int)},
+        return attrs.evolve(
+            self,
+            last_run=dict(self.last_run),
+            tries=dict(self.tries),
+            tried_at=dict(self.tried_at),
+            under_way=dict(self.under_way),
         )
 
 
-OF_STAGES: Mapping[str, type[float] | None] = {"last_run": float, "tries": int, "tried_at": None}
-"""Fields of a `DomainRecord` with an entry for each stage, and the type of the entries; None: a version."""
-
-
-def version_of(value: object) -> object:
-    """Return a version that was read as lists as the tuples that it was."""
-    return tuple(map(version_of, value)) if isinstance(value, list) else value
-
-
+@attrs.define(eq=False)
 class Scheduler:
-    """Chooses the action of every domain at a refresh.
+    """Chooses the action of every domain at a refresh."""
 
-    Parameters
-    ----------
-    config
-        Intervals, delays and retries.
-    """
+    config: PlbConfig
+    """Intervals, delays and retries."""
+    records: dict[int, DomainRecord] = attrs.field(factory=dict)
+    """By key of the domain."""
+    node_events: dict[tuple[int, NodeChange], float] = attrs.field(factory=dict)
+    """When each service last saw an event of a node."""
+    issued: list[tuple[float, Action, int]] = attrs.field(factory=list)
+    """The recent actions with moves: time, action and number of moves."""
+    moved: list[tuple[float, str, int]] = attrs.field(factory=list)
+    """The recent moves of partitions: time, partition and number of moves."""
 
-    def __init__(self, config: PlbConfig) -> None:
-        self.config = config
-        self._records: dict[int, DomainRecord] = {}
-        self._node_events: dict[tuple[int, NodeChange], float] = {}
-        self._issued: list[tuple[float, Action, int]] = []
-        self._moved: list[tuple[float, str, int]] = []
-
-    def record(self, key: int, now: float = -math.inf) -> DomainRecord:
+    def record(self, key: int, now: float | None = None) -> DomainRecord:
         """Return the record of the domain with this key; one that is new at `now` waits an interval for balancing."""
-        return self._records.setdefault(key, DomainRecord(made=now))
-
-    def values(self) -> dict[str, Any]:
-        """Return what is remembered as values of JSON, for a snapshot."""
-        return {
-            "domains": {str(key): record.values() for key, record in self._records.items()},
-            "node_events": [[service, event.value, at] for (service, event), at in self._node_events.items()],
-            "issued": [[at, action.value, moves] for at, action, moves in self._issued],
-            "moved": [list(entry) for entry in self._moved],
-        }
-
-    def take(self, part: Part) -> None:
-        """Remember what a snapshot says."""
-        domains = part.under("domains")
-        self._records = {int(key): DomainRecord.of_part(domains.under(key)) for key in domains.values}
-        events = part.entries("node_events", int, str, float)
-        self._node_events = {(service, NodeChange(event)): at for service, event, at in events}
-        self._issued = [(at, Action(action), moves) for at, action, moves in part.entries("issued", float, str, int)]
-        self._moved = [(at, partition, count) for at, partition, count in part.entries("moved", float, str, int)]
+        return self.records.setdefault(key, DomainRecord(made=now))
 
     def copied(self) -> Scheduler:
         """Return a copy of what refreshes change; events of nodes are the same."""
-        copy = Scheduler(self.config)
-        copy._records = {key: record.copied() for key, record in self._records.items()}
-        copy._node_events = self._node_events
-        copy._issued, copy._moved = list(self._issued), list(self._moved)
-        return copy
+        records = {key: record.copied() for key, record in self.records.items()}
+        return attrs.evolve(self, records=records, issued=list(self.issued), moved=list(self.moved))
 
     def last_action(self, key: int) -> Action:
         """Return what the last refresh did for the domain with this key."""
-        return self._records[key].last_action if key in self._records else Action.NONE_NEEDED
+        return self.records[key].last_action if key in self.records else Action.NONE_NEEDED
 
     def note_node_event(self, event: NodeChange, services: Iterable[int], now: float) -> None:
         """Record an event of a node, for the services that exist then."""
         for service in services:
-            self._node_events[service, event] = now
+            self.node_events[service, event] = now
 
     def forget_service(self, service: int) -> None:
         """Forget a removed service: the events of nodes that it saw, and its domain if it was the first there."""
-        self._records.pop(service, None)
+        self.records.pop(service, None)
         for event in NodeChange:
-            self._node_events.pop((service, event), None)
+            self.node_events.pop((service, event), None)
 
     def stages_due(self, record: DomainRecord, now: float) -> list[Stage]:
         """Return the stages whose interval has passed, the longest waiting first; balancing waits from the start."""
         due = []
         for stage in Stage:
             interval = getattr(self.config, stage.value)
-            begun = record.made if stage is Stage.BALANCING else -math.inf
+            begun = -math.inf if record.made is None or stage is not Stage.BALANCING else record.made
             last = record.last_run.get(stage, begun)
             if interval is not None and now - last >= interval:
                 due.append((last, stage in record.last_run, stage))
@@ -218,7 +162,7 @@ class Scheduler:
 
     def swaps_under_way(self, version_of: Callable[[str], int | None], now: float) -> int:
         """Return the number of swaps under way in all domains; arguments as in `is_under_way`."""
-        under_way = [one for one in self._records.values() if self.is_under_way(one, version_of, now)]
+        under_way = [one for one in self.records.values() if self.is_under_way(one, version_of, now)]
         return sum(swaps for record in under_way for _, _, swaps in record.under_way.values())
 
     def is_delayed(self, services: Iterable[int], now: float) -> bool:
@@ -240,9 +184,9 @@ class Scheduler:
     def note_moves(self, action: Action, now: float, moves: Mapping[str, int]) -> None:
         """Record the number of moves of each partition in an action."""
         if moves and action in (Action.PLACEMENT_WITH_MOVE, Action.BALANCING):
-            self._issued.append((now, action, sum(moves.values())))
+            self.issued.append((now, action, sum(moves.values())))
             self._drop_old_moves(now)
-            self._moved += [(now, partition, count) for partition, count in moves.items()]
+            self.moved += [(now, partition, count) for partition, count in moves.items()]
 
     def throttled(self, partitions: Iterable[str], now: float) -> set[str]:
         """Return the partitions that have moved too often recently, so that balancing does not move them."""
@@ -251,14 +195,14 @@ class Scheduler:
             return set()
         self._drop_old_moves(now)
         spent: Counter[str] = Counter()
-        for _, partition, count in self._moved:
+        for _, partition, count in self.moved:
             spent[partition] += count
         return {partition for partition in partitions if spent[partition] >= threshold}
 
     def _drop_old_moves(self, now: float) -> None:
         """Forget the moves of partitions that no longer count."""
         since = now - _seconds(self.config.movement_per_partition_throttle_counting_interval)
-        self._moved = [entry for entry in self._moved if entry[0] > since]
+        self.moved = [entry for entry in self.moved if entry[0] > since]
 
     def allowance(self, action: Action, replicas: int, now: float) -> int | None:
         """Return the number of moves that the throttles still allow an action; None: unlimited.
@@ -270,7 +214,7 @@ class Scheduler:
         """
         config = self.config
         since = now - _seconds(config.global_movement_throttle_counting_interval)
-        self._issued = [entry for entry in self._issued if entry[0] > since]
+        self.issued = [entry for entry in self.issued if entry[0] > since]
         share = {
             Action.PLACEMENT_WITH_MOVE: (
                 config.global_movement_throttle_threshold_for_placement,
@@ -285,18 +229,18 @@ class Scheduler:
         left = []
         for (most, part), counted in ((total, tuple(Action)), (share, (action,))):
             limits = [limit for limit in (most, math.floor(part * replicas)) if limit > 0]
-            spent = sum(moves for _, done, moves in self._issued if done in counted)
+            spent = sum(moves for _, done, moves in self.issued if done in counted)
             left += [max(0, limit - spent) for limit in limits]
         return min(left, default=None)
 
     def _is_recent(self, services: Iterable[int], delays: dict[NodeChange, float | None], now: float) -> bool:
         return any(
-            now - self._node_events.get((service, event), -math.inf) < _seconds(delay)
+            now - self.node_events.get((service, event), -math.inf) < _seconds(delay)
             for service in services
             for event, delay in delays.items()
         )
 
-    def variant(self, record: DomainRecord, stage: Stage, version: object) -> bool:
+    def variant(self, record: DomainRecord, stage: Stage, version: Version) -> bool:
         """Return whether the second variant of a stage is due, and count the try.
 
         The first variant is tried `plb_action_retry_times` times, then the second as often, and so on; any change

@@ -1,113 +1,256 @@
 """Snapshots of a planner and its cluster, and planners that continue from them.
 
-A snapshot holds what hosts have described and what is remembered from call to call. What follows from these is made
-again: tables of nodes and services, sums, work lists and the sampled demand of replicas.
+A snapshot holds what hosts have described and what is remembered from call to call, but not where searches have ended.
+What follows from these is made again: tables of nodes and services, sums, work lists and the sampled demand of
+replicas. The types of the fields of `_Document` say which documents are valid.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from copy import copy
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+import attrs
 import numpy as np
+from cattrs import AttributeValidationNote, BaseValidationError, Converter, IterableValidationNote
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
+from plb.array_types import Array
 from plb.engine_extensions import EngineExtensions, GivenExtensions
 from plb.errors import ConflictError, InvalidValueError, PlbError
 from plb.extensions.failures import POLICY, errors_of
 from plb.extensions.policies import remembers
-from plb.model import Metric
-from plb.model.plain_values import fields_of, items_of, option_of, plain, plain_option, table_of
-from plb.model.snapshot import ITEM, Part, Snapshot, joined
-from plb.planning.array_inputs import ArrayInputs
-from plb.planning.live_parts import last_update_of, may_follow, part_of_live
+from plb.model import Application, MoveCost, Node, Role, Service
+from plb.model.expressions import parse_expression
+from plb.model.service import check_move_cost
+from plb.model.snapshot import ITEM, Snapshot, read_array
 from plb.planning.planner import Planner
-from plb.planning.scheduler import DomainRecord
-from plb.planning.service_tables import build_tables
+from plb.planning.scheduler import Action, DomainRecord, NodeChange
 from plb.risk.demand_history import DemandHistory
+from plb.risk.estimators import estimator_of, reports_kept
 from plb.settings.config import PlbConfig
-from plb.state.cluster_parts import cluster_of, part_of_cluster
-from plb.state.topology import Topology, build_topology, config_of
+from plb.state.cluster_state import ClusterState, FeasibilityClass, PartitionRecord
+from plb.state.replica_table import RowTable
+from plb.validation import MOST_REPLICAS, SCALARS, check_count, check_metrics
 
-WRITTEN = ("seed", "demand_forecast", "scheduler", "batch", "now", "searches", "_fixed_point", "extensions", "_live")
-"""Fields of `Planner` of which a snapshot holds something."""
-DERIVED = ("state", "_history", "_topology", "_tables", "domains")
-"""The others: the cluster has its own part, and hosts give the history again."""
-OPTIONS = "policy_options"
-MEMORY = "policy"
+Kind = TypeVar("Kind")
+
+LARGEST_NUMBER = 2**62
+"""Largest version, and most partitions that ever were: no engine lives to see so many changes."""
+TUPLE = "tuple"
+"""Key of a tuple among options, which would otherwise come back as a list."""
+COLUMNS = {name: kind for name, kind in get_type_hints(PartitionRecord).items() if kind in (bool, int, float)}
+"""Fields of a partition that are arrays over all partitions."""
+
+
+@attrs.frozen
+class _OfPlanner:
+    """Fields of `Planner`."""
+
+    seed: int
+    now: float
+    searches: int
+    batch: DomainRecord
+
+
+@attrs.frozen
+class _OfScheduler:
+    """Fields of `Scheduler`."""
+
+    records: dict[int, DomainRecord]
+    node_events: dict[tuple[int, NodeChange], float]
+    issued: list[tuple[float, Action, int]]
+    moved: list[tuple[float, str, int]]
+
+
+@attrs.frozen
+class _OfCluster:
+    """Fields of `ClusterState`."""
+
+    node_version: int
+    structure_version: int
+    services_version: int
+    partitions_version: int
+    partitions_made: int
+    service_version: list[int]
+    load_version: list[int]
+    nodes: list[Node]
+    services: list[Service]
+    upgraded_domains: frozenset[str]
+    reported_surplus: set[str]
+
+
+@attrs.frozen
+class _OfPartitions:
+    """Fields of `PartitionRecord` that are often as in a new one, each of the partitions where it is not."""
+
+    described: dict[str, tuple[int | None, int | None]]
+    missing: dict[str, int]
+    role_load: dict[str, Mapping[Role, Mapping[str, float]]]
+    secondary_load: dict[str, Mapping[str, Mapping[str, float]]]
+    move_cost: dict[str, Mapping[Role, MoveCost | float]]
+
+
+@attrs.frozen
+class _Document:
+    """All of a snapshot but its arrays."""
+
+    settings: PlbConfig
+    history: str | None
+    """Digest of the demand history."""
+    sampling_seed: int
+    policy: dict[str, Any]
+    """What the placement policy keeps."""
+    planner: _OfPlanner
+    scheduler: _OfScheduler
+    cluster: _OfCluster
+    partition_names: list[str]
+    partitions: _OfPartitions
+    present_services: list[int]
+    """The services that were not removed, in the order in which they were made."""
+    feasibility_classes: list[tuple[str, frozenset[str]]]
+    service_feasibility_class: list[int]
+    applications: list[Application]
+    application_entries: list[str | None]
+    removed_applications: list[str]
+    quanta: list[float | None]
+    rounded_metrics: frozenset[str]
+
+
+def _converter() -> Converter:
+    """Return the converter of documents, which takes no value for one of another type."""
+    converter = Converter(
+        prefer_attrib_converters=False,
+        forbid_extra_keys=True,
+        unstruct_collection_overrides={AbstractSet: sorted, tuple: list},
+    )
+    for kind, types in {bool: (bool,), int: (int,), float: (int, float), str: (str,)}.items():
+        converter.register_structure_hook(kind, _exactly(*types))
+    converter.register_structure_hook(MoveCost | float, lambda value, _: check_move_cost(ITEM, value))
+    converter.register_unstructure_hook_factory(
+        _has_other_keys, lambda kind: lambda mapping: converter.unstructure([*mapping.items()], _pairs_of(kind))
+    )
+    converter.register_structure_hook_factory(
+        _has_other_keys, lambda kind: lambda values, _: dict(converter.structure(values, _pairs_of(kind)))
+    )
+    write, read = override(unstruct_hook=_plain_options), override(struct_hook=_options_of)
+    converter.register_unstructure_hook(PlbConfig, make_dict_unstructure_fn(PlbConfig, converter, policy_options=write))
+    converter.register_structure_hook(PlbConfig, make_dict_structure_fn(PlbConfig, converter, policy_options=read))
+    return converter
+
+
+def _has_other_keys(kind: Any) -> bool:
+    """Return whether a type is a mapping whose keys are no texts, so that it is no object of JSON."""
+    return get_origin(kind) in (dict, Mapping) and get_args(kind)[0] is not str
+
+
+def _pairs_of(kind: Any) -> Any:
+    """Return the type of the pairs as which such a mapping is written."""
+    return list[tuple[get_args(kind)]]  # type: ignore[misc]
+
+
+def _exactly(*types: type) -> Callable[[Any, Any], Any]:
+    """Return a function that takes values of these types only, and returns them, or the members that they are of."""
+
+    def structure(value: Any, kind: type) -> Any:
+        if type(value) not in types:
+            raise TypeError(f"expected {kind.__name__}")
+        return kind(value) if issubclass(kind, Enum) else value
+
+    return structure
+
+
+def _plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a policy as values of JSON; one that has no such form raises `InvalidValueError`."""
+    return {name: _plain_option(f"policy_options[{name}]", value) for name, value in options.items()}
+
+
+def _plain_option(field: str, value: Any) -> Any:
+    if type(value) in SCALARS:
+        return value
+    if type(value) not in (list, tuple):
+        raise InvalidValueError(ITEM, field, value, "a number, a text, a switch, None, or a list or tuple of these")
+    plain = [_plain_option(field, item) for item in value]
+    return {TUPLE: plain} if type(value) is tuple else plain
+
+
+def _options_of(values: Any, _kind: Any) -> dict[str, Any]:
+    """Return the options that `_plain_options` has written."""
+    return {name: _option_of(value) for name, value in values.items()}
+
+
+def _option_of(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple(map(_option_of, value[TUPLE]))
+    return [*map(_option_of, value)] if isinstance(value, list) else value
+
+
+CONVERTER = _converter()
+
+
+def _fields_of(kind: type[Kind], source: object) -> Kind:
+    """Return the fields of an object that a class names."""
+    return kind(**{field: getattr(source, field) for field in attrs.fields_dict(kind)})  # type: ignore[arg-type]
+
+
+def _give(target: object, fields: Any) -> None:
+    """Set the fields of an object."""
+    for field in attrs.fields_dict(type(fields)):
+        setattr(target, field, getattr(fields, field))
+
+
+# writing
 
 
 def snapshot_of(planner: Planner) -> Snapshot:
-    """Return everything on which the plans of a planner depend, apart from the history; nothing of it changes.
-
-    Raises
-    ------
-    ConflictError
-        If the placement policy keeps something that it does not give.
-    InvalidValueError
-        If an option or a value of the policy has no form in JSON.
-    """
+    """Return everything on which the plans of a planner depend, apart from the history; nothing of it changes."""
     state, history = planner.state, planner._history
-    configs = [state.config]
-    values = {
-        "seed": planner.seed,
-        "sampling_seed": getattr(planner.demand_forecast, "seed", planner.seed),
-        "now": planner.now,
-        "searches": planner.searches,
-        "batch": planner.batch.values(),
-        "scheduler": planner.scheduler.values(),
-        "history": None if history is None else history.digest,
+    memory, memory_arrays = _memory_of(planner.extensions)
+    classes, applications, records = state.feasibility_class_index, state.applications, state.partitions.values()
+    document = _Document(
+        settings=state.config,
+        history=None if history is None else history.digest,
+        sampling_seed=getattr(planner.demand_forecast, "seed", planner.seed),
+        policy=memory,
+        planner=_fields_of(_OfPlanner, planner),
+        scheduler=_fields_of(_OfScheduler, planner.scheduler),
+        cluster=_fields_of(_OfCluster, state),
+        partition_names=[*state.partitions],
+        partitions=_OfPartitions(**{name: _changed(records, name) for name in attrs.fields_dict(_OfPartitions)}),
+        present_services=state.living_indices(),
+        feasibility_classes=sorted(classes, key=classes.__getitem__),
+        service_feasibility_class=state.service_table.feasibility_class[: len(state.services)].tolist(),
+        applications=[*applications.applications.values()],
+        application_entries=applications.names(),
+        removed_applications=[*applications.removed],
+        quanta=state.quanta.fixed,
+        rounded_metrics=frozenset(state.quanta.rounded),
+    )
+    arrays = {
+        **state.rows.to_arrays(),
+        **{f"partitions.{name}": np.array([getattr(r, name) for r in records], COLUMNS[name]) for name in COLUMNS},
+        "partitions.row_count": np.array([len(record.rows) for record in records], np.int64),
+        "partitions.rows": np.array([row for record in records for row in record.rows], np.int64),
+        **{f"policy.{name}": array for name, array in memory_arrays.items()},
     }
-    parts = {"state": part_of_cluster(state), MEMORY: _memory_of(planner.extensions)}
-    if planner._fixed_point.remembers_any and (topology := _topology_to_follow(planner)) is not None:
-        parts["fixed_points"] = planner._fixed_point.part(configs)
-        parts["live"] = part_of_live(planner._live.last_update(), planner.state, planner.demand_forecast)
-        values["live_config"] = _place_of(config_of(topology), configs)
-    return Snapshot.of(joined({**values, "settings": [_settings_of(config) for config in configs]}, parts))
+    return Snapshot.of(CONVERTER.unstructure(document), arrays)
 
 
-def _topology_to_follow(planner: Planner) -> Topology | None:
-    """Return the topology of the arrays if the next update may follow changes to them; else all ends are forgotten."""
-    topology, tables = planner._topology, planner._tables.get(None)
-    if topology is None or tables is None:
-        return None
-    given = ArrayInputs.of(topology, tables, planner.demand_forecast)
-    return topology if may_follow(planner._live, planner.state, given) else None
+def _changed(records: Iterable[PartitionRecord], field: str) -> dict[str, Any]:
+    """Return a field of the partitions in which it is not as in a new one, by name."""
+    default = attrs.fields_dict(PartitionRecord)[field].default
+    values = {record.name: getattr(record, field) for record in records}
+    return {name: value for name, value in values.items() if value is not default}
 
 
-def _place_of(config: PlbConfig, configs: list[PlbConfig]) -> int:
-    """Return the position of settings among those of a snapshot, to which they are added."""
-    if config not in configs:
-        configs.append(config)
-    return configs.index(config)
-
-
-def _settings_of(config: PlbConfig) -> dict[str, Any]:
-    """Return settings as values of JSON."""
-    values = {
-        field: plain(getattr(config, field)) for field in fields_of(PlbConfig) if field not in (OPTIONS, "metrics")
-    }
-    options = {name: plain_option(f"{OPTIONS}[{name}]", value) for name, value in config.policy_options.items()}
-    return {**values, OPTIONS: options, "metrics": table_of(Metric, config.metrics)}
-
-
-def _config_of(values: Mapping[str, Any], name: str) -> PlbConfig:
-    """Return the settings of these values."""
-    part = Part(values, name=name)
-    fields = fields_of(PlbConfig)
-    if sorted(values) != sorted(fields):
-        part.refuse("fields", sorted(values), f"the settings of this program: {', '.join(sorted(fields))}")
-    options = {option: option_of(value) for option, value in part.value(OPTIONS, dict).items()}
-    metrics = items_of(Metric, part.under("metrics"))
-    return PlbConfig(**{**values, OPTIONS: options, "metrics": metrics})
-
-
-def _memory_of(extensions: EngineExtensions) -> Part:
-    """Return what the policy of an engine keeps."""
+def _memory_of(extensions: EngineExtensions) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return the values and the arrays that the policy of an engine keeps."""
     policy = extensions.policy
     if policy is None:
-        return Part()
+        return {}, {}
     if not remembers(policy):
         new = _attributes_of(extensions.new_policy)
         changed = [name for name, value in _attributes_of(policy).items() if not _is_same(value, new.get(name))]
@@ -116,10 +259,10 @@ def _memory_of(extensions: EngineExtensions) -> Part:
                 f"policy {policy.name}: has kept {', '.join(sorted(changed))}, which a snapshot cannot hold; give it "
                 "the methods memory and recall (plb.extensions.policies.RememberingPolicy)"
             )
-        return Part()
+        return {}, {}
     with errors_of(POLICY, policy.name, "memory"):
         memory = policy.memory()
-    arrays = {name: value.copy() for name, value in memory.items() if isinstance(value, np.ndarray)}
+    arrays = {name: value for name, value in memory.items() if isinstance(value, np.ndarray)}
     values = {name: value for name, value in memory.items() if name not in arrays}
     for name, array in arrays.items():
         if array.dtype.hasobject:
@@ -129,81 +272,207 @@ def _memory_of(extensions: EngineExtensions) -> Part:
     except (TypeError, ValueError, RecursionError):
         allowed = "arrays and values of JSON by name"
         raise InvalidValueError(f"policy {policy.name}", "memory", values, allowed) from None
-    return Part(values, arrays)
+    return values, arrays
 
 
 def _attributes_of(policy: object) -> dict[str, Any]:
     """Return the attributes of an object by name."""
     slots = [name for kind in type(policy).__mro__ for name in getattr(kind, "__slots__", ())]
-    found = {name: getattr(policy, name) for name in slots if name != "__weakref__" and hasattr(policy, name)}
-    return found | getattr(policy, "__dict__", {})
+    in_slots = {name: getattr(policy, name) for name in slots if name != "__weakref__" and hasattr(policy, name)}
+    return in_slots | getattr(policy, "__dict__", {})
 
 
-def _is_same(one: object, other: object) -> bool:
+def _is_same(first: object, second: object) -> bool:
     """Return whether two attributes are equal; objects without an equality are not."""
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return type(one) is type(other) and np.array_equal(one, other)  # type: ignore[arg-type]
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        return type(first) is type(second) and np.array_equal(first, second)  # type: ignore[arg-type]
     try:
-        return one is other or bool(one == other)
+        return first is second or bool(first == second)
     except (TypeError, ValueError):
         return False
 
 
-def planner_of(snapshot: Snapshot, history: DemandHistory | None, given: GivenExtensions) -> Planner:
-    """Return a planner that continues from a snapshot; `given` are the extensions of the host.
+# reading
 
-    Raises
-    ------
-    PlbError
-        If the snapshot is not of this history, chooses an extension that is neither given nor registered, or does not
-        hold what a snapshot consists of.
-    """
-    part = snapshot.content()
-    _check_history(part, history)
+
+def planner_of(snapshot: Snapshot, history: DemandHistory | None, given: GivenExtensions) -> Planner:
+    """Return a planner that continues from a snapshot; `given` are the extensions of the host."""
+    values = snapshot.values()
+    _check_history(values.get("history"), history)
     try:
-        configs = [_config_of(values, f"settings[{at}]") for at, values in enumerate(part.value("settings", list))]
-        return _planner_of(part, configs, history, EngineExtensions.resolve(configs[0], given))
+        document = _read_document(values)
+        _check_all("seed", (document.sampling_seed, document.planner.seed), high=None)
+        _check_all("planner.searches", (document.planner.searches,))
+        extensions = EngineExtensions.resolve(document.settings, given)
+        state = _cluster_of(document, snapshot.arrays, extensions.config)
+        planner = Planner(state, seed=document.sampling_seed, history=history, extensions=extensions)
     except PlbError:
         raise
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise InvalidValueError(ITEM, "content", str(error), "what PlacementAndLoadBalancing.snapshot wrote") from error
-
-
-def _check_history(part: Part, history: DemandHistory | None) -> None:
-    """Refuse another history than that of the snapshot."""
-    known = part.values.get("history")
-    given = None if history is None else history.digest
-    if known != given:
-        allowed = "None, as the engine had no history" if known is None else f"the history with the digest {known}"
-        raise InvalidValueError("from_snapshot", "history", given if given is None else f"digest {given}", allowed)
-
-
-def _planner_of(
-    part: Part, configs: Sequence[PlbConfig], history: DemandHistory | None, extensions: EngineExtensions
-) -> Planner:
-    state = cluster_of(part.under("state"), extensions.config)
-    planner = Planner(state, seed=part.count("sampling_seed"), history=history, extensions=extensions)
-    planner.seed, planner.searches = part.count("seed"), part.count("searches")
-    planner.now = part.value("now", float)
-    planner.batch = DomainRecord.of_part(part.under("batch"))
-    planner.scheduler.take(part.under("scheduler"))
-    policy = extensions.policy
-    if policy is not None and remembers(policy):
-        memory = part.under(MEMORY)
-        with errors_of(POLICY, policy.name, "recall"):
-            policy.recall({**memory.values, **{name: array.copy() for name, array in memory.arrays.items()}})
-    if "live" in part.values:
-        _resume(planner, part, configs)
+    _give(planner, document.planner)
+    _give(planner.scheduler, document.scheduler)
+    _recall(extensions, document.policy, snapshot.arrays)
     return planner
 
 
-def _resume(planner: Planner, part: Part, configs: Sequence[PlbConfig]) -> None:
-    """Make the arrays of the last update, and remember where searches have ended."""
-    described = copy(planner.state)
-    described.config = configs[part.count("live_config")]
-    topology = build_topology(described)
-    tables = build_tables(described, topology, described.living_indices())
-    planner._topology, planner._tables[None] = topology, tables
-    last = last_update_of(part.under("live"), planner.state, topology, tables, planner.demand_forecast)
-    planner._live.resume(last)
-    planner._fixed_point.take(part.under("fixed_points"), configs)
+def _check_history(digest: str | None, history: DemandHistory | None) -> None:
+    """Refuse another history than the one with the digest in the snapshot."""
+    given = None if history is None else history.digest
+    if digest != given:
+        allowed = "None, as the engine had no history" if digest is None else f"the history with the digest {digest}"
+        raise InvalidValueError("from_snapshot", "history", given if given is None else f"digest {given}", allowed)
+
+
+def _read_document(values: dict[str, Any]) -> _Document:
+    """Return the document of values of JSON, or raise the error of the first that is not what a snapshot holds."""
+    try:
+        document = CONVERTER.structure(values, _Document)
+    except BaseValidationError as error:
+        raise _refusal(error, values) from error
+    for field, value in CONVERTER.unstructure(document).items():
+        if value != values[field]:  # such as a text for a list of letters, or without a field that has a default
+            raise InvalidValueError(ITEM, field, values[field], "what it holds when it is written again")
+    return document
+
+
+def _refusal(error: Exception, value: Any) -> PlbError:
+    """Return the first error of the converter, with the field of the document and its value."""
+    field = ""
+    while isinstance(error, BaseValidationError):
+        error = error.exceptions[0]
+        for note in getattr(error, "__notes__", ()):
+            if isinstance(note, AttributeValidationNote):
+                field, value = f"{field}.{note.name}", _entry(value, note.name)
+            elif isinstance(note, IterableValidationNote):
+                field, value = f"{field}[{note.index}]", _entry(value, note.index)
+    if isinstance(error, PlbError):
+        return error
+    return InvalidValueError(ITEM, field[1:], value, f"what a snapshot holds there ({error})")
+
+
+def _entry(value: Any, key: Any) -> Any:
+    """Return an entry of a value of JSON; None: it has none."""
+    try:
+        return value[key]
+    except (LookupError, TypeError):
+        return None
+
+
+def _check_all(field: str, numbers: Collection[int], *, high: int | None = LARGEST_NUMBER) -> None:
+    """Refuse whole numbers that are not all from 0 to `high`."""
+    for number in (min(numbers), max(numbers)) if numbers else ():
+        check_count(ITEM, field, number, high=high)
+
+
+def _recall(extensions: EngineExtensions, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Give the policy what it kept."""
+    policy, prefix = extensions.policy, "policy."
+    if policy is not None and remembers(policy):
+        kept = {name.removeprefix(prefix): array.copy() for name, array in arrays.items() if name.startswith(prefix)}
+        with errors_of(POLICY, policy.name, "recall"):
+            policy.recall({**values, **kept})
+
+
+def _cluster_of(document: _Document, arrays: Mapping[str, Array], config: PlbConfig) -> ClusterState:
+    """Return the described cluster."""
+    state, metrics = ClusterState(config), len(config.metrics)
+    _give(state, document.cluster)
+    versions = (state.node_version, state.structure_version, state.services_version, state.partitions_version)
+    _check_all("cluster: a version", (*versions, state.partitions_made))
+    state.quanta.take(document.quanta, document.rounded_metrics)
+    state.node_index = {node.name: index for index, node in enumerate(state.nodes)}
+    capacities = [state.quanta.capacities(f"node {node.name}", node.capacities) for node in state.nodes]
+    state.capacity = np.array(capacities, np.int64).reshape(-1, metrics)
+    _take_applications(state, document)
+    _take_services(state, document)
+    kept = reports_kept(estimator_of(config.estimator))
+    state.rows = RowTable.from_arrays(arrays, kept, metrics, len(state.nodes), len(state.services))
+    _take_partitions(state, document, arrays)
+    return state
+
+
+def _take_applications(state: ClusterState, document: _Document) -> None:
+    """Give the state its applications, with the entries that they had."""
+    table, entries = state.applications, document.application_entries
+    binding = sorted(application.name for application in document.applications if application.binds)
+    if sorted(name for name in entries if name is not None) != binding:
+        allowed = f"None, or each of {', '.join(binding) or 'no names'} once"
+        raise InvalidValueError(ITEM, "application_entries", entries, allowed)
+    for entry, name in enumerate(entries):
+        if name is not None:
+            table.enter(name, entry)
+    for application in document.applications:
+        table.put(application, state.quanta)
+    table.removed = dict.fromkeys(document.removed_applications)
+
+
+def _take_services(state: ClusterState, document: _Document) -> None:
+    """Give the state its services, also those that were removed, whose indices are free."""
+    count, present, classes = len(state.services), document.present_services, document.service_feasibility_class
+    for field in ("service_version", "load_version"):
+        _check_all(f"cluster.{field}", getattr(state, field))
+    _check_all("present_services", present, high=count - 1)
+    _check_all("service_feasibility_class", classes, high=len(document.feasibility_classes) - 1)
+    state.service_index = {state.services[index].name: index for index in present}
+    state.feasibility_class_index = {key: place for place, key in enumerate(document.feasibility_classes)}
+    state.feasibility_classes = [
+        FeasibilityClass(parse_expression(t), names) for t, names in document.feasibility_classes
+    ]
+    lists = zip(state.services, classes, state.service_version, state.load_version, strict=True)
+    for index, (service, feasibility_class, _, _) in enumerate(lists):
+        entry = state.applications.entry_of(service.application)
+        state.service_table.put(index, service, feasibility_class, state.services_version, entry)
+        state.applications.join(index, service.application)
+    state.free_services = sorted({*range(count)} - {*present})
+    for index in state.free_services:
+        state.applications.leave(index, state.services[index].application)
+        state.service_table.remove(index, state.services_version)
+    state.service_table.made_at[present] = np.arange(len(present))
+
+
+def _take_partitions(state: ClusterState, document: _Document, arrays: Mapping[str, Array]) -> None:
+    """Give the state its partitions; it has its nodes, services and rows already."""
+    names, shape = document.partition_names, (len(document.partition_names),)
+    fields: dict[str, list[Any]] = {"name": names, "rows": _rows_of(state.rows, arrays, len(names))}
+    for name, kind in COLUMNS.items():
+        high = len(state.services) - 1 if name == "service" else None
+        fields[name] = read_array(arrays, f"partitions.{name}", shape, kind, low=0, high=high).tolist()
+    records = [PartitionRecord(**dict(zip(fields, entry, strict=True))) for entry in zip(*fields.values(), strict=True)]
+    state.partitions = {record.name: record for record in records}
+    if len(state.partitions) < len(names) or not state.reported_surplus <= state.partitions.keys():
+        allowed = "names that are each there once, with all of reported_surplus"
+        raise InvalidValueError(ITEM, "partition_names", f"{len(names)} names", allowed)
+    _take_reports(state, document.partitions)
+    state.row_partition = {row: record.name for record in records for row in record.rows}
+    state.service_partitions = [{} for _ in state.services]
+    for record in records:
+        state.service_partitions[record.service][record.name] = record
+
+
+def _take_reports(state: ClusterState, given: _OfPartitions) -> None:
+    """Give the partitions what is not as in new ones."""
+    for missing in given.missing.values():
+        check_count(ITEM, "partitions.missing", missing, low=-MOST_REPLICAS, high=MOST_REPLICAS)
+    role_loads = (loads for roles in given.role_load.values() for loads in roles.values())
+    for loads in (*given.secondary_load.values(), *role_loads):
+        check_metrics(ITEM, "partitions", loads, state.quanta.index)
+    for field, values in attrs.asdict(given, recurse=False).items():
+        for name, value in values.items():
+            setattr(state.partition(name, f"{ITEM}: partitions.{field}"), field, value)
+
+
+def _rows_of(table: RowTable, arrays: Mapping[str, Array], count: int) -> list[list[int]]:
+    """Return the rows of each partition, and close their rings of siblings."""
+    sizes = read_array(arrays, "partitions.row_count", (count,), np.int64, low=0)
+    rows = read_array(arrays, "partitions.rows", (None,), np.int64)
+    if sizes.sum() != len(rows) or not np.array_equal(np.sort(rows), np.flatnonzero(table.used)):
+        allowed = "each row in use, once, in as many partitions as `row_count` has"
+        raise InvalidValueError(ITEM, "partitions.rows", f"{len(rows)} rows", allowed)
+    ends = np.cumsum(sizes)
+    following = np.roll(rows, -1)
+    some = sizes > 0
+    following[ends[some] - 1] = rows[(ends - sizes)[some]]
+    table.sibling[rows] = following
+    flat = rows.tolist()
+    return [flat[end - size : end] for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)]

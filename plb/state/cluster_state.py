@@ -30,6 +30,8 @@ from plb.validation import ReadOnlyMapping
 
 NO_REPORTS: Mapping[Any, Any] = ReadOnlyMapping({})
 """Of a partition without reports; all share it, because objects for each would make garbage collection slower."""
+UNNUMBERED = (None, None)
+"""Of a partition whose last description had no number."""
 
 
 @attrs.define(eq=False)
@@ -47,8 +49,8 @@ class PartitionRecord:
     """Keys of its first slots since the last promotion, those that were needed; see `plb.state.role_slots`."""
     version: int = 0
     """Rises with every update."""
-    described: tuple[int | None, int | None] | None = None
-    """Number of its last description."""
+    described: tuple[int | None, int | None] = UNNUMBERED
+    """Number of its last description, and the number of missing replicas in it; `UNNUMBERED` if it had no number."""
     missing: int | None = None
     """Number of missing replicas, below 0 of surplus ones; None: given by the target of its service."""
     misplaced: int = 0
@@ -209,7 +211,7 @@ class ClusterState:
         record = self.partitions.get(name)
         return None if record is None else record.version
 
-    def versions_of(self, services: Iterable[int]) -> tuple[object, object]:
+    def versions_of(self, services: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return versions of the nodes and of the descriptions of `services`, and of their loads."""
         chosen = list(services)
         state = (self.node_version, *(self.service_version[index] for index in chosen))

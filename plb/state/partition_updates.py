@@ -20,7 +20,7 @@ from plb.model.partition_columns import PartitionColumns
 from plb.model.quanta import MetricQuanta
 from plb.model.role import ROLES
 from plb.risk.counter_based_random import replica_keys
-from plb.state.cluster_state import ClusterState, PartitionRecord
+from plb.state.cluster_state import UNNUMBERED, ClusterState, PartitionRecord
 from plb.state.partition_matching import match_slots
 from plb.state.role_slots import default_loads, roles_of
 from plb.validation import check_distinct
@@ -28,7 +28,6 @@ from plb.validation import check_distinct
 Value = TypeVar("Value")
 
 PRIMARY, SECONDARY, INSTANCE = ROLES
-UNNUMBERED = (None, None)
 
 
 class _Batch(NamedTuple):
@@ -277,7 +276,8 @@ def _says_nothing_new(record: PartitionRecord, partition: Partition) -> bool:
 
 def _describe(state: ClusterState, record: PartitionRecord, partition: Partition) -> None:
     """Note all of a description but its replicas."""
-    record.missing, record.described = partition.missing, (partition.version, partition.missing)
+    version, record.missing = partition.version, partition.missing
+    record.described = UNNUMBERED if version is None else (version, partition.missing)
     if (partition.missing or 0) < 0:
         state.reported_surplus.add(partition.name)
     else:

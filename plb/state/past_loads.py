@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.array_types import Bool, Int, Int32
-from plb.model.snapshot import Part
 from plb.risk.demand_history import LARGEST_LEVEL
 from plb.risk.historical_simulation import MISSING
 
@@ -94,15 +93,3 @@ class PastLoads:
         """Undo the last entry, before any row was added, removed or forgotten."""
         self.values[:, :, before.columns] = before.values
         self.newest = before.newest
-
-    def part(self, made: int) -> Part:
-        """Return the first rows as a part of a snapshot."""
-        return Part({"newest": self.newest}, {"values": self.values[:made].copy()})
-
-    def take(self, part: Part, made: int) -> None:
-        """Take over the first rows of a part, for the same numbers of metrics and slots."""
-        self.newest = part.value("newest", int)
-        if abs(self.newest) > -NO_SLOT:
-            part.refuse("newest", self.newest, f"a whole number from {NO_SLOT} to {-NO_SLOT}")
-        shape = (made, *self.values.shape[1:])
-        self.values[:made] = part.array("values", shape, np.int32, low=MISSING, high=LARGEST_LEVEL)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from copy import copy
+from collections.abc import Iterable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
-from plb.array_types import NOWHERE, Bool, Float, Int, Int32
+from plb.array_types import NOWHERE, Array, Bool, Float, Int, Int32
+from plb.errors import InvalidValueError
 from plb.model import Role
-from plb.model.snapshot import Part, joined
+from plb.model.snapshot import ITEM, read_array
+from plb.risk.demand_history import LARGEST_LEVEL
 from plb.risk.estimators import Kept
 from plb.risk.historical_simulation import MISSING
-from plb.state.past_loads import PastLoads
+from plb.state.past_loads import NO_SLOT, PastLoads
 
 FLAGS = (
     "leaving",
@@ -34,6 +34,8 @@ FLAGS = (
     "reported",
 )
 """Arrays that are true or false of each row; a row that is given back has none."""
+OUT_OF_USE = {"node": NOWHERE, "arriving": NOWHERE, "past": MISSING, "load": 0, **dict.fromkeys(FLAGS, False)}
+"""The entries of a row that is given back."""
 
 FEW_ROWS = 1000
 """Number of rows below which a sort is faster than a mask of all rows."""
@@ -250,82 +252,46 @@ class RowTable:
         self.past.grow(added)
         self._free = list(range(new - 1, old - 1, -1))
 
-    def without_loads(self, rows: Int) -> RowTable:
-        """Return the table with some rows as if out of use and without load; other arrays are shared."""
-        if not len(rows):
-            return self
-        table = copy(self)
-        table.used, table.load = self.used.copy(), self.load.copy()
-        table.used[rows], table.load[rows] = False, 0
-        return table
-
-    def _arrays(self) -> dict[str, npt.NDArray[np.generic]]:
-        """Return all arrays by name, each with an entry for a row."""
+    def _arrays(self) -> dict[str, Array]:
+        """Return what a snapshot holds of each row, by name; siblings follow from partitions."""
         arrays = {name: array for name, array in vars(self).items() if isinstance(array, np.ndarray)}
-        return arrays | {"load": self.load[:-1]}
+        del arrays["sibling"]
+        return arrays | {"load": self.load[:-1], "past": self.past.values}
 
-    def part(self) -> Part:
-        """Return the table as a part of a snapshot: all rows that were ever used, free rows in their order."""
+    def to_arrays(self) -> dict[str, Array]:
+        """Return the table for a snapshot: all rows that were ever used, and the free rows in their order."""
         made = int(np.flatnonzero(self.generation).max(initial=NOWHERE)) + 1
-        arrays = {name: array[:made].copy() for name, array in self._arrays().items() if name != "sibling"}
-        part = Part(
-            {"capacity": self.capacity, "made": made},
-            {**arrays, "free": np.array(self._free, np.int64), "changed": self.changes.noted},
-        )
-        if self.past.slots:
-            past = joined({}, {"past": self.past.part(made)})
-            part = Part({**part.values, **past.values}, {**part.arrays, **past.arrays})
-        return part
-
-    def _check_unused(self, part: Part) -> None:
-        """Refuse a part in which a row that is out of use is not as if never used, or is where a replica arrives."""
-        unused = ~self.used
-        for name in ("node", "arriving"):
-            if (getattr(self, name)[unused] != NOWHERE).any():
-                part.refuse(name, "a row out of use with one", f"{NOWHERE} for rows out of use")
-        for name in ("load", *FLAGS):
-            if getattr(self, name)[: -1 if name == "load" else None][unused].any():
-                part.refuse(name, "a row out of use with one", "0 or false for rows out of use")
-        if (self.past.values[unused] != MISSING).any():
-            part.refuse("past.values", "a row out of use with loads", f"{MISSING} for rows out of use")
-        if not self.used[self.arriving[self.arriving != NOWHERE]].all():
-            part.refuse("arriving", "a row out of use", "rows in use")
+        arrays = {name: array[:made] for name, array in self._arrays().items()}
+        arrays |= {"free": np.array(self._free, np.int64), "newest": np.array([self.past.newest])}
+        return {f"rows.{name}": array for name, array in arrays.items()}
 
     @classmethod
-    def of_part(cls, part: Part, metrics: int, kept: Kept, nodes: int, services: int) -> RowTable:
-        """Return the table of a part; the rings of siblings are those of partitions.
-
-        Parameters
-        ----------
-        kept
-            What is kept of the reports of each row.
-        nodes, services
-            Numbers of nodes and services.
-        """
-        capacity, made = part.count("capacity"), part.count("made")
-        free = part.array("free", (None,), np.int64, low=0, high=capacity - 1)
-        if not made <= capacity <= made + len(free):
-            part.refuse("capacity", capacity, f"{made} rows that were used, and free ones")
+    def from_arrays(cls, arrays: Mapping[str, Array], kept: Kept, metrics: int, nodes: int, services: int) -> RowTable:
+        """Return the table of `to_arrays`, for these numbers of metrics, nodes and services; no ring is closed."""
+        used = read_array(arrays, "rows.used", (None,), np.bool_)
+        free = read_array(arrays, "rows.free", (None,), np.int64)
+        made, capacity = len(used), int(np.count_nonzero(used)) + len(free)
+        if not np.array_equal(np.sort(free), np.append(np.flatnonzero(~used), np.arange(made, capacity))):
+            raise InvalidValueError(ITEM, "rows.free", f"{len(free)} rows", "each row that is not in use, once")
         table = cls(metrics, capacity)
         table.keep_reports(kept)
-        bounds = {
+        bounds: dict[str, tuple[int, int | None]] = {
             "node": (NOWHERE, nodes - 1),
             "service": (0, max(0, services - 1)),
             "role": (0, len(Role) - 1),
             "arriving": (NOWHERE, made - 1),
+            "past": (MISSING, LARGEST_LEVEL),
             **dict.fromkeys(("load", "samples", "seen", "generation"), (0, None)),
         }
         for name, array in table._arrays().items():
-            if name != "sibling":
-                low, high = bounds.get(name, (None, None))
-                array[:made] = part.array(name, (made, *array.shape[1:]), array.dtype, low=low, high=high)
-        if table.past.slots:
-            table.past.take(part.under("past"), made)
-        is_free = np.zeros(capacity, np.bool_)
-        is_free[free] = True
-        if len(free) != np.count_nonzero(is_free) or (is_free == table.used).any():
-            part.refuse("free", f"{len(free)} rows", "each row that is not in use, once")
-        table._check_unused(part)
-        table._free = free.tolist()
-        table.changes.note_many(part.array("changed", (None,), np.int64, low=0, high=capacity - 1))
+            low, high = bounds.get(name, (None, None))
+            shape = (made, *array.shape[1:])
+            array[:made] = read_array(arrays, f"rows.{name}", shape, array.dtype, low=low, high=high)
+            if name in OUT_OF_USE and (array[:made][~used] != OUT_OF_USE[name]).any():
+                allowed = f"{OUT_OF_USE[name]} for rows out of use"
+                raise InvalidValueError(ITEM, f"rows.{name}", "a row out of use with one", allowed)
+        if not table.used[table.arriving[table.arriving != NOWHERE]].all():
+            raise InvalidValueError(ITEM, "rows.arriving", "a row out of use", "rows in use")
+        newest = read_array(arrays, "rows.newest", (1,), np.int64, low=NO_SLOT, high=-NO_SLOT)
+        table.past.newest, table._free = int(newest[0]), free.tolist()
         return table

@@ -9,7 +9,6 @@ import attrs
 import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
-from plb.settings.config import PlbConfig
 from plb.state.cluster_state import ClusterState
 from plb.state.deactivation import drained_nodes, evacuating_nodes, receiving_nodes
 from plb.state.feasible_nodes import blocked_nodes, feasible_nodes
@@ -60,13 +59,6 @@ class Topology:
 def topology_version(state: ClusterState) -> tuple[object, ...]:
     """Return what a topology depends on; equal versions mean equal topologies."""
     return (state.node_version, *_structure(state))
-
-
-def config_of(topology: Topology) -> PlbConfig:
-    """Return the settings for which a topology was made."""
-    found = topology.structure[1]
-    assert isinstance(found, PlbConfig)
-    return found
 
 
 def _structure(state: ClusterState) -> tuple[object, ...]:

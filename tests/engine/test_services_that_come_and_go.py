@@ -101,7 +101,7 @@ def kept(engine: PlacementAndLoadBalancing) -> dict[str, int]:
     sizes = {"tables": planner._tables, "ends": planner._fixed_point._ends, "loads": state.default_loads}
     sizes |= {"services": state.services, "names": state.service_index, "partitions": state.service_partitions}
     sizes |= {"classes": state.feasibility_classes, "keys of classes": state.feasibility_class_index}
-    sizes |= {"records": scheduler._records, "events": scheduler._node_events, "moves": scheduler._moved}
+    sizes |= {"records": scheduler.records, "events": scheduler.node_events, "moves": scheduler.moved}
     return {name: len(entries) for name, entries in sizes.items()} | {"capacity": state.service_table.capacity}
 
 
@@ -129,7 +129,7 @@ def test_hundredth_service_leaves_as_much_as_the_third(one_action):
             engine.remove_partition(f"p{index}")
         engine.remove_service(f"s{turn}")
         sizes.append(kept(engine))
-        lengths.append(len(engine.snapshot()._document))
+        lengths.append(len(engine.snapshot().document))
     assert sizes[99] == sizes[3]
     assert lengths[99] < lengths[3] + 100
 

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import (
-    Budget,
     ConflictError,
     InvalidValueError,
     Metric,
@@ -31,16 +30,14 @@ from plb import (
     UnknownNameError,
 )
 from plb.engine_extensions import EngineExtensions
-from plb.model.snapshot import Part
 from plb.planning import snapshots
 from plb.planning.scheduler import DomainRecord, Scheduler, Stage
 from plb.policies import BUILT_IN
 from plb.registry import register_constraint, register_policy, register_term
 from plb.risk import DemandHistory
 from plb.risk.estimators import Kept
-from plb.state import cluster_parts, partition_parts
-from plb.state.cluster_state import ClusterState, PartitionRecord
-from plb.state.replica_table import RowTable
+from plb.state.cluster_state import PartitionRecord
+from plb.state.replica_table import FLAGS, RowTable
 from plb.testing import all_clusters
 
 from .strategies import examples
@@ -113,8 +110,8 @@ def test_snapshot_is_an_archive_of_arrays_without_pickle():
         arrays = {name: file[name] for name in file.files}
     assert all(array.dtype.kind in "biuf" for array in arrays.values())
     document = json.loads(arrays["document"].tobytes())
-    assert arrays["plb_snapshot_version"].tolist() == [2]
-    assert document["state"]["partitions"]["name"] == [f"db/{index}" for index in range(6)]
+    assert arrays["plb_snapshot_version"].tolist() == [3]
+    assert document["partition_names"] == [f"db/{index}" for index in range(6)]
 
 
 def test_size_grows_with_the_number_of_replicas():
@@ -137,67 +134,62 @@ def test_equal_snapshots_have_equal_bytes():
     assert engine.snapshot() != first
 
 
-WHOLE = st.tuples(
-    st.sampled_from([[[0, 1], [1, 0]], [[0, 1], [2, 0]], [[0, 1, 0]], [[0], [1]], [[0, -1]]]),
-    st.sampled_from([np.int8, np.int16, np.int64]),
-)
-BROKEN = st.tuples(st.sampled_from([[[0.0, 1.0]], [[-0.0, 1.0]], [[0.0, np.nan]]]), st.just(np.float64))
-ARRAYS = st.builds(
-    lambda given, is_transposed: np.array(*given).T if is_transposed else np.array(*given),
-    WHOLE | BROKEN,
-    st.booleans(),
-)
+@pytest.mark.parametrize("kind", [np.uint8, np.int16, np.uint64, np.int64])
+def test_type_of_whole_numbers_does_not_matter(kind):
+    """The values do, and the sign of a zero."""
+    snapshot = Snapshot.of({}, {"a": np.array([0, 1], kind)})
+    assert snapshot == Snapshot.of({}, {"a": np.array([0, 1])}) == Snapshot.from_bytes(snapshot.to_bytes())
+    for values in ([0, 2], [[0, 1]], [0.0, 1.0], [-0.0, 1.0]):
+        other = Snapshot.of({}, {"a": np.array(values)})
+        assert snapshot != other == Snapshot.from_bytes(other.to_bytes())
+    assert Snapshot.of({}, {"a": np.array([0.0])}) != Snapshot.of({}, {"a": np.array([-0.0])})
 
 
-@examples(300)
-@given(st.lists(st.dictionaries(st.sampled_from("ab"), ARRAYS), min_size=2, max_size=2))
-def test_snapshots_are_equal_exactly_if_their_bytes_are(parts):
-    """Whole numbers may have any type; the order of an array counts, and the sign of a zero."""
-    one, other = (Snapshot.of(Part({}, arrays)) for arrays in parts)
-    assert (one == other) == (one.to_bytes() == other.to_bytes())
-    assert Snapshot.from_bytes(one.to_bytes()) == one
+def names_of(kind: type) -> set[str]:
+    """Return the names of the fields of a class."""
+    return {*attrs.fields_dict(kind)}
 
 
 def test_snapshot_names_each_field_of_the_state():
-    """A new field has to be written, or named as derived from others."""
+    """A new field has to be written, or named here as one that follows from others or is written otherwise."""
     engine = engine_of()
     planner, state = engine._planner, engine._state
-    assert set(vars(state)) == {*cluster_parts.WRITTEN, *cluster_parts.DERIVED}
-    assert set(vars(planner)) == {*snapshots.WRITTEN, *snapshots.DERIVED}
-    written = {*partition_parts.NUMBERS, *partition_parts.FLAGS, *partition_parts.LISTED, *partition_parts.PLACES}
-    assert {field.name for field in attrs.fields(PartitionRecord)} == written | {
-        "created",
-        "rows",
-        *partition_parts.DERIVED,
-    }
-    assert {field.name for field in attrs.fields(DomainRecord)} - {*DomainRecord().values()} == {
-        "last_run",
-        "tries",
-        "tried_at",
-    }
-    assert set(vars(Scheduler(engine.config))) == {"config", "_records", "_node_events", "_issued", "_moved"}
+    follows = {"config", "node_index", "row_partition", "service_partitions", "service_table", "free_services"}
+    follows |= {"capacity", "availability_changes", "_partition_names", "default_loads"}
+    otherwise = {"service_index", "applications", "partitions", "quanta", "rows"}
+    otherwise |= {"feasibility_classes", "feasibility_class_index"}
+    assert {*vars(state)} == names_of(snapshots._OfCluster) | follows | otherwise
+    follows = {"state", "_history", "_topology", "_tables", "domains", "_live", "_fixed_point"}
+    otherwise = {"demand_forecast", "scheduler", "extensions"}
+    assert {*vars(planner)} == names_of(snapshots._OfPlanner) | follows | otherwise
+    assert names_of(Scheduler) == names_of(snapshots._OfScheduler) | {"config"}
+    written = {*snapshots.COLUMNS} | names_of(snapshots._OfPartitions)
+    assert names_of(PartitionRecord) == written | {"name", "rows", "slot_keys"}
     others = {name for name, value in vars(state.rows).items() if not isinstance(value, np.ndarray)}
     assert others == {"changes", "_free", "past"}
-    past = {name for name, value in vars(state.rows.past).items() if not isinstance(value, np.ndarray)}
-    assert past == {"newest", "slot_minutes"}
+    assert {*vars(state.rows.past)} == {"values", "newest", "slot_minutes"}
+
+
+KEPT = Kept(samples=3, slots=4, slot_minutes=60)
+
+
+def table_of_rows() -> RowTable:
+    """Return a table with five rows, all of whose arrays are filled at random."""
+    random, table = np.random.default_rng(0), RowTable(2, 8)
+    table.keep_reports(KEPT)
+    table.take(5)
+    for name, array in table._arrays().items():
+        if name != "used":
+            array[:5] = random.integers(0, 2, array[:5].shape)
+    table.past.enter(9, random.integers(0, 5, (8, 2)), table.used)
+    table.generation[:5] = 1
+    return table
 
 
 def test_every_array_of_the_rows_comes_back():
     """An array that is added to the table comes back, too."""
-    state = ClusterState(PlbConfig(metrics=METRICS))
-    random = np.random.default_rng(0)
-    table, kept = RowTable(2, 8), Kept(samples=3, slots=4, slot_minutes=60)
-    table.keep_reports(kept)
-    for _ in range(5):
-        table.take(1)
-    for name, array in table._arrays().items():
-        if name not in ("sibling", "used"):
-            array[:5] = random.integers(0, 2, array[:5].shape)
-    table.past.enter(9, random.integers(0, 5, (8, 2)), table.used)
-    table.generation[:5] = 1
-    part = table.part()
-    twin = RowTable.of_part(part, 2, kept, nodes=4, services=4)
-    del state
+    table = table_of_rows()
+    twin = RowTable.from_arrays(table.to_arrays(), KEPT, 2, nodes=4, services=4)
     for one, other in ((table, twin), (table.past, twin.past)):
         for name, array in vars(one).items():
             if isinstance(array, np.ndarray):
@@ -206,39 +198,49 @@ def test_every_array_of_the_rows_comes_back():
     assert twin._free == table._free
 
 
-def test_past_loads_that_are_damaged_are_refused():
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"newest": np.array([2**62 + 1])}, "rows.newest"),
+        ({"used": np.zeros(5, np.bool_), "free": np.arange(8)}, "rows.past = 'a row out of use with one'"),
+    ],
+)
+def test_past_loads_that_are_damaged_are_refused(arrays, message):
     """A row out of use has none, and the number of a slot is within bounds."""
-    table, kept = RowTable(1, 4), Kept(samples=0, slots=2, slot_minutes=60)
-    table.keep_reports(kept)
-    table.take(1)
-    for damage, message in (("newest", "newest"), ("values", "a row out of use with loads")):
-        part = table.part()
-        if damage == "newest":
-            part.values["past"]["newest"] = 10**30
-        else:
-            table.take(1)
-            part = table.part()
-            part.arrays["used"][1] = False
-            part.arrays["past.values"][1] = 5
-            part.arrays["free"] = np.append(part.arrays["free"], 1)
-        with pytest.raises(InvalidValueError, match=message):
-            RowTable.of_part(part, 1, kept, nodes=1, services=1)
+    table = table_of_rows()
+    for name in ("arriving", "node"):
+        getattr(table, name)[:5] = -1
+    for name in ("load", *FLAGS):
+        getattr(table, name)[:5] = name == "used"
+    damaged = table.to_arrays() | {f"rows.{name}": array for name, array in arrays.items()}
+    with pytest.raises(InvalidValueError, match=message):
+        RowTable.from_arrays(damaged, KEPT, 2, nodes=4, services=4)
 
 
 def test_domain_record_with_every_field_comes_back():
-    """Versions are tuples again, and a time that never was is none."""
+    """Versions are tuples again, and keys are members."""
     full = DomainRecord(
         made=3.0,
         last_run={Stage.BALANCING: 1.5},
         tries={Stage.PLACEMENT: 2},
-        tried_at={Stage.PLACEMENT: (3, 4, 5), Stage.BALANCING: ((1, 2), (7,))},
+        tried_at={Stage.PLACEMENT: ((3, 4, 5),), Stage.BALANCING: ((1, 2), (7,))},
         at_fixed_point=((1, 2), (7,)),
         under_way={"p": (2.5, 7, 1)},
     )
     for record in (full, DomainRecord()):
-        values = json.loads(json.dumps(record.values()))
-        twin = DomainRecord.of_part(snapshots.Part(values))
-        assert attrs.asdict(twin) == attrs.asdict(record)
+        values = json.loads(json.dumps(snapshots.CONVERTER.unstructure(record)))
+        assert attrs.asdict(snapshots.CONVERTER.structure(values, DomainRecord)) == attrs.asdict(record)
+
+
+def test_reports_and_descriptions_come_back():
+    """Loads by role and by node, a cost, a number of the description, and surplus replicas, to the last bit."""
+    engine = engine_of(use_separate_secondary_load=True)
+    engine.update_partition(Partition("db/0", service="db", missing=-1, version=2**70))
+    engine.report_role_load("db/1", "secondary", {"cpu": 0.1 + 0.2})
+    engine.report_secondary_loads("db/2", {"n1": {"cpu": 1 / 3}, "n2": {"memory": 5}})
+    engine.report_move_cost("db/3", "primary", 2.5)
+    engine.report_move_cost("db/3", "secondary", "high")
+    check_same_state(engine, restored(engine))
 
 
 def test_settings_of_a_snapshot_equal_those_of_the_engine():
@@ -261,14 +263,14 @@ def test_settings_of_a_snapshot_equal_those_of_the_engine():
     assert twin._state.nodes == engine._state.nodes
 
 
-def test_end_of_a_search_is_remembered_with_its_budget():
-    """Balancing under the same budget has nothing to do; under another one it searches."""
+def test_where_searches_have_ended_is_forgotten():
+    """The engine of the snapshot has nothing to do; the other one searches once more."""
     engine = engine_of(w_imbalance=1000.0)
     engine.apply(engine.refresh(0.0))
-    engine.apply(engine.balance(budget=Budget(proposals=200, seconds=1000.0)))
-    twin = restored(engine)
-    for budget in (Budget(proposals=200, seconds=1000.0), Budget(proposals=210)):
-        assert engine.balance(budget=budget) == twin.balance(budget=budget)
+    for _ in range(3):
+        engine.apply(engine.balance())
+    twin = PlacementAndLoadBalancing.from_snapshot(engine.snapshot())
+    assert [one.balance().proposals.generated > 0 for one in (engine, twin, twin)] == [False, True, False]
 
 
 def test_seed_of_the_samples_is_that_of_the_first_settings():
@@ -424,8 +426,8 @@ def test_learned_policy_remembers_how_full_nodes_were():
     extensions, twin = EngineExtensions.resolve(config), Learned(checkpoint="x")
     policy = extensions.policy
     policy._past = [(0.0, {"a": np.ones(2)}), (1.0, {}), (2.5, {"a": np.zeros(2), "b": np.full(2, 0.5)})]
-    part = snapshots._memory_of(extensions)
-    twin.recall({**json.loads(json.dumps(dict(part.values))), **part.arrays})
+    values, arrays = snapshots._memory_of(extensions)
+    twin.recall({**json.loads(json.dumps(values)), **arrays})
     assert [(time, {name: list(one) for name, one in shares.items()}) for time, shares in twin._past] == [
         (time, {name: list(one) for name, one in shares.items()}) for time, shares in policy._past
     ]
@@ -480,7 +482,7 @@ def test_another_history_is_refused(of, given, message):
 
 def test_another_version_is_refused():
     """The message has both versions."""
-    with pytest.raises(InvalidValueError, match=r"snapshot: version = \[1\] is not allowed; expected \[2\]"):
+    with pytest.raises(InvalidValueError, match=r"snapshot: version = \[1\] is not allowed; expected \[3\]"):
         changed(DAMAGED, plb_snapshot_version=np.array([1]))
 
 
@@ -524,18 +526,17 @@ DAMAGED = engine_of().snapshot()
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"state__rows__node": None}, r"state\.rows\.node = None is not allowed; expected an array of int64"),
-        ({"state__rows__node": np.zeros((2, 2))}, r"state\.rows\.node = 'float64 \(2, 2\)'"),
-        ({"state__rows__node": np.full(18, 4)}, r"state\.rows\.node = 4 is not allowed; expected entries of at most 3"),
-        ({"state__rows__node": np.full(18, -2)}, r"state\.rows\.node = -2 .* entries of at least -1"),
-        ({"state__rows__role": np.full(18, 3)}, r"state\.rows\.role = 3"),
-        ({"state__rows__service": np.full(18, 1)}, r"state\.rows\.service = 1"),
-        ({"state__rows__arriving": np.full(18, 18)}, r"state\.rows\.arriving = 18"),
-        ({"state__rows__free": np.arange(46)}, r"state\.rows\.free"),
-        ({"state__rows__free": np.arange(10)}, r"state\.rows\.capacity"),
-        ({"state__partitions__rows": np.zeros(18, np.int64)}, r"state\.partitions\.rows"),
-        ({"state__partitions__service": np.ones(6, np.int64)}, r"state\.partitions\.service = 1"),
-        ({"state__cluster__capacity": np.zeros((4, 3), np.int64)}, r"state\.cluster\.capacity"),
+        ({"rows__node": None}, r"rows\.node = None is not allowed; expected an array of int64"),
+        ({"rows__node": np.zeros((2, 2))}, r"rows\.node = 'float64 \(2, 2\)'"),
+        ({"rows__node": np.full(18, 4)}, r"rows\.node = 4 is not allowed; expected entries of at most 3"),
+        ({"rows__node": np.full(18, -2)}, r"rows\.node = -2 .* entries of at least -1"),
+        ({"rows__role": np.full(18, 3)}, r"rows\.role = 3"),
+        ({"rows__service": np.full(18, 1)}, r"rows\.service = 1"),
+        ({"rows__arriving": np.full(18, 18)}, r"rows\.arriving = 18"),
+        ({"rows__free": np.arange(46)}, r"rows\.free"),
+        ({"rows__free": np.arange(10)}, r"rows\.free"),
+        ({"partitions__rows": np.zeros(18, np.int64)}, r"partitions\.rows"),
+        ({"partitions__service": np.ones(6, np.int64)}, r"partitions\.service = 1"),
     ],
 )
 def test_arrays_that_contradict_others_are_refused(arrays, message):
@@ -552,56 +553,60 @@ def test_row_out_of_use_with_a_replica_is_refused(name, value):
     engine = engine_of()
     engine.remove_partition("db/5")
     snapshot = engine.snapshot()
-    array = snapshot.content().arrays[f"state.rows.{name}"].copy()
+    array = snapshot.arrays[f"rows.{name}"].copy()
     array[-1] = value
-    with pytest.raises(InvalidValueError, match=rf"state\.rows\.{name} = 'a row out of use"):
-        PlacementAndLoadBalancing.from_snapshot(changed(snapshot, **{f"state__rows__{name}": array}))
-
-
-def test_arrays_of_the_last_plan_know_the_changed_rows():
-    """Both parts of a snapshot name the same rows."""
-    engine = engine_of()
-    engine.apply(engine.repair(budget=40))
-    engine.balance(budget=40)
-    engine.report_load("db/0", engine.replicas("db/0")[0].node, {"cpu": 4})
-    snapshot = engine.snapshot()
-    assert len(snapshot.content().arrays["live.changed"])
-    with pytest.raises(InvalidValueError, match=r"live\.changed = '1 rows'"):
-        PlacementAndLoadBalancing.from_snapshot(changed(snapshot, live__changed=np.array([7])))
+    with pytest.raises(InvalidValueError, match=rf"rows\.{name} = 'a row out of use"):
+        PlacementAndLoadBalancing.from_snapshot(changed(snapshot, **{f"rows__{name}": array}))
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("path", "value", "message"),
     [
-        lambda values: values.pop("settings"),
-        lambda values: values["settings"][0].update(w_failovers=-1),
-        lambda values: values["settings"][0].pop("w_failovers"),
-        lambda values: values["settings"].clear(),
-        lambda values: values["state"]["cluster"]["nodes"]["fields"].pop(),
-        lambda values: values["state"]["cluster"]["nodes"]["items"].append([]),
-        lambda values: values["state"]["cluster"].update(quanta=[0.3, None]),
-        lambda values: values["state"]["cluster"].update(feasibility_classes=[["a ==", []]]),
-        lambda values: values["state"]["cluster"].update(present_services=[7]),
-        lambda values: values["state"]["partitions"]["name"].append("x"),
-        lambda values: values["state"]["partitions"].update(missing=["x"] * 6),
-        lambda values: values["state"]["cluster"].update(services_version=2**70),
-        lambda values: values["state"]["partitions"].update(made=2**70),
-        lambda values: values["state"]["partitions"].update(missing=[2**70] * 6),
-        lambda values: values["scheduler"].update(issued=[["x"]]),
-        lambda values: values["scheduler"].update(moved=[["soon", "db/0", 1]]),
-        lambda values: values["scheduler"].update(node_events=[[0, "down", None]]),
-        lambda values: values["batch"]["stages"].update(last_run={"PLACEMENT": []}),
-        lambda values: values["batch"].update(under_way=[["db/0", 0.0, "x", 0]]),
-        lambda values: values["scheduler"].update(domains={"x": {}}),
-        lambda values: values["batch"].update(last_action="Nothing"),
-        lambda values: values.update(now="soon"),
-        lambda values: values.update(seed=-1),
-        lambda values: values.pop("state"),
+        ("settings", ..., r"settings = None"),
+        ("settings.w_failovers", -1, r"PlbConfig: w_failovers = -1"),
+        ("settings.checks", "some", r"settings\.checks = 'some'"),
+        ("settings.w_failovers", ..., r"settings = "),
+        ("settings.more", 1, r"settings = .*Extra fields .*more"),
+        ("cluster", ..., r"cluster = None"),
+        ("cluster.nodes.2.up", 1, r"cluster\.nodes\[2\]\.up = 1 .*expected bool"),
+        ("cluster.nodes.2", [], r"cluster\.nodes\[2\] = \[\]"),
+        ("cluster.upgraded_domains", "ab", r"cluster = "),
+        ("cluster.services_version", 2**70, r"cluster: a version = 1180591620717411303424"),
+        ("cluster.load_version", [], r"content = "),
+        ("quanta", [0.3, None], r"quanta\[cpu\] = 0\.3 .* a power of two"),
+        ("feasibility_classes", [["a ==", []]], r"a =="),
+        ("present_services", [7], r"present_services = 7"),
+        ("service_feasibility_class", [-1], r"service_feasibility_class = -1"),
+        ("partition_names", ["x"] * 7, r"partitions\.row_count"),
+        ("partition_names", ["x"] * 6, r"partition_names = '6 names'"),
+        ("partitions.missing", {"db/0": "x"}, r"partitions\.missing\[db/0\] = 'x'"),
+        ("partitions.missing", {"db/0": 2**70}, r"partitions\.missing = 1180591620717411303424"),
+        ("partitions.missing", {"db/9": 1}, r"partitions\.missing: .*'db/9'"),
+        ("partitions.role_load", {"db/0": [[1, {"disk": 1}]]}, r"unknown metric 'disk'"),
+        ("partitions.move_cost", {"db/0": [[1, "dear"]]}, r"move_cost = 'dear'"),
+        ("scheduler.issued", [["x"]], r"scheduler\.issued\[0\]\[0\] = 'x'"),
+        ("scheduler.moved", [["soon", "db/0", 1]], r"scheduler\.moved\[0\]\[0\] = 'soon'"),
+        ("scheduler.node_events", [[[0, "down"], None]], r"scheduler\.node_events\[0\]\[1\] = None"),
+        ("scheduler.records", {"x": {}}, r"scheduler\.records"),
+        ("planner.batch.last_run", [["min_placement_interval", []]], r"planner\.batch\.last_run\[0\]\[1\] = \[\]"),
+        ("planner.batch.under_way", {"db/0": [0.0, "x", 0]}, r"planner\.batch\.under_way\[db/0\]\[1\] = 'x'"),
+        ("planner.batch.last_action", "Nothing", r"planner\.batch\.last_action = 'Nothing'"),
+        ("planner.now", "soon", r"planner\.now = 'soon' .*expected float"),
+        ("planner.seed", -1, r"seed = -1"),
     ],
 )
-def test_documents_that_are_no_engine_are_refused(change):
-    """Every error is one of plb."""
-    with pytest.raises(PlbError):
+def test_documents_that_are_no_engine_are_refused(path, value, message):
+    """The error of plb names the field and its value; ... stands for none."""
+
+    def change(values: Any) -> None:
+        *parents, field = (int(key) if key.isdecimal() else key for key in path.split("."))
+        for key in parents:
+            values = values[key]
+        values[field] = value
+        if value is ...:
+            del values[field]
+
+    with pytest.raises(PlbError, match=message):
         PlacementAndLoadBalancing.from_snapshot(changed(DAMAGED, document=change))
 
 

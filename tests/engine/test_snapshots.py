@@ -1,18 +1,21 @@
-"""An engine from a snapshot continues exactly as the engine that was never stopped."""
+"""An engine from a snapshot continues as the engine that was never stopped, once that forgets where searches ended."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from hypothesis import settings
+from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from plb import Role
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.model.outcome import Idle
 
 from .strategies import examples
-from .test_state_machine import EngineMachine, host_actions, some_partition
-from .twins import TwinWorld, check_same_arrays, settings_with_forecasts
-from .whole_strategies import budgets, loads_of_a_replica
+from .test_state_machine import EngineMachine, host_actions
+from .twins import TwinWorld, check_same_arrays, check_same_state, restored, settings_with_forecasts
+from .whole_strategies import budgets
 
 
 class RestartMachine(EngineMachine):
@@ -45,27 +48,6 @@ class RestartMachine(EngineMachine):
         self.repair(budget, "ignore")
         self.balance(budget, "ignore")
 
-    @rule(name=some_partition, loads=st.lists(loads_of_a_replica, min_size=2, max_size=2), budget=budgets)
-    def stop_between_reports(self, name: str, loads: list[float], budget: int | None) -> None:
-        """Stop one engine between two reports after balancing, and balance again."""
-        self.balance(budget, "apply")
-        before = self._load_of(name)
-        self.report_role_load(name, Role.INSTANCE, loads[0])
-        self.report_role_load(name, Role.PRIMARY, loads[0])
-        self.world.restart()
-        back = loads[1] if before is None else before
-        self.report_role_load(name, Role.INSTANCE, back)
-        self.report_role_load(name, Role.PRIMARY, back)
-        self.repair(budget, "ignore")
-        self.balance(budget, "ignore")
-
-    def _load_of(self, name: str) -> float | None:
-        """Return the load of the first replica of a partition."""
-        state = self.world.one._state
-        if name not in self.world.partitions or not state.partitions[name].rows:
-            return None
-        return float(state.rows.load[state.partitions[name].rows[0], -1])
-
     def engines_agree(self) -> None:
         """Compare nothing: queries would bring the arrays up to date, so that `query` has to be chosen."""
 
@@ -81,7 +63,7 @@ class RestartMachine(EngineMachine):
 
 def run(count: int) -> None:
     """Run the machine with this number of examples."""
-    options = settings(examples(count), stateful_step_count=25)
+    options = settings_of_hypothesis(examples(count), stateful_step_count=25)
     run_state_machine_as_test(RestartMachine, settings=options)
 
 
@@ -94,3 +76,47 @@ def test_a_restart_changes_no_later_plan():
 def test_a_restart_changes_no_later_plan_in_many_more_runs():
     """The test has twenty times as many examples."""
     run(600)
+
+
+def engine_of(**settings: Any) -> PlacementAndLoadBalancing:
+    """Return three nodes with uneven instances of a service, so that balancing has work."""
+    config = PlbConfig(metrics=[Metric("cpu")], **{"w_imbalance": 1000.0, **settings})
+    engine = PlacementAndLoadBalancing(config, seed=3)
+    for index in range(3):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 100}))
+    engine.update_service(Service("web", stateful=False))
+    for index in range(4):
+        engine.update_partition(
+            Partition(f"w{index}", service="web", replicas=[Replica(Role.INSTANCE, f"n{index % 2}")])
+        )
+        engine.report_load(f"w{index}", f"n{index % 2}", {"cpu": 5.0 + index})
+    return engine
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+def test_throttles_and_delays_continue(steps):
+    """One action for each refresh, with its intervals, throttles and moves under way, at any moment of the story."""
+    settings = {
+        "one_action_per_refresh": True,
+        "global_movement_throttle_threshold": 2,
+        "movement_per_partition_throttle_threshold": 1,
+        "min_load_balancing_interval": 10.0,
+        "balancing_delay_after_new_node": 5.0,
+        "max_movement_execution_time": 100.0,
+    }
+    engine = engine_of(**settings)
+    engine.update_node(Node("n3", capacities={"cpu": 100}), now=3.0)
+    seen = set()
+    for step in range(8):
+        if step == steps:
+            twin = restored(engine)
+            check_same_state(engine, twin)
+        now = 4.0 * step
+        plan = engine.refresh(now)
+        seen |= {*plan.outcomes[0].idle.values()}
+        engine.apply(plan)
+        if step >= steps:
+            assert twin.refresh(now) == plan
+            twin.apply(plan)
+            check_same_state(engine, twin)
+    assert seen & {Idle.NODE_EVENT, Idle.UNDER_WAY, Idle.THROTTLED, Idle.PARTITIONS_THROTTLED, Idle.NOT_DUE}

@@ -184,16 +184,6 @@ def test_new_seed_starts_a_new_search():
     assert engine.balance(budget=120).proposals.generated == 120
 
 
-def test_new_seed_after_a_snapshot_is_one_of_its_own():
-    """An engine from a snapshot keeps the fixed point until its seed changes."""
-    engine = crowded(chains=1)
-    engine.apply(engine.balance(budget=Budget(120)))
-    again = type(engine).from_snapshot(engine.snapshot())
-    assert again.balance(budget=Budget(120)).proposals.generated == 0
-    again.seed = engine.seed + 1
-    assert again.balance(budget=Budget(120)).proposals.generated > 0
-
-
 def test_settings_of_the_schedule_survive_a_snapshot():
     """Also the way of cooling, which is a name."""
     engine = crowded(cooling="by_budget", last_temperature=0.5, restarts=2, absolute_quiet_change=0.25, quiet_rounds=3)

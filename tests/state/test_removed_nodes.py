@@ -80,5 +80,5 @@ def test_balancing_waits_after_a_removal(up):
     engine.update_node(Node("spare", up=up), now=0.0)
     engine.refresh(1000.0, budget=0)
     engine.remove_node("spare", now=1000.0)
-    noted = {event.value: at for (_, event), at in engine._planner.scheduler._node_events.items()}
+    noted = {event.value: at for (_, event), at in engine._planner.scheduler.node_events.items()}
     assert noted.get("down") == (1000.0 if up else None)
