@@ -33,7 +33,7 @@ test: lint .venv/learning
 	$(BIN)/pytest -n 2 -m "not slow"
 
 test-slow: .venv/learning
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m slow --hypothesis-profile=full
 
 # kernels as plain Python, where an index out of range is an error
 test-kernels: .venv/installed

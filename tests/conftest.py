@@ -16,9 +16,11 @@ from hypothesis import settings
 from plb.testing import Cluster
 from tests.engine.stories import three_nodes
 
-settings.register_profile("usual", deadline=None)
-settings.load_profile("usual")
+settings.register_profile("full", deadline=None)
 """Without a deadline: the first example may compile kernels, and other processes may have the processor."""
+settings.register_profile("usual", deadline=None, max_examples=60)
+settings.load_profile("usual")
+"""Three fifths of the examples; they differ from run to run, so that all runs together have any number."""
 settings.register_profile("few", deadline=None, max_examples=10)
 """A tenth of the examples, for kernels as plain Python, which are a hundred times slower."""
 

@@ -25,7 +25,6 @@ from plb import (
     ReservationViolation,
     Role,
     Service,
-    TooManyNodes,
     UnknownNameError,
 )
 from plb.array_types import NOWHERE
@@ -130,58 +129,6 @@ def nodes_of(engine: PlacementAndLoadBalancing, service: str) -> list[str | None
     return [engine.replicas(f"{service}/{index}")[0].node for index in range(count)]
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_placement_keeps_to_the_number_of_nodes(policy):
-    """Seven replicas of an application that may use two of four nodes."""
-    engine = engine_of(dict.fromkeys(("n0", "n1", "n2", "n3"), 10.0), policy=policy)
-    engine.update_application(Application("a", most_nodes=2))
-    put(engine, "web", {}, "a", missing=7)
-    engine.apply(engine.place())
-    assert None not in nodes_of(engine, "web")
-    assert len({*nodes_of(engine, "web")}) <= 2
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_new_replicas_keep_to_the_total_capacity(policy):
-    """Of load 2 each, four fit into 9."""
-    engine = engine_of({"n0": 100.0, "n1": 100.0}, policy=policy)
-    engine.update_application(Application("a", total_capacity={"cpu": 9.0}))
-    put(engine, "web", {"n0": 2.0}, "a", missing=5)
-    plan = engine.place()
-    assert len(plan.moves) == 3
-    words = "2 cpu needed; application a has 8 of 9 in all"
-    assert [str(one.diagnosis[0]) for one in plan.unplaced] == [words, words]
-
-
-def test_first_replica_takes_the_reservation_and_the_next_ones_use_it():
-    """On a node of 10 with 4 in use, a reservation of 6 fits, and with it three replicas of 2, but not one of 7."""
-    engine = engine_of({"n0": 10.0})
-    put(engine, "other", {"n0": 4.0}, None)
-    engine.update_application(Application("a", node_reservation={"cpu": 7.0}))
-    put(engine, "web", {}, "a", missing=4)
-    assert not engine.place().moves
-    engine.update_application(Application("a", node_reservation={"cpu": 6.0}))
-    plan = engine.place()
-    assert len(plan.moves) == 3
-    engine.apply(plan)
-    assert engine.node_loads() == {"n0": {"cpu": 10.0}}
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_repair_leaves_the_nodes_with_the_fewest_replicas(policy):
-    """Of nodes with 3, 2 and 1 replicas one is to be left; the single replica moves."""
-    engine = engine_of(dict.fromkeys(("n0", "n1", "n2", "n3"), 20.0), policy=policy)
-    put(engine, "x", {"n0": 1.0, "n1": 1.0, "n2": 1.0}, "a")
-    put(engine, "y", {"n0": 1.0, "n1": 1.0}, "a")
-    put(engine, "z", {"n0": 1.0}, "a")
-    engine.update_application(Application("a", most_nodes=2))
-    assert engine.violations() == (TooManyNodes("a", ("n0", "n1", "n2"), 2),)
-    (move,) = engine.repair().moves
-    assert (move.partition, move.source) == ("x/2", "n2")
-    assert move.target in ("n0", "n1")
-    assert str(move.reason) == "application a uses 3 nodes, n0, n1, n2; it may use 2"
-
-
 def test_repair_leaves_a_node_wholly_or_not_at_all():
     """The node with one replica cannot be left, because it is pinned; so the next smallest is."""
     engine = engine_of(dict.fromkeys(("n0", "n1", "n2"), 20.0))
@@ -193,19 +140,6 @@ def test_repair_leaves_a_node_wholly_or_not_at_all():
     engine.update_partition(Partition("pinned/0", service="pinned", replicas=[replica]))
     engine.update_application(Application("a", most_nodes=2))
     assert {(move.partition, move.source) for move in engine.repair().moves} == {("x/1", "n1"), ("y/1", "n1")}
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_repair_unloads_a_node_above_the_capacity_of_the_application(policy):
-    """Of 4, 3 and 3 on a node with a capacity of 7 for the application, one replica moves."""
-    engine = engine_of({"n0": 20.0, "n1": 20.0}, policy=policy)
-    for name, load in (("x", 4.0), ("y", 3.0), ("z", 3.0)):
-        put(engine, name, {"n0": load}, "a")
-    engine.update_application(Application("a", node_capacity={"cpu": 7.0}))
-    assert [str(one) for one in engine.violations()] == ["cpu of application a on node n0 is 10, above its limit of 7"]
-    (move,) = engine.repair().moves
-    assert (move.source, move.target) == ("n0", "n1")
-    assert str(move.reason) == "cpu of application a on node n0 is 10, above its limit of 7"
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -12,7 +12,7 @@ from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import ReplicaState
 from plb.model.rules import Rule
 from plb.testing import all_clusters, busy_clusters, configuration_of, walks
-from tests.engine.stories import add_instance, engine_with
+from tests.engine.stories import engine_with
 from tests.engine.strategies import examples
 
 pytestmark = pytest.mark.kernels
@@ -33,15 +33,6 @@ def test_sums_of_departures_and_arrivals_are_exact(cluster, data):
         configuration.apply(proposal)
     assert configuration.solution.departed.tolist() == start.departed.tolist()
     assert configuration.solution.arrivals.tolist() == start.arrivals.tolist()
-
-
-def test_capacity_freed_in_the_same_plan_does_not_count():
-    """A new instance of 6 fits once one of 4 has moved from n0 to n1; with the setting no replica is evicted."""
-    nodes, replicas = {"n0": 8, "n1": 5}, {"a": ("n0", 4)}
-    for prevents, kinds in ((False, [MoveKind.MOVE, MoveKind.ADD]), (True, [])):
-        engine = engine_with(nodes, replicas, prevent_transient_overcommit=prevents)
-        add_instance(engine, 6)
-        assert [move.kind for move in engine.place().moves] == kinds
 
 
 @examples(80)
@@ -135,17 +126,6 @@ def test_disappearing_load_counts_in_repairs_unless_set_otherwise(counts, moves)
     )
     engine.report_load("gone", "n1", {"cpu": 8})
     assert len(engine.repair().moves) == moves
-
-
-@pytest.mark.parametrize(("buffer", "fits"), [(0.0, True), (0.2, True), (0.3, False)])
-def test_moves_leave_the_buffer_free_and_new_replicas_use_it(buffer, fits):
-    """Of a capacity of 10, moves fill a node to 8 with a buffer of 0.2, to 7 with one of 0.3; a new replica to 10."""
-    metric = Metric("cpu", quantum=1.0, violation_threshold=1.0, node_buffer_percentage=buffer)
-    engine = engine_with({"n0": 20, "n1": 10}, {"a": ("n0", 8), "b": ("n0", 8)}, metric=metric)
-    assert bool(engine.balance().moves) is fits
-    alone = engine_with({"n0": 10}, {}, metric=metric)
-    add_instance(alone, 10)
-    assert len(alone.place().moves) == 1
 
 
 @pytest.mark.parametrize(("capacity", "moves"), [(10, 0), (8, 1), (4, 2), (0, 3)])
@@ -242,15 +222,6 @@ def test_placement_builds_replicas_up_to_its_limit(settings, built):
     plan = engine.place()
     assert len(plan.moves) == built
     assert all(dict(refused.ruled_out) == {"exclusion": 1, "throttling": 2} for refused in plan.unplaced)
-
-
-def test_replicas_in_build_count():
-    """A node with a replica in build gets no other until that one is ready."""
-    engine = stateful_engine(1, throttle_placement_phase=True, **LIMITED)
-    add_pair(engine, "new")
-    for state, moves in ((ReplicaState.IN_BUILD, 0), (ReplicaState.READY, 1)):
-        add_pair(engine, "old", Replica(Role.SECONDARY, "n0", state=state))
-        assert len(engine.place().moves) == moves
 
 
 @pytest.mark.parametrize(("stateful", "parent"), [(False, None), (True, None), (True, "db")])

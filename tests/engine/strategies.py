@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-USUAL_EXAMPLES = 100
-"""Number of examples of a property in the default profile."""
+FULL_EXAMPLES = 100
+"""Number of examples of a property in the profile ``full``."""
 
 
 def examples(count: int) -> settings:
     """Return settings of a property: no deadline, since the first example compiles kernels.
 
-    A profile with fewer examples than usual scales the count down by the same factor.
+    A profile with fewer examples scales the count down by the same factor.
     """
-    share = min(1.0, settings.default.max_examples / USUAL_EXAMPLES)
+    share = min(1.0, settings.default.max_examples / FULL_EXAMPLES)
     return settings(deadline=None, max_examples=max(1, round(count * share)))
 
 

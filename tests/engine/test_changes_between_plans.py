@@ -145,14 +145,6 @@ def test_a_stateful_service_on_every_node_has_a_primary():
     assert sorted(replica.role.name for replica in engine.replicas("p")) == ["PRIMARY", "SECONDARY", "SECONDARY"]
 
 
-def test_disabled_phases_run_in_no_refresh():
-    """No phase runs while its setting is off."""
-    engine = engine_of(2, load_balancing_enabled=False, constraint_check_enabled=False)
-    engine.update_service(Service("s", stateful=False, blocked_nodes={"n0"}))
-    engine.update_partition(Partition("p", service="s", replicas=[Replica(INSTANCE, "n0")]))
-    assert engine.refresh(0.0).phases == ()
-
-
 def test_quantum_of_a_metric_cannot_change():
     """Loads are counted in quanta; the settings stay the same."""
     engine = engine_of(1)

@@ -59,15 +59,6 @@ def test_surplus_goes_from_the_domain_that_exceeds_the_quorum():
     assert (move.kind, move.source in ("n1", "n2")) == (MoveKind.DROP, True)
 
 
-def test_replica_to_be_dropped_is_not_dropped_again():
-    """The surplus counts without it, and the one that moves away goes first."""
-    engine = engine_of("abcd", target=3)
-    gone, moving = Replica(Role.SECONDARY, "n1", to_be_dropped=True), Replica(Role.SECONDARY, "n2", leaving=True)
-    add_partition(engine, "db/0", Replica(Role.PRIMARY, "n0"), gone, moving, Replica(Role.SECONDARY, "n3"), missing=-1)
-    (move,) = engine.place().moves
-    assert (move.kind, move.source) == (MoveKind.DROP, "n2")
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_one_move_mends_two_levels_of_an_even_spread(seed):
     """Both replicas are in one rack of one hall; a move within the hall would mend the racks only."""
