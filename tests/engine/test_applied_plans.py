@@ -23,7 +23,7 @@ CHANGES = {
 """Settings under which plans have moves of many kinds."""
 
 
-@examples(100)
+@examples(60)
 @given(
     cluster=all_clusters(),
     verbs=st.lists(st.sampled_from(["place", "repair", "balance", "refresh"]), min_size=1, max_size=4),

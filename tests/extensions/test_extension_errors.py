@@ -94,9 +94,9 @@ def attempt(call, *arguments):
 
 
 def check_same_afterwards(engine, twin):
-    """Compare the plans that follow."""
-    for call in CALLS.values():
-        plans = [call(one) for one in (engine, twin)]
+    """Compare the plans that follow: of all phases, and of balancing after them."""
+    for verb in ("refresh", "balance"):
+        plans = [CALLS[verb](one) for one in (engine, twin)]
         assert plans[0] == plans[1]
         for one in (engine, twin):
             one.apply(plans[0])

@@ -24,7 +24,7 @@ from plb.learning.placement_game import WAIT, Observation, ObservationShape
 from plb.policies.learned import Learned
 from plb.registry import extension_policy, register_policy
 from plb.risk import DemandHistory
-from plb.testing import policy_test
+from tests.machines import short_policy_test
 
 HOUR = 3600.0
 SHAPE = ObservationShape(machines=3, resources=1, past=2, horizon=4, visible=2, arrivals=3)
@@ -55,7 +55,7 @@ def learned(stub: Stub, **options: object) -> Learned:
     return policy
 
 
-test_learned_policy_with_a_stub = policy_test(learned(Stub(attrs.evolve(SHAPE, resources=1))))
+test_learned_policy_with_a_stub = short_policy_test(learned(Stub(attrs.evolve(SHAPE, resources=1))))
 
 
 def engine_of(policy: Learned, history: DemandHistory | None = None, **fields: object) -> PlacementAndLoadBalancing:

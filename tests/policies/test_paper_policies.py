@@ -26,14 +26,15 @@ from plb.policies.inner_product import InnerProduct
 from plb.policies.prv import PrvBestFit, PrvWorstFit
 from plb.policies.standard_deviation import StandardDeviation
 from plb.policies.weighting import Weighting
-from plb.testing import clusters, configuration_of, policy_test, walks
+from plb.testing import clusters, configuration_of, walks
 from tests.engine.counted import Counted, assert_is_least
 from tests.engine.strategies import examples
+from tests.machines import short_policy_test
 
-test_best_fit_sum, test_best_fit_max = (policy_test(BestFit(weighting)) for weighting in Weighting)
-test_worst_fit_sum, test_worst_fit_max = (policy_test(WorstFit(weighting)) for weighting in Weighting)
-test_standard_deviation, test_inner_product = policy_test(StandardDeviation()), policy_test(InnerProduct())
-test_prv_best_fit, test_prv_worst_fit = policy_test(PrvBestFit()), policy_test(PrvWorstFit(held_out=1))
+test_best_fit_sum, test_best_fit_max = (short_policy_test(BestFit(weighting)) for weighting in Weighting)
+test_worst_fit_sum, test_worst_fit_max = (short_policy_test(WorstFit(weighting)) for weighting in Weighting)
+test_standard_deviation, test_inner_product = short_policy_test(StandardDeviation()), short_policy_test(InnerProduct())
+test_prv_best_fit, test_prv_worst_fit = short_policy_test(PrvBestFit()), short_policy_test(PrvWorstFit(held_out=1))
 weightings = st.sampled_from(Weighting)
 thetas = st.sampled_from([0.0, 0.01, 0.3, 0.7, 1.0])
 

@@ -32,9 +32,10 @@ from plb.policies.first_fit import FirstFit
 from plb.policies.random import Random
 from plb.registry import extension_policy, register_constraint, register_policy
 from plb.settings.extensions import ANNEALING
-from plb.testing import all_clusters, clusters, configuration_of, policy_test, walks
+from plb.testing import all_clusters, clusters, configuration_of, walks
 from tests.engine.oracle import assert_rules_are_kept, placement_of, sums_from_scratch
 from tests.engine.strategies import examples
+from tests.machines import short_policy_test
 from tests.risk.oracles import draw_forecast
 
 
@@ -206,7 +207,7 @@ def targets(plan):
 
 # every policy
 
-test_first_fit, test_random, test_clearing = (policy_test(one) for one in (FirstFit(), Random(), Clearing()))
+test_first_fit, test_random, test_clearing = (short_policy_test(one) for one in (FirstFit(), Random(), Clearing()))
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -596,7 +597,7 @@ class Untidy(LastFit):
 def test_verifier_finds_errors_of_a_policy(policy, error, message):
     """The errors are a node that was not offered, a decision without a seed, and a changed configuration."""
     with pytest.raises(error, match=message):
-        policy_test(policy)()
+        short_policy_test(policy)()
 
 
 def test_configuration_without_description_has_no_forecast():

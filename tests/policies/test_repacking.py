@@ -19,13 +19,17 @@ from plb import (
     Service,
 )
 from plb.policies.repacking import Repacking
-from plb.testing import clusters, configuration_of, policy_test
+from plb.testing import clusters, configuration_of
 from tests.engine.counted import Counted
 from tests.engine.strategies import examples
+from tests.machines import short_policy_test
 
 pytestmark = pytest.mark.kernels
 
-test_repacking, test_repacking_in_few_classes = policy_test(Repacking()), policy_test(Repacking(size_classes=3))
+test_repacking, test_repacking_in_few_classes = (
+    short_policy_test(Repacking()),
+    short_policy_test(Repacking(size_classes=3)),
+)
 
 
 def size_class(counted, row, node, classes):

@@ -17,18 +17,6 @@ from plb.testing import all_clusters
 from tests.engine.strategies import examples
 
 
-@examples(80)
-@given(all_clusters(), st.integers(0, 400))
-def test_two_engines_with_the_same_descriptions_make_the_same_plan(cluster, budget):
-    """The plans are equal over several calls in sequence, each on the result of the last."""
-    one, other = cluster.engine(), cluster.engine()
-    for verb in ("place", "repair", "balance", "balance"):
-        plan = getattr(one, verb)(budget=budget)
-        assert plan == getattr(other, verb)(budget=budget)
-        one.apply(plan)
-        other.apply(plan)
-
-
 @examples(60)
 @given(all_clusters(), st.randoms(use_true_random=False))
 def test_order_of_dictionary_keys_does_not_matter(cluster, random):
