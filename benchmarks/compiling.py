@@ -21,8 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import plb
-from cluster.bench.clusters import bench_cluster
-from cluster.bench.engine import SizeBench
+from cluster.bench.engine import SizeBench, bench_cluster
 from plb.compiler import Kernel
 
 PROPOSALS = 200_000

@@ -21,8 +21,7 @@ import numpy.typing as npt
 from plb.array_types import Bool, Float, Float32, Int, Int8
 from plb.risk.demand_history import DemandHistory
 from plb.validation import check_count, check_metrics
-from workloads.ragged_arrays import first_where, maximum, per_row, percentile, rows_of, step_of_row
-from workloads.trace import TraceSet
+from workloads.trace import TraceSet, first_where, maximum, per_row, percentile, rows_of, step_of_row
 
 GROWN = 0.95
 """Share of the maximum at which a tenant counts as grown ([1] section 3.1)."""

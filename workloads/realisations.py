@@ -29,11 +29,10 @@ from plb.array_types import Float, Float32, Int
 from plb.errors import InvalidValueError, UnknownNameError
 from plb.validation import check_count, check_names
 from workloads.column_checks import Checker
-from workloads.ragged_arrays import bounds_of, maximum, mean, per_row
 from workloads.readers.bitbrains import FILE as BITBRAINS_FILE
 from workloads.readers.bitbrains import KEYS, check_keys
 from workloads.readers.external_sort import ROW
-from workloads.trace import MetricInfo
+from workloads.trace import MetricInfo, bounds_of, maximum, mean, per_row
 from workloads.trace_files import TRACES_FILE, read_traces
 
 PLANETLAB_FILE = "planetlab.parquet"

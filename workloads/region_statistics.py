@@ -15,10 +15,9 @@ import numpy.typing as npt
 from plb.array_types import Bool, Float, Float32, Int
 from plb.model import Role
 from workloads.compression import GROWN
-from workloads.ragged_arrays import bounds_of, first_where, maximum, mean, minimum, per_row, rows_from
 from workloads.region_parameters import PUBLISHED_SHARE, RegionParameters
 from workloads.regions import generate_chunks
-from workloads.trace import HOUR_SECONDS, TraceSet
+from workloads.trace import HOUR_SECONDS, TraceSet, bounds_of, first_where, maximum, mean, minimum, per_row, rows_from
 
 KEPT = {"disk": 0.90, "memory": 0.80}
 """Level below which a grown tenant has dropped, as a share of its maximum ([1] section 3.1)."""

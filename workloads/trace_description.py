@@ -18,7 +18,7 @@ from plb.array_types import Bool, Float
 from workloads.compression import GROWN
 from workloads.trace import DAY_SECONDS, HOUR_SECONDS, MetricInfo
 from workloads.trace_files import TRACES_FILE, check_traces
-from workloads.trace_header import Header
+from workloads.trace_validation import Header
 
 HOURS = 24
 TENTHS = 10

@@ -48,7 +48,7 @@ class Objective(Enum):
     IMBALANCE = "imbalance"
     """The mean over metrics of the coefficient of variation of the loads of nodes (`plb.energy.imbalance`)."""
     EXCESS_LOAD = "excess load"
-    """The share of all load that is above the safety capacities of nodes (`plb.terms.safety_capacity`)."""
+    """The share of all load that is above the safety capacities of nodes (`plb.ready_made.capacity_terms`)."""
 
 
 @attrs.frozen

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 from rich.table import Table
 
-from cluster.console.tables import new_table
+from cluster.console import new_table
 from cluster.runs.pool import cores
 from plb.compiler.cache import SUFFIX
 from plb.errors import PlbError

@@ -8,30 +8,60 @@ Every field has the same name in the scenario file, in the section with the name
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import attrs
 
-from cluster.errors import refusal
-from cluster.scenario.applications_section import ApplicationsSection, Known
-from cluster.scenario.cluster_section import ClusterSection
+from cluster.errors import ScenarioError, ScenarioProblem, refusal
+from cluster.scenario.cluster_sections import ClusterSection, Faults, Upgrades
 from cluster.scenario.digests import digest_of
-from cluster.scenario.faults_section import Faults
-from cluster.scenario.imports import digests, import_files
-from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.sections import LONGEST, Section, check_directory_name, count, number, span
-from cluster.scenario.upgrades_section import Upgrades
-from cluster.scenario.workload_section import OF_PLANS, Workload
+from cluster.scenario.workload_sections import OF_PLANS, ApplicationsSection, Known, Scaling, Workload
 from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
 from plb.policies import KNOWN as PLACEMENT_POLICIES
 from plb.policies import READ_HISTORY
-from plb.policies.options import path_options
-from plb.registry import policies
+from plb.registry import path_options, policies
 from plb.risk.estimators import MonteCarlo, estimator_of
-from plb.settings.extensions import ANNEALING
+from plb.settings.config import ANNEALING
+
+
+def import_files(files: Iterable[str]) -> None:
+    """Run each file once in this process; every process that creates engines of the scenario needs this.
+
+    Raises
+    ------
+    ScenarioError
+        If a file cannot be run; the message has the error that it raised.
+    """
+    for file in files:
+        path = Path(file).resolve()
+        name = f"imports_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+        if name not in sys.modules:
+            _execute(name, path, file)
+
+
+def _execute(name: str, path: Path, file: str) -> None:
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ScenarioError(file, [ScenarioProblem("imports", "is not a Python file")])
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ScenarioError(file, [ScenarioProblem("imports", f"{type(error).__name__}: {error}")]) from error
+
+
+def digests(files: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of each file by its name, to record its version in results."""
+    return {Path(file).name: sha256(Path(file).read_bytes()).hexdigest() for file in files}
+
 
 MOST_REPEATS = 10_000
 """Maximum number of repeats of each policy."""

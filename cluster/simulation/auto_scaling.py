@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
-from cluster.scenario.scaling_section import Scaling
+from cluster.scenario.workload_sections import Scaling
 from cluster.simulation.ledger import Metering
 from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.tenancies import Tenancies

@@ -52,7 +52,7 @@ class Interruption:
     begin, end
         Seconds since the start; `end` is None until it ends.
     cause
-        One of `cluster.simulation.causes`, or the constraint that made the primary move.
+        One of `cluster.simulation.run_tables`, or the constraint that made the primary move.
     """
 
     tenant: int

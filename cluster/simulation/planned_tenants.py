@@ -12,7 +12,7 @@ from cluster.scenario.scenario import Scenario
 from plb.array_types import Int
 from plb.provisioning import ProvisioningPlan
 from workloads.provisioning import NodeSpec, read_instance, read_plan
-from workloads.provisioning.source import parse_nodes
+from workloads.provisioning.plans import parse_nodes
 from workloads.provisioning.tenants import PlannedTenants, tenants_of_plan
 from workloads.provisioning.user_units import user_nodes
 

@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 
 from cluster.simulation.availability import Availability
-from cluster.simulation.causes import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION
-from cluster.simulation.run_tables import frame_of, frame_of_rows
+from cluster.simulation.run_tables import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION, frame_of, frame_of_rows
 from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.violations import NodeShortage, ViolationOutcome
 from plb import Node
@@ -53,7 +52,7 @@ class MoveRecord:
 
     @property
     def cause(self) -> str:
-        """The cause: one of `cluster.simulation.causes`, or the rule behind the move."""
+        """The cause: one of `cluster.simulation.run_tables`, or the rule behind the move."""
         reason = self.move.reason
         return BALANCING if reason.phase is Phase.BALANCING else CAUSES.get(reason.rule, reason.rule)
 

@@ -14,14 +14,13 @@ import attrs
 import numpy as np
 
 from cluster.errors import DensityError
-from cluster.scenario.cluster_section import ClusterSection
-from cluster.scenario.scaling_section import Scaling
+from cluster.scenario.cluster_sections import ClusterSection
 from cluster.scenario.scenario import Scenario
+from cluster.scenario.workload_sections import Scaling
 from cluster.simulation.admission import TenantAdmission, limit_of, promised
 from cluster.simulation.planned_tenants import PlanPool
 from cluster.simulation.random_streams import stream
-from cluster.simulation.recorded_arrivals import RecordedPool, check_start, tenants_in_window
-from cluster.simulation.summed_demand import first_demand
+from cluster.simulation.recorded_arrivals import RecordedPool, check_start, first_demand, tenants_in_window
 from cluster.simulation.tenant_pools import Source
 from plb import ConflictError, UnknownNameError
 from plb.array_types import Bool, Float, Int

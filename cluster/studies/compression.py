@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from rich.table import Table
 
-from cluster.console.tables import new_table
+from cluster.console import new_table
 from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario_file import scenario_from
-from cluster.scenario.workload_section import Workload
-from cluster.simulation.trace_inputs import read_traces_of
+from cluster.scenario.workload_sections import Workload
+from cluster.simulation.tenant_pools import read_traces_of
 from cluster.studies.base import Base
 from cluster.studies.design import digest, inputs_of
 from cluster.studies.figures import figures_of
 from cluster.studies.request import StudyRequest
-from cluster.studies.runner import Finished, Row
-from cluster.studies.study import Study, StudyResult
+from cluster.studies.runner import Finished, Row, Study, StudyResult
 from workloads.compression import compression_effect
 from workloads.regions import generate
 from workloads.trace import TraceSet

@@ -10,12 +10,10 @@ import numpy as np
 from rich.table import Table
 
 from cluster.runs.sweep import Task
+from cluster.studies.design import run_simulation
 from cluster.studies.figures import Violations, figures_of
-from cluster.studies.pilots import PILOTS
-from cluster.studies.request import StudyRequest
-from cluster.studies.runner import Finished
-from cluster.studies.simulated import run_simulation
-from cluster.studies.study import Study, StudyResult
+from cluster.studies.request import PILOTS, StudyRequest
+from cluster.studies.runner import Finished, Study, StudyResult
 
 
 @attrs.frozen(eq=False)

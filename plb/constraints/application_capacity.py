@@ -10,18 +10,15 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.named_solution import NamedSolution
-from plb.constraints.standbys import replaced_load, standby_on
+from plb.constraints.application_sums import replaced_load, standby_on
+from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
-from plb.model.rules import Rule
+from plb.model.rules import Breach, Rule
 from plb.model.unplaced import RuledOut
-from plb.model.violations import Breach
 from plb.phrasing import amount
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState
-from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 RULE = int(Rule.APPLICATION_CAPACITY)

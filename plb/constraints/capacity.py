@@ -10,24 +10,28 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
-from plb.constraints.application_sums import growth_with_reservations, kept_free, occupied, occupied_nodes
-from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.named_solution import NamedSolution
-from plb.constraints.reservations import applications_kept, needed_with_reservations, reservation_violations
-from plb.constraints.standbys import is_replaced, replaced_load, standby_on
+from plb.constraints.application_sums import (
+    applications_kept,
+    growth_with_reservations,
+    is_replaced,
+    kept_free,
+    needed_with_reservations,
+    occupied,
+    occupied_nodes,
+    replaced_load,
+    reservation_violations,
+    standby_on,
+)
+from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.quanta import UNLIMITED
-from plb.model.rules import Rule
+from plb.model.rules import Rule, Violation
 from plb.model.unplaced import RuledOut
-from plb.model.violations import Violation
 from plb.phrasing import amount, listed
-from plb.state.arrays import Problem, Solution, siblings_of
-from plb.state.cluster_state import ClusterState
-from plb.state.node_limits import move_limits
-from plb.state.node_loads import load_by_node, reserved_load, standing_load
-from plb.state.proposal import Proposal
-from plb.state.topology import Topology
+from plb.state.arrays import Problem, Proposal, Solution, siblings_of
+from plb.state.cluster_state import ClusterState, load_by_node, reserved_load, standing_load
+from plb.state.topology import Topology, move_limits
 
 RULE = int(Rule.CAPACITY)
 

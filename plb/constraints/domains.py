@@ -16,20 +16,12 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.named_solution import NamedSolution
-from plb.constraints.spread import (
-    misses_of_spread,
-    siblings_in_domain,
-    some_domain_below,
-    spreads_badly,
-    under_parent,
-)
+from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
+from plb.constraints.spread import misses_of_spread, siblings_in_domain, some_domain_below, spreads_badly, under_parent
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
-from plb.model.rules import NO_REFUSAL, Rule
+from plb.model.rules import NO_REFUSAL, Breach, Rule
 from plb.model.unplaced import RuledOut
-from plb.model.violations import Breach
 from plb.phrasing import counted, listed, rule_in_words
 from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.cluster_state import ClusterState

@@ -10,17 +10,14 @@ import numpy as np
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.named_solution import NamedSolution
+from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import Expression, UnmetClause, unmet_clauses
 from plb.model.move import Phase, Reason
 from plb.model.role import Role
-from plb.model.rules import Rule
+from plb.model.rules import NO_NUMBERS, Breach, Rule
 from plb.model.unplaced import RuledOut
-from plb.model.violations import NO_NUMBERS, Breach
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState
-from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 RULE = int(Rule.PLACEMENT)

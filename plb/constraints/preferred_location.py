@@ -9,8 +9,8 @@ import attrs
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
+from plb.constraints.application_sums import has_standby, standby_on
 from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.standbys import has_standby, standby_on
 from plb.model.expressions import UnmetClause
 from plb.model.role import PRIMARY
 from plb.model.rules import Rule

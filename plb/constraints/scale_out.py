@@ -10,17 +10,14 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.named_solution import NamedSolution
+from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
-from plb.model.rules import Rule
+from plb.model.rules import Breach, Rule
 from plb.model.unplaced import RuledOut
-from plb.model.violations import Breach
 from plb.phrasing import counted, listed
-from plb.state.application_fields import application_fields
 from plb.state.arrays import Problem, Solution
-from plb.state.cluster_state import ClusterState
+from plb.state.cluster_state import ClusterState, application_fields
 from plb.state.topology import Topology
 
 RULE = int(Rule.SCALE_OUT)

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from plb.compiler import Kernel
 from plb.errors import InvalidValueError
-from plb.extensions.failures import CONSTRAINT
-from plb.extensions.kernel_data import NO_VALUES, WithKernels
-from plb.state.arrays import UNKNOWN, Problem, Solution, moves_of
-from plb.state.proposal import Proposal
+from plb.extensions.kernel_data import CONSTRAINT, NO_VALUES, WithKernels
+from plb.state.arrays import UNKNOWN, Problem, Proposal, Solution, moves_of
 
 if TYPE_CHECKING:
     from plb.extensions.configuration import Configuration

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeGuard, runtime_checkab
 
 from plb.compiler import Kernel
 from plb.errors import InvalidValueError
-from plb.extensions.failures import TERM
-from plb.extensions.kernel_data import WithKernels
-from plb.state.proposal import Proposal
+from plb.extensions.kernel_data import TERM, WithKernels
+from plb.state.arrays import Proposal
 
 if TYPE_CHECKING:
     from plb.extensions.configuration import Configuration
@@ -132,7 +131,7 @@ def take_back(terms: tuple[EnergyTerm, ...], configuration: Configuration, propo
 class CompiledTerm(WithKernels):
     """Base of a term with kernels; a subclass adds `name`, `total` and `change`.
 
-    The kernels get the arrays of `plb.state.arrays` and a `plb.state.proposal.Proposal`: `row` goes from `source`,
+    The kernels get the arrays of `plb.state.arrays` and a `plb.state.arrays.Proposal`: `row` goes from `source`,
     which may be NOWHERE, to `target`, and `partner`, unless it is NOWHERE, goes the other way. Loads are in quanta.
     `WithKernels` describes data and sums.
 
@@ -198,4 +197,4 @@ class CompiledTerm(WithKernels):
 
 
 class VanishingTerm(CompiledTerm):
-    """A term of the engine that is 0 in the result of a search, as its weight rises (`plb.search.overload_price`)."""
+    """A term of the engine that is 0 in the result of a search, as its weight rises (`overload_price`)."""

@@ -12,8 +12,7 @@ import numpy as np
 from plb.array_types import Int
 from plb.compiler import Kernel, by_pointer
 from plb.errors import ExtensionError
-from plb.extensions.failures import NEIGHBOURHOOD
-from plb.extensions.kernel_data import WithKernels
+from plb.extensions.kernel_data import NEIGHBOURHOOD, WithKernels
 
 if TYPE_CHECKING:
     from plb.extensions.configuration import Configuration

@@ -8,7 +8,7 @@ from enum import Enum
 import attrs
 
 from plb.model.role import Role
-from plb.model.violations import Breach
+from plb.model.rules import Breach
 from plb.phrasing import amount, counted, rule_in_words
 
 

@@ -36,7 +36,7 @@ class Proposals:
     refused_by_rule, rejected_by_term
         Refusals by constraint or budget, and rejections by the energy term that worsened most.
     tried_by_neighbourhood, accepted_by_neighbourhood
-        Steps of several moves by larger neighbourhood (`plb.search.neighbourhoods`). Each counts as one scored and one
+        Steps of several moves by larger neighbourhood (docs/search.md). Each counts as one scored and one
         accepted proposal, and as as many generated ones as it asked for nodes and tried moves.
     """
 

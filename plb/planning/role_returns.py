@@ -18,9 +18,8 @@ from plb.evaluation.proposals import refusal
 from plb.model.role import PRIMARY
 from plb.model.rules import NO_REFUSAL
 from plb.search.extensions import Extensions
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState, PartitionRecord
-from plb.state.proposal import Proposal
 from plb.state.role_slots import slots_of
 
 

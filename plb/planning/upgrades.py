@@ -15,8 +15,8 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
+from plb.constraints.application_sums import gains_too_much
 from plb.constraints.preferred_location import is_upgraded
-from plb.constraints.reservations import gains_too_much
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import apply_proposal
@@ -28,9 +28,8 @@ from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
 from plb.planning.role_returns import Return
 from plb.planning.rule_priorities import rule_masks
 from plb.search.extensions import Extensions
-from plb.state.arrays import NO_BUDGET, Problem, Solution, are_siblings, siblings_of
+from plb.state.arrays import NO_BUDGET, Problem, Proposal, Solution, are_siblings, siblings_of
 from plb.state.cluster_state import ClusterState
-from plb.state.proposal import Proposal
 from plb.state.role_slots import default_loads, expected_load, load_of_next_primary, may_change_role
 
 Swap = tuple[int, int]

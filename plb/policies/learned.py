@@ -20,7 +20,7 @@ from plb.errors import InvalidValueError, UnknownNameError
 from plb.extensions.configuration import Configuration
 from plb.learning.placement_game import WAIT, Observation, ObservationShape
 from plb.model import Role
-from plb.policies.weighting import lasting
+from plb.policies.fits import lasting
 from plb.risk.expected_demand import ExpectedDemand
 from plb.validation import check_name, check_names, check_number, check_switch
 

@@ -23,7 +23,7 @@ from plb.array_types import NOWHERE, Int
 from plb.constraints.application_sums import occupied_nodes
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import ALL_RULES, Rule
-from plb.policies.first_fit import FirstFit
+from plb.policies.fits import FirstFit
 from plb.validation import check_count, check_name
 
 

@@ -21,12 +21,12 @@ from plb.evaluation.proposals import (
 )
 from plb.model.move import Reason
 from plb.model.outcome import Proposals
-from plb.model.plan_moves import KINDS, PlanMoves
+from plb.model.plan import KINDS, PlanMoves
 from plb.model.role import PRIMARY, SECONDARY
 from plb.model.rules import Rule
+from plb.search.annealing.neighbourhoods import Neighbourhoods, kinds_of
 from plb.search.budget import EndReason
 from plb.search.move_order import Steps, executable_order
-from plb.search.neighbourhoods import Neighbourhoods, kinds_of
 from plb.state.arrays import TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.move_checks import ADD, DROP, MOVE, SWAP

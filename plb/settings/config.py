@@ -8,20 +8,105 @@ from types import MappingProxyType
 from typing import Any
 
 import attrs
+import numpy as np
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Metric
-from plb.model.setting_fields import count, number, share, switch
+from plb.model.setting_fields import Checked, Setting, count, declared, number, share, switch
 from plb.risk.estimators import Evaluation, MonteCarlo, estimator_of
-from plb.settings.annealing import AnnealingSettings, Cooling
-from plb.settings.balancing import BalancingSettings, DefragmentationSettings
-from plb.settings.constraints import ConstraintSettings
-from plb.settings.extensions import NEIGHBOURHOODS, ExtensionSettings
-from plb.settings.scheduling import SchedulingSettings
-from plb.settings.search import SEARCH_TIMEOUTS, PlacementSettings, SearchSettings
-from plb.settings.service_fabric_settings import original_defaults, translated, with_maps
-from plb.settings.throttling import ThrottlingSettings
-from plb.validation import LARGEST_WEIGHT, check_items, check_member
+from plb.settings.limits import ConstraintSettings, SchedulingSettings, ThrottlingSettings
+from plb.settings.search import (
+    SEARCH_TIMEOUTS,
+    AnnealingSettings,
+    BalancingSettings,
+    Cooling,
+    DefragmentationSettings,
+    PlacementSettings,
+    SearchSettings,
+)
+from plb.settings.service_fabric import original_defaults, translated, with_maps
+from plb.validation import (
+    LARGEST_WEIGHT,
+    ReadOnlyMapping,
+    check_items,
+    check_mapping,
+    check_member,
+    check_number,
+    check_text,
+    plain_scalar,
+)
+
+ANNEALING = "annealing"
+"""Name under which settings choose the search of the engine instead of a policy."""
+
+
+NEIGHBOURHOODS = ("ejection_chain", "partition", "node", "service")
+"""Names of the built-in larger neighbourhoods (`plb.search.annealing.neighbourhoods`)."""
+
+
+def _weights(item: str, field: str, value: Any) -> Mapping[str, float]:
+    given = check_mapping(item, field, value, "a mapping of names of energy terms to weights")
+    return ReadOnlyMapping(
+        {
+            check_text(item, field, name): check_number(item, f"{field}[{name}]", weight, high=LARGEST_WEIGHT)
+            for name, weight in given.items()
+        }
+    )
+
+
+def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise InvalidValueError(item, field, value, "a list of names")
+    if len(set(value)) < len(value):
+        raise ConflictError(f"{item}: {field} has a name twice: {list(value)}")
+    return tuple(check_text(item, field, name) for name in value)
+
+
+def _policy(item: str, field: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidValueError(item, field, value, "the name of a placement policy")
+    return check_text(item, field, value)
+
+
+def _options(item: str, field: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise InvalidValueError(item, field, value, "a mapping of names of options to values")
+    return ReadOnlyMapping({check_text(item, field, name): _option(option) for name, option in value.items()})
+
+
+def _option(value: Any) -> Any:
+    """Return an option with scalars of Python in place of those of NumPy, also in lists and tuples."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_option, value))
+    return plain_scalar(value) if isinstance(value, np.generic) else value
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class ExtensionSettings(Checked):
+    """The registered terms, constraints, neighbourhoods and policies (`plb.registry`) that an engine uses.
+
+    Parameters
+    ----------
+    extension_terms : weight by name, default {}
+        Extension terms and their weights. Each adds weight·term to the energy in both forms.
+    extension_constraints : names, default ()
+        Extension constraints. They are hard.
+    larger_neighbourhoods : names, default ('ejection_chain', 'partition', 'node', 'service')
+        The larger neighbourhoods that balancing searches, with a `larger_neighbourhood_share`; other names than these
+        are of extensions.
+    policy : name, default annealing
+        Placement policy that places and repairs one replica at a time, without balancing. annealing: the search of the
+        engine.
+    policy_options : value by name, default {}
+        Options of the policy that differ from those of the registered one. The parameters of its class have names and
+        ranges.
+    """
+
+    extension_terms: Mapping[str, float] = declared({}, Setting("", None, "weight by name", _weights))
+    extension_constraints: tuple[str, ...] = declared((), Setting("", None, "names", _names))
+    larger_neighbourhoods: tuple[str, ...] = declared(NEIGHBOURHOODS, Setting("", None, "names", _names))
+    policy: str = declared(ANNEALING, Setting("", None, "name", _policy))
+    policy_options: Mapping[str, Any] = declared({}, Setting("", None, "value by name", _options))
 
 
 class Combination(Enum):
@@ -319,7 +404,7 @@ class PlbConfig(
         mapping
             Values by original name, such as ``{"MaxPercentageToMove": 0.5, "MetricBalancingThresholds": {"CPU": 2}}``;
             times in seconds, with ``"max"`` for never. Unknown names raise `UnknownNameError`. Names without an effect
-            in this engine (`plb.settings.ignored`) are ignored.
+            in this engine (`plb.settings.service_fabric`) are ignored.
         metrics
             The metrics. Entries of maps by metric are applied to them; an entry for another metric raises an error.
         fields

@@ -15,7 +15,7 @@ from plb.extensions.configuration import Configuration
 from plb.model import Application, Metric, Node, Partition, Role, Service
 from plb.risk.demand_history import DemandHistory
 from plb.settings.config import PlbConfig
-from plb.state.index_names import describe
+from plb.state.cluster_state import describe
 
 
 @attrs.frozen(repr=False)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.bench.clusters import bench_cluster
+from cluster.bench.engine import bench_cluster
 from plb.array_types import Float, Int
 from plb.compiler import Peek, Stream, kernel, pcg64, uniform
 from plb.model.rules import ALL_RULES
-from plb.search.move_generation import ROWS_IN_CACHE, Choice, _random_proposal, generate_proposal
+from plb.search.annealing.move_generation import ROWS_IN_CACHE, Choice, _random_proposal, generate_proposal
 from plb.state.arrays import Problem, Solution
 from plb.testing import configuration_of
 from tests.engine.strategies import examples

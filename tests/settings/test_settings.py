@@ -33,8 +33,7 @@ from plb import (
 from plb.model.metric import MetricSettings
 from plb.model.setting_fields import Setting, settings_of
 from plb.search.budget import EndReason
-from plb.settings.ignored import IGNORED, NOT_ACTED_ON
-from plb.settings.service_fabric_settings import by_original_name
+from plb.settings.service_fabric import IGNORED, NOT_ACTED_ON, by_original_name
 from tests.engine.strategies import examples
 
 SHARED = Path(os.environ.get("PLB_SERVICE_FABRIC", "/work/shared/service-fabric")) / "config_defaults.json"

@@ -20,8 +20,7 @@ from plb.risk.demand_history import DemandHistory
 from plb.validation import check_count, check_number
 from workloads.compression import compress
 from workloads.provisioning.user_units import user_demand
-from workloads.ragged_arrays import bounds_of
-from workloads.trace import HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
+from workloads.trace import HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet, bounds_of
 from workloads.trace_validation import MOST_REPLICAS
 
 MOST_CLASSES = 32_767

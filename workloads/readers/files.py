@@ -26,8 +26,7 @@ import numpy as np
 import polars as pl
 
 from plb.phrasing import counted
-from workloads.column_checks import DAMAGED, Checker, damage, other_separator
-from workloads.errors import TraceError, TraceProblem
+from workloads.column_checks import DAMAGED, Checker, TraceError, TraceProblem, damage, other_separator
 from workloads.readers.external_sort import ROW
 
 STREAMED = ("", ".gz", ".zst")

@@ -19,16 +19,23 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 
-from cluster.console.tables import new_table
+from cluster.console import new_table
 from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.digests import code_of_tenants_in, digest_of_files
 from cluster.studies.design import digest
 from cluster.studies.figures import figures_of
-from cluster.studies.peaks.panels import QUANTILES, Panel, cell_panels, merged, predictor_panels, week_panels
-from cluster.studies.peaks.samples import week, weeks_of
-from cluster.studies.runner import Finished
-from cluster.studies.study import Study, StudyResult
+from cluster.studies.peaks.panels import (
+    QUANTILES,
+    Panel,
+    cell_panels,
+    merged,
+    predictor_panels,
+    week,
+    week_panels,
+    weeks_of,
+)
+from cluster.studies.runner import Finished, Study, StudyResult
 from plb.compiler import working_time
 from workloads.cells import Cell, cell_of_region, read_cell
 from workloads.regions import REGIONS

@@ -57,7 +57,7 @@ class AlgorithmArm:
     algorithm
         Name of the algorithm.
     rules
-        As in `plb.provisioning.provision`.
+        As in `plb.provisioning.replanning`.
     """
 
     algorithm: str

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cluster.console.output import BAD_INPUT
+from cluster.console import BAD_INPUT
 from cluster.warmup import tasks as warmup_tasks
 from cluster.warmup import warmup
 from cluster.warmup.tasks import TASKS
@@ -24,7 +24,7 @@ from tests.command_line import plb
 from tests.sources import ROOT, modules
 
 LOG = "warmup.log"
-OF_EXTENSIONS = ("plb.terms.", "plb.rules.")
+OF_EXTENSIONS = ("plb.ready_made.",)
 """Modules whose kernels are compiled as parts of those that adapt them, under the names of the latter."""
 ESTIMATORS = """
 cluster.nodes = 8
