@@ -361,32 +361,22 @@ NOTHING_GIVEN = GivenExtensions({}, {}, None, {})
 
 @attrs.frozen(eq=False)
 class EngineExtensions:
-    """What an engine uses: for each name the object of the host, else the one that was registered at that time.
-
-    Parameters
-    ----------
-    given
-        The objects of the host.
-    config
-        The settings of the engine. They also name all objects of the host.
-    terms, constraints, neighbourhoods
-        In the order of the settings; searches work on copies.
-    policy
-        It keeps its attributes from plan to plan. None: the search of the engine.
-    new_policy
-        The policy as it was before its first plan.
-    sources
-        By kind and name: the registration of the object that was copied, or None for an object of the host.
-    """
+    """What an engine uses: for each name the object of the host, else the one that was registered at that time."""
 
     given: GivenExtensions
+    """The objects of the host."""
     config: PlbConfig
+    """The settings of the engine. They also name all objects of the host."""
     terms: tuple[EnergyTerm, ...]
     constraints: tuple[Constraint, ...]
     neighbourhoods: tuple[AnyNeighbourhood, ...]
+    """In the order of the settings; searches work on copies."""
     policy: PlacementPolicy | None
+    """It keeps its attributes from plan to plan. None: the search of the engine."""
     new_policy: PlacementPolicy | None
+    """The policy as it was before its first plan."""
     sources: Sources
+    """By kind and name: the registration of the object that was copied, or None for an object of the host."""
 
     @classmethod
     def resolve(

@@ -30,18 +30,12 @@ GOOGLE_MACHINES = 4
 
 @attrs.frozen(eq=False)
 class Cell:
-    """Machines and the samples of their tasks.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    samples
-        With times and step in microseconds.
-    """
+    """Machines and the samples of their tasks."""
 
     name: str
+    """Its name."""
     samples: TaskSamples
+    """With times and step in microseconds."""
 
 
 def cell_of_region(region: RegionParameters, *, machines: int, days: float, seed: int) -> Cell:

@@ -20,30 +20,20 @@ MAX_LISTED = 20
 
 @attrs.frozen
 class TraceProblem:
-    """One thing that is wrong with a trace file.
-
-    Parameters
-    ----------
-    file
-        Path of the file.
-    row
-        First row where it shows, counted from 1; None where the whole column or file is meant.
-    column
-        Name of the column; None if the problem is in the whole row or file.
-    found
-        The value.
-    expected
-        The expected value.
-    count
-        Number of all rows with the same problem, given with the last of those that are listed; 1 with the others.
-    """
+    """One thing that is wrong with a trace file."""
 
     file: str
+    """Path of the file."""
     row: int | None
+    """First row where it shows, counted from 1; None where the whole column or file is meant."""
     column: str | None
+    """Name of the column; None if the problem is in the whole row or file."""
     found: str
+    """The value."""
     expected: str
+    """The expected value."""
     count: int = 1
+    """Number of all rows with the same problem, given with the last of those that are listed; 1 with the others."""
 
     def __str__(self) -> str:
         place = [self.file]

@@ -118,85 +118,58 @@ STEP_SECONDS = 600.0
 
 @attrs.frozen
 class MetricInfo:
-    """A metric of a trace.
-
-    Parameters
-    ----------
-    name
-        Name, such as ``"disk"``.
-    unit
-        Unit of its values, such as ``"GB"``.
-    trend
-        True: demand grows to a maximum and stays (kept as M, G, I); False: no trend (kept as U90); [1] section 5.3.
-    """
+    """A metric of a trace."""
 
     name: str
+    """Name, such as ``"disk"``."""
     unit: str
+    """Unit of its values, such as ``"GB"``."""
     trend: bool = True
+    """True: demand grows to a maximum and stays (kept as M, G, I); False: no trend (kept as U90); [1] section 5.3."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class TraceSet:
-    """The demand of many tenants over their lives.
-
-    Parameters
-    ----------
-    metrics
-        The R metrics, in the order of the columns.
-    step_seconds
-        Sampling interval, seconds.
-    classes
-        Names of the tenant classes.
-    tenant
-        Names (str) or numbers (int64) of the tenants, shape (T,), all different; see `tenant_names`.
-    family
-        int64 (T,): tenants of one family (for example the windows of one machine) are on one side of a split. By
-        default each tenant is its own family.
-    start
-        float64 (T,): when the tenants began, seconds since an origin that all have in common; None: not known.
-    class_code
-        int16 (T,): index into `classes`.
-    replicas
-        int8 (T,): target number of replicas.
-    lifetime_steps
-        int32 (T,): lifetime in steps, at least 1; every series of the tenant has as many samples.
-    censored
-        bool (T,): the lifetime was cut by the trace window; the true one is longer.
-    max_usage
-        float32 (T, R): MaxUsage, what a replica may use at the most ([1] section 3.2), in the metrics' units.
-    series_tenant
-        int32 (S,): tenant of the series.
-    series_role
-        int8 (S,): `plb.model.Role`. A tenant with several replicas has a primary's series and one that all its
-        secondaries share; one with a single replica has only the primary's.
-    series_start
-        int64 (S + 1,): bounds of the series in `values`.
-    values
-        float32 (N, R): samples, contiguous, in the metrics' units.
-
-    Attributes
-    ----------
-    series_index
-        int32 (T, 3): series by tenant and `Role`, -1 where there is none. The demand of replicas in step k is
-        ``values[series_start[series_index[tenant, role]] + k]``.
-    """
+    """The demand of many tenants over their lives."""
 
     metrics: tuple[MetricInfo, ...]
+    """The R metrics, in the order of the columns."""
     step_seconds: float = STEP_SECONDS
+    """Sampling interval, seconds."""
     classes: tuple[str, ...]
+    """Names of the tenant classes."""
     tenant: npt.NDArray[Any]
+    """Names (str) or numbers (int64) of the tenants, shape (T,), all different; see `tenant_names`."""
     class_code: npt.NDArray[np.int16]
+    """int16 (T,): index into `classes`."""
     replicas: Int8
+    """int8 (T,): target number of replicas."""
     lifetime_steps: Int32
+    """int32 (T,): lifetime in steps, at least 1; every series of the tenant has as many samples."""
     censored: Bool
+    """bool (T,): the lifetime was cut by the trace window; the true one is longer."""
     max_usage: Float32
+    """float32 (T, R): MaxUsage, what a replica may use at the most ([1] section 3.2), in the metrics' units."""
     series_tenant: Int32
+    """int32 (S,): tenant of the series."""
     series_role: Int8
+    """int8 (S,): `plb.model.Role`. A tenant with several replicas has a primary's series and one that all its
+    secondaries share; one with a single replica has only the primary's.
+    """
     series_start: Int
+    """int64 (S + 1,): bounds of the series in `values`."""
     values: Float32
+    """float32 (N, R): samples, contiguous, in the metrics' units."""
     family: Int = attrs.field()
+    """int64 (T,): tenants of one family (for example the windows of one machine) are on one side of a split. By default
+    each tenant is its own family.
+    """
     start: Float | None = None
+    """float64 (T,): when the tenants began, seconds since an origin that all have in common; None: not known."""
     series_index: Int32 = attrs.field(init=False, repr=False)
+    """int32 (T, 3): series by tenant and `Role`, -1 where there is none. The demand of replicas in step k is
+    ``values[series_start[series_index[tenant, role]] + k]``.
+    """
 
     @family.default
     def _singleton_family(self) -> Int:

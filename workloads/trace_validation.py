@@ -29,17 +29,6 @@ WHOLE_STEP = "a whole number >= 1"
 class Header:
     """The header of a file.
 
-    Parameters
-    ----------
-    kind
-        Kind of file: ``"traces"``, ``"tenants"`` or ``"history"``.
-    metrics
-        Names, units and trends of the metrics.
-    step_seconds
-        Sampling interval, a whole number of seconds.
-    provenance
-        Where the data come from: any JSON object, such as region, digest and seed.
-
     Raises
     ------
     InvalidValueError
@@ -47,9 +36,13 @@ class Header:
     """
 
     kind: str
+    """Kind of file: ``"traces"``, ``"tenants"`` or ``"history"``."""
     metrics: tuple[MetricInfo, ...]
+    """Names, units and trends of the metrics."""
     step_seconds: float
+    """Sampling interval, a whole number of seconds."""
     provenance: Mapping[str, Any] = attrs.field(factory=dict)
+    """Where the data come from: any JSON object, such as region, digest and seed."""
 
     def __attrs_post_init__(self) -> None:
         item, step = f"{self.kind} file", check_number(f"{self.kind} file", "step_seconds", self.step_seconds, low=1.0)

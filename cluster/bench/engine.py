@@ -119,50 +119,35 @@ PAPER_PER_SECOND = 1000 / 0.890
 
 @attrs.frozen
 class SizeFigures:
-    """The figures of one size. Speeds are scored configurations a second on one thread.
-
-    Parameters
-    ----------
-    nodes, replicas
-        Size of the cluster.
-    full
-        (a) All repetitions of both nodes evaluated for every proposal.
-    early_half, early_five
-        (b) Early rejection, at 50 % and at 5 % acceptance on a fixed state.
-    two_threads
-        As `early_five`, on two threads at once.
-    arithmetic
-        Moves a second of a loop over prepared moves with only the 2·R·K additions and comparisons.
-    reached_monte_carlo_half, reached_monte_carlo_five
-        Share of evaluated configurations whose repetitions were evaluated.
-    bytes_per_replica
-        Bytes of the arrays of a search for each replica.
-    timeline_five
-        As `early_five`, with repetitions evaluated at every departure (`plb.energy.timeline`).
-    report_seconds, refresh_seconds
-        Seconds of a report of all loads, each changed by up to a tenth, and of the refresh after it.
-    decision_seconds, timeline_decision_seconds
-        Seconds of the placement of one replica by each policy, with evaluation by peaks and at departures.
-    quality
-        By seconds of balancing: the decrease of the energy, relative to the largest decrease of all times.
-    """
+    """The figures of one size. Speeds are scored configurations a second on one thread."""
 
     nodes: int
     replicas: int
+    """Size of the cluster."""
     full: float
+    """(a) All repetitions of both nodes evaluated for every proposal."""
     early_half: float
     early_five: float
+    """(b) Early rejection, at 50 % and at 5 % acceptance on a fixed state."""
     two_threads: float
+    """As `early_five`, on two threads at once."""
     arithmetic: float
+    """Moves a second of a loop over prepared moves with only the 2·R·K additions and comparisons."""
     reached_monte_carlo_half: float
     reached_monte_carlo_five: float
+    """Share of evaluated configurations whose repetitions were evaluated."""
     bytes_per_replica: float
+    """Bytes of the arrays of a search for each replica."""
     timeline_five: float
+    """As `early_five`, with repetitions evaluated at every departure (`plb.energy.timeline`)."""
     report_seconds: float
     refresh_seconds: float
+    """Seconds of a report of all loads, each changed by up to a tenth, and of the refresh after it."""
     decision_seconds: dict[str, float]
     timeline_decision_seconds: dict[str, float]
+    """Seconds of the placement of one replica by each policy, with evaluation by peaks and at departures."""
     quality: dict[float, float]
+    """By seconds of balancing: the decrease of the energy, relative to the largest decrease of all times."""
 
     @property
     def ratio(self) -> float:
@@ -177,21 +162,14 @@ class SizeFigures:
 
 @attrs.frozen
 class EngineFigures:
-    """The figures of `plb bench engine`.
-
-    Parameters
-    ----------
-    sizes
-        Figures by size, in ascending order.
-    first_plan_seconds
-        Time from `import plb` to the first plan in a new process, with compiled kernels.
-    cold_first_plan_seconds
-        The same without compiled kernels; None: not measured.
-    """
+    """The figures of `plb bench engine`."""
 
     sizes: tuple[SizeFigures, ...]
+    """Figures by size, in ascending order."""
     first_plan_seconds: float
+    """Time from `import plb` to the first plan in a new process, with compiled kernels."""
     cold_first_plan_seconds: float | None
+    """The same without compiled kernels; None: not measured."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures under stable keys."""

@@ -90,34 +90,24 @@ problem: the ROADEF/EURO challenge 2012", Annals of Operations Research 242, 201
 
 @attrs.frozen
 class ReassignmentFigures:
-    """The figures of one instance.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    machines, processes, services, resources
-        Their numbers.
-    start, costs
-        Cost of the original assignment, and the costs of the result by name.
-    violations
-        Constraints that the result breaks, in words.
-    seconds
-        Time of the search, without compilation.
-    proposals
-        Generated proposals.
-    """
+    """The figures of one instance."""
 
     name: str
+    """Its name."""
     machines: int
     processes: int
     services: int
     resources: int
+    """Their numbers."""
     start: int
     costs: dict[str, int]
+    """Cost of the original assignment, and the costs of the result by name."""
     violations: tuple[str, ...]
+    """Constraints that the result breaks, in words."""
     seconds: float
+    """Time of the search, without compilation."""
     proposals: int
+    """Generated proposals."""
 
     @property
     def cost(self) -> int:

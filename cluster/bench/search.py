@@ -187,51 +187,34 @@ QUICK = ("loose-4-100", "tight-20-400", "tight-100-1000")
 
 @attrs.frozen
 class SearchRun:
-    """The result of one search.
-
-    Parameters
-    ----------
-    energy
-        Energy at the end.
-    left
-        What is left of the initial excess, as a share of it.
-    seconds
-        Time that the search took, without compilation.
-    calls
-        Calls of the engine; 1 for the plain annealer.
-    proposals
-        Generated proposals.
-    """
+    """The result of one search."""
 
     energy: float
+    """Energy at the end."""
     left: float
+    """What is left of the initial excess, as a share of it."""
     seconds: float
+    """Time that the search took, without compilation."""
     calls: int
+    """Calls of the engine; 1 for the plain annealer."""
     proposals: int
+    """Generated proposals."""
 
 
 @attrs.frozen
 class InstanceFigures:
-    """The figures of one instance.
-
-    Parameters
-    ----------
-    shape
-        Its sizes.
-    full
-        Smallest and largest share of a capacity that the perfect placement uses.
-    least_energy, start_energy
-        Energies of the optimum and of the start.
-    engine, plain
-        The search of the engine, and the plain annealer.
-    """
+    """The figures of one instance."""
 
     shape: SearchShape
+    """Its sizes."""
     full: tuple[float, float]
+    """Smallest and largest share of a capacity that the perfect placement uses."""
     least_energy: float
     start_energy: float
+    """Energies of the optimum and of the start."""
     engine: SearchRun
     plain: SearchRun
+    """The search of the engine, and the plain annealer."""
 
     @property
     def initial_excess(self) -> float:

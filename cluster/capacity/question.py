@@ -95,30 +95,21 @@ class Question:
 
     Values are on a grid, the whole multiples of `step`. Places on it are whole numbers. A higher place is easier for
     the cluster: it has more nodes, or a lower density.
-
-    Parameters
-    ----------
-    searched
-        The quantity that the search varies.
-    violations
-        Largest number of violations a day of the whole cluster, mean over the repeats.
-    refused
-        Largest share of the tenants that are not placed when they arrive.
-    lowest, highest
-        Range of the values.
-    step
-        Distance between values.
-    scenario_value
-        The value of the scenario.
     """
 
     searched: Searched
+    """The quantity that the search varies."""
     violations: float
+    """Largest number of violations a day of the whole cluster, mean over the repeats."""
     refused: float
+    """Largest share of the tenants that are not placed when they arrive."""
     lowest: float
     highest: float
+    """Range of the values."""
     step: float
+    """Distance between values."""
     scenario_value: float
+    """The value of the scenario."""
 
     def __attrs_post_init__(self) -> None:
         check_number("capacity", "violations", self.violations)

@@ -25,37 +25,26 @@ DAY = 86400.0
 
 @attrs.frozen
 class Point:
-    """The results of a policy at one value.
-
-    Parameters
-    ----------
-    value
-        Nodes or density.
-    violations
-        Violations a day of each repeat: pairs of a node and a metering time with a shortage, after which a failover
-        started or was not possible.
-    unresolved
-        Those without a possible failover, a day, mean over the repeats.
-    failovers
-        Failovers a day, mean over the repeats.
-    not_placed
-        Tenants that were not placed when they arrived, mean over the repeats.
-    tenants
-        Arrived tenants, mean over the repeats.
-    impossible
-        The reason why there was no run; empty if there was one.
-    suffices
-        Whether violations and tenants that are not placed are within the limits.
-    """
+    """The results of a policy at one value."""
 
     value: float
+    """Nodes or density."""
     violations: tuple[float, ...]
+    """Violations a day of each repeat: pairs of a node and a metering time with a shortage, after which a failover
+    started or was not possible.
+    """
     unresolved: float
+    """Those without a possible failover, a day, mean over the repeats."""
     failovers: float
+    """Failovers a day, mean over the repeats."""
     not_placed: float
+    """Tenants that were not placed when they arrived, mean over the repeats."""
     tenants: float
+    """Arrived tenants, mean over the repeats."""
     impossible: str
+    """The reason why there was no run; empty if there was one."""
     suffices: bool
+    """Whether violations and tenants that are not placed are within the limits."""
 
     @property
     def mean(self) -> float | None:
@@ -122,24 +111,16 @@ Evaluate = Callable[[Sequence[tuple[str, float]]], Sequence[Point]]
 
 @attrs.frozen
 class Answer:
-    """The answer for a policy.
-
-    Parameters
-    ----------
-    policy
-        Name of the policy.
-    points
-        The results at all values that were tried, in their order.
-    found
-        The value that suffices; None if the search has not ended, or no value suffices.
-    complete
-        Whether the search has ended.
-    """
+    """The answer for a policy."""
 
     policy: str
+    """Name of the policy."""
     points: tuple[Point, ...] = ()
+    """The results at all values that were tried, in their order."""
     found: float | None = None
+    """The value that suffices; None if the search has not ended, or no value suffices."""
     complete: bool = False
+    """Whether the search has ended."""
 
     def point(self, value: float | None) -> Point | None:
         """Return the results at a value; None if it was not tried."""

@@ -43,24 +43,16 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class Subject:
-    """The scenario of the question, from its file and the command line.
-
-    Parameters
-    ----------
-    file
-        The scenario file.
-    given
-        Changes of the command line: keywords of `cluster.scenario.scenario_file.override`, as plain JSON values.
-    scenario
-        The resulting scenario.
-    inputs
-        Digests of the files with its tenants, or of the region and of the code that makes its tenants.
-    """
+    """The scenario of the question, from its file and the command line."""
 
     file: str
+    """The scenario file."""
     given: Mapping[str, Any]
+    """Changes of the command line: keywords of `cluster.scenario.scenario_file.override`, as plain JSON values."""
     scenario: Scenario
+    """The resulting scenario."""
     inputs: Mapping[str, str]
+    """Digests of the files with its tenants, or of the region and of the code that makes its tenants."""
 
     @classmethod
     def read(cls, file: Path, given: Mapping[str, Any]) -> Subject:

@@ -60,18 +60,12 @@ SOME_OPTIONS = {*ARM_OPTIONS, *TENANT_OPTIONS, *OF_ONE_STUDY, "density", "region
 
 
 class StudyCommand(NamedTuple):
-    """The command of a study.
-
-    Parameters
-    ----------
-    help
-        Its line in the list of commands.
-    options
-        Those of `SOME_OPTIONS` that it has.
-    """
+    """The command of a study."""
 
     help: str
+    """Its line in the list of commands."""
     options: tuple[str, ...]
+    """Those of `SOME_OPTIONS` that it has."""
 
 
 COMMANDS: Mapping[str, StudyCommand] = {

@@ -140,45 +140,30 @@ ORDER = ("arrival", "placement", "refusal", "move", "interruption", "departure")
 
 @attrs.frozen
 class Event:
-    """An event of a tenant.
-
-    Parameters
-    ----------
-    time_s
-        Its time, or its begin, in seconds since the start.
-    kind
-        One of `ORDER`.
-    text
-        The event in words.
-    details
-        The same as plain values.
-    """
+    """An event of a tenant."""
 
     time_s: int
+    """Its time, or its begin, in seconds since the start."""
     kind: str
+    """One of `ORDER`."""
     text: str
+    """The event in words."""
     details: Mapping[str, Any]
+    """The same as plain values."""
 
 
 @attrs.frozen
 class Stay:
-    """The stay of a tenant.
-
-    Parameters
-    ----------
-    tenant, tenant_class
-        Its name and its class.
-    replicas
-        Its target number of replicas.
-    arrival_s, departure_s
-        Its arrival and departure in seconds since the start; the departure may be after the end of the run.
-    """
+    """The stay of a tenant."""
 
     tenant: str
     tenant_class: str
+    """Its name and its class."""
     replicas: int
+    """Its target number of replicas."""
     arrival_s: int
     departure_s: int
+    """Its arrival and departure in seconds since the start; the departure may be after the end of the run."""
 
 
 def stay_of(run: RecordedRun, tenant: str) -> Stay:
@@ -298,34 +283,23 @@ def _interrupted(row: Mapping[str, Any]) -> Event:
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """The data of `plb explain`.
-
-    Parameters
-    ----------
-    run, stay
-        The recorded run, and the stay of the tenant in it.
-    time_s
-        The time in seconds since the start; all events at this time are included.
-    events
-        Events of the tenant until then.
-    replicas
-        Node and alternatives of each of its replicas; empty while the tenant is absent.
-    leaving
-        Nodes that its replicas are leaving.
-    shares
-        Load of every node by metric, as a share of its capacity; metrics without one are left out.
-    config
-        The engine's settings; None while the tenant is not there.
-    """
+    """The data of `plb explain`."""
 
     run: RecordedRun
     stay: Stay
+    """The recorded run, and the stay of the tenant in it."""
     time_s: int
+    """The time in seconds since the start; all events at this time are included."""
     events: tuple[Event, ...] = ()
+    """Events of the tenant until then."""
     replicas: tuple[Alternatives, ...] = ()
+    """Node and alternatives of each of its replicas; empty while the tenant is absent."""
     leaving: tuple[str, ...] = ()
+    """Nodes that its replicas are leaving."""
     shares: Mapping[str, Mapping[str, float]] = attrs.field(factory=dict)
+    """Load of every node by metric, as a share of its capacity; metrics without one are left out."""
     config: PlbConfig | None = None
+    """The engine's settings; None while the tenant is not there."""
 
     @property
     def status(self) -> str:

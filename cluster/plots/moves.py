@@ -27,18 +27,12 @@ MOST_NUMBERED = 12
 
 @attrs.frozen(eq=False)
 class DomainMoves:
-    """How many replicas moved between fault domains.
-
-    Parameters
-    ----------
-    domains
-        The D fault domains, by name.
-    counts
-        (D, D) moves from the domain of the row to that of the column.
-    """
+    """How many replicas moved between fault domains."""
 
     domains: tuple[str, ...]
+    """The D fault domains, by name."""
     counts: Int
+    """(D, D) moves from the domain of the row to that of the column."""
 
 
 def plot_failovers(

@@ -32,45 +32,30 @@ class Text:
 
 @attrs.frozen
 class PageTable:
-    """A table; cells are aligned to the right, except those of the first columns.
-
-    Parameters
-    ----------
-    caption
-        What it shows.
-    headings, rows
-        The cells, as text.
-    left
-        Number of text columns at the left.
-    """
+    """A table; cells are aligned to the right, except those of the first columns."""
 
     caption: str
+    """What it shows."""
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    """The cells, as text."""
     left: int = 1
+    """Number of text columns at the left."""
 
 
 @attrs.frozen
 class Picture:
-    """A picture.
-
-    Parameters
-    ----------
-    source
-        The image, as a ``data:`` address.
-    caption
-        The caption.
-    alternative
-        The alternative text.
-    width, height
-        Its size in pixels; the page makes it smaller if necessary.
-    """
+    """A picture."""
 
     source: str
+    """The image, as a ``data:`` address."""
     caption: str
+    """The caption."""
     alternative: str
+    """The alternative text."""
     width: int
     height: int
+    """Its size in pixels; the page makes it smaller if necessary."""
 
 
 @attrs.frozen
@@ -92,21 +77,14 @@ Block = Text | PageTable | Tables | Gallery
 
 @attrs.frozen
 class PageSection:
-    """A section of a report.
-
-    Parameters
-    ----------
-    key
-        Its anchor in the page.
-    heading
-        Its heading.
-    blocks
-        Its contents.
-    """
+    """A section of a report."""
 
     key: str
+    """Its anchor in the page."""
     heading: str
+    """Its heading."""
     blocks: tuple[Block, ...]
+    """Its contents."""
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -177,46 +177,31 @@ OCCASIONS: Mapping[str, str] = {"constraint check": Phase.REPAIR.value, "balanci
 
 @attrs.frozen
 class Moved:
-    """A move as the page shows it, as text.
-
-    Parameters
-    ----------
-    policy, repeat, tenant, cause
-        The values by which the page selects moves.
-    cells
-        Time, tenant, role and kind, from, to, phase, cause and outcome.
-    why
-        The text of the engine.
-    terms
-        Name, value before and value after, of the energy and of each of its terms that is not always 0.
-    command
-        The command line that explains the move.
-    """
+    """A move as the page shows it, as text."""
 
     policy: str
     repeat: str
     tenant: str
     cause: str
+    """The values by which the page selects moves."""
     cells: tuple[str, ...]
+    """Time, tenant, role and kind, from, to, phase, cause and outcome."""
     why: str
+    """The text of the engine."""
     terms: tuple[tuple[str, str, str], ...]
+    """Name, value before and value after, of the energy and of each of its terms that is not always 0."""
     command: str
+    """The command line that explains the move."""
 
 
 @attrs.frozen
 class MoveList:
-    """The moves that a report lists.
-
-    Parameters
-    ----------
-    moves
-        By time, policy and repeat.
-    left_out
-        Which moves are omitted; empty if none are.
-    """
+    """The moves that a report lists."""
 
     moves: tuple[Moved, ...]
+    """By time, policy and repeat."""
     left_out: str
+    """Which moves are omitted; empty if none are."""
 
     @property
     def policies(self) -> tuple[str, ...]:

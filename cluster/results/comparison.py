@@ -26,31 +26,21 @@ from plb.phrasing import counted, listed
 
 @attrs.frozen
 class Row:
-    """A policy of a directory.
-
-    Parameters
-    ----------
-    directory, policy
-        Names of the directory and the policy.
-    repeats
-        Number of its finished runs; only these are counted.
-    figures
-        Mean, interval and ratio to the first row, by figure.
-    pairs
-        Repeats with the same tenants as the first row; 0 in the first row itself.
-    differences
-        Difference to the first row, by figure; empty without pairs.
-    unpaired
-        Why there are no pairs; empty if there are any, and in the first row itself.
-    """
+    """A policy of a directory."""
 
     directory: str
     policy: str
+    """Names of the directory and the policy."""
     repeats: int
+    """Number of its finished runs; only these are counted."""
     figures: Mapping[str, Estimate]
+    """Mean, interval and ratio to the first row, by figure."""
     pairs: int
+    """Repeats with the same tenants as the first row; 0 in the first row itself."""
     differences: Mapping[str, Interval]
+    """Difference to the first row, by figure; empty without pairs."""
     unpaired: str
+    """Why there are no pairs; empty if there are any, and in the first row itself."""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
@@ -63,22 +53,15 @@ class Row:
 
 @attrs.frozen(eq=False)
 class ResultsComparison:
-    """A comparison of several results directories.
-
-    Parameters
-    ----------
-    results
-        The directories.
-    rows
-        By directory, then in the order of its policies; those without a finished run are omitted.
-    scenario_differences, version_differences
-        Keys with different values, with the value in each directory.
-    """
+    """A comparison of several results directories."""
 
     results: tuple[Results, ...]
+    """The directories."""
     rows: tuple[Row, ...]
+    """By directory, then in the order of its policies; those without a finished run are omitted."""
     scenario_differences: Mapping[str, Sequence[Any]]
     version_differences: Mapping[str, Sequence[Any]]
+    """Keys with different values, with the value in each directory."""
 
     @property
     def interrupted(self) -> list[tuple[Results, RunSummary]]:

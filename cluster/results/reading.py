@@ -225,22 +225,15 @@ def problems_of_columns(frame: pl.DataFrame, table: str) -> Iterator[str]:
 
 @attrs.frozen(eq=False)
 class Results:
-    """A results directory of `plb simulate`.
-
-    Parameters
-    ----------
-    folder
-        The directory.
-    summary, timings
-        The contents of ``summary.json`` and ``timings.json``.
-    runs
-        The runs, by repeat, then in the order of the scenario's policies.
-    """
+    """A results directory of `plb simulate`."""
 
     folder: Path
+    """The directory."""
     summary: Mapping[str, Any]
     timings: Mapping[str, Any]
+    """The contents of ``summary.json`` and ``timings.json``."""
     runs: tuple[RunSummary, ...]
+    """The runs, by repeat, then in the order of the scenario's policies."""
 
     @property
     def name(self) -> str:

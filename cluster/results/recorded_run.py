@@ -142,25 +142,17 @@ def differences(tables: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 @attrs.frozen(eq=False)
 class RecordedRun:
-    """A run with tables in a results directory.
-
-    Parameters
-    ----------
-    results
-        The directory.
-    scenario
-        The scenario of the run.
-    policy, repeat
-        Policy and number of the repeat.
-    seconds
-        Its length in simulated seconds; shorter than in the scenario if Ctrl-C ended it.
-    """
+    """A run with tables in a results directory."""
 
     results: Results
+    """The directory."""
     scenario: Scenario
+    """The scenario of the run."""
     policy: str
     repeat: int
+    """Policy and number of the repeat."""
     seconds: int
+    """Its length in simulated seconds; shorter than in the scenario if Ctrl-C ended it."""
 
     @property
     def folder(self) -> Path:

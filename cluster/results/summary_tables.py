@@ -34,34 +34,22 @@ FIGURES = (
 
 @attrs.frozen
 class Estimate(Interval):
-    """A mean over repeats with its interval and its ratio to the first policy.
-
-    Parameters
-    ----------
-    ratio
-        The mean divided by that of the first policy; None if that is 0 or unknown.
-    """
+    """A mean over repeats with its interval and its ratio to the first policy."""
 
     ratio: float | None
+    """The mean divided by that of the first policy; None if that is 0 or unknown."""
 
 
 @attrs.frozen
 class Comparison:
-    """The figures of every policy.
-
-    Parameters
-    ----------
-    policies
-        Names; the others are compared with the first.
-    repeats
-        Number of finished runs of each policy.
-    figures
-        Estimates by policy and figure, without figures that a run of the policy lacks (`RunSummary.figure`).
-    """
+    """The figures of every policy."""
 
     policies: tuple[str, ...]
+    """Names; the others are compared with the first."""
     repeats: dict[str, int]
+    """Number of finished runs of each policy."""
     figures: dict[str, dict[str, Estimate]]
+    """Estimates by policy and figure, without figures that a run of the policy lacks (`RunSummary.figure`)."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the means under the keys of ``plb simulate --json``."""

@@ -17,20 +17,14 @@ MOST_NODES = 100_000
 
 @attrs.frozen(kw_only=True)
 class Hardware(Section):
-    """The capacities of nodes of one kind.
-
-    Parameters
-    ----------
-    vcores, memory_gb_per_vcore, disk_gb
-        Capacities of the metrics ``cpu``, ``memory`` and ``disk``.
-    capacities
-        Capacities by metric, instead of the three above; other metrics of the workload are unlimited.
-    """
+    """The capacities of nodes of one kind."""
 
     vcores: float = number(80.0, low_open=True)
     memory_gb_per_vcore: float = number(5.1, low_open=True)
     disk_gb: float = number(5000.0, low_open=True)
+    """Capacities of the metrics ``cpu``, ``memory`` and ``disk``."""
     capacities: dict[str, float] | None = None
+    """Capacities by metric, instead of the three above; other metrics of the workload are unlimited."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -51,13 +45,12 @@ class NodeGroup(Hardware):
 
     Parameters
     ----------
-    nodes
-        Number of nodes.
     vcores, memory_gb_per_vcore, disk_gb, capacities
         As in `Hardware`.
     """
 
     nodes: int = count(1, low=1, high=MOST_NODES)
+    """Number of nodes."""
 
 
 @attrs.frozen(kw_only=True)
@@ -66,33 +59,27 @@ class ClusterSection(Hardware):
 
     Parameters
     ----------
-    nodes
-        Number of nodes, those in groups included.
-    upgrade_domains, fault_domains
-        Number of domains; the nodes are assigned to them in turn.
     vcores, memory_gb_per_vcore, disk_gb, capacities
         As in `Hardware`, for nodes outside the groups.
-    groups
-        Nodes of other kinds, such as ``[{ nodes = 8, vcores = 128.0 }]``: the last nodes of the cluster. They have the
-        same metrics as the other nodes.
-    violation_threshold
-        Share of a capacity at which a violation begins.
-    copy_gbit_per_second
-        Bandwidth at which a move copies data, Gbit/s. Not published; assumed.
-    interruption_seconds
-        Seconds for which a database is unavailable when its primary changes nodes. Not published; assumed.
-    metering_minutes
-        Time between two meterings ([1] section 8.1: 10).
     """
 
     nodes: int = count(40, low=1, high=MOST_NODES)
+    """Number of nodes, those in groups included."""
     upgrade_domains: int = count(10, low=1, high=MOST_NODES)
     fault_domains: int = count(5, low=1, high=MOST_NODES)
+    """Number of domains; the nodes are assigned to them in turn."""
     groups: tuple[NodeGroup, ...] = ()
+    """Nodes of other kinds, such as ``[{ nodes = 8, vcores = 128.0 }]``: the last nodes of the cluster. They have the
+    same metrics as the other nodes.
+    """
     violation_threshold: float = number(0.95, high=1.0, low_open=True)
+    """Share of a capacity at which a violation begins."""
     copy_gbit_per_second: float = number(10.0, low_open=True)
+    """Bandwidth at which a move copies data, Gbit/s. Not published; assumed."""
     interruption_seconds: float = number(30.0)
+    """Seconds for which a database is unavailable when its primary changes nodes. Not published; assumed."""
     metering_minutes: int = count(10, low=1, high=1440)
+    """Time between two meterings ([1] section 8.1: 10)."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -128,57 +115,38 @@ ONE_MINUTE = 1 / 1440
 
 @attrs.frozen(kw_only=True)
 class Crash(Section):
-    """A node that goes down at a given time.
-
-    Parameters
-    ----------
-    node
-        Its name.
-    at_hours, hours
-        Begin, since the start of the run, and duration.
-    """
+    """A node that goes down at a given time."""
 
     node: str
+    """Its name."""
     at_hours: float = span(attrs.NOTHING)
     hours: float = span(attrs.NOTHING, low_open=True)
+    """Begin, since the start of the run, and duration."""
 
 
 @attrs.frozen(kw_only=True)
 class Outage(Section):
-    """An outage of all nodes of a fault domain.
-
-    Parameters
-    ----------
-    fault_domain
-        Path of the domain, such as ``"fd:/fd0"``, or of a domain above.
-    at_hours, hours
-        Begin, since the start of the run, and duration.
-    """
+    """An outage of all nodes of a fault domain."""
 
     fault_domain: str
+    """Path of the domain, such as ``"fd:/fd0"``, or of a domain above."""
     at_hours: float = span(attrs.NOTHING)
     hours: float = span(attrs.NOTHING, low_open=True)
+    """Begin, since the start of the run, and duration."""
 
 
 @attrs.frozen(kw_only=True)
 class Flapping(Section):
-    """A node that repeatedly goes down and comes back.
-
-    Parameters
-    ----------
-    node
-        Its name.
-    from_hours, until_hours
-        Period, since the start of the run, in which the node goes down.
-    up_minutes, down_minutes
-        Duration of each time up and down, at least a second; the node goes down first.
-    """
+    """A node that repeatedly goes down and comes back."""
 
     node: str
+    """Its name."""
     from_hours: float = span(attrs.NOTHING)
     until_hours: float = span(attrs.NOTHING)
+    """Period, since the start of the run, in which the node goes down."""
     up_minutes: float = span(attrs.NOTHING, low=ONE_SECOND)
     down_minutes: float = span(attrs.NOTHING, low=ONE_SECOND)
+    """Duration of each time up and down, at least a second; the node goes down first."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -189,37 +157,29 @@ class Flapping(Section):
 
 @attrs.frozen(kw_only=True)
 class Faults(Section):
-    """Faults of nodes, the same for every policy.
-
-    Parameters
-    ----------
-    days_between_crashes
-        Mean of the exponential time that a node is up between two crashes, at least a minute; None: no random crashes.
-    repair_hours
-        Mean duration of a random crash.
-    repair_distribution
-        ``"exponential"``, ``"lognormal"`` (with `repair_sigma`) or ``"constant"``.
-    repair_sigma
-        Standard deviation of the logarithm of a lognormal repair time, at most 10.
-    crashes, outages, flapping
-        Faults at given times.
-    rebuild_after_minutes
-        Time to wait for a replica on a node that is down before it is built elsewhere (Service Fabric's
-        ReplicaRestartWaitDuration: 30).
-    remote_storage
-        Whether a tenant with a single replica has its data on remote storage, so that it restarts on another node. If
-        not, it waits until its node is back.
-    """
+    """Faults of nodes, the same for every policy."""
 
     days_between_crashes: float | None = number(None, low=ONE_MINUTE)
+    """Mean of the exponential time that a node is up between two crashes, at least a minute; None: no random crashes.
+    """
     repair_hours: float = span(2.0, low_open=True)
+    """Mean duration of a random crash."""
     repair_distribution: Literal["exponential", "lognormal", "constant"] = "exponential"
+    """``"exponential"``, ``"lognormal"`` (with `repair_sigma`) or ``"constant"``."""
     repair_sigma: float = number(1.0, high=10.0)
+    """Standard deviation of the logarithm of a lognormal repair time, at most 10."""
     crashes: tuple[Crash, ...] = ()
     outages: tuple[Outage, ...] = ()
     flapping: tuple[Flapping, ...] = ()
+    """Faults at given times."""
     rebuild_after_minutes: float = span(30.0)
+    """Time to wait for a replica on a node that is down before it is built elsewhere (Service Fabric's
+    ReplicaRestartWaitDuration: 30).
+    """
     remote_storage: bool = True
+    """Whether a tenant with a single replica has its data on remote storage, so that it restarts on another node. If
+    not, it waits until its node is back.
+    """
 
     @property
     def is_any(self) -> bool:
@@ -229,35 +189,26 @@ class Faults(Section):
 
 @attrs.frozen(kw_only=True)
 class Upgrades(Section):
-    """Rolling upgrades, which upgrade one domain after the other.
-
-    Parameters
-    ----------
-    starts_hours
-        Begin of each upgrade, since the start of the run; an upgrade waits for the end of the previous one.
-    minutes_per_node
-        Time for which a node is down for its upgrade.
-    nodes_at_once
-        Maximum number of nodes of a domain that are drained or down at a time.
-    drain
-        Whether nodes are drained before they go down: primaries hand over their role, and replicas of tenants with one
-        or two move away. The primaries return afterwards.
-    safety_check_minutes
-        Maximum time for which a node waits until all its tenants keep a quorum without it, before a roll-back.
-    health_check_minutes
-        Time between the end of a domain and the health check that allows the next one.
-    failure_probability
-        Probability that a domain is unhealthy after its upgrade; the upgrade is then rolled back domain by domain, the
-        last one first.
-    """
+    """Rolling upgrades, which upgrade one domain after the other."""
 
     starts_hours: tuple[float, ...] = span(())
+    """Begin of each upgrade, since the start of the run; an upgrade waits for the end of the previous one."""
     minutes_per_node: float = span(10.0, low_open=True)
+    """Time for which a node is down for its upgrade."""
     nodes_at_once: int = count(2, low=1)
+    """Maximum number of nodes of a domain that are drained or down at a time."""
     drain: bool = True
+    """Whether nodes are drained before they go down: primaries hand over their role, and replicas of tenants with one
+    or two move away. The primaries return afterwards.
+    """
     safety_check_minutes: float = span(60.0)
+    """Maximum time for which a node waits until all its tenants keep a quorum without it, before a roll-back."""
     health_check_minutes: float = span(5.0)
+    """Time between the end of a domain and the health check that allows the next one."""
     failure_probability: float = number(0.0, high=1.0)
+    """Probability that a domain is unhealthy after its upgrade; the upgrade is then rolled back domain by domain, the
+    last one first.
+    """
 
     @property
     def is_any(self) -> bool:

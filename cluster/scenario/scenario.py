@@ -95,70 +95,53 @@ FIXED_METRIC_FIELDS = ("name", "trend", "quantum", "violation_threshold")
 
 @attrs.frozen(kw_only=True)
 class RunSection(Section):
-    """Length and repeats of the run, and its policies.
-
-    Parameters
-    ----------
-    days
-        Simulated days.
-    seed
-        Seed of the first repeat; repeat i uses stream i of it.
-    repeats
-        Number of runs of each policy, each with its own tenants; all policies have the same tenants.
-    policies
-        Names of the policies: ``"original"``, ``"modified"``, ``"expected_overload"``, placement policies, or sections
-        ``[policies.NAME]``.
-    fill_hours
-        Time over which the first tenants arrive; 0: all at the start.
-    """
+    """Length and repeats of the run, and its policies."""
 
     days: float = number(10.0, high=LONGEST / 24, low_open=True)
+    """Simulated days."""
     seed: int = count(0)
+    """Seed of the first repeat; repeat i uses stream i of it."""
     repeats: int = count(1, low=1, high=MOST_REPEATS)
+    """Number of runs of each policy, each with its own tenants; all policies have the same tenants."""
     policies: tuple[str, ...] = ("original", "modified")
+    """Names of the policies: ``"original"``, ``"modified"``, ``"expected_overload"``, placement policies, or sections
+    ``[policies.NAME]``.
+    """
     fill_hours: float = span(0.0)
+    """Time over which the first tenants arrive; 0: all at the start."""
 
 
 @attrs.frozen(kw_only=True)
 class Scenario:
-    """All inputs of a run.
-
-    Parameters
-    ----------
-    name
-        Name of the scenario, for tables and plots.
-    imports
-        Python files that register the energy terms, constraints and placement policies (`plb.registry`) that `engine`
-        and `policies` use.
-    cluster, workload, run, faults, upgrades
-        The sections.
-    applications
-        The sections of applications by name.
-    scaling
-        Auto scaling of tenants, by name.
-    metrics
-        Fields of `plb.Metric` by metric of the workload, except those that workload and cluster determine.
-    engine
-        Fields of `plb.PlbConfig` for every policy, except `metrics`. `policy_options` apply to the `policy` given here,
-        not to another `policy` in a section of `policies`.
-    policies
-        By name, the fields of `plb.PlbConfig` in which a policy differs from `engine`, and under ``metrics`` the fields
-        of metrics in which it differs; ``applications`` is what the engine of a policy knows of these:
-        a value of `Known`. Built-in policies are included; a section with the name of one changes further fields.
-    """
+    """All inputs of a run."""
 
     name: str = "scenario"
+    """Name of the scenario, for tables and plots."""
     imports: tuple[str, ...] = ()
+    """Python files that register the energy terms, constraints and placement policies (`plb.registry`) that `engine`
+    and `policies` use.
+    """
     cluster: ClusterSection = attrs.field(factory=ClusterSection)
     workload: Workload = attrs.field(factory=Workload)
     run: RunSection = attrs.field(factory=RunSection)
     faults: Faults = attrs.field(factory=Faults)
     upgrades: Upgrades = attrs.field(factory=Upgrades)
+    """The sections."""
     applications: Mapping[str, ApplicationsSection] = attrs.field(factory=dict)
+    """The sections of applications by name."""
     scaling: Mapping[str, Scaling] = attrs.field(factory=dict)
+    """Auto scaling of tenants, by name."""
     metrics: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    """Fields of `plb.Metric` by metric of the workload, except those that workload and cluster determine."""
     engine: Mapping[str, Any] = attrs.field(factory=dict)
+    """Fields of `plb.PlbConfig` for every policy, except `metrics`. `policy_options` apply to the `policy` given here,
+    not to another `policy` in a section of `policies`.
+    """
     policies: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    """By name, the fields of `plb.PlbConfig` in which a policy differs from `engine`, and under ``metrics`` the fields
+    of metrics in which it differs; ``applications`` is what the engine of a policy knows of these: a value of `Known`.
+    Built-in policies are included; a section with the name of one changes further fields.
+    """
 
     def __attrs_post_init__(self) -> None:
         names = dict.fromkeys([*BUILT_IN_POLICIES, *self.policies])

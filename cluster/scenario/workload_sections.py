@@ -36,117 +36,92 @@ OF_REPORTS = ("initial_demand_percentile", "oracle_hours", "oracle_after_hours")
 
 @attrs.frozen(kw_only=True)
 class Growth(Section):
-    """A temporary increase of the demand of one tenant class.
-
-    Parameters
-    ----------
-    tenant_class
-        The class, or a pattern: ``"BC_*"`` matches every class whose name starts with BC_, ``"*"`` matches all.
-    at_hours, hours
-        Begin, since the start of the run, and duration.
-    factor
-        Factor on the demand.
-    """
+    """A temporary increase of the demand of one tenant class."""
 
     tenant_class: str
+    """The class, or a pattern: ``"BC_*"`` matches every class whose name starts with BC_, ``"*"`` matches all."""
     at_hours: float = span(attrs.NOTHING)
     hours: float = span(attrs.NOTHING, low_open=True)
+    """Begin, since the start of the run, and duration."""
     factor: float = number(attrs.NOTHING)
+    """Factor on the demand."""
 
 
 @attrs.frozen(kw_only=True)
 class Workload(Section):
-    """The source of the tenants and their density.
-
-    Parameters
-    ----------
-    kind
-        ``"region"`` (synthetic), ``"bitbrains"``, ``"traces"`` (the project's trace format) or ``"plan"``: the
-        applications of a plan of `plb provision`, placed from the start as in the plan.
-    region
-        Name of the synthetic region.
-    arrivals
-        ``"generated"``: tenants arrive when the density asks for them; ``"recorded"``: those of real traces arrive and
-        depart when they did.
-    from_hours
-        Begin of the run in the recorded time, hours since the first tenant of the traces began.
-    region_parameters
-        Changed parameters of the region, such as ``{ size_bias = 1.2, cpu.median = 0.1 }``; see
-        `workloads.region_parameters.RegionParameters`.
-    path
-        Directory of the traces, which `plb simulate --traces` overrides; for a plan, the instance that was planned.
-    plan
-        File of the plan.
-    nodes
-        Kinds of nodes of the instance, as for `plb provision --node`; empty: the kinds in the instance.
-    plan_hours
-        Time that the time points of a plan's demand cover; then they repeat.
-    density
-        Tenant density: mean over nodes of the sum of MaxUsage over capacity, for `density_metric` ([1] section 8.1).
-    density_end
-        Density at the end of the run, with a linear increase from `density`. None: constant.
-    density_metric
-        The metric of the density.
-    history_tenants
-        Number of past tenants in the demand history of a synthetic region.
-    history_share
-        Share of the tenants of real traces that forms the history; the others are simulated. 0: there is no history.
-    history
-        ``"share"``: the history is a random share of the tenants; ``"before"``: those that ended before the begin of
-        the run, with recorded arrivals.
-    history_path
-        Directory of other traces that form the history; all tenants of the traces are then simulated.
-    simulated_share
-        With recorded arrivals, the share of the families outside the history that is simulated; above 1 only if each
-        repeat resamples.
-    each_repeat
-        ``"same"``: all repeats have the same history and the same tenants to simulate; ``"split"``: each repeat splits
-        the traces anew; ``"resample"``: it also draws the families to simulate with replacement.
-    initial_demand_percentile
-        Percentile of the initial demand of the class in the history that is reported for a new replica ([1] section
-        8.2).
-    oracle_hours
-        If not 0, the largest demand within this many hours is reported instead of the present demand: an exact
-        prediction ([1] section 8.2: 24).
-    oracle_after_hours
-        Minimum age of a tenant for such a prediction; a real predictor needs observations first.
-    growth
-        Classes whose demand grows for a while, such as ``[{ tenant_class = "GP_*", at_hours = 24.0, hours = 6.0, factor
-        = 1.5 }]``. The demand history does not include this growth.
-    pair_share
-        Share of the tenants that arrive as pairs: the second is bound to the first by an aligned affinity, and both
-        have the same number of replicas.
-    window_days
-        Maximum lifetime of a Bitbrains tenant.
-    trace_seed
-        Seed of a synthetic region, and of the split of real traces. If repeats split anew, repeat i has this seed + i.
-    """
+    """The source of the tenants and their density."""
 
     kind: Literal["region", "bitbrains", "traces", "plan"] = "region"
+    """``"region"`` (synthetic), ``"bitbrains"``, ``"traces"`` (the project's trace format) or ``"plan"``: the
+    applications of a plan of `plb provision`, placed from the start as in the plan.
+    """
     region: str = "region1"
+    """Name of the synthetic region."""
     arrivals: Literal["generated", "recorded"] = "generated"
+    """``"generated"``: tenants arrive when the density asks for them; ``"recorded"``: those of real traces arrive and
+    depart when they did.
+    """
     from_hours: float = span(0.0)
+    """Begin of the run in the recorded time, hours since the first tenant of the traces began."""
     region_parameters: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
+    """Changed parameters of the region, such as ``{ size_bias = 1.2, cpu.median = 0.1 }``; see
+    `workloads.region_parameters.RegionParameters`.
+    """
     path: str | None = None
+    """Directory of the traces, which `plb simulate --traces` overrides; for a plan, the instance that was planned."""
     plan: str | None = None
+    """File of the plan."""
     nodes: tuple[str, ...] = ()
+    """Kinds of nodes of the instance, as for `plb provision --node`; empty: the kinds in the instance."""
     plan_hours: float = span(24.0, low_open=True)
+    """Time that the time points of a plan's demand cover; then they repeat."""
     density: float = number(2.0, high=MOST_DENSITY, low_open=True)
+    """Tenant density: mean over nodes of the sum of MaxUsage over capacity, for `density_metric` ([1] section 8.1)."""
     density_end: float | None = number(None, high=MOST_DENSITY, low_open=True)
+    """Density at the end of the run, with a linear increase from `density`. None: constant."""
     density_metric: str = "cpu"
+    """The metric of the density."""
     history_tenants: int = count(20_000, low=1, high=MOST_TENANTS)
+    """Number of past tenants in the demand history of a synthetic region."""
     history_share: float = number(0.5, high=0.99)
+    """Share of the tenants of real traces that forms the history; the others are simulated. 0: there is no history."""
     history: Literal["share", "before"] = "share"
+    """``"share"``: the history is a random share of the tenants; ``"before"``: those that ended before the begin of the
+    run, with recorded arrivals.
+    """
     history_path: str | None = None
+    """Directory of other traces that form the history; all tenants of the traces are then simulated."""
     simulated_share: float = number(1.0, high=MOST_SHARE, low_open=True)
+    """With recorded arrivals, the share of the families outside the history that is simulated; above 1 only if each
+    repeat resamples.
+    """
     each_repeat: Literal["same", "split", "resample"] = "same"
+    """``"same"``: all repeats have the same history and the same tenants to simulate; ``"split"``: each repeat splits
+    the traces anew; ``"resample"``: it also draws the families to simulate with replacement.
+    """
     initial_demand_percentile: float = number(50.0, high=100.0)
+    """Percentile of the initial demand of the class in the history that is reported for a new replica ([1] section
+    8.2).
+    """
     oracle_hours: float = span(0.0)
+    """If not 0, the largest demand within this many hours is reported instead of the present demand: an exact
+    prediction ([1] section 8.2: 24).
+    """
     oracle_after_hours: float = span(24.0)
+    """Minimum age of a tenant for such a prediction; a real predictor needs observations first."""
     growth: tuple[Growth, ...] = ()
+    """Classes whose demand grows for a while, such as ``[{ tenant_class = "GP_*", at_hours = 24.0, hours = 6.0, factor
+    = 1.5 }]``. The demand history does not include this growth.
+    """
     pair_share: float = number(0.0, high=1.0)
+    """Share of the tenants that arrive as pairs: the second is bound to the first by an aligned affinity, and both have
+    the same number of replicas.
+    """
     window_days: float = number(7.0, low=1 / 24, high=LONGEST)
+    """Maximum lifetime of a Bitbrains tenant."""
     trace_seed: int = count(0)
+    """Seed of a synthetic region, and of the split of real traces. If repeats split anew, repeat i has this seed + i.
+    """
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
@@ -263,32 +238,22 @@ class ApplicationsSection(Section):
     A tenant belongs to the first section that matches its class, and the second tenant of an affinity pair to the
     application of the first. A policy with ``applications = "none"`` has none of them, one with ``applications =
     "without reservations"`` only their other limits.
-
-    Parameters
-    ----------
-    tenant_class
-        The class, or a pattern: ``"BC_*"`` matches every class whose name starts with BC_, ``"*"`` matches all.
-    tenants
-        Number of tenants of each application, in order of arrival; 0: all in one.
-    most_nodes
-        Most nodes that the replicas of an application use; 0: no limit.
-    minimum_nodes
-        Number of nodes for which the cluster has to have the reservation left, if the engine checks it.
-    total_capacity
-        Largest load of an application by metric, such as ``{ cpu = 200.0 }``; missing: no limit.
-    node_capacity
-        Largest load of an application on one node by metric; missing: no limit.
-    node_reservation
-        Load by metric that every node with a replica of an application keeps free for it; missing: none.
     """
 
     tenant_class: str = "*"
+    """The class, or a pattern: ``"BC_*"`` matches every class whose name starts with BC_, ``"*"`` matches all."""
     tenants: int = count(0)
+    """Number of tenants of each application, in order of arrival; 0: all in one."""
     most_nodes: int = count(0)
+    """Most nodes that the replicas of an application use; 0: no limit."""
     minimum_nodes: int = count(0)
+    """Number of nodes for which the cluster has to have the reservation left, if the engine checks it."""
     total_capacity: Mapping[str, float] = attrs.field(factory=dict, hash=False)
+    """Largest load of an application by metric, such as ``{ cpu = 200.0 }``; missing: no limit."""
     node_capacity: Mapping[str, float] = attrs.field(factory=dict, hash=False)
+    """Largest load of an application on one node by metric; missing: no limit."""
     node_reservation: Mapping[str, float] = attrs.field(factory=dict, hash=False)
+    """Load by metric that every node with a replica of an application keeps free for it; missing: none."""
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
@@ -317,41 +282,31 @@ class Scaling(Section):
 
     Their demand is shared by the instances that have a place, or by the partitions. Thresholds are compared with the
     mean reported load of the tenant's replicas.
-
-    Parameters
-    ----------
-    tenant_class
-        The class, or a pattern, as of `cluster.scenario.workload_sections.Growth`. The tenants run as stateless
-        instances if instances are scaled.
-    metric
-        Name of the metric (``MetricName``).
-    lower_load
-        Below this mean load the tenant loses instances or partitions (``LowerLoadThreshold``).
-    upper_load
-        Above this mean load it gets further ones (``UpperLoadThreshold``).
-    interval_minutes
-        Time between two looks at a tenant (``ScaleInterval``). Each falls on a metering.
-    mechanism
-        ``"instances"`` (``PartitionInstanceCountScaleMechanism``) or ``"partitions"``
-        (``AddRemoveIncrementalNamedPartitionScalingMechanism``).
-    minimum, maximum
-        Fewest and most instances or partitions.
-    increment
-        Number of instances or partitions by which a look changes the tenant at most (``ScaleIncrement``).
-    primary_only
-        Whether only the loads of primaries count (``UseOnlyPrimaryLoad``), if partitions are scaled.
     """
 
     tenant_class: str = "*"
+    """The class, or a pattern, as of `cluster.scenario.workload_sections.Growth`. The tenants run as stateless
+    instances if instances are scaled.
+    """
     metric: str = "cpu"
+    """Name of the metric (``MetricName``)."""
     lower_load: float = number(0.0)
+    """Below this mean load the tenant loses instances or partitions (``LowerLoadThreshold``)."""
     upper_load: float = number(attrs.NOTHING, low_open=True)
+    """Above this mean load it gets further ones (``UpperLoadThreshold``)."""
     interval_minutes: float = span(30.0, low_open=True)
+    """Time between two looks at a tenant (``ScaleInterval``). Each falls on a metering."""
     mechanism: Literal["instances", "partitions"] = "instances"
+    """``"instances"`` (``PartitionInstanceCountScaleMechanism``) or ``"partitions"``
+    (``AddRemoveIncrementalNamedPartitionScalingMechanism``).
+    """
     minimum: int = count(1, low=1, high=MOST_SCALED)
     maximum: int = count(MOST_SCALED // 10, low=1, high=MOST_SCALED)
+    """Fewest and most instances or partitions."""
     increment: int = count(1, low=1, high=MOST_SCALED)
+    """Number of instances or partitions by which a look changes the tenant at most (``ScaleIncrement``)."""
     primary_only: bool = False
+    """Whether only the loads of primaries count (``UseOnlyPrimaryLoad``), if partitions are scaled."""
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:

@@ -21,25 +21,17 @@ from plb.array_types import Float, Int
 
 @attrs.frozen
 class Change:
-    """A change in the number of a tenant's instances or partitions.
-
-    Parameters
-    ----------
-    tenant
-        Row of the tenant.
-    before, after
-        The numbers.
-    load
-        Mean load of its replicas.
-    scaling
-        The section that asks for it.
-    """
+    """A change in the number of a tenant's instances or partitions."""
 
     tenant: int
+    """Row of the tenant."""
     before: int
     after: int
+    """The numbers."""
     load: float
+    """Mean load of its replicas."""
     scaling: Scaling
+    """The section that asks for it."""
 
 
 class AutoScaling:

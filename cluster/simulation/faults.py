@@ -24,21 +24,14 @@ Interval = tuple[int, int]
 
 @attrs.frozen(order=True)
 class NodeEvent:
-    """A node goes down or comes back.
-
-    Parameters
-    ----------
-    time
-        Seconds since the start.
-    goes_down
-        Whether it goes down; nodes come back before others go down at the same time.
-    node
-        Its name.
-    """
+    """A node goes down or comes back."""
 
     time: int
+    """Seconds since the start."""
     goes_down: bool
+    """Whether it goes down; nodes come back before others go down at the same time."""
     node: str
+    """Its name."""
 
 
 def make_faults(scenario: Scenario, nodes: Sequence[Node], repeat: int = 0) -> list[NodeEvent]:

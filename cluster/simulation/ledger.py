@@ -104,30 +104,20 @@ class Oracle:
 
 @attrs.frozen(eq=False)
 class Metering:
-    """The result of one metering, for m ends of replicas, H nodes and R metrics.
-
-    Parameters
-    ----------
-    rows
-        (m,) engine rows of the metered ends.
-    demand
-        (m, R) demand of each, in user units.
-    reported
-        (m, R) load reported to the engine: the demand, or the prediction of an oracle.
-    standing
-        (H, R) load of the replicas on each node, without departing ends.
-    departing
-        (H, R) load of the departing ends of moves under way.
-    predicted
-        (H, R) reported load of the replicas on each node, without departing ends.
-    """
+    """The result of one metering, for m ends of replicas, H nodes and R metrics."""
 
     rows: Int
+    """(m,) engine rows of the metered ends."""
     demand: Float
+    """(m, R) demand of each, in user units."""
     reported: Float
+    """(m, R) load reported to the engine: the demand, or the prediction of an oracle."""
     standing: Float
+    """(H, R) load of the replicas on each node, without departing ends."""
     departing: Float
+    """(H, R) load of the departing ends of moves under way."""
     predicted: Float
+    """(H, R) reported load of the replicas on each node, without departing ends."""
 
     @property
     def metered(self) -> Float:

@@ -22,18 +22,12 @@ FAULTS_SHOWN = 3
 
 @attrs.frozen(eq=False)
 class PlanPool:
-    """The tenants of a plan, and their nodes.
-
-    Parameters
-    ----------
-    tenants
-        The tenants.
-    place
-        (N,) node of the cluster for each node of the plan, in the order of `PlannedTenants`.
-    """
+    """The tenants of a plan, and their nodes."""
 
     tenants: PlannedTenants
+    """The tenants."""
     place: Int
+    """(N,) node of the cluster for each node of the plan, in the order of `PlannedTenants`."""
 
 
 def read_plan_pool(scenario: Scenario) -> PlanPool:

@@ -50,20 +50,15 @@ ROUNDING = 1e-3
 
 @attrs.frozen(eq=False)
 class RecordedPool:
-    """Tenants with recorded times.
-
-    Parameters
-    ----------
-    traces
-        The tenants to simulate; their starts are known.
-    begin, end
-        Begin of the run, and end of the recorded time: that of the last tenant of all traces. Seconds since the origin
-        of the traces.
-    """
+    """Tenants with recorded times."""
 
     traces: TraceSet
+    """The tenants to simulate; their starts are known."""
     begin: float
     end: float
+    """Begin of the run, and end of the recorded time: that of the last tenant of all traces. Seconds since the origin
+    of the traces.
+    """
 
 
 def recorded_span(traces: TraceSet) -> tuple[float, float]:

@@ -11,21 +11,14 @@ import polars as pl
 
 @attrs.frozen
 class Column:
-    """A column of a table.
-
-    Parameters
-    ----------
-    dtype
-        Polars type.
-    meaning
-        Its content, with the unit.
-    may_be_null
-        Whether the column may have null values.
-    """
+    """A column of a table."""
 
     dtype: Any
+    """Polars type."""
     meaning: str
+    """Its content, with the unit."""
     may_be_null: bool = False
+    """Whether the column may have null values."""
 
 
 RUN_COLUMNS = {

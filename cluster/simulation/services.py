@@ -29,18 +29,12 @@ NO_APPLICATION = -1
 
 @attrs.frozen(eq=False)
 class TenantApplications:
-    """The applications of the tenants of a run.
-
-    Parameters
-    ----------
-    applications
-        All of them.
-    of_tenant
-        (T,) index of the application of each tenant, or `NO_APPLICATION`.
-    """
+    """The applications of the tenants of a run."""
 
     applications: tuple[Application, ...]
+    """All of them."""
     of_tenant: Int
+    """(T,) index of the application of each tenant, or `NO_APPLICATION`."""
 
     @classmethod
     def of(cls, sections: Mapping[str, ApplicationsSection], sequence: TenantSequence) -> TenantApplications:

@@ -17,27 +17,18 @@ from plb import PlacementAndLoadBalancing
 
 @attrs.frozen(eq=False)
 class SimulatedCluster:
-    """The shared objects of a run.
-
-    Parameters
-    ----------
-    scenario
-        The scenario.
-    env
-        The simulation, with its clock.
-    engine
-        The engine that places the replicas.
-    ledger
-        The replicas of the simulated cluster.
-    recorder
-        Takes the events of the run.
-    """
+    """The shared objects of a run."""
 
     scenario: Scenario
+    """The scenario."""
     env: simpy.Environment
+    """The simulation, with its clock."""
     engine: PlacementAndLoadBalancing
+    """The engine that places the replicas."""
     ledger: Ledger
+    """The replicas of the simulated cluster."""
     recorder: Recorder
+    """Takes the events of the run."""
 
     @property
     def now(self) -> int:

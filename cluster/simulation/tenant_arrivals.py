@@ -30,55 +30,42 @@ from workloads.trace import TraceSet
 
 @attrs.frozen(eq=False)
 class TenantSequence:
-    """Arrivals, departures and traces of tenants; tenant i is row i in all arrays.
-
-    Parameters
-    ----------
-    traces
-        The tenants in the order of arrival.
-    arrival
-        (T,) whole seconds since the start, ascending.
-    first
-        Number of tenants of the initial fill.
-    total_capacity
-        Capacity of the whole cluster for the density's metric.
-    density_metric
-        Column of the density's metric.
-    parent
-        (T,) parent of each tenant in an affinity, or -1.
-    standing
-        Nodes of instances that are placed from the start, one tenant after the other. Other tenants are placed when
-        they arrive.
-    standing_start
-        (T + 1,) bounds of the tenants in `standing`.
-    owner
-        (T,) row of the tenant of which a row is a partition, perhaps itself. The rows of further partitions follow that
-        of their tenant; only auto scaling admits them.
-    scaling
-        (T,) number of the section of auto scaling of each row, or -1.
-    scales_instances
-        (T,) whether it scales the instances of the row.
-    created
-        (T,) whole seconds since the start at which each tenant was created, where its trace begins: that of its
-        arrival, or below 0 if a recorded tenant is there from the start.
-    """
+    """Arrivals, departures and traces of tenants; tenant i is row i in all arrays."""
 
     traces: TraceSet
+    """The tenants in the order of arrival."""
     arrival: Int
+    """(T,) whole seconds since the start, ascending."""
     first: int
+    """Number of tenants of the initial fill."""
     total_capacity: float
+    """Capacity of the whole cluster for the density's metric."""
     density_metric: int
+    """Column of the density's metric."""
     parent: Int = attrs.field(default=attrs.Factory(lambda self: np.full(len(self.arrival), -1), takes_self=True))
+    """(T,) parent of each tenant in an affinity, or -1."""
     standing: Int = attrs.field(factory=lambda: np.empty(0, np.int64))
+    """Nodes of instances that are placed from the start, one tenant after the other. Other tenants are placed when they
+    arrive.
+    """
     standing_start: Int = attrs.field(
         default=attrs.Factory(lambda self: np.zeros(len(self.arrival) + 1, np.int64), takes_self=True)
     )
+    """(T + 1,) bounds of the tenants in `standing`."""
     owner: Int = attrs.field(default=attrs.Factory(lambda self: np.arange(len(self.arrival)), takes_self=True))
+    """(T,) row of the tenant of which a row is a partition, perhaps itself. The rows of further partitions follow that
+    of their tenant; only auto scaling admits them.
+    """
     scaling: Int = attrs.field(default=attrs.Factory(lambda self: np.full(len(self.arrival), -1), takes_self=True))
+    """(T,) number of the section of auto scaling of each row, or -1."""
     scales_instances: Bool = attrs.field(
         default=attrs.Factory(lambda self: np.zeros(len(self.arrival), np.bool_), takes_self=True)
     )
+    """(T,) whether it scales the instances of the row."""
     created: Int = attrs.field(default=attrs.Factory(lambda self: self.arrival, takes_self=True))
+    """(T,) whole seconds since the start at which each tenant was created, where its trace begins: that of its arrival,
+    or below 0 if a recorded tenant is there from the start.
+    """
 
     @property
     def is_tenant(self) -> Bool:

@@ -121,28 +121,19 @@ def _demand_of(traces: TraceSet, tenant: int) -> np.ndarray[tuple[int, int], np.
 
 @attrs.frozen(eq=False)
 class TraceInputs:
-    """What was read for a workload of real traces.
-
-    Parameters
-    ----------
-    traces
-        All tenants; without starts if arrivals are generated.
-    others
-        The tenants of a history from other traces, or None.
-    begin, end
-        Begin of the run, and end of the recorded time, in seconds since the origin of the traces; 0 without starts.
-    history
-        The history that all repeats have; None: it follows from the split of each.
-    origin
-        What was read, as plain values for the results.
-    """
+    """What was read for a workload of real traces."""
 
     traces: TraceSet
+    """All tenants; without starts if arrivals are generated."""
     others: TraceSet | None
+    """The tenants of a history from other traces, or None."""
     begin: float = 0.0
     end: float = 0.0
+    """Begin of the run, and end of the recorded time, in seconds since the origin of the traces; 0 without starts."""
     history: DemandHistory | None = None
+    """The history that all repeats have; None: it follows from the split of each."""
     origin: Mapping[str, Any] = attrs.field(factory=dict)
+    """What was read, as plain values for the results."""
 
 
 def read_inputs(workload: Workload) -> TraceInputs:
@@ -223,21 +214,14 @@ class TenantPool(Protocol):
 
 @attrs.frozen
 class RegionPool:
-    """The tenants of a synthetic region outside the history, generated on demand.
-
-    Parameters
-    ----------
-    region
-        The region.
-    seed
-        Seed of the region.
-    first_tenant
-        Number of the first tenant of the pool; a multiple of the block size.
-    """
+    """The tenants of a synthetic region outside the history, generated on demand."""
 
     region: RegionParameters
+    """The region."""
     seed: int
+    """Seed of the region."""
     first_tenant: int
+    """Number of the first tenant of the pool; a multiple of the block size."""
 
     def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
         """Yield whole blocks in random order, each shuffled; all blocks have the same distribution."""
@@ -254,15 +238,10 @@ class RegionPool:
 
 @attrs.frozen(eq=False)
 class TracePool:
-    """Tenants of real traces.
-
-    Parameters
-    ----------
-    traces
-        The traces.
-    """
+    """Tenants of real traces."""
 
     traces: TraceSet
+    """The traces."""
 
     def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
         """Yield the tenants in random order, a thousand at a time."""
@@ -273,33 +252,22 @@ class TracePool:
 
 @attrs.frozen(eq=False)
 class Source:
-    """A workload that was read or generated.
-
-    Parameters
-    ----------
-    metrics
-        Its metrics.
-    step_seconds
-        Sampling interval of its traces.
-    history
-        The past tenants; None: there are none.
-    history_families
-        Families of the past tenants (see `workloads.trace.TraceSet`); empty if they are from other traces.
-    pool
-        The tenants to simulate: a pool to sample from, recorded ones, or those of a plan.
-    split
-        How history and simulated tenants were separated, as plain values for the results; those of the first repeat.
-    anew
-        Returns the source of a repeat; None: it is the same for all.
-    """
+    """A workload that was read or generated."""
 
     metrics: tuple[MetricInfo, ...]
+    """Its metrics."""
     step_seconds: float
+    """Sampling interval of its traces."""
     history: DemandHistory | None
+    """The past tenants; None: there are none."""
     history_families: np.ndarray[Any, np.dtype[np.int64]]
+    """Families of the past tenants (see `workloads.trace.TraceSet`); empty if they are from other traces."""
     pool: TenantPool | RecordedPool | PlanPool
+    """The tenants to simulate: a pool to sample from, recorded ones, or those of a plan."""
     split: Mapping[str, Any]
+    """How history and simulated tenants were separated, as plain values for the results; those of the first repeat."""
     anew: Callable[[int], Source] | None = None
+    """Returns the source of a repeat; None: it is the same for all."""
 
     def of_repeat(self, repeat: int) -> Source:
         """Return the source of a repeat, which differs if each repeat splits or resamples the traces anew."""

@@ -40,24 +40,16 @@ WITH_PROBABILITIES = ("prv_best_fit", "prv_worst_fit")
 
 @attrs.frozen
 class Arm:
-    """A policy with its own settings.
-
-    Parameters
-    ----------
-    name
-        Name in tables.
-    policy
-        Name of a built-in policy of scenarios.
-    workload
-        Fields of ``[workload]`` in which the arm differs. None of them changes the tenants.
-    engine
-        Fields of `plb.PlbConfig` in which the arm differs from its policy.
-    """
+    """A policy with its own settings."""
 
     name: str
+    """Name in tables."""
     policy: str
+    """Name of a built-in policy of scenarios."""
     workload: Mapping[str, Any] = NOTHING
+    """Fields of ``[workload]`` in which the arm differs. None of them changes the tenants."""
     engine: Mapping[str, Any] = NOTHING
+    """Fields of `plb.PlbConfig` in which the arm differs from its policy."""
 
 
 ORIGINAL = Arm("original", "original")
@@ -96,30 +88,20 @@ SET_BY_STUDIES = "studies set this; remove it"
 
 @attrs.frozen
 class Base:
-    """What all runs of a study have in common.
-
-    Parameters
-    ----------
-    workloads
-        Names of the regions, or the name of the scenario.
-    density
-        A usual density; 0: the arrivals are recorded, and there is none.
-    tables
-        The sections of a scenario that are the same for all runs.
-    variants
-        The fields of ``[workload]`` that define a workload, by its name.
-    vcores
-        Capacity of a node of the scenario for the metric of the density. None: that of [1], which studies vary.
-    digests
-        Digests of the regions and of the files that the runs read.
-    """
+    """What all runs of a study have in common."""
 
     workloads: tuple[str, ...]
+    """Names of the regions, or the name of the scenario."""
     density: float
+    """A usual density; 0: the arrivals are recorded, and there is none."""
     tables: Mapping[str, Any]
+    """The sections of a scenario that are the same for all runs."""
     variants: Mapping[str, Mapping[str, Any]] = NOTHING
+    """The fields of ``[workload]`` that define a workload, by its name."""
     vcores: float | None = None
+    """Capacity of a node of the scenario for the metric of the density. None: that of [1], which studies vary."""
     digests: Mapping[str, str] = NOTHING
+    """Digests of the regions and of the files that the runs read."""
 
     @property
     def is_of_regions(self) -> bool:

@@ -48,22 +48,16 @@ PLOT = "reliability.png"
 
 @attrs.frozen(eq=False)
 class Look:
-    """The predictions at one time, and what follows if no replica moves.
-
-    Parameters
-    ----------
-    time
-        Seconds since the start of the run.
-    probability
-        (H,) probability of a violation of each node, by the label of the horizon. That of an estimator that
-        cannot change its horizon is the same for all.
-    first
-        (H,) at which of the next meterings the node is first in violation; 0: at none within the horizon.
-    """
+    """The predictions at one time, and what follows if no replica moves."""
 
     time: int
+    """Seconds since the start of the run."""
     probability: Mapping[str, Float]
+    """(H,) probability of a violation of each node, by the label of the horizon. That of an estimator that cannot
+    change its horizon is the same for all.
+    """
     first: Int
+    """(H,) at which of the next meterings the node is first in violation; 0: at none within the horizon."""
 
 
 class CalibrationRun(Simulation):
@@ -110,11 +104,6 @@ class CalibrationRun(Simulation):
 class CalibrationStudy(SimulatedStudy):
     """The calibration of every estimator, an arm each, at the middle density of each workload.
 
-    Parameters
-    ----------
-    first_hours
-        Hours until the first predictions; None: `FIRST_HOURS`.
-
     Raises
     ------
     InvalidValueError
@@ -124,6 +113,7 @@ class CalibrationStudy(SimulatedStudy):
     name = "calibration"
 
     first_hours: int | None = None
+    """Hours until the first predictions; None: `FIRST_HOURS`."""
 
     def __attrs_post_init__(self) -> None:
         if self.first_hours is not None:

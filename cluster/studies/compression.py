@@ -43,25 +43,17 @@ PLOT = "figure7.png"
 
 @attrs.frozen
 class Effect:
-    """Probabilities of a violation at one number of tenants.
-
-    Parameters
-    ----------
-    workload
-        The workload of the tenants.
-    tenants
-        Number of tenants on the node.
-    full, compressed
-        Probabilities with the full traces and with their demand models.
-    samples
-        Number of samples.
-    """
+    """Probabilities of a violation at one number of tenants."""
 
     workload: str
+    """The workload of the tenants."""
     tenants: int
+    """Number of tenants on the node."""
     full: float
     compressed: float
+    """Probabilities with the full traces and with their demand models."""
     samples: int
+    """Number of samples."""
 
     @property
     def difference(self) -> float:
@@ -124,23 +116,16 @@ def figure_of_effects(effects: Sequence[Effect]) -> Figure:
 
 @attrs.frozen(eq=False)
 class CompressionStudy(Study):
-    """[1] figure 7.
-
-    Parameters
-    ----------
-    base
-        Tenants and nodes.
-    samples
-        Samples for each number of tenants.
-    seed
-        Seed of the samples.
-    """
+    """[1] figure 7."""
 
     name = "compression"
 
     base: Base
+    """Tenants and nodes."""
     samples: int
+    """Samples for each number of tenants."""
     seed: int
+    """Seed of the samples."""
 
     @classmethod
     def of(cls, request: StudyRequest) -> CompressionStudy:

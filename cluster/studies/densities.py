@@ -18,18 +18,13 @@ from cluster.studies.runner import Finished, Study, StudyResult
 
 @attrs.frozen(eq=False)
 class DensityStudy(Study):
-    """The densities that pilots find. The study has no tasks except those of the pilots.
-
-    Parameters
-    ----------
-    densities
-        By pilot and workload.
-    """
+    """The densities that pilots find. The study has no tasks except those of the pilots."""
 
     name = "densities"
     run = staticmethod(run_simulation)
 
     densities: Mapping[str, Mapping[str, Sequence[float]]]
+    """By pilot and workload."""
 
     @classmethod
     def of(cls, request: StudyRequest) -> DensityStudy:

@@ -39,21 +39,14 @@ MOST_SAMPLES = 10_000_000
 
 @attrs.frozen
 class StudySetting:
-    """Tenants, hardware and density of a comparison of arms.
-
-    Parameters
-    ----------
-    workload
-        Name of the synthetic region, or of the traces.
-    vcores
-        VCores of each node.
-    density
-        Tenant density; 0: the arrivals are recorded, and there is none.
-    """
+    """Tenants, hardware and density of a comparison of arms."""
 
     workload: str
+    """Name of the synthetic region, or of the traces."""
     vcores: float
+    """VCores of each node."""
     density: float
+    """Tenant density; 0: the arrivals are recorded, and there is none."""
 
     @property
     def name(self) -> str:
@@ -83,23 +76,6 @@ def _all(arms: Iterable[Arm]) -> tuple[Arm, ...]:
 class Design:
     """The runs of a study of policies.
 
-    Parameters
-    ----------
-    base
-        Cluster and tenants.
-    settings, arms
-        Every arm runs in every setting. Equal settings count once.
-    repeats
-        Runs of each arm in each setting. All arms have the same tenants in a repeat.
-    days
-        Simulated days of each run.
-    seed
-        Seed of all random numbers.
-    engine
-        Further settings of all arms, fields of `plb.PlbConfig`.
-    splits_anew
-        True: every repeat has its own split into past and simulated tenants; False: all have the same past.
-
     Raises
     ------
     ScenarioError
@@ -108,13 +84,20 @@ class Design:
     """
 
     base: Base
+    """Cluster and tenants."""
     settings: tuple[StudySetting, ...] = attrs.field(converter=_each_once)
     arms: tuple[Arm, ...] = attrs.field(converter=_all)
+    """Every arm runs in every setting. Equal settings count once."""
     repeats: int
+    """Runs of each arm in each setting. All arms have the same tenants in a repeat."""
     days: float
+    """Simulated days of each run."""
     seed: int
+    """Seed of all random numbers."""
     engine: Mapping[str, Any] = NOTHING
+    """Further settings of all arms, fields of `plb.PlbConfig`."""
     splits_anew: bool = False
+    """True: every repeat has its own split into past and simulated tenants; False: all have the same past."""
 
     def __attrs_post_init__(self) -> None:
         if self.settings:
@@ -232,17 +215,12 @@ def on_one_thread(scenario: Scenario) -> Scenario:
 
 @attrs.frozen(eq=False)
 class SimulatedStudy(Study):
-    """A study whose tasks are the simulated runs of a design.
-
-    Parameters
-    ----------
-    design
-        Settings, arms and repeats.
-    """
+    """A study whose tasks are the simulated runs of a design."""
 
     run = staticmethod(run_simulation)
 
     design: Design
+    """Settings, arms and repeats."""
 
     def described(self) -> Mapping[str, Any]:
         """Return the design as plain JSON values."""

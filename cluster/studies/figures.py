@@ -35,26 +35,19 @@ ROUNDING = 1e-12
 
 @attrs.frozen
 class Ratio:
-    """The ratio of the violations of two arms, averaged over settings.
-
-    Parameters
-    ----------
-    mean
-        Mean of the ratios of the settings; None if no setting has one.
-    low, high
-        Its 95 % interval, from resampled repeats; None with a single repeat, and if the interval does not contain the
-        mean, which happens with few repeats and few violations.
-    settings
-        Number of settings in the mean.
-    without
-        Number of settings without a ratio, because the second arm has no violations.
-    """
+    """The ratio of the violations of two arms, averaged over settings."""
 
     mean: float | None
+    """Mean of the ratios of the settings; None if no setting has one."""
     low: float | None
     high: float | None
+    """Its 95 % interval, from resampled repeats; None with a single repeat, and if the interval does not contain the
+    mean, which happens with few repeats and few violations.
+    """
     settings: int
+    """Number of settings in the mean."""
     without: int
+    """Number of settings without a ratio, because the second arm has no violations."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Ratio:
@@ -68,18 +61,12 @@ class Ratio:
 
 @attrs.frozen(eq=False)
 class Violations:
-    """The violations of every run of a study.
-
-    Parameters
-    ----------
-    settings
-        The settings, in order.
-    counts
-        The violations by setting and repeat, (S, Q), of each arm; every arm has the same repeats.
-    """
+    """The violations of every run of a study."""
 
     settings: tuple[StudySetting, ...]
+    """The settings, in order."""
     counts: Mapping[str, Float]
+    """The violations by setting and repeat, (S, Q), of each arm; every arm has the same repeats."""
 
     @property
     def repeats(self) -> int:
@@ -206,47 +193,31 @@ INTERVALS = ", with 95 % intervals"
 
 @attrs.frozen
 class Claim:
-    """One figure of a paper.
-
-    Parameters
-    ----------
-    label
-        Name of the figure.
-    paper
-        The figure in the paper; "" if it has none.
-    ours
-        Our figure.
-    """
+    """One figure of a paper."""
 
     label: str
+    """Name of the figure."""
     paper: str
+    """The figure in the paper; "" if it has none."""
     ours: Ratio | str
+    """Our figure."""
 
 
 @attrs.frozen(eq=False)
 class ClaimTable:
-    """Mean violations by setting.
-
-    Parameters
-    ----------
-    settings
-        The rows.
-    columns
-        Means by heading, (S,) each.
-    remarks
-        Remarks on the cells of some columns, by heading.
-    above, below
-        Columns whose ratio is a further column.
-    of
-        What the columns have in common; "": nothing.
-    """
+    """Mean violations by setting."""
 
     settings: Sequence[StudySetting]
+    """The rows."""
     columns: Mapping[str, Float]
+    """Means by heading, (S,) each."""
     remarks: Mapping[str, Sequence[str]]
+    """Remarks on the cells of some columns, by heading."""
     above: str
     below: str
+    """Columns whose ratio is a further column."""
     of: str = ""
+    """What the columns have in common; "": nothing."""
 
     @property
     def remark(self) -> str:
@@ -256,24 +227,16 @@ class ClaimTable:
 
 @attrs.frozen
 class ArmFigures:
-    """Failovers, moves, downtime and placements of an arm.
-
-    Parameters
-    ----------
-    failovers
-        All moves except those for balance, relative to the arm for comparison.
-    moves
-        All moves of placed replicas, also for balance, relative to that arm.
-    downtime
-        Seconds in which tenants were unavailable, relative to that arm.
-    not_placed
-        Share of the tenants that were not placed when they arrived.
-    """
+    """Failovers, moves, downtime and placements of an arm."""
 
     failovers: Ratio
+    """All moves except those for balance, relative to the arm for comparison."""
     moves: Ratio
+    """All moves of placed replicas, also for balance, relative to that arm."""
     downtime: Ratio
+    """Seconds in which tenants were unavailable, relative to that arm."""
     not_placed: float
+    """Share of the tenants that were not placed when they arrived."""
 
 
 def means_of(repeats: int) -> str:

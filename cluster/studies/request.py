@@ -32,33 +32,22 @@ GRAIN = 0.01
 
 @attrs.frozen
 class Pilot:
-    """A pilot of one study on one kind of hardware.
-
-    Parameters
-    ----------
-    study
-        Name of the study.
-    vcores
-        VCores of a node.
-    days
-        Days of a run.
-    engine
-        Settings of the engine.
-    marks
-        Violations of the original in a run at the densities that are to be found.
-    count
-        Number of densities, spread evenly between the marks. None: one at each mark.
-    repeats
-        Runs at each density.
-    """
+    """A pilot of one study on one kind of hardware."""
 
     study: str
+    """Name of the study."""
     vcores: float
+    """VCores of a node."""
     days: float
+    """Days of a run."""
     engine: Mapping[str, Any]
+    """Settings of the engine."""
     marks: Sequence[float]
+    """Violations of the original in a run at the densities that are to be found."""
     count: int | None = None
+    """Number of densities, spread evenly between the marks. None: one at each mark."""
     repeats: int = PILOT_REPEATS
+    """Runs at each density."""
 
     @property
     def name(self) -> str:
@@ -178,40 +167,28 @@ QUICK_DAYS = 2.0
 
 @attrs.frozen(kw_only=True)
 class StudyRequest:
-    """The options of a study. None: as in the paper.
-
-    Parameters
-    ----------
-    base
-        Cluster and tenants.
-    output
-        Directory of the results.
-    quick
-        True: a small part of the study.
-    full, oracle, initial_demand
-        True: further arms of the study of policies; `full` also increases the repeats.
-    samples
-        Samples of the study of compression.
-    densities, repeats, days
-        Tenant densities; repeats and simulated days of each run.
-    first_hours
-        Hours until the first predictions of the study of calibration.
-    seed
-        Seed of all random numbers.
-    """
+    """The options of a study. None: as in the paper."""
 
     base: Base
+    """Cluster and tenants."""
     output: OutputDirectory
+    """Directory of the results."""
     quick: bool = False
+    """True: a small part of the study."""
     full: bool = False
     oracle: bool = False
     initial_demand: bool = False
+    """True: further arms of the study of policies; `full` also increases the repeats."""
     samples: int | None = None
+    """Samples of the study of compression."""
     densities: Sequence[float] | None = None
     repeats: int | None = None
     days: float | None = None
+    """Tenant densities; repeats and simulated days of each run."""
     first_hours: int | None = None
+    """Hours until the first predictions of the study of calibration."""
     seed: int = 0
+    """Seed of all random numbers."""
 
     def __attrs_post_init__(self) -> None:
         if self.days is not None:

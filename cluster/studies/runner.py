@@ -54,25 +54,17 @@ Failures: TypeAlias = Sequence[tuple[Task, TaskOutcome]]
 
 @attrs.frozen
 class OutputDirectory:
-    """The directory of a study, and how its tasks are run.
-
-    Parameters
-    ----------
-    folder
-        Directory of the results.
-    jobs, scheduler
-        As in `cluster.runs.sweep.sweep`.
-    restart
-        True: finished runs are repeated.
-    quiet
-        True: no progress.
-    """
+    """The directory of a study, and how its tasks are run."""
 
     folder: Path
+    """Directory of the results."""
     jobs: int | None = None
     scheduler: str | None = None
+    """As in `cluster.runs.sweep.sweep`."""
     restart: bool = False
+    """True: finished runs are repeated."""
     quiet: bool = False
+    """True: no progress."""
 
     def below(self, name: str) -> OutputDirectory:
         """Return a directory below this one, with the same options."""
@@ -85,21 +77,14 @@ class OutputDirectory:
 
 @attrs.frozen(eq=False)
 class Finished:
-    """The outcomes of the tasks of a study.
-
-    Parameters
-    ----------
-    rows
-        Arguments and totals of every run that did not fail, in the order of the tasks.
-    timings
-        Arguments and timings of the same runs.
-    failed
-        Tasks that failed, with their outcomes.
-    """
+    """The outcomes of the tasks of a study."""
 
     rows: Sequence[Row]
+    """Arguments and totals of every run that did not fail, in the order of the tasks."""
     timings: Sequence[Row] = ()
+    """Arguments and timings of the same runs."""
     failed: Failures = ()
+    """Tasks that failed, with their outcomes."""
 
 
 def run_tasks(
@@ -258,27 +243,18 @@ def progress_bar(name: str, runs: int, finished_before: int, quiet: bool) -> Ite
 
 @attrs.frozen(eq=False)
 class StudyResult:
-    """The result of the finished runs of a study.
-
-    Parameters
-    ----------
-    figures
-        Plain JSON values.
-    tables
-        Tables to print.
-    plots
-        Functions that return a plot, by file name. None: there is nothing to plot, and an older file is removed.
-    frames
-        Further tables to write as Parquet, by file name.
-    failed
-        Tasks that failed, with their outcomes.
-    """
+    """The result of the finished runs of a study."""
 
     figures: Mapping[str, Any]
+    """Plain JSON values."""
     tables: Sequence[Table] = ()
+    """Tables to print."""
     plots: Mapping[str, Callable[[], Figure] | None] = attrs.field(factory=dict)
+    """Functions that return a plot, by file name. None: there is nothing to plot, and an older file is removed."""
     frames: Mapping[str, pl.DataFrame] = attrs.field(factory=dict)
+    """Further tables to write as Parquet, by file name."""
     failed: Failures = ()
+    """Tasks that failed, with their outcomes."""
 
 
 class Study(ABC):

@@ -134,8 +134,6 @@ class SensitivityStudy(PolicyStudy):
     ----------
     design
         As in `cluster.studies.design.SimulatedStudy`.
-    failed
-        Tasks of the pilot that failed. The study has no setting for their workloads.
     """
 
     name = "sensitivity"
@@ -143,6 +141,7 @@ class SensitivityStudy(PolicyStudy):
     plot = "sensitivity.png"
 
     failed: Failures = ()
+    """Tasks of the pilot that failed. The study has no setting for their workloads."""
 
     @classmethod
     def of(cls, request: StudyRequest) -> SensitivityStudy:

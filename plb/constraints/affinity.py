@@ -216,19 +216,7 @@ class WithoutParent(RuledOut):
 
 @attrs.frozen
 class Apart(Breach):
-    """A replica of a child that is not on a node of its parent (docs/constraints/affinity.md).
-
-    Parameters
-    ----------
-    parent
-        Name of the parent service.
-    parent_partitions
-        Number of partitions of the parent; affinity requires one.
-    together_on
-        Nodes with a replica of the parent, of the same role if the two are aligned.
-    priority
-        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
-    """
+    """A replica of a child that is not on a node of its parent (docs/constraints/affinity.md)."""
 
     rule: ClassVar[str] = "affinity"
 
@@ -236,9 +224,13 @@ class Apart(Breach):
     role: Role
     node: str
     parent: str
+    """Name of the parent service."""
     parent_partitions: int
+    """Number of partitions of the parent; affinity requires one."""
     together_on: tuple[str, ...]
+    """Nodes with a replica of the parent, of the same role if the two are aligned."""
     priority: int = 0
+    """Priority of the rule: 0 hard, 1 soft, 2 optimisation."""
 
     @property
     def numbers(self) -> Mapping[str, float]:

@@ -193,27 +193,21 @@ def replaced_load(problem: Problem, solution: Solution, application: int, node: 
 
 @attrs.frozen
 class ReservationViolation(Violation):
-    """A node whose load is below its violation threshold, but above its limit with what it keeps free for applications.
-
-    Parameters
-    ----------
-    node, metric
-        Their names.
-    load, reserved, limit
-        Load of the node, without departing replicas; what it keeps free for the applications beyond their loads; the
-        load to which the engine fills the node, inclusive. User units.
-    applications
-        Names of the applications for which it keeps some free.
-    """
+    """A node below its violation threshold, but above its limit with what it keeps free for applications."""
 
     rule: ClassVar[str] = "capacity"
 
     node: str
     metric: str
+    """Their names."""
     load: float
     reserved: float
     limit: float
+    """Load of the node, without departing replicas; what it keeps free for the applications beyond their loads; the
+    load to which the engine fills the node, inclusive. User units.
+    """
     applications: tuple[str, ...]
+    """Names of the applications for which it keeps some free."""
 
     @property
     def numbers(self) -> Mapping[str, float]:

@@ -235,31 +235,24 @@ def overloads(problem: Problem, solution: Solution, enforced: int) -> Bool:
 
 @attrs.frozen
 class Shortage:
-    """A metric with too little free capacity on nodes.
-
-    Parameters
-    ----------
-    nodes
-        Number of nodes with too little of it, among those that capacity excludes; a node may be short of several
-        metrics.
-    needed, free
-        The load of the replica, and the largest free capacity of these nodes; user units.
-    emptiest
-        Name of that node.
-    missing
-        Missing free capacity of that node, in user units; more than `needed` if its load exceeds its limit.
-    reserved_for
-        Names of the applications for which that node keeps some free; `needed` counts the reservation of the replica's
-        own application.
-    """
+    """A metric with too little free capacity on nodes."""
 
     metric: str
     nodes: int
+    """Number of nodes with too little of it, among those that capacity excludes; a node may be short of several
+    metrics.
+    """
     needed: float
     free: float
+    """The load of the replica, and the largest free capacity of these nodes; user units."""
     emptiest: str
+    """Name of that node."""
     missing: float
+    """Missing free capacity of that node, in user units; more than `needed` if its load exceeds its limit."""
     reserved_for: tuple[str, ...] = ()
+    """Names of the applications for which that node keeps some free; `needed` counts the reservation of the replica's
+    own application.
+    """
 
     def __str__(self) -> str:
         text = f"{amount(self.needed)} {self.metric} needed, at most {amount(self.free)} free, on {self.emptiest}"
@@ -292,15 +285,7 @@ class Full(RuledOut):
 
 @attrs.frozen
 class NodeViolation(Violation):
-    """A node whose load of a metric has reached the violation threshold.
-
-    Parameters
-    ----------
-    load, threshold
-        Load in user units, without departing replicas.
-    limit
-        Load to which the engine fills the node, inclusive, in user units; None: unknown.
-    """
+    """A node whose load of a metric has reached the violation threshold."""
 
     rule: ClassVar[str] = "capacity"
 
@@ -308,7 +293,9 @@ class NodeViolation(Violation):
     metric: str
     load: float
     threshold: float
+    """Load in user units, without departing replicas."""
     limit: float | None = None
+    """Load to which the engine fills the node, inclusive, in user units; None: unknown."""
 
     @property
     def numbers(self) -> Mapping[str, float]:

@@ -79,60 +79,42 @@ class NamedSolution:
 
 @attrs.frozen(eq=False)
 class ExcludedNodes:
-    """The nodes for which one rule is the first that excludes them for a row, which is not placed in the solution.
-
-    Parameters
-    ----------
-    nodes
-        Their indices.
-    """
+    """The nodes for which one rule is the first that excludes them for a row, which is not placed in the solution."""
 
     named: NamedSolution
     row: int
     rule: Rule
     nodes: Int
+    """Their indices."""
 
 
 @attrs.frozen(eq=False)
 class RuleDescription:
-    """A rule as diagnosis, violations, reasons of moves and settings see it.
-
-    Parameters
-    ----------
-    rule
-        Its number.
-    ruled_out
-        Returns the data of the nodes that it excludes; None: `words` say why without numbers.
-    priority
-        Returns its priority: 0 hard, 1 soft, 2 optimisation, -1 off. None: the rule is always hard.
-    concerns
-        Whether it concerns a row, so that it counts as given up where it is relaxed.
-    fields
-        Returns the fields of `Problem` that only this rule reads and that follow from nodes and settings.
-    breaches
-        Returns the verdicts on all rows that break it; none for a rule that only refuses.
-    node_violations
-        Returns the verdicts on nodes, whatever its priority.
-    reason
-        Returns why a move of a row that breaks it is made; None for a rule that no repair enforces.
-    reasons_to_follow
-        Returns why those of some rows move, though they break nothing, that this rule makes follow others that move.
-        It gets the solution with names before the moves, that after them, the phase and the rows, (m,).
-    unmet
-        Returns the parts of its condition that a node does not satisfy.
-    """
+    """A rule as diagnosis, violations, reasons of moves and settings see it."""
 
     rule: Rule
+    """Its number."""
     ruled_out: Callable[[ExcludedNodes], RuledOut] | None = None
+    """Returns the data of the nodes that it excludes; None: `words` say why without numbers."""
     words: str = ""
     priority: Callable[[PlbConfig], int] | None = None
+    """Returns its priority: 0 hard, 1 soft, 2 optimisation, -1 off. None: the rule is always hard."""
     concerns: Callable[[Problem, int], bool] = lambda _problem, _row: True
+    """Whether it concerns a row, so that it counts as given up where it is relaxed."""
     fields: Callable[[ClusterState, Topology], Mapping[str, Any]] = lambda _state, _topology: {}
+    """Returns the fields of `Problem` that only this rule reads and that follow from nodes and settings."""
     breaches: Callable[[NamedSolution], Iterable[Breach]] = lambda _named: ()
+    """Returns the verdicts on all rows that break it; none for a rule that only refuses."""
     node_violations: Callable[[NamedSolution], Iterable[Violation]] = lambda _named: ()
+    """Returns the verdicts on nodes, whatever its priority."""
     reason: Callable[[NamedSolution, Phase, int], Reason] | None = None
+    """Returns why a move of a row that breaks it is made; None for a rule that no repair enforces."""
     reasons_to_follow: Callable[[NamedSolution, Solution, Phase, Int], Mapping[int, Reason]] = lambda *_moved: {}
+    """Returns why those of some rows move, though they break nothing, that this rule makes follow others that move. It
+    gets the solution with names before the moves, that after them, the phase and the rows, (m,).
+    """
     unmet: Callable[[NamedSolution, int, int], tuple[UnmetClause, ...]] = lambda _named, _row, _node: ()
+    """Returns the parts of its condition that a node does not satisfy."""
 
     def diagnosis(self, excluded: ExcludedNodes) -> RuledOut:
         """Return the data of the nodes that it excludes."""

@@ -205,17 +205,12 @@ def _is_in_unusable(problem: Problem, level: int, row: int, at: int) -> bool:
 
 @attrs.frozen
 class FullDomain:
-    """A domain that may have no more replicas of a partition.
-
-    Parameters
-    ----------
-    replicas, most
-        Number of its replicas, and the largest number with the present replicas of the other domains of its level.
-    """
+    """A domain that may have no more replicas of a partition."""
 
     domain: str
     replicas: int
     most: int
+    """Number of its replicas, and the largest number with the present replicas of the other domains of its level."""
 
     def __str__(self) -> str:
         return f"{self.domain} holds {self.replicas} and may hold {self.most}"
@@ -223,19 +218,13 @@ class FullDomain:
 
 @attrs.frozen
 class Crowded(RuledOut):
-    """Nodes in fault or upgrade domains that are full.
-
-    Parameters
-    ----------
-    rule
-        ``"fault_domain"`` or ``"upgrade_domain"``.
-    domains
-        The full domains.
-    """
+    """Nodes in fault or upgrade domains that are full."""
 
     rule: str
+    """``"fault_domain"`` or ``"upgrade_domain"``."""
     nodes: int
     domains: tuple[FullDomain, ...]
+    """The full domains."""
 
     def __str__(self) -> str:
         return listed([str(domain) for domain in self.domains])
@@ -248,30 +237,21 @@ class Crowded(RuledOut):
 
 @attrs.frozen
 class UnevenSpread(Breach):
-    """A domain with too many or too few replicas of a partition (docs/constraints/fault_domain.md).
-
-    Parameters
-    ----------
-    rule
-        ``"fault_domain"`` or ``"upgrade_domain"``.
-    domain
-        Its name, such as ``"fd:/dc1/rack0"`` or ``"ud0"``.
-    level
-        Its depth in the tree, 1 at the top.
-    replicas, least, most
-        Number of its replicas of the partition, and the allowed range, inclusive.
-    priority
-        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
-    """
+    """A domain with too many or too few replicas of a partition (docs/constraints/fault_domain.md)."""
 
     rule: str
+    """``"fault_domain"`` or ``"upgrade_domain"``."""
     partition: str
     domain: str
+    """Its name, such as ``"fd:/dc1/rack0"`` or ``"ud0"``."""
     level: int
+    """Its depth in the tree, 1 at the top."""
     replicas: int
     least: int
     most: int
+    """Number of its replicas of the partition, and the allowed range, inclusive."""
     priority: int = 0
+    """Priority of the rule: 0 hard, 1 soft, 2 optimisation."""
 
     @property
     def numbers(self) -> Mapping[str, float]:

@@ -136,22 +136,16 @@ def _stays_before(problem: Problem, one: int, other: int) -> bool:
 
 @attrs.frozen
 class SharedNode(Breach):
-    """A node with several replicas of a partition (docs/constraints/exclusion.md).
-
-    Parameters
-    ----------
-    partition, node
-        Their names.
-    replicas
-        The number of its replicas there, without standbys and those that leave.
-    """
+    """A node with several replicas of a partition (docs/constraints/exclusion.md)."""
 
     rule: ClassVar[str] = "exclusion"
     priority: ClassVar[int] = 0
 
     partition: str
     node: str
+    """Their names."""
     replicas: int
+    """The number of its replicas there, without standbys and those that leave."""
 
     @property
     def numbers(self) -> Mapping[str, float]:

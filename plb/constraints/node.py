@@ -45,13 +45,7 @@ def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> 
 
 @attrs.frozen
 class OnRemovedNode(Breach):
-    """A replica on a node that has to be emptied, as it is to be removed.
-
-    Parameters
-    ----------
-    intent
-        The intent of its deactivation: `remove_data` or `remove_node`.
-    """
+    """A replica on a node that has to be emptied, as it is to be removed."""
 
     rule: ClassVar[str] = "node"
     numbers: ClassVar[Mapping[str, float]] = NO_NUMBERS
@@ -61,6 +55,7 @@ class OnRemovedNode(Breach):
     role: Role
     node: str
     intent: str
+    """The intent of its deactivation: `remove_data` or `remove_node`."""
 
     def __str__(self) -> str:
         who = f"{self.role.name.lower()} of {self.partition}"
@@ -69,18 +64,13 @@ class OnRemovedNode(Breach):
 
 @attrs.frozen
 class OutOfService(RuledOut):
-    """Nodes that are down or deactivated.
-
-    Parameters
-    ----------
-    states
-        Number of these nodes by state, such as ``"down"`` or ``"deactivated (restart, safety_check_complete)"``.
-    """
+    """Nodes that are down or deactivated."""
 
     rule: ClassVar[str] = "node"
 
     nodes: int
     states: Mapping[str, int]
+    """Number of these nodes by state, such as ``"down"`` or ``"deactivated (restart, safety_check_complete)"``."""
 
     def __str__(self) -> str:
         return ", ".join(f"{count} {state}" for state, count in self.states.items())

@@ -65,21 +65,15 @@ def is_upgraded(problem: Problem, row: int, target: int) -> bool:
 
 @attrs.frozen
 class NotPreferred(RuledOut):
-    """Nodes without a standby of the partition that are not upgraded, while it prefers other nodes.
-
-    Parameters
-    ----------
-    preferred
-        Names of the nodes with a standby.
-    upgraded
-        Names of the upgraded domains.
-    """
+    """Nodes without a standby of the partition that are not upgraded, while it prefers other nodes."""
 
     rule: ClassVar[str] = "preferred_location"
 
     nodes: int
     preferred: tuple[str, ...]
+    """Names of the nodes with a standby."""
     upgraded: tuple[str, ...] = ()
+    """Names of the upgraded domains."""
 
     def __str__(self) -> str:
         standbys = f"its partition has standbys on {listed(self.preferred)}" if self.preferred else ""

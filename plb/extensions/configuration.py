@@ -232,17 +232,12 @@ class Admission:
     """Refuses a new replica on nodes where the probability of a violation would then reach a limit.
 
     Placed replicas and moves are not tested: the rules and the energy of the engine decide on them.
-
-    Parameters
-    ----------
-    probability
-        The limit, in (0, 1]: ρ of [2], θ of [1] section 8.3 (there 0.01). A peak predictor returns 0 or 1.
-    name
-        Name of the constraint.
     """
 
     probability: float = 0.01
+    """The limit, in (0, 1]: ρ of [2], θ of [1] section 8.3 (there 0.01). A peak predictor returns 0 or 1."""
     name: str = "admission"
+    """Name of the constraint."""
 
     def __attrs_post_init__(self) -> None:
         item = f"constraint {check_name('constraint', self.name)}"

@@ -139,21 +139,21 @@ class CompiledTerm(WithKernels):
     ----------
     name
         The name under which settings choose the term and plans report it.
-    change
-        Kernel: the change of the term by a proposal. Arguments: problem, solution, the data and the sums that the
-        term has, proposal. It is not called for a replica that is dropped.
-    keep
-        Kernel with the same arguments: updates the sums, before the solution applies the proposal. With
-        the inverse proposal it has to restore them, before the solution goes back. None: there are no sums.
-    node_cost
-        Kernel: what a node contributes to the term, unweighted. Arguments: problem, solution, the data and the sums
-        that the term has, node. Larger neighbourhoods begin at replicas on costly nodes. None: no node costs more.
     """
 
     kind = TERM
     change: ClassVar[Kernel[..., float]]
+    """Kernel: the change of the term by a proposal. Arguments: problem, solution, the data and the sums that the term
+    has, proposal. It is not called for a replica that is dropped.
+    """
     keep: ClassVar[Kernel[..., None] | None] = None
+    """Kernel with the same arguments: updates the sums, before the solution applies the proposal. With the inverse
+    proposal it has to restore them, before the solution goes back. None: there are no sums.
+    """
     node_cost: ClassVar[Kernel[..., float] | None] = None
+    """Kernel: what a node contributes to the term, unweighted. Arguments: problem, solution, the data and the sums that
+    the term has, node. Larger neighbourhoods begin at replicas on costly nodes. None: no node costs more.
+    """
 
     def begin(self, configuration: Configuration) -> None:
         """Make the data, and compute the sums from scratch.

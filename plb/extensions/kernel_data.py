@@ -121,20 +121,14 @@ def difference(kept: Any, right: Any) -> tuple[str, int, int] | None:
 
 
 class WithKernels:
-    """Base of extensions with kernels: their data and sums.
-
-    Attributes
-    ----------
-    name, kind
-        Of the extension.
-    data, sums
-        What the kernels get, named tuples of arrays.
-    """
+    """Base of extensions with kernels: their data and sums."""
 
     name: str
     kind: ClassVar[str]
+    """Of the extension."""
     data: Any = NO_VALUES
     sums: Any = NO_VALUES
+    """What the kernels get, named tuples of arrays."""
     made: tuple[Problem, Any] | None = None
     """Data that were made already, and for which problem."""
 

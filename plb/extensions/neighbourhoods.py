@@ -73,13 +73,13 @@ class CompiledNeighbourhood(WithKernels):
     ----------
     name
         The name with which settings choose the neighbourhood and plans count its steps.
-    propose
-        Kernel: writes the moves of a step to `moves` and returns their number; 0: no step. Arguments: problem,
-        solution, the data if it has any, row, the chain's stream of random numbers, moves (`ProposedMoves`).
     """
 
     kind = NEIGHBOURHOOD
     propose: ClassVar[Kernel[..., int]]
+    """Kernel: writes the moves of a step to `moves` and returns their number; 0: no step. Arguments: problem, solution,
+    the data if it has any, row, the chain's stream of random numbers, moves (`ProposedMoves`).
+    """
 
 
 AnyNeighbourhood: TypeAlias = Neighbourhood | CompiledNeighbourhood

@@ -21,38 +21,27 @@ from plb.phrasing import amount, counted, listed, rule_in_words
 
 @attrs.frozen
 class Place:
-    """A node with the replica on it.
-
-    Parameters
-    ----------
-    energy
-        Energy of the cluster with the replica on the node and all others on theirs, including the cost of the move.
-    violation_probability
-        Probability of a violation of the node by the estimator, as the energy counts it.
-    """
+    """A node with the replica on it."""
 
     node: str
     energy: Energy
+    """Energy of the cluster with the replica on the node and all others on theirs, including the cost of the move."""
     violation_probability: float
+    """Probability of a violation of the node by the estimator, as the energy counts it."""
 
 
 @attrs.frozen
 class ClosedNode:
-    """A node that a rule excludes.
-
-    Parameters
-    ----------
-    obstacles
-        All rules that exclude it, in the order of the checks, each on this node alone. A node that is out of service or
-        has another replica of the partition has that obstacle alone. An extension constraint is included if it is the
-        only obstacle.
-    unmet
-        The clauses of the placement constraint that the node does not satisfy.
-    """
+    """A node that a rule excludes."""
 
     node: str
     obstacles: tuple[RuledOut, ...]
+    """All rules that exclude it, in the order of the checks, each on this node alone. A node that is out of service or
+    has another replica of the partition has that obstacle alone. An extension constraint is included if it is the only
+    obstacle.
+    """
     unmet: tuple[UnmetClause, ...] = ()
+    """The clauses of the placement constraint that the node does not satisfy."""
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -75,35 +64,27 @@ class Alternatives:
     """The alternatives of a replica, with all other replicas on their nodes.
 
     Every node is evaluated as if the replica were removed and placed again.
-
-    Parameters
-    ----------
-    index
-        Index of the replica, as in `PlacedReplica`.
-    standing
-        Its node; None if it is not placed.
-    places
-        The nodes that no rule excludes, by energy, lowest first; equal ones in the order of the nodes. The present node
-        is among them unless a rule now excludes it.
-    diagnosis
-        Nodes by the rule that excludes them, in the order of the checks; each node counts at the first rule it fails.
-    closed
-        The nodes that a rule excludes, by `ClosedNode.distance`; equal ones in the order of the nodes.
-    given_up
-        Soft rules that are not checked: placement relaxes them for missing replicas, and a placed replica breaks them.
-    immovable
-        Why no plan may move it now; None if a plan may move it, or if it is not placed.
     """
 
     partition: str
     role: Role
     index: int
+    """Index of the replica, as in `PlacedReplica`."""
     standing: Place | None
+    """Its node; None if it is not placed."""
     places: tuple[Place, ...]
+    """The nodes that no rule excludes, by energy, lowest first; equal ones in the order of the nodes. The present node
+    is among them unless a rule now excludes it.
+    """
     diagnosis: tuple[RuledOut, ...] = ()
+    """Nodes by the rule that excludes them, in the order of the checks; each node counts at the first rule it fails."""
     closed: tuple[ClosedNode, ...] = ()
+    """The nodes that a rule excludes, by `ClosedNode.distance`; equal ones in the order of the nodes."""
     given_up: tuple[str, ...] = ()
+    """Soft rules that are not checked: placement relaxes them for missing replicas, and a placed replica breaks them.
+    """
     immovable: Immovable | None = None
+    """Why no plan may move it now; None if a plan may move it, or if it is not placed."""
 
     @property
     def nodes(self) -> int:
@@ -158,38 +139,27 @@ class NodeScores:
     """What every node is worth for the next missing replica of a partition, with all other replicas in their places.
 
     N nodes, in the order in which they were added.
-
-    Parameters
-    ----------
-    partition
-        Name of the partition.
-    role
-        Role of the replica.
-    index
-        Index of the replica, as in `PlacedReplica`.
-    nodes
-        (N,) names of the nodes.
-    energy
-        (N,) energy of the cluster with the replica on the node, lower is better; infinite for a node that is ruled out.
-    violation_probability
-        (N,) probability of a violation of the node with the replica on it; 0 without weights of risk.
-    rule
-        (N,) the first rule that rules the node out, as in `plb.model.rules.Rule`; -1: none.
-    soft
-        (N,) whether placement would relax that rule, and those after it, if no other node were left.
-    by_extensions
-        Indices of nodes that only an extension constraint rules out, each with the name of the constraint.
     """
 
     partition: str
+    """Name of the partition."""
     role: Role
+    """Role of the replica."""
     index: int
+    """Index of the replica, as in `PlacedReplica`."""
     nodes: tuple[str, ...]
+    """(N,) names of the nodes."""
     energy: Float
+    """(N,) energy of the cluster with the replica on the node, lower is better; infinite for a node that is ruled out.
+    """
     violation_probability: Float
+    """(N,) probability of a violation of the node with the replica on it; 0 without weights of risk."""
     rule: Int
+    """(N,) the first rule that rules the node out, as in `plb.model.rules.Rule`; -1: none."""
     soft: Bool
+    """(N,) whether placement would relax that rule, and those after it, if no other node were left."""
     by_extensions: Mapping[int, str]
+    """Indices of nodes that only an extension constraint rules out, each with the name of the constraint."""
 
     @property
     def fits(self) -> Bool:

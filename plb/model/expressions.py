@@ -62,28 +62,19 @@ _POLICIES = {"FDPolicy": [policy.value for policy in FaultDomainPolicy], "PlaceP
 
 @attrs.frozen(eq=False)
 class Expression:
-    """A parsed placement constraint (docs/constraints/placement.md).
-
-    Attributes
-    ----------
-    text
-        The text.
-    fault_domain_policy
-        The policy of ``FDPolicy ~ …``.
-    places_all_or_nothing
-        Whether the text has ``PlacePolicy ~ NonPartially``: the placement of a partition is all-or-nothing.
-    binds_primary_only
-        Whether the text has ``^P`` or ``!^P``, so that `holds` may differ by role.
-    properties
-        Names of the properties in its comparisons, once each, from left to right.
-    """
+    """A parsed placement constraint (docs/constraints/placement.md)."""
 
     text: str
+    """The text."""
     _test: Test
     fault_domain_policy: FaultDomainPolicy = FaultDomainPolicy.PACKING
+    """The policy of ``FDPolicy ~ …``."""
     places_all_or_nothing: bool = False
+    """Whether the text has ``PlacePolicy ~ NonPartially``: the placement of a partition is all-or-nothing."""
     binds_primary_only: bool = False
+    """Whether the text has ``^P`` or ``!^P``, so that `holds` may differ by role."""
     properties: tuple[str, ...] = ()
+    """Names of the properties in its comparisons, once each, from left to right."""
 
     def holds(self, properties: Mapping[str, str], *, primary: bool = True) -> bool:
         """Return whether a node with these properties, implicit ones included, satisfies the constraint."""
@@ -312,18 +303,12 @@ def _uri(text: str) -> list[str] | None:
 
 @attrs.frozen
 class UnmetClause:
-    """A part of a placement constraint that does not hold on a node.
-
-    Parameters
-    ----------
-    clause
-        Text of the part: one of those joined by a top-level ``&&``, or the whole constraint.
-    properties
-        The values of its properties on the node; None: the property is not defined.
-    """
+    """A part of a placement constraint that does not hold on a node."""
 
     clause: str
+    """Text of the part: one of those joined by a top-level ``&&``, or the whole constraint."""
     properties: Mapping[str, str | None]
+    """The values of its properties on the node; None: the property is not defined."""
 
     def __str__(self) -> str:
         return f"{self.clause!r} must hold there ({', '.join(self._found())})"
@@ -387,14 +372,6 @@ _WITHOUT_DOMAIN: Mapping[PolicyName, str] = {
 class ServicePlacementPolicy:
     """A placement policy of a service.
 
-    Parameters
-    ----------
-    name
-        A `PolicyName`, or its value.
-    domain
-        The fault domain of the first three policies, such as ``"fd:/dc1"``, with all domains below it. None for the
-        others.
-
     Raises
     ------
     InvalidValueError
@@ -402,7 +379,11 @@ class ServicePlacementPolicy:
     """
 
     name: PolicyName
+    """A `PolicyName`, or its value."""
     domain: str | None = None
+    """The fault domain of the first three policies, such as ``"fd:/dc1"``, with all domains below it. None for the
+    others.
+    """
 
     def __attrs_post_init__(self) -> None:
         item = "placement policy"

@@ -61,37 +61,29 @@ READY, UNMARKED = ReplicaState.READY, UpgradeMark.NONE  # members are looked up 
 
 @attrs.frozen
 class Replica:
-    """One copy of a partition on a node.
-
-    Parameters
-    ----------
-    role
-        Its role: a `Role` or its name in small letters.
-    node
-        Name of its node.
-    pinned
-        True: no plan moves it.
-    leaving
-        True during a move from this node: the load still counts against the capacity of the node, but not in the
-        balance statistics. A primary that leaves is still the primary of its partition.
-    to_be_dropped
-        True if it is to be dropped: it counts as one that leaves, but no plan drops it, and a primary is no longer the
-        primary, unless it is marked to be swapped out.
-    state
-        Its state.
-    upgrade
-        The request of an upgrade: an `UpgradeMark` or its value. While a replica is marked, no other phase moves any
-        replica of its partition, until it is described without marks. A removed replica is described as dropped with a
-        mark: it reserves a place for a new one.
-    """
+    """One copy of a partition on a node."""
 
     role: Role
+    """Its role: a `Role` or its name in small letters."""
     node: str
+    """Name of its node."""
     state: ReplicaState = attrs.field(default=ReplicaState.READY, kw_only=True)
+    """Its state."""
     pinned: bool = attrs.field(default=False, kw_only=True)
+    """True: no plan moves it."""
     leaving: bool = attrs.field(default=False, kw_only=True)
+    """True during a move from this node: the load still counts against the capacity of the node, but not in the balance
+    statistics. A primary that leaves is still the primary of its partition.
+    """
     to_be_dropped: bool = attrs.field(default=False, kw_only=True)
+    """True if it is to be dropped: it counts as one that leaves, but no plan drops it, and a primary is no longer the
+    primary, unless it is marked to be swapped out.
+    """
     upgrade: UpgradeMark = attrs.field(default=UpgradeMark.NONE, kw_only=True)
+    """The request of an upgrade: an `UpgradeMark` or its value. While a replica is marked, no other phase moves any
+    replica of its partition, until it is described without marks. A removed replica is described as dropped with a
+    mark: it reserves a place for a new one.
+    """
 
     def __attrs_post_init__(self) -> None:
         check_name("replica", self.node, field="node")
@@ -125,42 +117,31 @@ def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:
 
 @attrs.frozen(field_transformer=with_plain_scalars)
 class Partition:
-    """A unit of placement: a set of replicas. Several on one node are a violation, which a repair ends.
-
-    Parameters
-    ----------
-    name
-        Name of the partition, unique in the cluster.
-    service
-        Name of its service.
-    replicas
-        The present replicas. The engine places those that are missing.
-    created
-        Time at which the partition was created, in seconds on the host's clock: the start of its demand curve.
-    missing
-        Number of missing replicas; below 0: surplus replicas. None: given by the target of the service.
-    version
-        Number of this description. Another description with the same number and the same `missing` is ignored, except
-        that it ends the moves of earlier plans. None: every description counts.
-    in_transition
-        True while it is deleted or reconfigured: none of its replicas moves, and marks of an upgrade wait.
-    upgrading
-        True while it is upgraded: balancing does not move its replicas, and marks of the upgrade act. Constraint check
-        moves those without marks, if `allow_constraint_check_fixes_during_application_upgrade` is on. A partition with
-        a marked replica counts as upgraded.
-    in_quorum_loss
-        True while most of its replicas are lost: the others do not move.
-    """
+    """A unit of placement: a set of replicas. Several on one node are a violation, which a repair ends."""
 
     name: str
+    """Name of the partition, unique in the cluster."""
     service: str = attrs.field(kw_only=True)
+    """Name of its service."""
     replicas: tuple[Replica, ...] = attrs.field(default=(), kw_only=True, converter=_tuple_of_replicas)
+    """The present replicas. The engine places those that are missing."""
     created: float = attrs.field(default=0.0, kw_only=True)
+    """Time at which the partition was created, in seconds on the host's clock: the start of its demand curve."""
     missing: int | None = attrs.field(default=None, kw_only=True)
+    """Number of missing replicas; below 0: surplus replicas. None: given by the target of the service."""
     version: int | None = attrs.field(default=None, kw_only=True)
+    """Number of this description. Another description with the same number and the same `missing` is ignored, except
+    that it ends the moves of earlier plans. None: every description counts.
+    """
     in_transition: bool = attrs.field(default=False, kw_only=True)
+    """True while it is deleted or reconfigured: none of its replicas moves, and marks of an upgrade wait."""
     in_quorum_loss: bool = attrs.field(default=False, kw_only=True)
+    """True while most of its replicas are lost: the others do not move."""
     upgrading: bool = attrs.field(default=False, kw_only=True)
+    """True while it is upgraded: balancing does not move its replicas, and marks of the upgrade act. Constraint check
+    moves those without marks, if `allow_constraint_check_fixes_during_application_upgrade` is on. A partition with a
+    marked replica counts as upgraded.
+    """
 
     def __attrs_post_init__(self) -> None:
         check_name("partition", self.name)
@@ -237,19 +218,6 @@ class PartitionColumns(Sequence[Partition]):
 
     `update_partitions` takes it without making the objects. The arrays are read-only.
 
-    Parameters
-    ----------
-    names
-        Names of the n partitions.
-    service
-        Name of their service, or n names.
-    nodes
-        (n, r) names of nodes; None or an empty text where there is no replica.
-    roles
-        Roles of the replicas: one for all, r for the columns, or (n, r).
-    created
-        When they were created, in seconds on the host's clock: one number for all, or n.
-
     Raises
     ------
     InvalidValueError
@@ -259,10 +227,15 @@ class PartitionColumns(Sequence[Partition]):
     """
 
     names: tuple[str, ...] = attrs.field(converter=_names)
+    """Names of the n partitions."""
     service: str | tuple[str, ...] = attrs.field(kw_only=True, converter=_service)
+    """Name of their service, or n names."""
     nodes: Array = attrs.field(kw_only=True, converter=_nodes)
+    """(n, r) names of nodes; None or an empty text where there is no replica."""
     roles: Int = attrs.field(kw_only=True, converter=_roles)
+    """Roles of the replicas: one for all, r for the columns, or (n, r)."""
     created: Float = attrs.field(kw_only=True, default=0.0, converter=_created)
+    """When they were created, in seconds on the host's clock: one number for all, or n."""
     __reduce__ = made_again
 
     def __attrs_post_init__(self) -> None:

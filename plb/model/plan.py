@@ -28,34 +28,23 @@ def _read_only(values: Array) -> Array:
 
 @attrs.define(eq=False, repr=False)
 class PlanMoves(Sequence[Move]):
-    """A sequence of moves, equal to the tuple of them; every column has an entry for each move. Arrays are read-only.
-
-    Parameters
-    ----------
-    kind
-        (m,) numbers of `KINDS`.
-    partition
-        Names.
-    role
-        (m,) values of `Role`.
-    source, target
-        Names of nodes, or None.
-    reason
-        The reasons.
-    cost
-        (m,) in moves.
-    row
-        (m,) indices of replicas, or -1.
-    """
+    """A sequence of moves, equal to the tuple of them; every column has an entry for a move. Arrays are read-only."""
 
     kind: Int = attrs.field(converter=_read_only)
+    """(m,) numbers of `KINDS`."""
     partition: Sequence[str]
+    """Names."""
     role: Int = attrs.field(converter=_read_only)
+    """(m,) values of `Role`."""
     source: Sequence[str | None]
     target: Sequence[str | None]
+    """Names of nodes, or None."""
     reason: Sequence[Reason]
+    """The reasons."""
     cost: Float = attrs.field(converter=_read_only)
+    """(m,) in moves."""
     row: Int = attrs.field(converter=_read_only)
+    """(m,) indices of replicas, or -1."""
     _made: tuple[Move, ...] | None = attrs.field(default=None, init=False)
     """All moves, once somebody has looked at all."""
     __reduce__ = made_again
@@ -155,34 +144,24 @@ class PlanMoves(Sequence[Move]):
 
 @attrs.frozen
 class Energy:
-    """The energy of a configuration, with its terms.
-
-    Parameters
-    ----------
-    total
-        The energy that the search minimised.
-    movement
-        m, in moves.
-    imbalance
-        I, mean coefficient of variation.
-    fragmentation
-        F, sum over the held-out nodes of the mean share in use.
-    expected_failovers
-        V, expected number of nodes in violation.
-    expected_overload
-        O, expected excess of nodes over their thresholds, relative to these, summed over nodes and metrics; 0 if its
-        weight is 0.
-    extension_terms
-        The extension terms by name, without their weights.
-    """
+    """The energy of a configuration, with its terms."""
 
     total: float
+    """The energy that the search minimised."""
     movement: float
+    """m, in moves."""
     imbalance: float
+    """I, mean coefficient of variation."""
     fragmentation: float
+    """F, sum over the held-out nodes of the mean share in use."""
     expected_failovers: float
+    """V, expected number of nodes in violation."""
     extension_terms: Mapping[str, float] = attrs.field(factory=dict, hash=False)
+    """The extension terms by name, without their weights."""
     expected_overload: float = attrs.field(default=0.0, kw_only=True)
+    """O, expected excess of nodes over their thresholds, relative to these, summed over nodes and metrics; 0 if its
+    weight is 0.
+    """
 
     def __add__(self, other: Energy) -> Energy:
         return Energy(
@@ -205,55 +184,41 @@ class Energy:
 
 @attrs.frozen
 class Plan:
-    """The moves that the engine proposes, with their context.
-
-    Parameters
-    ----------
-    moves
-        In an order in which they can be applied. Those of an engine are equal to a tuple and made when looked at.
-    energy_before, energy_after
-        Energy before and after the moves; `energy_before.movement` is 0. The expected failovers of a promoted secondary
-        are those of a primary from the next plan on.
-    unplaced
-        Replicas that are not placed.
-    end_reason
-        Why the last search ended.
-    phases
-        The phases that ran.
-    proposals
-        Counts of the proposals.
-    actions
-        The action for each service domain, by the name of its first service.
-    bound_by
-        Budgets that refused a proposal or delayed a repair: ``"moves"``, ``"node_moves"``, ``"service_moves"``.
-    outcomes
-        For each service domain: the phases that ran, why the others did not, and the replicas that may not move.
-    reproducible
-        False if a time limit ended a search, instead of a number of proposals.
-    renewed
-        Replicas whose expected demand was computed again since the plan before: new ones, those with reports or other
-        classes, and those whose age made it due. It does not count when plans are compared.
-    temperature
-        The temperature at the end of balancing, in units of the energy; the highest of several service domains. None:
-        no balancing ran. `Budget.temperature` continues from it.
-    undrained
-        Replicas that stay on nodes that have to be emptied, if the plan looked for repairs.
-    """
+    """The moves that the engine proposes, with their context."""
 
     moves: Sequence[Move]
+    """In an order in which they can be applied. Those of an engine are equal to a tuple and made when looked at."""
     energy_before: Energy
     energy_after: Energy
+    """Energy before and after the moves; `energy_before.movement` is 0. The expected failovers of a promoted secondary
+    are those of a primary from the next plan on.
+    """
     unplaced: tuple[Unplaced, ...] = ()
+    """Replicas that are not placed."""
     end_reason: str = "nothing to do"
+    """Why the last search ended."""
     phases: tuple[Phase, ...] = ()
+    """The phases that ran."""
     proposals: Proposals = attrs.field(factory=Proposals)
+    """Counts of the proposals."""
     bound_by: tuple[str, ...] = ()
+    """Budgets that refused a proposal or delayed a repair: ``"moves"``, ``"node_moves"``, ``"service_moves"``."""
     actions: Mapping[str, str] = attrs.field(factory=dict)
+    """The action for each service domain, by the name of its first service."""
     outcomes: tuple[DomainOutcome, ...] = ()
+    """For each service domain: the phases that ran, why the others did not, and the replicas that may not move."""
     reproducible: bool = True
+    """False if a time limit ended a search, instead of a number of proposals."""
     renewed: int = attrs.field(default=0, eq=False)
+    """Replicas whose expected demand was computed again since the plan before: new ones, those with reports or other
+    classes, and those whose age made it due. It does not count when plans are compared.
+    """
     temperature: float | None = None
+    """The temperature at the end of balancing, in units of the energy; the highest of several service domains. None: no
+    balancing ran. `Budget.temperature` continues from it.
+    """
     undrained: tuple[Undrained, ...] = ()
+    """Replicas that stay on nodes that have to be emptied, if the plan looked for repairs."""
 
     def explain(self, partition: str) -> str:
         """Return in one or two sentences the moves of a partition and their reasons, or why there are none.

@@ -98,21 +98,15 @@ class Breach(Violation):
 
 @attrs.frozen
 class BrokenConstraint(Violation):
-    """A replica that breaks an extension constraint.
-
-    Parameters
-    ----------
-    rule
-        Name of the constraint.
-    index
-        Row of the replica, as in `plb.PlacedReplica`.
-    """
+    """A replica that breaks an extension constraint."""
 
     rule: str
+    """Name of the constraint."""
     partition: str
     role: Role
     node: str
     index: int
+    """Row of the replica, as in `plb.PlacedReplica`."""
 
     priority: ClassVar[int] = 0
     numbers: ClassVar[Mapping[str, float]] = NO_NUMBERS

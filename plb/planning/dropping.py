@@ -31,18 +31,12 @@ from plb.state.arrays import Problem, Solution, siblings_of
 
 @attrs.frozen(eq=False)
 class Surplus:
-    """A partition with too many replicas.
-
-    Parameters
-    ----------
-    rows
-        Its rows.
-    count
-        How many are too many.
-    """
+    """A partition with too many replicas."""
 
     rows: Sequence[int]
+    """Its rows."""
     count: int
+    """How many are too many."""
 
 
 def drop_surplus(

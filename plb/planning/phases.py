@@ -55,18 +55,12 @@ AFFINITY_BIT = 1 << Rule.AFFINITY
 
 @attrs.frozen(eq=False)
 class Begun:
-    """The start of a phase.
-
-    Parameters
-    ----------
-    places
-        The rows that earlier phases have moved, and their nodes.
-    broken
-        The rows that break an extension constraint, each with its name.
-    """
+    """The start of a phase."""
 
     places: Places
+    """The rows that earlier phases have moved, and their nodes."""
     broken: Mapping[int, str]
+    """The rows that break an extension constraint, each with its name."""
 
 
 class PhaseRun:

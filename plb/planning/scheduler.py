@@ -274,38 +274,26 @@ PHASES = {
 
 @attrs.frozen(eq=False)
 class Refresh:
-    """What a refresh of a domain depends on.
-
-    Parameters
-    ----------
-    state
-        The described cluster.
-    scheduler, record
-        When stages are due, and what is remembered of the domain.
-    domain
-        The domain.
-    run
-        Its search, at the start.
-    work
-        What placement has to do.
-    state_version, load_version
-        What the domain's state and loads are at; equal versions mean that nothing has changed.
-    now
-        Time in seconds.
-    replicas
-        Replicas of the whole cluster.
-    """
+    """What a refresh of a domain depends on."""
 
     state: ClusterState
+    """The described cluster."""
     scheduler: Scheduler
     record: DomainRecord
+    """When stages are due, and what is remembered of the domain."""
     domain: ServiceDomain
+    """The domain."""
     run: PhaseRun
+    """Its search, at the start."""
     work: Work
+    """What placement has to do."""
     state_version: tuple[int, ...]
     load_version: tuple[int, ...]
+    """What the domain's state and loads are at; equal versions mean that nothing has changed."""
     now: float
+    """Time in seconds."""
     replicas: int
+    """Replicas of the whole cluster."""
 
     def plan(self) -> Plan:
         """Run the action that is due and return its plan, whose moves are under way from now on."""

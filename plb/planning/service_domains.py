@@ -27,21 +27,14 @@ NO_APPLICATIONS: Mapping[str, Collection[str]] = ReadOnlyMapping({})
 
 @attrs.frozen
 class ServiceDomain:
-    """Services of a common search.
-
-    Parameters
-    ----------
-    key
-        Index of the first of its services, by which the scheduler knows it again.
-    services
-        Indices of its services, in the order in which they were made.
-    metrics
-        Names of the metrics that any of them has.
-    """
+    """Services of a common search."""
 
     key: int
+    """Index of the first of its services, by which the scheduler knows it again."""
     services: tuple[int, ...]
+    """Indices of its services, in the order in which they were made."""
     metrics: frozenset[str]
+    """Names of the metrics that any of them has."""
 
 
 class ServiceDomains:
@@ -197,27 +190,18 @@ def why_immovable(state: ClusterState, problem: Problem, row: int) -> Immovable:
 
 @attrs.frozen(eq=False)
 class Work:
-    """What placement has to do for a service domain.
-
-    Parameters
-    ----------
-    missing
-        Rows to place, parents before their children.
-    surpluses
-        Partitions to cut, children first.
-    handovers
-        Primaries that hand over their role for an upgrade.
-    returns
-        Places to which replicas return after an upgrade.
-    everywhere
-        Whether a partition is on every node: Service Fabric then runs placement also if nothing is missing.
-    """
+    """What placement has to do for a service domain."""
 
     missing: list[int]
+    """Rows to place, parents before their children."""
     surpluses: list[Surplus]
+    """Partitions to cut, children first."""
     handovers: list[Handover]
+    """Primaries that hand over their role for an upgrade."""
     returns: list[Return]
+    """Places to which replicas return after an upgrade."""
     everywhere: bool = False
+    """Whether a partition is on every node: Service Fabric then runs placement also if nothing is missing."""
 
     @property
     def is_any(self) -> bool:

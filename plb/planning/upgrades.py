@@ -38,30 +38,20 @@ Swap = tuple[int, int]
 
 @attrs.frozen(eq=False)
 class Handover:
-    """A partition of which another replica is to become the primary.
-
-    Parameters
-    ----------
-    partition
-        Name of the partition.
-    primary
-        Row of the primary; NOWHERE without one: a secondary is then promoted.
-    takers
-        Rows of the secondaries that may become the primary.
-    marked
-        Row of the replica with the mark.
-    void
-        Row of the replica of which a move of kind void tells that its role cannot change; NOWHERE: none is told.
-    returns
-        Whether the role goes back to where it was before the upgrade.
-    """
+    """A partition of which another replica is to become the primary."""
 
     partition: str
+    """Name of the partition."""
     primary: int
+    """Row of the primary; NOWHERE without one: a secondary is then promoted."""
     takers: Sequence[int]
+    """Rows of the secondaries that may become the primary."""
     marked: int
+    """Row of the replica with the mark."""
     void: int
+    """Row of the replica of which a move of kind void tells that its role cannot change; NOWHERE: none is told."""
     returns: bool
+    """Whether the role goes back to where it was before the upgrade."""
 
 
 UNCHECKED = 1 << Rule.AFFINITY | 1 << Rule.PLACEMENT

@@ -181,20 +181,14 @@ class PrvBestFit:
 
     Where there is none, the node where the placement raises the probability least; ties go to the fullest, then to the
     lowest index.
-
-    Parameters
-    ----------
-    theta
-        Probability from which on a violation is too likely, in [0, 1] ([1] section 8.3: 0.01).
-    weighting
-        Which W the fit compares ([1] section 8.3: W_Max).
-    name
-        Name of the policy.
     """
 
     theta: float = 0.01
+    """Probability from which on a violation is too likely, in [0, 1] ([1] section 8.3: 0.01)."""
     weighting: Weighting = Weighting.MAX
+    """Which W the fit compares ([1] section 8.3: W_Max)."""
     name: str = "prv_best_fit"
+    """Name of the policy."""
 
     def __attrs_post_init__(self) -> None:
         item = f"policy {check_name('policy', self.name)}"
@@ -225,12 +219,11 @@ class PrvWorstFit(PrvBestFit):
     ----------
     theta, weighting, name
         See `PrvBestFit`.
-    held_out
-        M, the number of held-out nodes ([1] section 8.3: 3).
     """
 
     name: str = "prv_worst_fit"
     held_out: int = 3
+    """M, the number of held-out nodes ([1] section 8.3: 3)."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

@@ -56,6 +56,7 @@ class Learned:
     may_wait: bool = False
     """True: if the network gives waiting the highest probability, the replica is not placed by this plan."""
     name: str = "learned"
+    """Name of the policy."""
     _network: LearnedPolicy | None = attrs.field(init=False, default=None)
     _expected: ExpectedDemand | None = attrs.field(init=False, default=None)
     _past: list[tuple[float, Mapping[str, Float]]] = attrs.field(init=False, factory=list)

@@ -43,37 +43,26 @@ class Way(Enum):
 
 @attrs.frozen
 class Algorithm:
-    """An algorithm of [3] by the parts of its name.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    way
-        How places are found.
-    measure
-        Of nodes and, where `decreasing`, of applications.
-    score
-        Of pairs of application and node, where there is one.
-    decreasing
-        Whether applications are ordered from large to small.
-    demand_share
-        α of equation 3 for the order of applications: 1 is demand alone, 0 degree alone.
-    decrement_percent
-        Steps by which the number of nodes decreases, in percent of the lower bound; None: by bisection, if the number
-        of nodes is searched.
-    gap_percent
-        Accepted percentage of nodes above the bound of an integer program.
-    """
+    """An algorithm of [3] by the parts of its name."""
 
     name: str
+    """Its name."""
     way: Way
+    """How places are found."""
     measure: Measure = Measure.AVERAGE
+    """Of nodes and, where `decreasing`, of applications."""
     score: Score = Score.DOT_PRODUCT
+    """Of pairs of application and node, where there is one."""
     decreasing: bool = False
+    """Whether applications are ordered from large to small."""
     demand_share: float = 1.0
+    """α of equation 3 for the order of applications: 1 is demand alone, 0 degree alone."""
     decrement_percent: float | None = None
+    """Steps by which the number of nodes decreases, in percent of the lower bound; None: by bisection, if the number of
+    nodes is searched.
+    """
     gap_percent: float = 0.0
+    """Accepted percentage of nodes above the bound of an integer program."""
 
 
 BASELINES = {

@@ -116,19 +116,14 @@ class Neighbours(NamedTuple):
 
 @attrs.frozen(eq=False)
 class Affinity:
-    """Directed limits a_ij ([3] section 3.1): on a node with a replica of i are at most a_ij replicas of j.
-
-    Parameters
-    ----------
-    source, target, most
-        (E,) i, j and a_ij. A limit of an application for itself counts all of its replicas on a node: 1 means
-        at most one on a node, and 0 means none, which an instance refuses. Different limits for the same pair are
-        refused as well.
-    """
+    """Directed limits a_ij ([3] section 3.1): on a node with a replica of i are at most a_ij replicas of j."""
 
     source: Int32
     target: Int32
     most: Int32
+    """(E,) i, j and a_ij. A limit of an application for itself counts all of its replicas on a node: 1 means at most
+    one on a node, and 0 means none, which an instance refuses. Different limits for the same pair are refused as well.
+    """
 
     def __len__(self) -> int:
         return len(self.source)
@@ -252,21 +247,14 @@ def _sort_by_application(first: Int32, other: Int32, most: Int32, place: Int, ot
 
 @attrs.frozen(eq=False, field_transformer=with_plain_scalars)
 class NodeType:
-    """Nodes of one kind.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    capacity
-        (R,) of each resource, in whole units.
-    count
-        Number of nodes; None: unlimited.
-    """
+    """Nodes of one kind."""
 
     name: str
+    """Its name."""
     capacity: Int32
+    """(R,) of each resource, in whole units."""
     count: int | None = None
+    """Number of nodes; None: unlimited."""
 
     def __attrs_post_init__(self) -> None:
         check_name("node type", self.name)
@@ -278,36 +266,24 @@ class NodeType:
 
 @attrs.frozen(eq=False)
 class Instance:
-    """A provisioning problem.
-
-    Parameters
-    ----------
-    name
-        For tables and messages.
-    resources
-        Names of the resources.
-    applications
-        Names of the applications, (L,).
-    replicas
-        (L,) at least 1 each.
-    demand
-        (L, R, T) of a replica, in whole units.
-    affinity
-        Limits between applications.
-    nodes
-        The kinds of nodes, those that are to be used first in front; [3] has one.
-    units
-        (R,) what a unit of each resource is worth, in user units, for tables and files.
-    """
+    """A provisioning problem."""
 
     name: str
+    """For tables and messages."""
     resources: tuple[str, ...]
+    """Names of the resources."""
     applications: tuple[str, ...]
+    """Names of the applications, (L,)."""
     replicas: Int32
+    """(L,) at least 1 each."""
     demand: Int32
+    """(L, R, T) of a replica, in whole units."""
     affinity: Affinity
+    """Limits between applications."""
     nodes: tuple[NodeType, ...]
+    """The kinds of nodes, those that are to be used first in front; [3] has one."""
     units: tuple[float, ...]
+    """(R,) what a unit of each resource is worth, in user units, for tables and files."""
 
     def __attrs_post_init__(self) -> None:
         item = f"instance {check_name('instance', self.name)}"

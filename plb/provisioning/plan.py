@@ -18,35 +18,24 @@ FAULTS_NAMED = 20
 
 @attrs.frozen(eq=False)
 class ProvisioningPlan:
-    """A place for each replica.
-
-    Parameters
-    ----------
-    instance
-        What was to be placed.
-    kind
-        (N,) index of the node type of each node in use, in `Instance.nodes`.
-    application, node, count
-        (P,) number of replicas of an application on a node; one row for each pair.
-    algorithm
-        Name of the algorithm.
-    seconds
-        How long that took.
-    lower_bound
-        Every plan needs at least so many nodes.
-    names
-        (N,) of the nodes, all different; None: they are called by their type and a number.
-    """
+    """A place for each replica."""
 
     instance: Instance
+    """What was to be placed."""
     kind: Int32
+    """(N,) index of the node type of each node in use, in `Instance.nodes`."""
     application: Int32
     node: Int32
     count: Int32
+    """(P,) number of replicas of an application on a node; one row for each pair."""
     algorithm: str
+    """Name of the algorithm."""
     seconds: float
+    """How long that took."""
     lower_bound: int
+    """Every plan needs at least so many nodes."""
     names: tuple[str, ...] | None = None
+    """(N,) of the nodes, all different; None: they are called by their type and a number."""
 
     @property
     def nodes(self) -> int:
@@ -230,26 +219,17 @@ _TURNS = 2**31
 
 @attrs.frozen(eq=False)
 class Moves:
-    """Moves from one plan to another, not in an order in which they could be applied.
-
-    Parameters
-    ----------
-    nodes
-        Names of the nodes of both plans.
-    application
-        (M,) application, by index in the instance.
-    source, target
-        (M,) source and target, by index in `nodes`. `NOWHERE`: a replica is new, or
-        is removed.
-    count
-        (M,) number of replicas.
-    """
+    """Moves from one plan to another, not in an order in which they could be applied."""
 
     nodes: tuple[str, ...]
+    """Names of the nodes of both plans."""
     application: Int32
+    """(M,) application, by index in the instance."""
     source: Int32
     target: Int32
+    """(M,) source and target, by index in `nodes`. `NOWHERE`: a replica is new, or is removed."""
     count: Int32
+    """(M,) number of replicas."""
 
     @property
     def moved(self) -> int:

@@ -68,26 +68,18 @@ def emptiest_nodes(problem: Problem, start: Solution, metric: int) -> Bool:
 
 @attrs.frozen
 class Variant:
-    """One of the alternative searches of balancing.
-
-    Parameters
-    ----------
-    mask
-        Enforced rules.
-    swap_probability, exchange_probability, larger_share
-        See `plb.search.annealing.move_generation.Choice`.
-    only_empties
-        Whether replicas move only from less loaded to fuller nodes (`RestrictedDefragmentationHeuristic`).
-    biased
-        Whether sampling is biased to moves that may balance an unbalanced metric (`move_generation`).
-    """
+    """One of the alternative searches of balancing."""
 
     mask: int
+    """Enforced rules."""
     swap_probability: float
     exchange_probability: float
     only_empties: bool = False
+    """Whether replicas move only from less loaded to fuller nodes (`RestrictedDefragmentationHeuristic`)."""
     biased: bool = False
+    """Whether sampling is biased to moves that may balance an unbalanced metric (`move_generation`)."""
     larger_share: float = 0.0
+    """See `plb.search.annealing.move_generation.Choice`."""
 
 
 def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:

@@ -37,28 +37,22 @@ class EndReason(Enum):
 
 @attrs.frozen(field_transformer=with_plain_scalars)
 class Budget:
-    """Limits of a search.
-
-    Parameters
-    ----------
-    proposals
-        Proposals over all chains; None: as configured, or without limit where `seconds` is given.
-    seconds
-        Wall time of the call, in which the plan is made as well; all searches of the call share it. A plan that this
-        limit ends early is marked as not reproducible.
-    until
-        Reading of `plb.compiler.working_time` at which annealing ends, even before the first round is complete. Set
-        from the search timeouts of the configuration.
-    temperature
-        First temperature of balancing, in units of the energy. With that of the plan before, `Plan.temperature`,
-        annealing goes on over several calls; balancing then runs again even if nothing has changed. None: as
-        configured.
-    """
+    """Limits of a search."""
 
     proposals: int | None = None
+    """Proposals over all chains; None: as configured, or without limit where `seconds` is given."""
     seconds: float | None = None
+    """Wall time of the call, in which the plan is made as well; all searches of the call share it. A plan that this
+    limit ends early is marked as not reproducible.
+    """
     until: float | None = attrs.field(default=None, kw_only=True)
+    """Reading of `plb.compiler.working_time` at which annealing ends, even before the first round is complete. Set from
+    the search timeouts of the configuration.
+    """
     temperature: float | None = attrs.field(default=None, kw_only=True)
+    """First temperature of balancing, in units of the energy. With that of the plan before, `Plan.temperature`,
+    annealing goes on over several calls; balancing then runs again even if nothing has changed. None: as configured.
+    """
 
     def __attrs_post_init__(self) -> None:
         if self.proposals is not None:

@@ -195,27 +195,20 @@ TOLERANCE = 1e-6
 
 @attrs.frozen(eq=False)
 class ChainExtensions:
-    """The extensions of one chain.
-
-    Parameters
-    ----------
-    state
-        What its kernels use.
-    callbacks
-        What answers them for extensions in Python, and finds constraints that several moves break together; None
-        without any extension.
-    data, sums
-        Of the terms and then the constraints, as their kernels get them.
-    proposing
-        What the kernels of neighbourhoods get: the data of each, and the moves.
-    """
+    """The extensions of one chain."""
 
     state: ExtensionState
+    """What its kernels use."""
     extensions: Extensions | None = None
     callbacks: ExtensionCallbacks | None = None
+    """What answers them for extensions in Python, and finds constraints that several moves break together; None without
+    any extension.
+    """
     data: Sequence[Any] = ()
     sums: Sequence[Any] = ()
+    """Of the terms and then the constraints, as their kernels get them."""
     proposing: Sequence[Any] = ()
+    """What the kernels of neighbourhoods get: the data of each, and the moves."""
 
     def calls(self) -> AbstractContextManager[None]:
         """Return a context for kernels that may call extensions in Python: Ctrl-C takes effect at its end.

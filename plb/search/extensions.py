@@ -46,40 +46,27 @@ KERNELS = {
 
 @attrs.frozen(eq=False)
 class Extensions:
-    """Terms with their weights, constraints, neighbourhoods, a policy, and counts of refused and rejected proposals.
-
-    Parameters
-    ----------
-    weights
-        Weight of each term by name.
-    terms
-        The terms, in the order of the weights; chains work on copies.
-    constraints
-        The constraints, all of them hard.
-    description
-        Names and models behind the arrays.
-    policy
-        Placement policy that decides in place of the search, or None.
-    neighbourhoods
-        In the order of the settings; chains work on copies.
-    refused, rejected
-        Number of proposals refused by each constraint, and rejected because of each term.
-    declined
-        Rows that the policy declined to place.
-    running
-        The `running` of every chain (`plb.search.extension_kernels.ExtensionState`).
-    """
+    """Terms with their weights, constraints, neighbourhoods, a policy, and counts of refused and rejected proposals."""
 
     weights: Mapping[str, float]
+    """Weight of each term by name."""
     terms: tuple[EnergyTerm, ...]
+    """The terms, in the order of the weights; chains work on copies."""
     constraints: tuple[Constraint, ...]
+    """The constraints, all of them hard."""
     description: Description
+    """Names and models behind the arrays."""
     policy: PlacementPolicy | None = None
+    """Placement policy that decides in place of the search, or None."""
     neighbourhoods: tuple[AnyNeighbourhood, ...] = ()
+    """In the order of the settings; chains work on copies."""
     refused: Counter[str] = attrs.field(factory=Counter)
     rejected: Counter[str] = attrs.field(factory=Counter)
+    """Number of proposals refused by each constraint, and rejected because of each term."""
     declined: set[int] = attrs.field(factory=set)
+    """Rows that the policy declined to place."""
     running: list[Int] = attrs.field(factory=list)
+    """The `running` of every chain (`plb.search.extension_kernels.ExtensionState`)."""
     _data: dict[str, tuple[Problem, Any]] = attrs.field(factory=dict)
     """Data of extensions with kernels, and for which problem they are, by kind and name."""
 

@@ -33,16 +33,11 @@ DRAWS = 1000
 
 @attrs.frozen
 class Relief:
-    """What a balancing search leaves for the relief of the hottest nodes.
-
-    Parameters
-    ----------
-    moves, proposals
-        Numbers that the search may not use.
-    """
+    """What a balancing search leaves for the relief of the hottest nodes."""
 
     moves: int
     proposals: int
+    """Numbers that the search may not use."""
 
     def held_back(self, problem: Problem, budget: Budget) -> tuple[Problem, Budget]:
         """Return what the search may use."""

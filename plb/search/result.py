@@ -147,27 +147,18 @@ def larger_steps_of(names: Sequence[str], chains: Iterable[Neighbourhoods]) -> P
 
 @attrs.frozen(eq=False)
 class Annealed:
-    """The statistics of a search, which has changed the solution that it was given to its result.
-
-    Parameters
-    ----------
-    energy
-        The energy of the result; where chains annealed, including extension terms.
-    tally
-        (TALLY_SIZE,) number of proposals by outcome.
-    end_reason
-        Why the search ended.
-    temperature
-        The temperature at the end of the chain with the best result, in units of the energy; None: no chain ran.
-    larger_steps
-        Steps tried and accepted in each larger neighbourhood that was searched; all other counts are 0.
-    """
+    """The statistics of a search, which has changed the solution that it was given to its result."""
 
     energy: float
+    """The energy of the result; where chains annealed, including extension terms."""
     tally: Int
+    """(TALLY_SIZE,) number of proposals by outcome."""
     end_reason: EndReason
+    """Why the search ended."""
     temperature: float | None = None
+    """The temperature at the end of the chain with the best result, in units of the energy; None: no chain ran."""
     larger_steps: Proposals = attrs.field(factory=Proposals)
+    """Steps tried and accepted in each larger neighbourhood that was searched; all other counts are 0."""
 
 
 def new_tally() -> Int:

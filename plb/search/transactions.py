@@ -302,18 +302,12 @@ NO_ROWS: Int = np.zeros(0, np.int64)
 
 @attrs.frozen(eq=False)
 class Places:
-    """Rows that are not on their origins.
-
-    Parameters
-    ----------
-    rows
-        (m,) ascending.
-    nodes
-        (m,) the node of each, or NOWHERE.
-    """
+    """Rows that are not on their origins."""
 
     rows: Int
+    """(m,) ascending."""
     nodes: Int
+    """(m,) the node of each, or NOWHERE."""
 
     def of(self, chosen: Bool) -> Places:
         """Return the places of some of the rows, given by a mask, (m,)."""

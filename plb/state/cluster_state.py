@@ -69,18 +69,12 @@ class PartitionRecord:
 
 @attrs.frozen
 class FeasibilityClass:
-    """The requirements of a service on nodes.
-
-    Parameters
-    ----------
-    expression
-        Its placement constraint.
-    blocked
-        Names of the nodes on which it may not be placed.
-    """
+    """The requirements of a service on nodes."""
 
     expression: Expression
+    """Its placement constraint."""
     blocked: frozenset[str]
+    """Names of the nodes on which it may not be placed."""
 
 
 class ClusterState:
@@ -253,32 +247,22 @@ def reserved_load(state: ClusterState) -> Int:
 
 @attrs.frozen(eq=False)
 class Description:
-    """The names of the indices of a `Problem`.
-
-    Parameters
-    ----------
-    nodes, services, metrics
-        By index: (N,), (S,) and (R,).
-    partitions
-        Name of the partition of each row that is in use.
-    quanta
-        (R,) size of a quantum of each metric in user units; without a description, quanta are the unit.
-    now
-        Time that the search is for, in seconds.
-    history
-        The past tenants from which demand is sampled, or None.
-    replicas
-        Further data of each row besides its arrays in a `Problem`; None: no data.
-    """
+    """The names of the indices of a `Problem`."""
 
     nodes: Sequence[Node] = ()
     services: Sequence[Service] = ()
     metrics: Sequence[Metric] = ()
+    """By index: (N,), (S,) and (R,)."""
     partitions: Mapping[int, str] = attrs.field(factory=dict)
+    """Name of the partition of each row that is in use."""
     quanta: Float = attrs.field(factory=lambda: np.ones(1))
+    """(R,) size of a quantum of each metric in user units; without a description, quanta are the unit."""
     now: float = 0.0
+    """Time that the search is for, in seconds."""
     history: DemandHistory | None = None
+    """The past tenants from which demand is sampled, or None."""
     replicas: RowTable | None = None
+    """Further data of each row besides its arrays in a `Problem`; None: no data."""
 
 
 def describe(state: ClusterState, now: float = 0.0, history: DemandHistory | None = None) -> Description:

@@ -33,22 +33,16 @@ SHORTEST_HOURS = 1 / 60
 
 @attrs.frozen(eq=False)
 class PlannedTenants:
-    """The tenants of a plan; tenant i has the places ``node[start[i]:start[i + 1]]``, all different.
-
-    Parameters
-    ----------
-    traces
-        The T tenants by application, then by layer. The first of an application has its name, the others
-        ``<application>/2`` and so on. Each application is a tenant class, and a family.
-    node
-        int32 (P,): nodes of the plan, numbered by kind, and within a kind as in the plan.
-    start
-        int64 (T + 1,): bounds of the tenants in `node`.
-    """
+    """The tenants of a plan; tenant i has the places ``node[start[i]:start[i + 1]]``, all different."""
 
     traces: TraceSet
+    """The T tenants by application, then by layer. The first of an application has its name, the others
+    ``<application>/2`` and so on. Each application is a tenant class, and a family.
+    """
     node: Int32
+    """int32 (P,): nodes of the plan, numbered by kind, and within a kind as in the plan."""
     start: Int
+    """int64 (T + 1,): bounds of the tenants in `node`."""
 
     def history(self) -> DemandHistory:
         """Return the demand of each application as that of a past tenant.

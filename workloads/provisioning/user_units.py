@@ -145,21 +145,14 @@ would not fit in 30 bits."""
 
 @attrs.frozen
 class NodeSpec:
-    """Nodes of one kind, in user units; a `plb.provisioning.NodeType` has them in whole units.
-
-    Parameters
-    ----------
-    name
-        Of the kind.
-    capacity
-        (R,) of each resource.
-    count
-        Number of nodes; None: unlimited.
-    """
+    """Nodes of one kind, in user units; a `plb.provisioning.NodeType` has them in whole units."""
 
     name: str
+    """Of the kind."""
     capacity: tuple[float, ...]
+    """(R,) of each resource."""
     count: int | None = None
+    """Number of nodes; None: unlimited."""
 
 
 PAPER_NODES = (NodeSpec("node", (64.0, 128.0)),)

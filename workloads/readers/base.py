@@ -28,27 +28,18 @@ MOST_ROWS = 10**12
 
 @attrs.frozen(kw_only=True)
 class Options:
-    """How a public trace is converted.
-
-    Parameters
-    ----------
-    window_days
-        Longest life of a tenant; longer series are cut into windows. None: the reader's default.
-    aggregate
-        How the values within one step are combined.
-    max_gap_minutes
-        Longest gap that is filled with the last value; a longer one cuts the series in two.
-    min_hours
-        Shortest series that becomes a tenant. None: the reader's default.
-    rows_in_memory
-        Rows in memory; a larger trace is sorted in files in the output directory.
-    """
+    """How a public trace is converted."""
 
     window_days: float | None = None
+    """Longest life of a tenant; longer series are cut into windows. None: the reader's default."""
     aggregate: Literal["mean", "max"] = "mean"
+    """How the values within one step are combined."""
     max_gap_minutes: float = 60.0
+    """Longest gap that is filled with the last value; a longer one cuts the series in two."""
     min_hours: float | None = None
+    """Shortest series that becomes a tenant. None: the reader's default."""
     rows_in_memory: int = 4_000_000
+    """Rows in memory; a larger trace is sorted in files in the output directory."""
 
     def __attrs_post_init__(self) -> None:
         if self.window_days is not None:
@@ -63,18 +54,12 @@ class Options:
 
 @attrs.frozen(eq=False)
 class TracePart:
-    """Some of a trace's tenants.
-
-    Parameters
-    ----------
-    traces
-        The tenants.
-    start_seconds
-        int64 (T,): when each began, seconds since the trace's origin.
-    """
+    """Some of a trace's tenants."""
 
     traces: TraceSet
+    """The tenants."""
     start_seconds: Int
+    """int64 (T,): when each began, seconds since the trace's origin."""
 
 
 class Reader(Protocol):

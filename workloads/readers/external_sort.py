@@ -23,53 +23,36 @@ from workloads.writing import in_one_piece
 
 @attrs.define(kw_only=True)
 class ConversionReport:
-    """The counts of a conversion; complete when it is done.
-
-    Parameters
-    ----------
-    rows_read
-        Rows of the source.
-    rows_refused
-        Refused rows by reason; a row counts for the first reason.
-    rows_kept
-        The used rows: ``rows_read - sum(rows_refused.values())``.
-    owners
-        Machines, instances or containers with at least one row that was kept.
-    step_seconds
-        Sampling interval of the converted trace, seconds.
-    steps
-        Steps with at least one row.
-    steps_filled, gaps_filled
-        Steps that were missing in short gaps and repeat the last value, and the gaps that they fill.
-    gaps_cut
-        Longer gaps, each of which cut a series in two.
-    tenants
-        Tenants that were made of the series.
-    tenants_refused, steps_refused
-        Tenants that were too short, and the steps (filled ones included) in them.
-    steps_kept
-        Steps of the tenants: ``steps + steps_filled - steps_refused``.
-    clipped
-        Kept values above MaxUsage that were clipped to it, by metric.
-    over_request
-        Kept values above the request, by metric, if the source allows them; MaxUsage was raised to them.
-    """
+    """The counts of a conversion; complete when it is done."""
 
     rows_read: int = 0
+    """Rows of the source."""
     rows_refused: Counter[str] = attrs.field(factory=Counter)
+    """Refused rows by reason; a row counts for the first reason."""
     rows_kept: int = 0
+    """The used rows: ``rows_read - sum(rows_refused.values())``."""
     owners: int = 0
+    """Machines, instances or containers with at least one row that was kept."""
     step_seconds: float
+    """Sampling interval of the converted trace, seconds."""
     steps: int = 0
+    """Steps with at least one row."""
     steps_filled: int = 0
     gaps_filled: int = 0
+    """Steps that were missing in short gaps and repeat the last value, and the gaps that they fill."""
     gaps_cut: int = 0
+    """Longer gaps, each of which cut a series in two."""
     tenants: int = 0
+    """Tenants that were made of the series."""
     tenants_refused: int = 0
     steps_refused: int = 0
+    """Tenants that were too short, and the steps (filled ones included) in them."""
     steps_kept: int = 0
+    """Steps of the tenants: ``steps + steps_filled - steps_refused``."""
     clipped: Counter[str] = attrs.field(factory=Counter)
+    """Kept values above MaxUsage that were clipped to it, by metric."""
     over_request: Counter[str] = attrs.field(factory=Counter)
+    """Kept values above the request, by metric, if the source allows them; MaxUsage was raised to them."""
 
     def read(self, rows: int) -> None:
         """Add rows of the source, which are kept until they are refused."""
@@ -131,39 +114,27 @@ MICROSECONDS = Clock(
 
 @attrs.frozen(kw_only=True)
 class Frame:
-    """Some rows of one file of a public trace, in its order.
-
-    Parameters
-    ----------
-    path
-        The file.
-    rows
-        Columns ``owner`` (text or a whole number), ``time`` (as the source has it), ``refused`` (the reason for a row
-        that cannot be used, else null), the metrics, ``limit_<metric>`` if the row has a request, and ``row`` (number
-        of the row or line in the file, from 1).
-    clock
-        The unit of ``time``.
-    """
+    """Some rows of one file of a public trace, in its order."""
 
     path: Path
+    """The file."""
     rows: pl.DataFrame
+    """Columns ``owner`` (text or a whole number), ``time`` (as the source has it), ``refused`` (the reason for a row
+    that cannot be used, else null), the metrics, ``limit_<metric>`` if the row has a request, and ``row`` (number of
+    the row or line in the file, from 1).
+    """
     clock: Clock = SECONDS
+    """The unit of ``time``."""
 
 
 @attrs.frozen
 class Chunks:
-    """Kept rows, in files sorted by owner and time.
-
-    Parameters
-    ----------
-    paths
-        The files, in the order in which they were written.
-    last_time
-        The largest time.
-    """
+    """Kept rows, in files sorted by owner and time."""
 
     paths: tuple[Path, ...]
+    """The files, in the order in which they were written."""
     last_time: int
+    """The largest time."""
 
     def ranges(self, rows: int) -> Iterator[pl.DataFrame]:
         """Yield the rows of all owners, sorted by owner and time, whole owners and about so many rows at a time.

@@ -33,25 +33,17 @@ from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo,
 
 @attrs.frozen(eq=False)
 class Windows:
-    """Pieces of series, which may become tenants.
-
-    Parameters
-    ----------
-    rows
-        Rows of the steps, one for each step of a piece; a row is repeated if a gap after it was filled.
-    bounds
-        Bounds of the pieces in `rows`.
-    first_step
-        Step at which each piece begins; it may lie in a gap that was filled.
-    gaps_filled, gaps_cut
-        Gaps that were filled, and those that cut a series.
-    """
+    """Pieces of series, which may become tenants."""
 
     rows: Int
+    """Rows of the steps, one for each step of a piece; a row is repeated if a gap after it was filled."""
     bounds: Int
+    """Bounds of the pieces in `rows`."""
     first_step: Int
+    """Step at which each piece begins; it may lie in a gap that was filled."""
     gaps_filled: int
     gaps_cut: int
+    """Gaps that were filled, and those that cut a series."""
 
     @property
     def lengths(self) -> Int:
@@ -126,38 +118,7 @@ UNLISTED = "of an owner that the table of owners does not list"
 
 @attrs.frozen(kw_only=True)
 class SampledReader:
-    """A reader of samples; see `workloads.readers.base.Reader` for the fields that are not here.
-
-    Parameters
-    ----------
-    frames
-        Yields all rows of a source: ``frames(source, options, scratch)``.
-    places
-        Columns of the source that hold owner and time, for messages.
-    reasons
-        All reasons for which rows are refused; the count names them also where no row was refused.
-    owners
-        A table with a row an owner, or None: ``owners(source, scratch)``. Columns ``owner`` and any of
-        ``scale_<metric>`` (unit of the sample in the metric's unit), ``limit_<metric>``, ``tenant_class``, and
-        ``end_s`` (when the owner ended; null where it did not within the trace).
-    owners_complete
-        True: rows of an owner that the table does not list are refused.
-    classes
-        Classes by owner, from steps with the columns ``owner``, ``step``, the metrics and their limits.
-    prefix
-        Stands before the owner in a tenant's name.
-    family
-        Common properties of the tenants of a family, by owner.
-    clip
-        True: the request is a limit.
-    repeated
-        Called with the source if rows repeat an owner and time; it may raise an error, else the rows are refused and
-        counted.
-    always_censored
-        True: no tenant's end is known.
-    window_days, min_hours
-        What `Options` of these names are by default.
-    """
+    """A reader of samples; see `workloads.readers.base.Reader` for the fields that are not here."""
 
     name: str
     files: str
@@ -165,18 +126,35 @@ class SampledReader:
     origin: str
     request: str
     frames: Callable[[Path, Options, Path], Iterator[Frame]]
+    """Yields all rows of a source: ``frames(source, options, scratch)``."""
     places: tuple[str, str]
+    """Columns of the source that hold owner and time, for messages."""
     reasons: tuple[str, ...]
+    """All reasons for which rows are refused; the count names them also where no row was refused."""
     owners: Callable[[Path, Path], pl.LazyFrame | None] = attrs.field(default=lambda *_: None)
+    """A table with a row an owner, or None: ``owners(source, scratch)``. Columns ``owner`` and any of
+    ``scale_<metric>`` (unit of the sample in the metric's unit), ``limit_<metric>``, ``tenant_class``, and ``end_s``
+    (when the owner ended; null where it did not within the trace).
+    """
     owners_complete: bool = False
+    """True: rows of an owner that the table does not list are refused."""
     classes: Callable[[pl.DataFrame], pl.DataFrame]
+    """Classes by owner, from steps with the columns ``owner``, ``step``, the metrics and their limits."""
     prefix: str = ""
+    """Stands before the owner in a tenant's name."""
     family: Callable[[Any], Any] = attrs.field(default=lambda owner: owner)
+    """Common properties of the tenants of a family, by owner."""
     clip: bool = True
+    """True: the request is a limit."""
     repeated: Callable[[Path], None] | None = None
+    """Called with the source if rows repeat an owner and time; it may raise an error, else the rows are refused and
+    counted.
+    """
     always_censored: bool = False
+    """True: no tenant's end is known."""
     window_days: float | None = None
     min_hours: float = 0.0
+    """What `Options` of these names are by default."""
     step_seconds: float = STEP_SECONDS
 
     def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:

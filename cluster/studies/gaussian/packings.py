@@ -72,28 +72,19 @@ BY_CAPACITY: tuple[FitTest, ...] = (MeanTimes(2.0), MeanTimes(1.25), GPA(0.001),
 
 @attrs.frozen
 class Case:
-    """A way to pack an instance.
-
-    Parameters
-    ----------
-    test, fit
-        Packing test and heuristic.
-    capacity
-        Capacity of the machines, relative to the capacity of the study.
-    clairvoyance
-        Share of the realisations that the test observes.
-    averaged
-        True: the test observes means of several samples.
-    rebalanced
-        True: tasks are moved to the last machine at the end.
-    """
+    """A way to pack an instance."""
 
     test: FitTest
     fit: Fit = Fit.BEST
+    """Packing test and heuristic."""
     capacity: float = 1.0
+    """Capacity of the machines, relative to the capacity of the study."""
     clairvoyance: float = 1.0
+    """Share of the realisations that the test observes."""
     averaged: bool = False
+    """True: the test observes means of several samples."""
     rebalanced: bool = True
+    """True: tasks are moved to the last machine at the end."""
 
     def described(self) -> dict[str, Any]:
         """Return the case as plain JSON values."""

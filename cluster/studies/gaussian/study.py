@@ -44,40 +44,28 @@ RUN: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 
 @attrs.frozen(kw_only=True)
 class GaussianStudy(Study):
-    """[2] table 1 and figures 6 to 13, on one trace.
-
-    Parameters
-    ----------
-    traces
-        File or directory; see `workloads.realisations.read_samples`.
-    resources
-        Names of the resources. A task has to fit in all.
-    capacity
-        Capacity of a machine for each resource, in its unit.
-    instances, instance_tasks, realisations
-        Number of instances, tasks of each instance, realisations of each task.
-    samples
-        Samples of tasks for each size of table 1 and figure 6.
-    periods
-        Periods of the trace whose tasks are also packed with their usage at the same times.
-    averaged
-        Consecutive samples whose mean is the coarser measurement of figure 10.
-    seed
-        Seed of all random numbers.
-    """
+    """[2] table 1 and figures 6 to 13, on one trace."""
 
     name = "gaussian"
 
     traces: Path
+    """File or directory; see `workloads.realisations.read_samples`."""
     resources: tuple[str, ...]
+    """Names of the resources. A task has to fit in all."""
     capacity: tuple[float, ...]
+    """Capacity of a machine for each resource, in its unit."""
     instances: int = packings.INSTANCES
     instance_tasks: int = packings.TASKS
     realisations: int = packings.REALISATIONS
+    """Number of instances, tasks of each instance, realisations of each task."""
     samples: int = packings.SAMPLES
+    """Samples of tasks for each size of table 1 and figure 6."""
     periods: tuple[int, ...] = ()
+    """Periods of the trace whose tasks are also packed with their usage at the same times."""
     averaged: int = packings.AVERAGED
+    """Consecutive samples whose mean is the coarser measurement of figure 10."""
     seed: int = 0
+    """Seed of all random numbers."""
 
     def __attrs_post_init__(self) -> None:
         check_count("study", "instances", self.instances, low=1, high=MOST_REPEATS)

@@ -147,22 +147,15 @@ CELL_SAVINGS = "savings of the cell"
 
 @attrs.frozen(eq=False)
 class Panel:
-    """The distributions of a part of a figure.
-
-    Parameters
-    ----------
-    figure, letter
-        Number of the figure in [5], and letter of the panel; "" if the figure has one panel.
-    axis
-        The quantity.
-    curves
-        Quantiles at `QUANTILES` by label.
-    """
+    """The distributions of a part of a figure."""
 
     figure: int
     letter: str
+    """Number of the figure in [5], and letter of the panel; "" if the figure has one panel."""
     axis: str
+    """The quantity."""
     curves: Mapping[str, Float]
+    """Quantiles at `QUANTILES` by label."""
 
 
 class PeakEstimates:

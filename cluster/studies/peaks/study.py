@@ -54,25 +54,17 @@ TABLE_FIGURE = 10
 
 @attrs.frozen
 class CellSource:
-    """The origin of a cell.
-
-    Parameters
-    ----------
-    traces
-        File or directory of samples; None: the region.
-    region
-        Name of a region; None: the traces.
-    machines, days
-        Size of the cell of a region.
-    seed
-        Seed of the cell.
-    """
+    """The origin of a cell."""
 
     traces: str | None = None
+    """File or directory of samples; None: the region."""
     region: str | None = None
+    """Name of a region; None: the traces."""
     machines: int = MACHINES
     days: float = 7.0
+    """Size of the cell of a region."""
     seed: int = 0
+    """Seed of the cell."""
 
     def inputs(self) -> dict[str, str]:
         """Return the digest of the traces; or those of the region and of the code of its tenants."""
@@ -95,17 +87,12 @@ def _cell(source: str) -> Cell:
 
 @attrs.frozen(eq=False)
 class PeakStudy(Study):
-    """[5] figures 1 and 6 to 12. The first week of the first cell corresponds to cell a of [5].
-
-    Parameters
-    ----------
-    cells
-        The origins of the cells, at least one.
-    """
+    """[5] figures 1 and 6 to 12. The first week of the first cell corresponds to cell a of [5]."""
 
     name = "peaks"
 
     cells: Sequence[CellSource]
+    """The origins of the cells, at least one."""
 
     @classmethod
     def of_traces(cls, traces: Path, seed: int) -> PeakStudy:

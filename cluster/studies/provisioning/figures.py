@@ -81,40 +81,26 @@ def _plans_of(run: Row) -> list[Row]:
 
 @attrs.frozen
 class Mean:
-    """Means over the instances of a group.
-
-    Parameters
-    ----------
-    deviation
-        Mean deviation from the lower bound in percent.
-    seconds
-        Mean seconds of computation.
-    half_width
-        Half the width of the 95 % interval of the deviation; None for a single instance.
-    """
+    """Means over the instances of a group."""
 
     deviation: float
+    """Mean deviation from the lower bound in percent."""
     seconds: float
+    """Mean seconds of computation."""
     half_width: float | None = None
+    """Half the width of the 95 % interval of the deviation; None for a single instance."""
 
 
 @attrs.frozen(eq=False)
 class GroupMeans:
-    """The means of a group.
-
-    Parameters
-    ----------
-    group
-        The group.
-    instances
-        Number of planned instances.
-    means
-        Means by arm.
-    """
+    """The means of a group."""
 
     group: InstanceGroup
+    """The group."""
     instances: int
+    """Number of planned instances."""
     means: Mapping[AlgorithmArm, Mean]
+    """Means by arm."""
 
 
 def group_means(plans: pl.DataFrame) -> list[GroupMeans]:

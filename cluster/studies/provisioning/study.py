@@ -108,41 +108,29 @@ PLANS = "plans.parquet"
 
 @attrs.frozen(kw_only=True)
 class ProvisioningStudy(Study):
-    """[3] figures 3 to 7.
-
-    Parameters
-    ----------
-    base
-        File of the authors, for constant demand (figures 3 to 5). None: without these figures.
-    curves
-        Directory of the contest, for demand that varies (figures 6 and 7). None: without these figures.
-    figures
-        Figures. None: all with data.
-    graphs, densities, sizes
-        Groups: each graph with each density, and with each number of applications.
-    instances
-        Instances of a group.
-    auto_seconds
-        Time limit of `auto`.
-    seed
-        Seed of all random numbers.
-    published
-        The means of [3].
-    """
+    """[3] figures 3 to 7."""
 
     name = "provisioning"
     run = staticmethod(run_planning)
 
     base: Path | None = None
+    """File of the authors, for constant demand (figures 3 to 5). None: without these figures."""
     curves: Path | None = None
+    """Directory of the contest, for demand that varies (figures 6 and 7). None: without these figures."""
     figures: tuple[PublishedFigure, ...] | None = None
+    """Figures. None: all with data."""
     graphs: tuple[GraphKind, ...] = tuple(GraphKind)
     densities: tuple[float, ...] = DENSITIES
     sizes: tuple[int, ...] = SIZES[:1]
+    """Groups: each graph with each density, and with each number of applications."""
     instances: int = INSTANCES
+    """Instances of a group."""
     auto_seconds: float = AUTO_SECONDS
+    """Time limit of `auto`."""
     seed: int = 0
+    """Seed of all random numbers."""
     published: PublishedMeans = attrs.field(factory=PublishedMeans)
+    """The means of [3]."""
 
     def __attrs_post_init__(self) -> None:
         check_count("study", "instances", self.instances, low=1, high=MOST_REPEATS)

@@ -27,51 +27,35 @@ from plb.validation import ReadOnlyMapping
 
 @attrs.frozen
 class PlacedReplica:
-    """A replica as the engine has it.
-
-    Parameters
-    ----------
-    index
-        Its row in bulk reports; stays the same while the replica exists, also when it moves.
-    role
-        Its role.
-    node
-        Name of its node; None while it waits for a place.
-    leaving
-        True for the departing end of a move under way.
-    load
-        Its load by metric, in user units: the reported, or else the default one. A dropped replica has none.
-    in_build
-        Whether its data are being copied.
-    """
+    """A replica as the engine has it."""
 
     index: int
+    """Its row in bulk reports; stays the same while the replica exists, also when it moves."""
     role: Role
+    """Its role."""
     node: str | None
+    """Name of its node; None while it waits for a place."""
     leaving: bool
+    """True for the departing end of a move under way."""
     load: Mapping[str, float] = attrs.field(hash=False)
+    """Its load by metric, in user units: the reported, or else the default one. A dropped replica has none."""
     in_build: bool
+    """Whether its data are being copied."""
 
 
 @attrs.frozen
 class DomainState:
-    """Services that are searched together.
-
-    Parameters
-    ----------
-    name
-        Name of its first service.
-    services, metrics
-        Names of its services and of the metrics that they have.
-    last_action
-        What the last refresh that did not pass it over did for it, under Service Fabric's name, such as
-        ``"NewReplicaPlacement"``.
-    """
+    """Services that are searched together."""
 
     name: str
+    """Name of its first service."""
     services: tuple[str, ...]
     metrics: tuple[str, ...]
+    """Names of its services and of the metrics that they have."""
     last_action: str
+    """What the last refresh that did not pass it over did for it, under Service Fabric's name, such as
+    ``"NewReplicaPlacement"``.
+    """
 
 
 def placed_replicas(state: ClusterState, partition: str) -> tuple[PlacedReplica, ...]:

@@ -7,7 +7,7 @@ and the availability of nodes are followed likewise; other nodes, settings or si
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -109,18 +109,13 @@ class LiveState:
         The described cluster.
     fixed_point
         Learns which rows have changed.
-
-    Attributes
-    ----------
-    problem, solution
-        As of the last update. A search to which the solution is lent changes it and changes it back.
-    work
-        What calls for work in them.
     """
 
     problem: Problem
     solution: Solution
+    """As of the last update. A search to which the solution is lent changes it and changes it back."""
     work: WorkLists
+    """What calls for work in them."""
     _sums: RowSums
 
     def __init__(self, state: ClusterState, fixed_point: FixedPoint) -> None:

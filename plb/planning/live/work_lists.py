@@ -16,21 +16,14 @@ from plb.state.cluster_state import ClusterState
 
 
 class WorkLists:
-    """The lists of a cluster.
-
-    Attributes
-    ----------
-    breaking
-        Rows that break a rule other than capacity, of any priority.
-    unfinished
-        Rows of partitions that lack replicas, have too many or are being upgraded.
-    immovable
-        Rows of placed replicas, without standbys, that no plan may move.
-    """
+    """The lists of a cluster."""
 
     breaking: set[int]
+    """Rows that break a rule other than capacity, of any priority."""
     unfinished: set[int]
+    """Rows of partitions that lack replicas, have too many or are being upgraded."""
     immovable: set[int]
+    """Rows of placed replicas, without standbys, that no plan may move."""
 
     def __init__(self, state: ClusterState, problem: Problem, solution: Solution) -> None:
         self.breaking, self.unfinished, self.immovable = set(), set(), set()

@@ -134,21 +134,14 @@ def mark_breaking(problem: Problem, solution: Solution, enforced: int, rows: Int
 
 @attrs.frozen(eq=False)
 class Breaches:
-    """Locations of violated constraints.
-
-    Parameters
-    ----------
-    overloaded
-        (N, R) whether a watched node exceeds its limit.
-    rows
-        The rows that break a rule of single rows, ascending.
-    applications
-        The applications that break one of theirs, ascending.
-    """
+    """Locations of violated constraints."""
 
     overloaded: Bool
+    """(N, R) whether a watched node exceeds its limit."""
     rows: Int
+    """The rows that break a rule of single rows, ascending."""
     applications: Int
+    """The applications that break one of theirs, ascending."""
 
     def __bool__(self) -> bool:
         return bool(len(self.rows) or len(self.applications) or self.overloaded.any())
