@@ -382,7 +382,7 @@ def repair_by_policy(
     solution
         Modified.
     masks, breaking, passed_over, others
-        See `plb.search.repair.repair.repair`.
+        See `plb.search.repair.repair`.
     """
     decisions = Decisions(extensions, problem, solution, seed, len(solution.node))
 

@@ -16,7 +16,7 @@ from plb.array_types import NOWHERE
 from plb.compiler import Stream
 from plb.energy.rows_on_nodes import stand_in_list
 from plb.evaluation.delta import compare_with_scratch
-from plb.search.annealing.annealing import annealing
+from plb.search.annealing import annealing
 from plb.search.annealing.move_generation import Choice
 from plb.search.annealing.neighbourhoods import (
     LEAST_PART,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
-from plb.search.annealing.annealing import move_generation
+from plb.search.annealing import move_generation
 from plb.search.annealing.move_generation import ACCURACY, Choice, relative_sizes, similar_partners
 from plb.testing import busy_clusters, configuration_of
 from tests.engine.strategies import examples

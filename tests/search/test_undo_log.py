@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from plb.array_types import NOWHERE
-from plb.search.annealing.annealing import annealing
+from plb.search.annealing import annealing
 from plb.search.annealing.chain import UndoLog, forget_start, is_full, note_accepted
 from plb.search.annealing.cooling_schedule import new_schedule
 from plb.state.arrays import Proposal

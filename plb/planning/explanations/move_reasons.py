@@ -139,7 +139,7 @@ def bounding_budgets(
     solution
         The result of the repair.
     masks, passed_over
-        See `plb.search.repair.repair.repair`.
+        See `plb.search.repair.repair`.
     suspects
         See `plb.search.repair.breaches.find_breaches`.
     others
