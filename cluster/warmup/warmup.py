@@ -68,27 +68,18 @@ def collected() -> Iterator[Compilations]:
 
 @attrs.frozen
 class WarmupResult:
-    """The result of a task.
-
-    Parameters
-    ----------
-    task
-        Name of the task.
-    seconds
-        Seconds from the beginning to the end of the task.
-    kernels
-        Compiled kernels: name, and seconds until the next compilation began.
-    warnings
-        Warnings of the engine during the task.
-    error
-        The traceback, if the task failed.
-    """
+    """The result of a task."""
 
     task: str
+    """Name of the task."""
     seconds: float = 0.0
+    """Seconds from the beginning to the end of the task."""
     kernels: Sequence[tuple[str, float]] = ()
+    """Compiled kernels: name, and seconds until the next compilation began."""
     warnings: Sequence[str] = ()
+    """Warnings of the engine during the task."""
     error: str | None = None
+    """The traceback, if the task failed."""
 
 
 def warm_up(jobs: int | None = None) -> Iterator[WarmupResult]:
