@@ -5,7 +5,8 @@ python benchmarks/growth.py
 
 from __future__ import annotations
 
-from cluster.bench.engine import METRICS, SizeBench, bench_cluster
+from cluster.bench.clusters import METRICS, bench_cluster
+from cluster.bench.engine import SizeBench
 
 NODES = 40
 PROPOSALS = 200_000

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.bench.engine import SizeBench, bench_cluster
+from cluster.bench.clusters import bench_cluster
+from cluster.bench.engine import SizeBench
 
 PROPOSALS = 100_000
 

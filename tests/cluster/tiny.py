@@ -16,7 +16,8 @@ from cluster.simulation.tenant_arrivals import TenantSequence, with_scaling
 from cluster.simulation.tenant_pools import Source, TracePool
 from plb.model import Role
 from plb.risk import DemandHistory
-from workloads.trace import MetricInfo, TraceSet, bounds_of
+from workloads.ragged_arrays import bounds_of
+from workloads.trace import MetricInfo, TraceSet
 
 DISK = (MetricInfo("disk", "GB"),)
 

@@ -19,11 +19,12 @@ from plb import (
     Role,
     Service,
 )
-from plb.model.partition import PartitionColumns
-from plb.ready_made import LeastDomains, MetricBalance, MoveCostBetweenDomains, SameDomain
+from plb.model.partition_columns import PartitionColumns
 from plb.registry import register_constraint, register_policy, register_term
 from plb.risk.demand_history import DemandHistory
-from plb.settings.limits import ThrottlingSettings
+from plb.rules import LeastDomains, SameDomain
+from plb.settings.throttling import ThrottlingSettings
+from plb.terms import MetricBalance, MoveCostBetweenDomains
 
 NAME = "tenant-\udce9"
 

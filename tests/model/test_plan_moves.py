@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Move, MoveKind, Phase, Reason, Role
-from plb.model.plan import Energy, Plan, PlanMoves, merged
+from plb.model.plan import Energy, Plan, merged
+from plb.model.plan_moves import PlanMoves
 
 NAMES = st.sampled_from(["a", "b", "c"])
 MOVES = st.builds(

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from plb.model import Role
-from workloads.trace import MetricInfo, TraceSet, bounds_of
+from workloads.ragged_arrays import bounds_of
+from workloads.trace import MetricInfo, TraceSet
 
 METRICS = (MetricInfo("cpu", "vCores", trend=False), MetricInfo("disk", "GB"))
 

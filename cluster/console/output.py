@@ -1,0 +1,90 @@
+"""What the commands share: errors without a traceback, and the consoles on which they print."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+FAILED = 1
+"""Exit code where a part of the work failed."""
+BAD_INPUT = 2
+"""Exit code for bad input."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+WIDTH_OF_FILES = 120
+"""Columns of a table that is not printed on a terminal."""
+
+
+def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
+    """End a command with a message instead of a traceback on a `PlbError` or an unusable file.
+
+    After Ctrl-C the message has the text of the `KeyboardInterrupt`.
+    """
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return _without_traceback(command, *args, **kwargs)
+        except KeyboardInterrupt as interrupt:
+            say("; ".join(["interrupted", *map(str, interrupt.args)]))
+            raise typer.Exit(INTERRUPTED) from None
+
+    return wrapped
+
+
+def _without_traceback(command: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    from plb.errors import PlbError
+
+    try:
+        return command(*args, **kwargs)
+    except PlbError as error:
+        say(str(error))
+    except BrokenPipeError:  # the reader has closed the pipe; no message
+        raise
+    except OSError as error:
+        # Polars has the file in the text only
+        say(str(error) if error.filename is None else f"{error.filename}: {error.strerror}")
+    raise typer.Exit(BAD_INPUT)
+
+
+def say(message: str) -> None:
+    """Print an error on standard error."""
+    typer.secho(f"plb: {message}", err=True, fg=typer.colors.RED)
+
+
+def output(*, quiet: bool = False) -> Console:
+    """Return the console for tables on standard output; it is wide without a terminal.
+
+    It prints plain text: names with brackets are not markup. Emphasis needs a `rich.text.Text`.
+    """
+    from cluster.console.tables import FittingConsole
+
+    console = FittingConsole(quiet=quiet)
+    if not console.is_terminal:
+        console.width = max(console.width, WIDTH_OF_FILES)
+    return console
+
+
+def messages(*, quiet: bool = False) -> Console:
+    """Return the console for progress on standard error; it prints text, as `output` does."""
+    from cluster.console.tables import FittingConsole
+
+    return FittingConsole(stderr=True, quiet=quiet)
+
+
+def progress(*columns: ProgressColumn, quiet: bool = False, **options: Any) -> Progress:
+    """Return a progress bar on standard error: description, bar, then `columns`; `options` as of `Progress`."""
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    first = TextColumn("{task.description}", markup=False), BarColumn()
+    return Progress(*first, *columns, console=messages(), disable=quiet, **options)

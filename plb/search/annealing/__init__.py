@@ -1,4 +1,0 @@
-"""Simulated annealing: one or more chains of random proposals (docs/service-fabric.md, Annealing).
-
-Begin reading in `plb.search.annealing.annealing`.
-"""
