@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 PACKAGES = ("cluster", "workloads", "plb")
 BAD_INPUT = 2
-"""`cluster.console.output.BAD_INPUT`, which may be hidden."""
+"""`cluster.console.BAD_INPUT`, which may be hidden."""
 
 
 def main() -> None:

@@ -21,8 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import plb
-from cluster.bench.clusters import bench_cluster
-from cluster.bench.engine import SizeBench
+from cluster.bench.engine import SizeBench, bench_cluster
 from plb.compiler import Kernel
 
 PROPOSALS = 200_000
@@ -45,9 +44,9 @@ def inlined_kernels() -> Iterator[tuple[str, Kernel[..., object]]]:
 
 def sample_by_call() -> None:
     """Let kernels call the sampling function of NumPy instead of inlining it. Rows are not prefetched either."""
-    from plb.compiler import intrinsics
+    from plb.compiler import pcg64
 
-    intrinsics._is_laid_out_as_known = lambda: False
+    pcg64._is_laid_out_as_known = lambda: False
 
 
 def fetch_nothing() -> None:

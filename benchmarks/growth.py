@@ -5,8 +5,7 @@ python benchmarks/growth.py
 
 from __future__ import annotations
 
-from cluster.bench.clusters import METRICS, bench_cluster
-from cluster.bench.engine import SizeBench
+from cluster.bench.engine import METRICS, SizeBench, bench_cluster
 
 NODES = 40
 PROPOSALS = 200_000

@@ -26,7 +26,7 @@ import polars as pl
 from scipy import stats
 
 from cluster.results.reading import Results
-from cluster.results.scenario_differences import why_other_tenants
+from cluster.results.recorded_run import why_other_tenants
 
 FIGURES = ("violations", "failovers", "moves", "placement_failures")
 CONFIDENCE = 0.95

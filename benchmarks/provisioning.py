@@ -16,7 +16,7 @@ import resource
 import time
 from pathlib import Path
 
-from cluster.bench.decisions import fastest
+from cluster.bench.kernels import fastest
 from cluster.warmup.warmup import warm_up_provisioning
 from plb.provisioning import Instance, ProvisioningPlan, moves_between, provision, replan
 from workloads.provisioning import (

@@ -23,7 +23,7 @@ from multiprocessing import get_context
 import attrs
 import numpy as np
 
-from cluster.bench.clusters import CAPACITY, METRICS, REPLICAS_A_NODE, bench_node
+from cluster.bench.engine import CAPACITY, METRICS, REPLICAS_A_NODE, bench_node
 from plb import Metric, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service, Snapshot
 from plb.risk.demand_history import DemandHistory
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.bench.clusters import bench_cluster
-from cluster.bench.engine import SizeBench
+from cluster.bench.engine import SizeBench, bench_cluster
 
 PROPOSALS = 100_000
 

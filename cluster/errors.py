@@ -12,21 +12,14 @@ from plb.errors import PlbError
 
 @attrs.frozen
 class ScenarioProblem:
-    """One error in a scenario.
-
-    Parameters
-    ----------
-    place
-        Key in the file, such as ``"cluster.nodes"``; empty for the file as a whole.
-    message
-        What is wrong, and what would be right.
-    line
-        Line in the file, counted from 1; None if unknown.
-    """
+    """One error in a scenario."""
 
     place: str
+    """Key in the file, such as ``"cluster.nodes"``; empty for the file as a whole."""
     message: str
+    """What is wrong, and what would be right."""
     line: int | None = None
+    """Line in the file, counted from 1; None if unknown."""
 
     def __str__(self) -> str:
         where = f"line {self.line}, {self.place}" if self.line is not None else self.place

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from cluster.cli.app import app
 from cluster.plots.base import plot_violations
 from cluster.plots.moves import domain_moves, plot_domain_moves
-from cluster.results.policy_comparison import compare
 from cluster.results.reading import read_results
+from cluster.results.summary_tables import compare
 
 SCENARIO = """
 [cluster]

@@ -6,11 +6,11 @@ The engine chooses the node of each replica. It uses no clock, no simulator, no 
 
 from plb.constraints.affinity import Apart
 from plb.constraints.application_capacity import OverApplicationCapacity
+from plb.constraints.application_sums import ReservationViolation
 from plb.constraints.capacity import NodeViolation
 from plb.constraints.domains import UnevenSpread
 from plb.constraints.exclusion import SharedNode
 from plb.constraints.placement import Misplaced
-from plb.constraints.reservations import ReservationViolation
 from plb.constraints.scale_out import TooManyNodes
 from plb.engine import PlacementAndLoadBalancing
 from plb.errors import (
@@ -36,17 +36,16 @@ from plb.model import (
     Service,
     UpgradeMark,
 )
-from plb.model.alternatives import Alternatives, ClosedNode, Place
+from plb.model.alternatives import Alternatives, ClosedNode, NodeScores, Place
 from plb.model.metric import PlacementStrategy
 from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.outcome import DomainOutcome, Idle, Immovable, Proposals
-from plb.model.partition_columns import PartitionColumns
+from plb.model.partition import PartitionColumns
 from plb.model.plan import Energy, Plan
-from plb.model.scores import NodeScores
+from plb.model.rules import BrokenConstraint, Violation
 from plb.model.snapshot import Snapshot
 from plb.model.unplaced import Undrained, Unplaced
-from plb.model.violations import BrokenConstraint, Violation
-from plb.planning.queries import DomainState, PlacedReplica
+from plb.planning.explanations.queries import DomainState, PlacedReplica
 from plb.search.budget import Budget, EndReason
 from plb.settings.config import LONG_SEARCH, CapacityLimit, Checks, Combination, PlbConfig, Replay
 

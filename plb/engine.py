@@ -10,21 +10,19 @@ import numpy.typing as npt
 
 from plb.array_types import Int
 from plb.compiler import uninterrupted
-from plb.engine_extensions import EngineExtensions, GivenExtensions
 from plb.errors import ConflictError
 from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm
 from plb.extensions.neighbourhoods import AnyNeighbourhood
 from plb.extensions.policies import PlacementPolicy
 from plb.model import Application, DeactivationIntent, DeactivationStatus, MoveCost, Node, Partition, Role, Service
-from plb.model.alternatives import Alternatives
+from plb.model.alternatives import Alternatives, NodeScores
 from plb.model.move import Phase
-from plb.model.partition_columns import PartitionColumns
+from plb.model.partition import PartitionColumns
 from plb.model.plan import Plan
-from plb.model.scores import NodeScores
+from plb.model.rules import Violation
 from plb.model.snapshot import Snapshot
-from plb.model.violations import Violation
-from plb.planning.queries import (
+from plb.planning.explanations.queries import (
     DomainState,
     PlacedReplica,
     load_of_next,
@@ -34,18 +32,20 @@ from plb.planning.queries import (
     total_capacities,
 )
 from plb.planning.scheduler import node_event
+from plb.registry import EngineExtensions, GivenExtensions
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
-from plb.state.application_updates import put_application, remove_application
 from plb.state.applied_moves import apply_moves, vacate
 from plb.state.cluster_state import ClusterState
 from plb.state.load_reports import reset_loads, set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
 from plb.state.partition_updates import put_partitions, remove_partition
 from plb.state.role_slots import rows_in_order
 from plb.state.updates import (
+    put_application,
     put_nodes,
     put_service,
     put_upgraded_domains,
+    remove_application,
     remove_node,
     remove_service,
 )

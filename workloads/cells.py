@@ -16,11 +16,10 @@ from plb.risk.peaks import TaskSamples
 from plb.risk.peaks.samples import STEP_SECONDS as GOOGLE_STEP_SECONDS
 from plb.validation import check_count, check_number
 from workloads.column_checks import Checker
-from workloads.ragged_arrays import per_row
 from workloads.region_parameters import RegionParameters
 from workloads.regions import CHUNK, generate
 from workloads.task_samples import MICROSECONDS, read_task_samples
-from workloads.trace import DAY_SECONDS, STEP_SECONDS
+from workloads.trace import DAY_SECONDS, STEP_SECONDS, per_row
 
 TASKS = 30
 """On a machine of a synthetic cell; "a single machine typically hosts dozens of tasks" ([5] section 2.1)."""
@@ -31,18 +30,12 @@ GOOGLE_MACHINES = 4
 
 @attrs.frozen(eq=False)
 class Cell:
-    """Machines and the samples of their tasks.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    samples
-        With times and step in microseconds.
-    """
+    """Machines and the samples of their tasks."""
 
     name: str
+    """Its name."""
     samples: TaskSamples
+    """With times and step in microseconds."""
 
 
 def cell_of_region(region: RegionParameters, *, machines: int, days: float, seed: int) -> Cell:

@@ -12,7 +12,56 @@ import numpy.typing as npt
 import polars as pl
 
 from plb.array_types import Bool
-from workloads.errors import TraceError, TraceProblem
+from plb.errors import PlbError
+
+MAX_LISTED = 20
+"""Problems that a message spells out; the rest are counted."""
+
+
+@attrs.frozen
+class TraceProblem:
+    """One thing that is wrong with a trace file."""
+
+    file: str
+    """Path of the file."""
+    row: int | None
+    """First row where it shows, counted from 1; None where the whole column or file is meant."""
+    column: str | None
+    """Name of the column; None if the problem is in the whole row or file."""
+    found: str
+    """The value."""
+    expected: str
+    """The expected value."""
+    count: int = 1
+    """Number of all rows with the same problem, given with the last of those that are listed; 1 with the others."""
+
+    def __str__(self) -> str:
+        place = [self.file]
+        if self.row is not None:
+            place.append(f"row {self.row}")
+        if self.column is not None:
+            place.append(f"column {self.column}")
+        more = f" ({self.count} rows in all)" if self.count > 1 else ""
+        return f"{', '.join(place)}: found {self.found}; expected {self.expected}{more}"
+
+
+class TraceError(PlbError, ValueError):
+    """A trace file cannot be used; `problems` holds every problem that was found in it.
+
+    Parameters
+    ----------
+    problems
+        At least one problem.
+    """
+
+    def __init__(self, problems: Sequence[TraceProblem]) -> None:
+        super().__init__(tuple(problems))
+        self.problems = tuple(problems)
+        lines = [str(problem) for problem in self.problems[:MAX_LISTED]]
+        if len(self.problems) > MAX_LISTED:
+            lines.append(f"... and {len(self.problems) - MAX_LISTED} more problems")
+        self._message = "\n".join(lines)
+
 
 ROWS_LISTED = 5
 """Number of rows with the same problem in a column that are named; further rows are counted."""

@@ -21,8 +21,7 @@ import numpy.typing as npt
 from plb.array_types import Bool, Float, Float32, Int, Int8
 from plb.risk.demand_history import DemandHistory
 from plb.validation import check_count, check_metrics
-from workloads.ragged_arrays import first_where, maximum, per_row, percentile, rows_of, step_of_row
-from workloads.trace import TraceSet
+from workloads.trace import TraceSet, first_where, maximum, per_row, percentile, rows_of, step_of_row
 
 GROWN = 0.95
 """Share of the maximum at which a tenant counts as grown ([1] section 3.1)."""
@@ -36,33 +35,23 @@ THRESHOLD = 0.95
 
 @attrs.frozen(eq=False, kw_only=True)
 class Compressed:
-    """Demand models in the order of the series they came from; S series, R metrics.
-
-    Parameters
-    ----------
-    metrics
-        Names of the metrics.
-    tenant_class
-        Class names, shape (S,).
-    role
-        `plb.model.Role` values, shape (S,).
-    lifetime
-        Seconds, shape (S,).
-    censored
-        Whether the trace window cut the lifetime, shape (S,).
-    level, initial, growth, maximum
-        Shape (S, R): M or U90, I, G in seconds, and the true maximum.
-    """
+    """Demand models in the order of the series they came from; S series, R metrics."""
 
     metrics: tuple[str, ...]
+    """Names of the metrics."""
     tenant_class: npt.NDArray[np.str_]
+    """Class names, shape (S,)."""
     role: Int8
+    """`plb.model.Role` values, shape (S,)."""
     lifetime: Float
+    """Seconds, shape (S,)."""
     censored: Bool
+    """Whether the trace window cut the lifetime, shape (S,)."""
     level: Float32
     initial: Float32
     growth: Float32
     maximum: Float32
+    """Shape (S, R): M or U90, I, G in seconds, and the true maximum."""
 
     @staticmethod
     def join(parts: Sequence[Compressed]) -> Compressed:
@@ -128,19 +117,13 @@ def model_curves(traces: TraceSet) -> Float32:
 
 @attrs.frozen
 class EffectRow:
-    """Probability of a violation by the full traces and by their compressed models.
-
-    Parameters
-    ----------
-    tenants
-        Number e of tenants on the node.
-    full, compressed
-        Share of the samples in which some metric reached its threshold at some time.
-    """
+    """Probability of a violation by the full traces and by their compressed models."""
 
     tenants: int
+    """Number e of tenants on the node."""
     full: float
     compressed: float
+    """Share of the samples in which some metric reached its threshold at some time."""
 
 
 def compression_effect(

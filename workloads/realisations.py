@@ -29,11 +29,10 @@ from plb.array_types import Float, Float32, Int
 from plb.errors import InvalidValueError, UnknownNameError
 from plb.validation import check_count, check_names
 from workloads.column_checks import Checker
-from workloads.ragged_arrays import bounds_of, maximum, mean, per_row
 from workloads.readers.bitbrains import FILE as BITBRAINS_FILE
 from workloads.readers.bitbrains import KEYS, check_keys
 from workloads.readers.external_sort import ROW
-from workloads.trace import MetricInfo
+from workloads.trace import MetricInfo, bounds_of, maximum, mean, per_row
 from workloads.trace_files import TRACES_FILE, read_traces
 
 PLANETLAB_FILE = "planetlab.parquet"
@@ -54,28 +53,20 @@ UNKNOWN = -1
 
 @attrs.frozen(eq=False)
 class UsageSamples:
-    """The samples of N tasks, S in all, of R resources.
-
-    Parameters
-    ----------
-    resources
-        Names and units of the resources.
-    values
-        float32 (S, R), tasks one after the other, each in the order of time.
-    start
-        int64 (N + 1,): bounds of the tasks in `values`.
-    left_out
-        How many tasks of the file were left out as too short or without usage.
-    period
-        int64 (N,): tasks of one period, such as a day, were measured at the same times, sample by sample; `UNKNOWN`:
-        nothing is known of that.
-    """
+    """The samples of N tasks, S in all, of R resources."""
 
     resources: tuple[MetricInfo, ...]
+    """Names and units of the resources."""
     values: Float32
+    """float32 (S, R), tasks one after the other, each in the order of time."""
     start: Int
+    """int64 (N + 1,): bounds of the tasks in `values`."""
     left_out: int = 0
+    """How many tasks of the file were left out as too short or without usage."""
     period: Int = attrs.field()
+    """int64 (N,): tasks of one period, such as a day, were measured at the same times, sample by sample; `UNKNOWN`:
+    nothing is known of that.
+    """
 
     @period.default
     def _unknown(self) -> Int:

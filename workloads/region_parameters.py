@@ -14,9 +14,12 @@ from statistics import NormalDist
 from typing import Any
 
 import attrs
+import numpy as np
 
+from plb.array_types import Float32, Int8
 from plb.errors import PlbError, UnknownNameError
 from plb.validation import check_kind, check_mapping, check_name, check_number
+from workloads.trace import MetricInfo
 
 PUBLISHED_SHARE = 0.90
 """Share of tenants that reach 95 % of their maximum early ([1] section 3.1: "over 90 %")."""
@@ -34,18 +37,12 @@ AIMED_SHARE = 0.915
 
 @attrs.frozen(kw_only=True)
 class Usage:
-    """How much of its class's limit a tenant uses: 1/(1 + exp(-x)) with x normal, hence skewed with a heavy tail.
-
-    Parameters
-    ----------
-    median
-        Median share of the limit, in (0, 1). Free.
-    sigma
-        Standard deviation of x. Free.
-    """
+    """How much of its class's limit a tenant uses: 1/(1 + exp(-x)) with x normal, hence skewed with a heavy tail."""
 
     median: float
+    """Median share of the limit, in (0, 1). Free."""
     sigma: float
+    """Standard deviation of x. Free."""
 
     def __attrs_post_init__(self) -> None:
         median = check_number("usage", "median", self.median, high=1.0, low_open=True, high_open=True)
@@ -55,95 +52,74 @@ class Usage:
 
 @attrs.frozen(kw_only=True)
 class RegionParameters:
-    """All parameters of a synthetic region.
-
-    Parameters
-    ----------
-    name
-        Name; it also picks the region's random stream, so that a variant with the same name has the same tenants.
-    local_share
-        Share of tenants with local storage (Business Critical). Free; "regions differ significantly" ([1] 8.1).
-    serverless_share
-        Share of serverless tenants among those with remote storage. Free.
-    size_bias
-        s in P(v vCores) proportional to v^-s. Free.
-    lifetime_median_hours, lifetime_sigma
-        Lognormal lifetime. Free; hours to weeks.
-    window_days
-        Length of the trace window; longer lifetimes are cut there and marked as censored. Free.
-    growth_within
-        Share of its lifetime within which a tenant reaches 95 % of its maximum memory with probability over 90 %;
-        [1] 3.1: 2 %-5 %, depending on the region.
-    disk_growth_ratio
-        The same of disk, as a share of `growth_within`; below 1 because "tenants often reach 95 % of their peak memory
-        demand at a much later time" ([1] 5.3). Size free.
-    growth_sigma
-        Spread of the growth share (lognormal). Free.
-    disk_grower_share, memory_grower_share
-        Share that grows throughout its lifetime: "a smaller fraction" ([1] 3.1), so well below 10 %. Size free.
-    initial_low, initial_high
-        Range of the initial demand as a share of the maximum (uniform). Free.
-    creep
-        Largest growth after the growth phase, as a share of the maximum: "only small increases" ([1] 3.1). Size free.
-    disk_noise, memory_noise
-        Largest dip of ordinary fluctuation, as a share of the level; small for disk ([1] 3.1, temporary workspaces).
-        Size free.
-    disk_drop_share
-        Share of tenants whose disk demand decreases permanently; [1] 3.1: under 1 % drop below 90 %.
-    memory_drop_share, serverless_reclaim_share
-        Share of provisioned and of serverless tenants whose memory is reclaimed at times; [1] 3.1: under 7 % of all
-        drop below 80 %, serverless tenants more than others. Division free.
-    cpu, memory, disk_local, disk_tempdb
-        Usage as a share of the class's limit. Free.
-    size_correlation
-        Correlation of a tenant's usages of the three metrics with its common size. Free.
-    lifetime_correlation
-        Correlation of that size with the (log) lifetime: "longer-lived tenants are more likely to have higher resource
-        demands" ([1] 5.1). Size free.
-    cpu_regime_hours
-        Mean time between jumps of the CPU level: it "changes rapidly and often unpredictably" ([1] 5.3). Size free.
-    cpu_regime_sigma, cpu_white_sigma
-        Standard deviation of log CPU between regimes and from sample to sample. Free.
-    cpu_daily
-        Largest amplitude of the daily cycle, as a share of the level. Free.
-    secondary_cpu_low, secondary_cpu_high, secondary_memory_low, secondary_memory_high
-        Range of a secondary's CPU and memory as a share of the primary's (uniform); disk is the same. Free.
-    """
+    """All parameters of a synthetic region."""
 
     name: str
+    """Name; it also picks the region's random stream, so that a variant with the same name has the same tenants."""
     local_share: float
+    """Share of tenants with local storage (Business Critical). Free; "regions differ significantly" ([1] 8.1)."""
     serverless_share: float
+    """Share of serverless tenants among those with remote storage. Free."""
     size_bias: float
+    """s in P(v vCores) proportional to v^-s. Free."""
     lifetime_median_hours: float
     lifetime_sigma: float
+    """Lognormal lifetime. Free; hours to weeks."""
     growth_within: float
+    """Share of its lifetime within which a tenant reaches 95 % of its maximum memory with probability over 90 %; [1]
+    3.1: 2 %-5 %, depending on the region.
+    """
     cpu: Usage
     memory: Usage
     disk_local: Usage
     disk_tempdb: Usage
+    """Usage as a share of the class's limit. Free."""
     window_days: float = 30.0
+    """Length of the trace window; longer lifetimes are cut there and marked as censored. Free."""
     disk_growth_ratio: float = 0.5
+    """The same of disk, as a share of `growth_within`; below 1 because "tenants often reach 95 % of their peak memory
+    demand at a much later time" ([1] 5.3). Size free.
+    """
     growth_sigma: float = 1.2
+    """Spread of the growth share (lognormal). Free."""
     disk_grower_share: float = 0.05
     memory_grower_share: float = 0.02
+    """Share that grows throughout its lifetime: "a smaller fraction" ([1] 3.1), so well below 10 %. Size free."""
     initial_low: float = 0.02
     initial_high: float = 0.6
+    """Range of the initial demand as a share of the maximum (uniform). Free."""
     creep: float = 0.02
+    """Largest growth after the growth phase, as a share of the maximum: "only small increases" ([1] 3.1). Size free."""
     disk_noise: float = 0.02
     memory_noise: float = 0.06
+    """Largest dip of ordinary fluctuation, as a share of the level; small for disk ([1] 3.1, temporary workspaces).
+    Size free.
+    """
     disk_drop_share: float = 0.006
+    """Share of tenants whose disk demand decreases permanently; [1] 3.1: under 1 % drop below 90 %."""
     memory_drop_share: float = 0.01
     serverless_reclaim_share: float = 0.12
+    """Share of provisioned and of serverless tenants whose memory is reclaimed at times; [1] 3.1: under 7 % of all drop
+    below 80 %, serverless tenants more than others. Division free.
+    """
     size_correlation: float = 0.6
+    """Correlation of a tenant's usages of the three metrics with its common size. Free."""
     lifetime_correlation: float = 0.3
+    """Correlation of that size with the (log) lifetime: "longer-lived tenants are more likely to have higher resource
+    demands" ([1] 5.1). Size free.
+    """
     cpu_regime_hours: float = 1.5
+    """Mean time between jumps of the CPU level: it "changes rapidly and often unpredictably" ([1] 5.3). Size free."""
     cpu_regime_sigma: float = 0.7
     cpu_white_sigma: float = 0.4
+    """Standard deviation of log CPU between regimes and from sample to sample. Free."""
     cpu_daily: float = 0.3
+    """Largest amplitude of the daily cycle, as a share of the level. Free."""
     secondary_cpu_low: float = 0.1
     secondary_cpu_high: float = 0.6
     secondary_memory_low: float = 0.6
     secondary_memory_high: float = 1.0
+    """Range of a secondary's CPU and memory as a share of the primary's (uniform); disk is the same. Free."""
 
     def __attrs_post_init__(self) -> None:
         check_name("region", self.name)
@@ -265,3 +241,67 @@ _HIGHEST = {
 """Upper bounds of the fields. More than 8 % of tenants that grow throughout contradict the published 90 %."""
 _LOWEST = {"window_days": 0.1, "lifetime_median_hours": 0.1, "cpu_regime_hours": 0.1}
 """Lower bounds of those that may not be 0."""
+
+
+METRICS = (MetricInfo("cpu", "vCores", trend=False), MetricInfo("memory", "GB"), MetricInfo("disk", "GB"))
+"""The three resources of [1] section 8.1, in the order of the columns."""
+
+VCORES = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 24, 32, 40, 80)
+"""Gen5 compute sizes, vCores."""
+LARGEST_SERVERLESS = 40
+"""Largest serverless Gen5 size in the tables of 2020-2022, vCores."""
+MEMORY_PER_VCORE = 5.1
+"""Provisioned compute, GB a vCore ([1] section 8.1; Gen5 tables)."""
+SERVERLESS_MEMORY_PER_VCORE = 3.0
+"""Serverless compute, GB a vCore at the most (Gen5 serverless tables: 2 vCores 6 GB, 8 vCores 24 GB)."""
+TEMPDB_PER_VCORE = 32.0
+"""Largest tempdb data size, GB a vCore (Gen5 tables); the only local disk of a database with remote storage."""
+LOCAL_DATA = {2: 1024, 4: 1024, 6: 1536, 8: 1536, 10: 1536, 12: 3072, 14: 3072, 16: 3072, 18: 3072, 20: 3072}
+"""Business Critical: largest data size on local SSD by vCores, GB (Gen5 tables); above 20 vCores 4096."""
+LARGEST_LOCAL_DATA = 4096
+LOCAL_REPLICAS = 4
+"""Replicas of a Business Critical database (Gen5 tables, "number of replicas": 4)."""
+
+
+@attrs.frozen
+class TenantClass:
+    """One tenant class."""
+
+    vcores: int
+    """Maximum vCores."""
+    local: bool
+    """True: data on local SSD (Business Critical). False: remote storage, local disk for tempdb only (General Purpose).
+    """
+    serverless: bool
+    """True: billed by use; memory is reclaimed when the database idles."""
+
+    @property
+    def name(self) -> str:
+        """Name in Azure's convention, such as ``BC_Gen5_8``, ``GP_Gen5_2`` or ``GP_S_Gen5_4``."""
+        return f"{'BC' if self.local else 'GP_S' if self.serverless else 'GP'}_Gen5_{self.vcores}"
+
+    @property
+    def replicas(self) -> int:
+        """Number of replicas."""
+        return LOCAL_REPLICAS if self.local else 1
+
+    @property
+    def limits(self) -> tuple[float, float, float]:
+        """What one replica may use: vCores, GB of memory, GB of local disk."""
+        memory = SERVERLESS_MEMORY_PER_VCORE if self.serverless else MEMORY_PER_VCORE
+        disk = LOCAL_DATA.get(self.vcores, LARGEST_LOCAL_DATA) if self.local else TEMPDB_PER_VCORE * self.vcores
+        return float(self.vcores), memory * self.vcores, float(disk)
+
+
+LOCAL = tuple(TenantClass(vcores, local=True, serverless=False) for vcores in VCORES)
+REMOTE = tuple(TenantClass(vcores, local=False, serverless=False) for vcores in VCORES)
+SERVERLESS = tuple(
+    TenantClass(vcores, local=False, serverless=True) for vcores in VCORES if vcores <= LARGEST_SERVERLESS
+)
+CLASSES = LOCAL + REMOTE + SERVERLESS
+"""All classes; a class code of a synthetic trace set is a position in here."""
+CLASS_LIMITS: Float32 = np.array([tenant_class.limits for tenant_class in CLASSES], np.float32)
+"""The limits of all classes, shape (C, 3): vCores, GB, GB."""
+CLASS_REPLICAS: Int8 = np.array([tenant_class.replicas for tenant_class in CLASSES], np.int8)
+"""The replicas of all classes, shape (C,)."""
+CLASS_LIMITS.flags.writeable = CLASS_REPLICAS.flags.writeable = False

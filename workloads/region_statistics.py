@@ -15,10 +15,9 @@ import numpy.typing as npt
 from plb.array_types import Bool, Float, Float32, Int
 from plb.model import Role
 from workloads.compression import GROWN
-from workloads.ragged_arrays import bounds_of, first_where, maximum, mean, minimum, per_row, rows_from
 from workloads.region_parameters import PUBLISHED_SHARE, RegionParameters
 from workloads.regions import generate_chunks
-from workloads.trace import HOUR_SECONDS, TraceSet
+from workloads.trace import HOUR_SECONDS, TraceSet, bounds_of, first_where, maximum, mean, minimum, per_row, rows_from
 
 KEPT = {"disk": 0.90, "memory": 0.80}
 """Level below which a grown tenant has dropped, as a share of its maximum ([1] section 3.1)."""
@@ -37,40 +36,26 @@ SHAPE, TREND, AGE = "[1] 3.1", "[1] 5.3", "[1] 5.1"
 
 @attrs.frozen(eq=False)
 class TrendFigures:
-    """The demand of each tenant for one metric with trend; T tenants.
-
-    Parameters
-    ----------
-    grown_at
-        Share of the lifetime that had passed when demand first reached 95 % of its maximum, shape (T,).
-    dropped
-        Whether demand ever fell below the `KEPT` share of its maximum after that, shape (T,).
-    usage
-        Maximum as a share of MaxUsage, shape (T,).
-    """
+    """The demand of each tenant for one metric with trend; T tenants."""
 
     grown_at: Float
+    """Share of the lifetime that had passed when demand first reached 95 % of its maximum, shape (T,)."""
     dropped: Bool
+    """Whether demand ever fell below the `KEPT` share of its maximum after that, shape (T,)."""
     usage: Float
+    """Maximum as a share of MaxUsage, shape (T,)."""
 
 
 @attrs.frozen(eq=False)
 class BurstFigures:
-    """The demand of each tenant for one metric without trend; T tenants.
-
-    Parameters
-    ----------
-    variation
-        Coefficient of variation (standard deviation by mean) over the life, shape (T,).
-    drift
-        Mean of the second half of the life by the mean of all of it, shape (T,); about 1 without trend.
-    usage
-        Mean as a share of MaxUsage, shape (T,).
-    """
+    """The demand of each tenant for one metric without trend; T tenants."""
 
     variation: Float
+    """Coefficient of variation (standard deviation by mean) over the life, shape (T,)."""
     drift: Float
+    """Mean of the second half of the life by the mean of all of it, shape (T,); about 1 without trend."""
     usage: Float
+    """Mean as a share of MaxUsage, shape (T,)."""
 
 
 Figures = TypeVar("Figures", TrendFigures, BurstFigures)
@@ -78,25 +63,17 @@ Figures = TypeVar("Figures", TrendFigures, BurstFigures)
 
 @attrs.frozen(eq=False)
 class TraceStatistics:
-    """Figures of a trace set by tenant; the properties of a region are means and percentiles over them.
-
-    Parameters
-    ----------
-    trends, bursts
-        By metric.
-    lifetime
-        Seconds, shape (T,).
-    censored
-        Shape (T,).
-    tenant_class
-        Class names, shape (T,).
-    """
+    """Figures of a trace set by tenant; the properties of a region are means and percentiles over them."""
 
     trends: Mapping[str, TrendFigures]
     bursts: Mapping[str, BurstFigures]
+    """By metric."""
     lifetime: Float
+    """Seconds, shape (T,)."""
     censored: Bool
+    """Shape (T,)."""
     tenant_class: npt.NDArray[np.str_]
+    """Class names, shape (T,)."""
 
 
 def trace_statistics(traces: TraceSet) -> TraceStatistics:
@@ -165,27 +142,18 @@ def _join(parts: list[Figures]) -> Figures:
 
 @attrs.frozen
 class StatisticRow:
-    """A statistic of a region beside what is published about it.
-
-    Parameters
-    ----------
-    statistic
-        What is measured.
-    published
-        What is published, as text; empty where nothing is.
-    source
-        Where.
-    generated
-        What the region shows.
-    within
-        Whether it meets the published value; None where none is published in figures.
-    """
+    """A statistic of a region beside what is published about it."""
 
     statistic: str
+    """What is measured."""
     published: str
+    """What is published, as text; empty where nothing is."""
     source: str
+    """Where."""
     generated: float
+    """What the region shows."""
     within: bool | None
+    """Whether it meets the published value; None where none is published in figures."""
 
 
 def check_region(parameters: RegionParameters, tenants: int = TENANTS, seed: int = 0) -> list[StatisticRow]:

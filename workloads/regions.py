@@ -1,7 +1,7 @@
 """Four synthetic regions and their tenants.
 
 The regions replace the four regions of Azure SQL traces in [1], which are not public. They have the statistics that
-section 3.1 of [1] publishes (see `workloads.region_statistics`), over the public Gen5 classes (`workloads.classes`).
+section 3.1 of [1] publishes (see `workloads.region_statistics`), over the public Gen5 classes.
 
 Tenants are numbered from 0 without end, and tenant i of a region and a seed is always the same, for any requested
 range: the tenants of each block of `BLOCK` have their own stream. History and simulation are disjoint by
@@ -20,11 +20,9 @@ import numpy as np
 from plb.model import Role
 from plb.risk.demand_history import DemandHistory
 from plb.validation import check_count, check_number
-from workloads.classes import CLASS_LIMITS, CLASS_REPLICAS, CLASSES, METRICS
 from workloads.compression import Compressed, compress_columns
-from workloads.population import Population, draw_population
-from workloads.region_parameters import RegionParameters, Usage
-from workloads.synthetic_curves import Layout, demand_curves
+from workloads.population import Layout, Population, demand_curves, draw_population
+from workloads.region_parameters import CLASS_LIMITS, CLASS_REPLICAS, CLASSES, METRICS, RegionParameters, Usage
 from workloads.trace import DAY_SECONDS, STEP_SECONDS, TraceSet, concatenate
 
 BLOCK = 256

@@ -36,21 +36,14 @@ EXPECTED = {
 
 @attrs.frozen(eq=False)
 class SampleTable:
-    """The samples of a file.
-
-    Parameters
-    ----------
-    samples
-        With codes for machines and tasks, and microseconds for times.
-    machines
-        Names or numbers of the machines by their code.
-    whole_seconds
-        Whether the file has times as whole numbers.
-    """
+    """The samples of a file."""
 
     samples: TaskSamples
+    """With codes for machines and tasks, and microseconds for times."""
     machines: pl.Series
+    """Names or numbers of the machines by their code."""
     whole_seconds: bool
+    """Whether the file has times as whole numbers."""
 
     def time_s(self, time: Int) -> npt.NDArray[Any]:
         """Return times as the file has them."""

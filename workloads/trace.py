@@ -16,7 +16,100 @@ import numpy.typing as npt
 from plb.array_types import Bool, Float, Float32, Int, Int8, Int32
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
-from workloads.ragged_arrays import bounds_of, rows_of
+from plb.validation import check_count, check_number
+
+
+def bounds_of(lengths: npt.NDArray[Any]) -> Int:
+    """Return the bounds of segments with these lengths."""
+    bounds = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    return bounds
+
+
+def per_row(per_segment: npt.NDArray[Any], bounds: Int) -> npt.NDArray[Any]:
+    """Return one value a row from one value a segment; of (S, R), (N, R)."""
+    return np.repeat(per_segment, np.diff(bounds), axis=0)
+
+
+def step_of_row(bounds: Int) -> Int32:
+    """Return the position of every row in its segment, from 0."""
+    rows = np.arange(bounds[-1], dtype=np.int32)
+    rows -= per_row(bounds[:-1].astype(np.int32), bounds)
+    return rows
+
+
+def rows_of(segments: npt.NDArray[Any], bounds: Int) -> tuple[Int, Int]:
+    """Return the rows of these segments, one segment after the other, and the bounds of the segments in them."""
+    chosen = bounds_of(np.diff(bounds)[segments])
+    return np.arange(chosen[-1]) + per_row(bounds[segments] - chosen[:-1], chosen), chosen
+
+
+def first_where(mask: Bool, bounds: Int) -> Int:
+    """Return the position of the first true row in its segment; the length of the segment if there is none."""
+    hits = np.flatnonzero(mask)
+    at = np.searchsorted(hits, bounds[:-1])
+    first = np.append(hits, bounds[-1])[at]
+    return np.asarray(np.minimum(first, bounds[1:]) - bounds[:-1], np.int64)
+
+
+def rows_from(first: Int, bounds: Int) -> Bool:
+    """Return which rows stand at or after position `first` of their segment."""
+    return np.asarray(step_of_row(bounds) >= per_row(first, bounds))
+
+
+def maximum(rows: Float32, bounds: Int) -> Float32:
+    """Return the maximum of every segment; `rows` may be (N,) or (N, R)."""
+    return np.asarray(np.maximum.reduceat(rows, bounds[:-1], axis=0))
+
+
+def highest_ahead(rows: npt.NDArray[Any], bounds: Int, steps: int) -> npt.NDArray[Any]:
+    """Return the largest of every row and the `steps` rows that follow it in its segment, of the shape of `rows`."""
+    last = per_row(bounds[1:] - 1, bounds)
+    place = np.arange(len(rows))
+    highest, width = rows, 1
+    while width <= steps:
+        further = min(width, steps + 1 - width)
+        highest = np.maximum(highest, highest[np.minimum(place + further, last)])
+        width += further
+    return highest
+
+
+def minimum(rows: Float32, bounds: Int) -> Float32:
+    """Return the minimum of every segment."""
+    return np.asarray(np.minimum.reduceat(rows, bounds[:-1], axis=0))
+
+
+def mean(rows: Float32, bounds: Int) -> Float:
+    """Return the mean of every segment, summed in double precision; `rows` may be (N,) or (N, R)."""
+    total = np.add.reduceat(rows, bounds[:-1], axis=0, dtype=np.float64)
+    return np.asarray((total.T / np.diff(bounds)).T)
+
+
+def percentile(rows: Float32, bounds: Int, share: float) -> Float32:
+    """Return the nearest-rank percentile of every segment.
+
+    Parameters
+    ----------
+    rows
+        Shape (N,), finite and at least 0.
+    bounds
+        Bounds of the segments.
+    share
+        In (0, 1]; 0.9 is the 90th percentile. The value at rank ceil(share·n) of the n rows: always one of them.
+
+    Notes
+    -----
+    Floats of at least 0 sort like their bit patterns, so one sort of (segment, bits) as 64-bit integers orders all
+    segments at once.
+    """
+    keys = per_row(np.arange(len(bounds) - 1, dtype=np.uint64) << np.uint64(32), bounds)
+    keys |= np.ascontiguousarray(rows + np.float32(0.0), np.float32).view(np.uint32)
+    keys.sort()
+    # a share such as 0.9 is a hair more than it says: take it back, so that 10 rows give rank 9
+    rank = np.ceil(share * np.diff(bounds) - 1e-9).astype(np.int64) - 1
+    bits = keys[bounds[:-1] + np.maximum(rank, 0)].astype(np.uint32)
+    return bits.view(np.float32)
+
 
 HOUR_SECONDS, DAY_SECONDS = 3600, 86_400
 STEP_SECONDS = 600.0
@@ -25,85 +118,58 @@ STEP_SECONDS = 600.0
 
 @attrs.frozen
 class MetricInfo:
-    """A metric of a trace.
-
-    Parameters
-    ----------
-    name
-        Name, such as ``"disk"``.
-    unit
-        Unit of its values, such as ``"GB"``.
-    trend
-        True: demand grows to a maximum and stays (kept as M, G, I); False: no trend (kept as U90); [1] section 5.3.
-    """
+    """A metric of a trace."""
 
     name: str
+    """Name, such as ``"disk"``."""
     unit: str
+    """Unit of its values, such as ``"GB"``."""
     trend: bool = True
+    """True: demand grows to a maximum and stays (kept as M, G, I); False: no trend (kept as U90); [1] section 5.3."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class TraceSet:
-    """The demand of many tenants over their lives.
-
-    Parameters
-    ----------
-    metrics
-        The R metrics, in the order of the columns.
-    step_seconds
-        Sampling interval, seconds.
-    classes
-        Names of the tenant classes.
-    tenant
-        Names (str) or numbers (int64) of the tenants, shape (T,), all different; see `tenant_names`.
-    family
-        int64 (T,): tenants of one family (for example the windows of one machine) are on one side of a split. By
-        default each tenant is its own family.
-    start
-        float64 (T,): when the tenants began, seconds since an origin that all have in common; None: not known.
-    class_code
-        int16 (T,): index into `classes`.
-    replicas
-        int8 (T,): target number of replicas.
-    lifetime_steps
-        int32 (T,): lifetime in steps, at least 1; every series of the tenant has as many samples.
-    censored
-        bool (T,): the lifetime was cut by the trace window; the true one is longer.
-    max_usage
-        float32 (T, R): MaxUsage, what a replica may use at the most ([1] section 3.2), in the metrics' units.
-    series_tenant
-        int32 (S,): tenant of the series.
-    series_role
-        int8 (S,): `plb.model.Role`. A tenant with several replicas has a primary's series and one that all its
-        secondaries share; one with a single replica has only the primary's.
-    series_start
-        int64 (S + 1,): bounds of the series in `values`.
-    values
-        float32 (N, R): samples, contiguous, in the metrics' units.
-
-    Attributes
-    ----------
-    series_index
-        int32 (T, 3): series by tenant and `Role`, -1 where there is none. The demand of replicas in step k is
-        ``values[series_start[series_index[tenant, role]] + k]``.
-    """
+    """The demand of many tenants over their lives."""
 
     metrics: tuple[MetricInfo, ...]
+    """The R metrics, in the order of the columns."""
     step_seconds: float = STEP_SECONDS
+    """Sampling interval, seconds."""
     classes: tuple[str, ...]
+    """Names of the tenant classes."""
     tenant: npt.NDArray[Any]
+    """Names (str) or numbers (int64) of the tenants, shape (T,), all different; see `tenant_names`."""
     class_code: npt.NDArray[np.int16]
+    """int16 (T,): index into `classes`."""
     replicas: Int8
+    """int8 (T,): target number of replicas."""
     lifetime_steps: Int32
+    """int32 (T,): lifetime in steps, at least 1; every series of the tenant has as many samples."""
     censored: Bool
+    """bool (T,): the lifetime was cut by the trace window; the true one is longer."""
     max_usage: Float32
+    """float32 (T, R): MaxUsage, what a replica may use at the most ([1] section 3.2), in the metrics' units."""
     series_tenant: Int32
+    """int32 (S,): tenant of the series."""
     series_role: Int8
+    """int8 (S,): `plb.model.Role`. A tenant with several replicas has a primary's series and one that all its
+    secondaries share; one with a single replica has only the primary's.
+    """
     series_start: Int
+    """int64 (S + 1,): bounds of the series in `values`."""
     values: Float32
+    """float32 (N, R): samples, contiguous, in the metrics' units."""
     family: Int = attrs.field()
+    """int64 (T,): tenants of one family (for example the windows of one machine) are on one side of a split. By default
+    each tenant is its own family.
+    """
     start: Float | None = None
+    """float64 (T,): when the tenants began, seconds since an origin that all have in common; None: not known."""
     series_index: Int32 = attrs.field(init=False, repr=False)
+    """int32 (T, 3): series by tenant and `Role`, -1 where there is none. The demand of replicas in step k is
+    ``values[series_start[series_index[tenant, role]] + k]``.
+    """
 
     @family.default
     def _singleton_family(self) -> Int:
@@ -212,3 +278,74 @@ def concatenate(sets: Sequence[TraceSet]) -> TraceSet:
         series_start=bounds_of(np.concatenate([np.diff(part.series_start) for part in sets])),
         values=np.concatenate([part.values for part in sets]),
     )
+
+
+SAMPLE_STREAM = 1
+"""Separates the random numbers of a sample from those of a split."""
+
+
+def split_tenants(traces: TraceSet, history_share: float, seed: int) -> tuple[TraceSet, TraceSet]:
+    """Split into two disjoint trace sets: the history, and the tenants to simulate.
+
+    Whole families go to one side, and with a tenant all its replicas. The same seed gives the same split.
+
+    Parameters
+    ----------
+    traces
+        What to split.
+    history_share
+        Share of the families that go to the history, in [0, 1].
+    seed
+        Seed of the split; keep it with the results.
+
+    Returns
+    -------
+    tuple
+        History and simulation, each with its tenants in their former order.
+    """
+    check_number("split", "history_share", history_share, high=1.0)
+    families = np.unique(traces.family)
+    order = np.random.default_rng(check_count("split", "seed", seed)).permutation(len(families))
+    past = families[order[: round(history_share * len(families))]]
+    in_history = np.isin(traces.family, past)
+    return traces.select(in_history), traces.select(~in_history)
+
+
+def sample_families(traces: TraceSet, share: float, seed: int, *, replace: bool) -> TraceSet:
+    """Return the tenants of a random sample of the families, at least one.
+
+    The same seed gives the same sample. It is independent of a split with this seed.
+
+    Parameters
+    ----------
+    traces
+        What to sample from.
+    share
+        Size of the sample, as a share of the families; above 1 only with replacement.
+    seed
+        Seed of the sample.
+    replace
+        True: with replacement, as in a bootstrap. A family that is drawn k times has k copies, which have the same
+        demand at the same times. The second copy of tenant ``a`` is ``a#2``, and so on.
+
+    Raises
+    ------
+    ConflictError
+        A tenant has the name of a copy of another.
+    """
+    check_number("sample", "share", share, low_open=True, high=float("inf") if replace else 1.0)
+    families, family = np.unique(traces.family, return_inverse=True)
+    count = max(1, round(share * len(families)))
+    rng = np.random.default_rng([check_count("sample", "seed", seed), SAMPLE_STREAM])
+    drawn = np.bincount(rng.choice(len(families), count, replace=replace), minlength=len(families))
+    copies = drawn[family]
+    source = np.repeat(np.arange(traces.tenants), copies)
+    number = np.arange(len(source)) - np.repeat(np.cumsum(copies) - copies, copies)
+    if not number.any():
+        return traces.select(source)
+    names = traces.tenant_names()[source].astype(np.object_)
+    names[number > 0] = [f"{name}#{1 + copy}" for name, copy in zip(names[number > 0], number[number > 0], strict=True)]
+    doubled = set(names[number > 0]) & set(names[number == 0])
+    if doubled:
+        raise ConflictError(f"sample: tenant {min(doubled)} has the name of a copy of another tenant")
+    return attrs.evolve(traces.select(source), tenant=np.array(names.tolist()))

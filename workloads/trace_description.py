@@ -18,7 +18,7 @@ from plb.array_types import Bool, Float
 from workloads.compression import GROWN
 from workloads.trace import DAY_SECONDS, HOUR_SECONDS, MetricInfo
 from workloads.trace_files import TRACES_FILE, check_traces
-from workloads.trace_header import Header
+from workloads.trace_validation import Header
 
 HOURS = 24
 TENTHS = 10
@@ -31,82 +31,55 @@ GROWS = 0.1
 
 @attrs.frozen(eq=False, kw_only=True)
 class MetricFigures:
-    """The properties of one metric. Series with MaxUsage 0 are not in the shares.
-
-    Parameters
-    ----------
-    metric
-        Name, unit and trend.
-    mean, highest
-        Mean and maximum of all samples, in the metric's unit.
-    used
-        Mean usage by mean MaxUsage, over all samples.
-    mean_shares, peak_shares
-        Mean and maximum usage of each series by its MaxUsage.
-    growing
-        Share of the series that grow (`GROWS`).
-    rise
-        Median over the series of last less first sample, by the series' maximum.
-    growth_hours
-        Median time until a series is at 95 % of its maximum, hours ([1] section 3.1).
-    daily
-        Mean usage by hour of the day by mean usage, 24 values; NaN where there is no sample.
-    life
-        Mean usage by MaxUsage in each tenth of a tenant's life, 10 values; NaN where there is no sample.
-    """
+    """The properties of one metric. Series with MaxUsage 0 are not in the shares."""
 
     metric: MetricInfo
+    """Name, unit and trend."""
     mean: float
     highest: float
+    """Mean and maximum of all samples, in the metric's unit."""
     used: float
+    """Mean usage by mean MaxUsage, over all samples."""
     mean_shares: Float
     peak_shares: Float
+    """Mean and maximum usage of each series by its MaxUsage."""
     growing: float
+    """Share of the series that grow (`GROWS`)."""
     rise: float
+    """Median over the series of last less first sample, by the series' maximum."""
     growth_hours: float
+    """Median time until a series is at 95 % of its maximum, hours ([1] section 3.1)."""
     daily: Float
+    """Mean usage by hour of the day by mean usage, 24 values; NaN where there is no sample."""
     life: Float
+    """Mean usage by MaxUsage in each tenth of a tenant's life, 10 values; NaN where there is no sample."""
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class TraceDescription:
-    """The properties of a trace.
-
-    Parameters
-    ----------
-    provenance
-        Provenance of the trace.
-    step_seconds
-        Sampling interval, seconds.
-    rows, series
-        Samples, each of all metrics, and series.
-    tenant_class
-        Class of each tenant, shape (T,).
-    families
-        Families of tenants.
-    replicas
-        Replicas of all tenants.
-    lifetime_hours
-        Lifetimes, shape (T,), hours.
-    censored
-        Whether the trace cut each tenant, shape (T,).
-    start_hours
-        Start of each tenant, shape (T,), hours since the origin; None if unknown.
-    metrics
-        The properties of each metric.
-    """
+    """The properties of a trace."""
 
     provenance: Mapping[str, Any]
+    """Provenance of the trace."""
     step_seconds: float
+    """Sampling interval, seconds."""
     rows: int
     series: int
+    """Samples, each of all metrics, and series."""
     tenant_class: npt.NDArray[np.str_]
+    """Class of each tenant, shape (T,)."""
     families: int
+    """Families of tenants."""
     replicas: int
+    """Replicas of all tenants."""
     lifetime_hours: Float
+    """Lifetimes, shape (T,), hours."""
     censored: Bool
+    """Whether the trace cut each tenant, shape (T,)."""
     start_hours: Float | None
+    """Start of each tenant, shape (T,), hours since the origin; None if unknown."""
     metrics: tuple[MetricFigures, ...]
+    """The properties of each metric."""
 
     @property
     def span_days(self) -> float:

@@ -13,7 +13,7 @@ each metric ``level_<metric>``, ``initial_<metric>``, ``growth_s_<metric>`` and 
 see `plb.risk.demand_history`).
 
 Units, trends, sampling step, format version and provenance are in the key-value metadata of the files
-(`workloads.trace_header`).
+(`workloads.trace_validation`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ import polars as pl
 from plb.errors import PlbError
 from plb.risk.demand_history import DemandHistory
 from workloads.column_checks import Checker
-from workloads.ragged_arrays import per_row, step_of_row
-from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet
-from workloads.trace_header import Header, read_header
-from workloads.trace_validation import ROLES, SeriesTable, check_samples, check_tenants
+from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet, per_row, step_of_row
+from workloads.trace_validation import ROLES, Header, SeriesTable, check_samples, check_tenants, read_header
 from workloads.writing import write_parquet
 
 TRACES_FILE, TENANTS_FILE = "traces.parquet", "tenants.parquet"

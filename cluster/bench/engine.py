@@ -8,7 +8,7 @@ a bound that was enough to reject it, was computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -17,20 +17,101 @@ import attrs
 import numpy as np
 from rich.table import Table
 
-from cluster.bench.clusters import REPLICAS_A_NODE, bench_cluster
-from cluster.bench.decisions import decision_seconds, fastest
-from cluster.bench.kernels import arithmetic, score_fully, score_only
+from cluster.bench.kernels import arithmetic, decision_seconds, fastest, score_fully, score_only
 from cluster.bench.start import cold_first_plan, warm_first_plan
-from cluster.console.tables import new_table
+from cluster.console import new_table
+from plb.array_types import Float
 from plb.compiler import Stream
 from plb.engine import PlacementAndLoadBalancing
 from plb.evaluation.proposals import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE
+from plb.model import Metric, Node, Partition, Replica, Role, Service
 from plb.model.rules import ALL_RULES
 from plb.risk import Evaluation
+from plb.risk.demand_history import DemandHistory
+from plb.search.annealing.move_generation import Choice
 from plb.search.budget import Budget
-from plb.search.move_generation import Choice
+from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
 from plb.testing import configuration_of
+
+METRICS = ("cpu", "memory", "disk")
+CAPACITY = np.array([80.0, 408.0, 5000.0])
+REPLICAS_A_NODE = 30
+ROLES = (Role.PRIMARY, Role.SECONDARY, Role.SECONDARY, Role.SECONDARY)
+"""Roles of the replicas of a partition."""
+TRACES = 2000
+DAY = 86_400.0
+
+
+def bench_cluster(
+    nodes: int, seed: int, *, metrics: Sequence[str] = METRICS, repetitions: int = 100
+) -> PlacementAndLoadBalancing:
+    """Return an engine with partitions of four replicas each, and so much load that some nodes are at risk.
+
+    The nodes are in five racks, their fault domains, and ten upgrade domains.
+
+    Parameters
+    ----------
+    nodes
+        Number of nodes, with 30 replicas each.
+    seed
+        Seed of placement, loads and past tenants.
+    metrics
+        Names of the metrics. Those after the third have the capacity of the third.
+    repetitions
+        K, number of repetitions.
+    """
+    rng = np.random.default_rng(seed)
+    capacity = _capacities(metrics)
+    config = PlbConfig(
+        metrics=[Metric(name, trend=name != "cpu") for name in metrics],
+        w_imbalance=1.0,
+        w_overload=0.0,
+        max_percentage_to_move=1.0,
+        repetitions=repetitions,
+    )
+    engine = PlacementAndLoadBalancing(config, seed=seed, history=_history(rng, metrics))
+    for index in range(nodes):
+        engine.update_node(bench_node(index, metrics))
+    engine.update_service(Service("tenants", tenant_class="class", target_replicas=len(ROLES)))
+    names = [f"p{index}" for index in range(nodes * REPLICAS_A_NODE // len(ROLES))]
+    stride = 11 if nodes > 11 * (len(ROLES) - 1) else 1  # with fewer nodes, a stride of 11 may return to the first
+    for name in names:
+        first = int(rng.integers(nodes))
+        places = [(first + stride * step) % nodes for step in range(len(ROLES))]  # four fault and upgrade domains
+        copies = tuple(Replica(role, f"n{place}") for role, place in zip(ROLES, places, strict=True))
+        engine.update_partition(Partition(name, service="tenants", replicas=copies))
+    rows = np.array([replica.index for name in names for replica in engine.replicas(name)])
+    engine.report_loads(rows, 0.55 * capacity / REPLICAS_A_NODE * rng.uniform(0.2, 1.8, (len(rows), len(metrics))))
+    return engine
+
+
+def bench_node(index: int, metrics: Sequence[str] = METRICS) -> Node:
+    """Return a node, in one of five racks and one of ten upgrade domains."""
+    capacities = dict(zip(metrics, _capacities(metrics).tolist(), strict=True))
+    rack, upgrade_domain = f"fd:/rack{index % 5}", f"ud{index % 10}"
+    return Node(f"n{index}", capacities=capacities, fault_domain=rack, upgrade_domain=upgrade_domain)
+
+
+def _capacities(metrics: Sequence[str]) -> Float:
+    """Return the capacity of a node by metric, (R,)."""
+    return np.asarray(CAPACITY[np.minimum(np.arange(len(metrics)), len(CAPACITY) - 1)])
+
+
+def _history(rng: np.random.Generator, metrics: Sequence[str]) -> DemandHistory:
+    count = len(metrics)
+    level = 0.8 * _capacities(metrics) / REPLICAS_A_NODE * rng.gamma(2.0, 0.5, (TRACES, count))
+    return DemandHistory.from_columns(
+        metrics,
+        tenant_class=["class"] * TRACES,
+        role=np.repeat(np.array([0, 1], np.int8), TRACES // 2),
+        lifetime=rng.uniform(DAY, 200 * DAY, TRACES),
+        level=level,
+        initial=0.5 * level,
+        growth=rng.uniform(0.1 * DAY, DAY, (TRACES, count)),
+        maximum=1e6 * np.ones((TRACES, count)),
+    )
+
 
 PAPER_PER_SECOND = 1000 / 0.890
 """Configurations a second of the modified component in [1] section 8.5."""
@@ -38,50 +119,35 @@ PAPER_PER_SECOND = 1000 / 0.890
 
 @attrs.frozen
 class SizeFigures:
-    """The figures of one size. Speeds are scored configurations a second on one thread.
-
-    Parameters
-    ----------
-    nodes, replicas
-        Size of the cluster.
-    full
-        (a) All repetitions of both nodes evaluated for every proposal.
-    early_half, early_five
-        (b) Early rejection, at 50 % and at 5 % acceptance on a fixed state.
-    two_threads
-        As `early_five`, on two threads at once.
-    arithmetic
-        Moves a second of a loop over prepared moves with only the 2·R·K additions and comparisons.
-    reached_monte_carlo_half, reached_monte_carlo_five
-        Share of evaluated configurations whose repetitions were evaluated.
-    bytes_per_replica
-        Bytes of the arrays of a search for each replica.
-    timeline_five
-        As `early_five`, with repetitions evaluated at every departure (`plb.energy.timeline`).
-    report_seconds, refresh_seconds
-        Seconds of a report of all loads, each changed by up to a tenth, and of the refresh after it.
-    decision_seconds, timeline_decision_seconds
-        Seconds of the placement of one replica by each policy, with evaluation by peaks and at departures.
-    quality
-        By seconds of balancing: the decrease of the energy, relative to the largest decrease of all times.
-    """
+    """The figures of one size. Speeds are scored configurations a second on one thread."""
 
     nodes: int
     replicas: int
+    """Size of the cluster."""
     full: float
+    """(a) All repetitions of both nodes evaluated for every proposal."""
     early_half: float
     early_five: float
+    """(b) Early rejection, at 50 % and at 5 % acceptance on a fixed state."""
     two_threads: float
+    """As `early_five`, on two threads at once."""
     arithmetic: float
+    """Moves a second of a loop over prepared moves with only the 2·R·K additions and comparisons."""
     reached_monte_carlo_half: float
     reached_monte_carlo_five: float
+    """Share of evaluated configurations whose repetitions were evaluated."""
     bytes_per_replica: float
+    """Bytes of the arrays of a search for each replica."""
     timeline_five: float
+    """As `early_five`, with repetitions evaluated at every departure (`plb.energy.timeline`)."""
     report_seconds: float
     refresh_seconds: float
+    """Seconds of a report of all loads, each changed by up to a tenth, and of the refresh after it."""
     decision_seconds: dict[str, float]
     timeline_decision_seconds: dict[str, float]
+    """Seconds of the placement of one replica by each policy, with evaluation by peaks and at departures."""
     quality: dict[float, float]
+    """By seconds of balancing: the decrease of the energy, relative to the largest decrease of all times."""
 
     @property
     def ratio(self) -> float:
@@ -96,21 +162,14 @@ class SizeFigures:
 
 @attrs.frozen
 class EngineFigures:
-    """The figures of `plb bench engine`.
-
-    Parameters
-    ----------
-    sizes
-        Figures by size, in ascending order.
-    first_plan_seconds
-        Time from `import plb` to the first plan in a new process, with compiled kernels.
-    cold_first_plan_seconds
-        The same without compiled kernels; None: not measured.
-    """
+    """The figures of `plb bench engine`."""
 
     sizes: tuple[SizeFigures, ...]
+    """Figures by size, in ascending order."""
     first_plan_seconds: float
+    """Time from `import plb` to the first plan in a new process, with compiled kernels."""
     cold_first_plan_seconds: float | None
+    """The same without compiled kernels; None: not measured."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures under stable keys."""
@@ -236,7 +295,7 @@ class SizeBench:
     Parameters
     ----------
     engine
-        An engine with a cluster, from `cluster.bench.clusters.bench_cluster`.
+        An engine with a cluster, from `cluster.bench.engine.bench_cluster`.
     proposals, seed, report
         As in `bench_engine`.
     """

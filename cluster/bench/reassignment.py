@@ -16,17 +16,23 @@ import numpy as np
 from rich.table import Table
 
 from cluster.bench.reassignment_instances import ReassignmentInstance, find_instances, read_instance
-from cluster.console.tables import new_table
+from cluster.console import new_table
 from plb.compiler import working_time
 from plb.engine import PlacementAndLoadBalancing
 from plb.errors import UnknownNameError
 from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm
 from plb.model import Metric, Node, Partition, Replica, Role, Service
-from plb.rules import LeastDomains, SameDomain
+from plb.ready_made import (
+    LeastDomains,
+    MetricBalance,
+    MostMovedService,
+    MoveCostBetweenDomains,
+    SafetyCapacity,
+    SameDomain,
+)
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
-from plb.terms import MetricBalance, MostMovedService, MoveCostBetweenDomains, SafetyCapacity
 
 PROCESSES_ON_MACHINE = 20
 """Up to so many processes on a machine, in the mean, the search begins hot, and half of its steps move several."""
@@ -84,34 +90,24 @@ problem: the ROADEF/EURO challenge 2012", Annals of Operations Research 242, 201
 
 @attrs.frozen
 class ReassignmentFigures:
-    """The figures of one instance.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    machines, processes, services, resources
-        Their numbers.
-    start, costs
-        Cost of the original assignment, and the costs of the result by name.
-    violations
-        Constraints that the result breaks, in words.
-    seconds
-        Time of the search, without compilation.
-    proposals
-        Generated proposals.
-    """
+    """The figures of one instance."""
 
     name: str
+    """Its name."""
     machines: int
     processes: int
     services: int
     resources: int
+    """Their numbers."""
     start: int
     costs: dict[str, int]
+    """Cost of the original assignment, and the costs of the result by name."""
     violations: tuple[str, ...]
+    """Constraints that the result breaks, in words."""
     seconds: float
+    """Time of the search, without compilation."""
     proposals: int
+    """Generated proposals."""
 
     @property
     def cost(self) -> int:

@@ -32,54 +32,37 @@ class Balance:
 
 @attrs.frozen(eq=False)
 class ReassignmentInstance:
-    """An instance of M machines, P processes, S services and R resources.
-
-    Parameters
-    ----------
-    transient
-        (R,) whether a moved process uses the resource on both machines.
-    load_weight
-        (R,) cost of a unit above a safety capacity.
-    capacity, safety
-        (M, R)
-    neighbourhood, location
-        (M,)
-    machine_cost
-        (M, M) cost of the move of a process from one machine to another one, before its weight.
-    spread
-        (S,) least number of locations of a service.
-    needs
-        (D, 2) pairs of a service and one that it depends on.
-    service
-        (P,) service of each process.
-    requirement
-        (P, R)
-    process_cost
-        (P,) cost of the move of a process, before its weight.
-    balances
-        Balance costs.
-    weights
-        Weights of process, service and machine moves.
-    original
-        (P,) machine of each process before.
-    """
+    """An instance of M machines, P processes, S services and R resources."""
 
     name: str
     transient: Bool
+    """(R,) whether a moved process uses the resource on both machines."""
     load_weight: Int
+    """(R,) cost of a unit above a safety capacity."""
     capacity: Int
     safety: Int
+    """(M, R)"""
     neighbourhood: Int
     location: Int
+    """(M,)"""
     machine_cost: Int
+    """(M, M) cost of the move of a process from one machine to another one, before its weight."""
     spread: Int
+    """(S,) least number of locations of a service."""
     needs: Int
+    """(D, 2) pairs of a service and one that it depends on."""
     service: Int
+    """(P,) service of each process."""
     requirement: Int
+    """(P, R)"""
     process_cost: Int
+    """(P,) cost of the move of a process, before its weight."""
     balances: tuple[Balance, ...]
+    """Balance costs."""
     weights: tuple[int, int, int]
+    """Weights of process, service and machine moves."""
     original: Int
+    """(P,) machine of each process before."""
 
     def usage(self, assignment: Int) -> Int:
         """Return what the processes of each machine use, (M, R)."""

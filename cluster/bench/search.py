@@ -7,6 +7,7 @@ at the end minus that of the optimum, divided by the initial excess.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -15,25 +16,151 @@ import attrs
 import numpy as np
 from rich.table import Table
 
-from cluster.bench.plain_annealing import anneal_for
-from cluster.bench.search_instances import (
-    Fullness,
-    Objective,
-    SearchInstance,
-    SearchShape,
-    draw_instance,
-)
-from cluster.console.tables import new_table
-from plb.array_types import Int
-from plb.compiler import working_time
+from cluster.bench.search_instances import Fullness, Objective, SearchInstance, SearchShape, draw_instance
+from cluster.console import new_table
+from plb.array_types import NOWHERE, Int
+from plb.compiler import Stream, kernel, uniform, working_time
+from plb.energy.terms import present_energy
 from plb.engine import PlacementAndLoadBalancing
 from plb.errors import UnknownNameError
+from plb.evaluation.delta import apply_proposal
+from plb.evaluation.proposals import GENERATED, REJECTED, TALLY_SIZE, evaluate_in_place, refusal_in_place
 from plb.model import Metric, Node, Partition, Replica, Role, Service
+from plb.model.rules import NO_REFUSAL
 from plb.planning.rule_priorities import rule_masks
+from plb.ready_made import SafetyCapacity
+from plb.ready_made.capacity_terms import SafetySteps, change_of_safety_capacity
 from plb.search.budget import Budget
 from plb.settings.config import LONG_SEARCH, PlbConfig
-from plb.terms import SafetyCapacity
+from plb.state.arrays import Problem, Proposal, Solution, are_siblings, proposed
 from plb.testing import configuration_of
+
+EXCHANGES = 0.5
+"""Share of exchanges among the proposals."""
+PROBES = 4096
+"""Proposals whose mean change of the energy is the first temperature."""
+STRETCH = 4096
+"""Proposals at one temperature."""
+LAST_TEMPERATURE = 1e-5
+"""Last temperature, as a share of the first one."""
+
+
+@kernel(inline=True)
+def _draw(problem: Problem, solution: Solution, enforced: int, rows: Int, rng: Stream) -> Proposal:
+    """Return a random proposal that the rules allow. The row is NOWHERE if the drawn one is not allowed."""
+    nowhere = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    row = rows[int(uniform(rng) * rows.shape[0])]
+    if uniform(rng) < EXCHANGES:
+        partner = rows[int(uniform(rng) * rows.shape[0])]
+        if are_siblings(problem, row, partner):
+            return nowhere
+        proposal = proposed(solution, row, solution.node[partner], partner)
+    else:
+        proposal = proposed(solution, row, int(uniform(rng) * problem.limit.shape[0]), NOWHERE)
+    if proposal.target == proposal.source:
+        return nowhere
+    if refusal_in_place(problem, solution, enforced, proposal) != NO_REFUSAL:
+        return nowhere
+    return proposal
+
+
+@kernel
+def mean_change(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    rows: Int,
+    steps: SafetySteps,
+    weight: float,
+    rng: Stream,
+    tally: Int,
+) -> float:
+    """Return the mean absolute change of the energy by the allowed ones of PROBES random proposals, or 0.
+
+    The arguments are those of `anneal_plainly`.
+    """
+    energy = present_energy(problem, solution)
+    total, allowed = 0.0, 0
+    for _ in range(PROBES):
+        proposal = _draw(problem, solution, enforced, rows, rng)
+        if proposal.row == NOWHERE:
+            continue
+        change = evaluate_in_place(problem, solution, REJECTED, proposal, tally) - energy
+        if weight > 0.0:
+            change += weight * change_of_safety_capacity(problem, solution, steps, proposal)
+        total += abs(change)
+        allowed += 1
+    return total / max(1, allowed)
+
+
+@kernel
+def anneal_plainly(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    rows: Int,
+    steps: SafetySteps,
+    weight: float,
+    temperature: float,
+    rng: Stream,
+    tally: Int,
+) -> None:
+    """Generate STRETCH proposals, and accept them or not by the Metropolis rule.
+
+    Parameters
+    ----------
+    solution
+        Modified.
+    enforced
+        Bit mask over `Rule`.
+    rows
+        The replicas that may move.
+    steps
+        Of the safety capacities.
+    weight
+        Weight of the excess load; 0: it does not count.
+    tally
+        (TALLY_SIZE,) number of proposals by outcome; modified.
+    """
+    for _ in range(STRETCH):
+        tally[GENERATED] += 1
+        proposal = _draw(problem, solution, enforced, rows, rng)
+        if proposal.row == NOWHERE:
+            continue
+        highest = present_energy(problem, solution) - temperature * math.log(1.0 - uniform(rng))
+        if weight > 0.0:
+            highest -= weight * change_of_safety_capacity(problem, solution, steps, proposal)
+        if evaluate_in_place(problem, solution, highest, proposal, tally) < REJECTED:
+            apply_proposal(problem, solution, proposal)
+
+
+def anneal_for(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    steps: SafetySteps,
+    weight: float,
+    seconds: float,
+    seed: int,
+) -> int:
+    """Anneal for some seconds of `working_time` on one thread, and return the number of generated proposals.
+
+    Parameters
+    ----------
+    solution
+        Modified.
+    enforced, steps, weight
+        As in `anneal_plainly`.
+    """
+    rows, rng = np.flatnonzero(problem.movable), Stream(np.random.SeedSequence(seed))
+    tally = np.zeros(TALLY_SIZE, np.int64)
+    fixed = problem, solution, enforced, rows, steps, weight
+    begun = working_time()
+    first = mean_change(*fixed, rng, tally)
+    while (share := (working_time() - begun) / seconds) < 1.0:
+        anneal_plainly(*fixed, first * LAST_TEMPERATURE**share, rng, tally)
+    return int(tally[GENERATED])
+
 
 SECONDS, QUICK_SECONDS = 30.0, 3.0
 """Time of each search."""
@@ -60,51 +187,34 @@ QUICK = ("loose-4-100", "tight-20-400", "tight-100-1000")
 
 @attrs.frozen
 class SearchRun:
-    """The result of one search.
-
-    Parameters
-    ----------
-    energy
-        Energy at the end.
-    left
-        What is left of the initial excess, as a share of it.
-    seconds
-        Time that the search took, without compilation.
-    calls
-        Calls of the engine; 1 for the plain annealer.
-    proposals
-        Generated proposals.
-    """
+    """The result of one search."""
 
     energy: float
+    """Energy at the end."""
     left: float
+    """What is left of the initial excess, as a share of it."""
     seconds: float
+    """Time that the search took, without compilation."""
     calls: int
+    """Calls of the engine; 1 for the plain annealer."""
     proposals: int
+    """Generated proposals."""
 
 
 @attrs.frozen
 class InstanceFigures:
-    """The figures of one instance.
-
-    Parameters
-    ----------
-    shape
-        Its sizes.
-    full
-        Smallest and largest share of a capacity that the perfect placement uses.
-    least_energy, start_energy
-        Energies of the optimum and of the start.
-    engine, plain
-        The search of the engine, and the plain annealer.
-    """
+    """The figures of one instance."""
 
     shape: SearchShape
+    """Its sizes."""
     full: tuple[float, float]
+    """Smallest and largest share of a capacity that the perfect placement uses."""
     least_energy: float
     start_energy: float
+    """Energies of the optimum and of the start."""
     engine: SearchRun
     plain: SearchRun
+    """The search of the engine, and the plain annealer."""
 
     @property
     def initial_excess(self) -> float:

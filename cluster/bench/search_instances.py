@@ -48,26 +48,12 @@ class Objective(Enum):
     IMBALANCE = "imbalance"
     """The mean over metrics of the coefficient of variation of the loads of nodes (`plb.energy.imbalance`)."""
     EXCESS_LOAD = "excess load"
-    """The share of all load that is above the safety capacities of nodes (`plb.terms.safety_capacity`)."""
+    """The share of all load that is above the safety capacities of nodes (`plb.ready_made.capacity_terms`)."""
 
 
 @attrs.frozen
 class SearchShape:
     """The sizes of an instance.
-
-    Parameters
-    ----------
-    nodes, replicas, metrics
-        Their numbers. There are at least two replicas for each node, and one partition more; and two nodes.
-    siblings
-        Number of replicas of a partition, which divides the number of replicas.
-    racks
-        Number of fault domains: at least `siblings`, at most `nodes`.
-    fullness, objective
-        See there.
-    transient
-        Number of metrics, the first ones, of which a moved replica also loads the node that it has left
-        (`plb.model.metric.Metric`).
 
     Raises
     ------
@@ -78,11 +64,18 @@ class SearchShape:
     nodes: int
     replicas: int
     metrics: int
+    """Their numbers. There are at least two replicas for each node, and one partition more; and two nodes."""
     siblings: int
+    """Number of replicas of a partition, which divides the number of replicas."""
     racks: int
+    """Number of fault domains: at least `siblings`, at most `nodes`."""
     fullness: Fullness
     objective: Objective
+    """See there."""
     transient: int = 0
+    """Number of metrics, the first ones, of which a moved replica also loads the node that it has left
+    (`plb.model.metric.Metric`).
+    """
 
     def __attrs_post_init__(self) -> None:
         for name, low in (("nodes", 2), ("metrics", 1), ("siblings", 1)):
@@ -110,28 +103,20 @@ class SearchInstance:
 
     A placement is (M,), the node of each replica. It is feasible if every load is below the capacity of its node and
     the replicas of every partition are in distinct racks.
-
-    Parameters
-    ----------
-    shape
-        Its sizes: N nodes, M replicas, R metrics.
-    load
-        (M, R) in units. The replicas of a partition are consecutive.
-    rack
-        (N,) fault domain of each node.
-    capacity, safety
-        (N, R) in units; the safety capacity is below the capacity, and not below the load in the perfect placement.
-    start, perfect
-        Feasible placements. The energy of the second is 0.
     """
 
     shape: SearchShape
+    """Its sizes: N nodes, M replicas, R metrics."""
     load: Int
+    """(M, R) in units. The replicas of a partition are consecutive."""
     rack: Int
+    """(N,) fault domain of each node."""
     capacity: Int
     safety: Int
+    """(N, R) in units; the safety capacity is below the capacity, and not below the load in the perfect placement."""
     start: Int
     perfect: Int
+    """Feasible placements. The energy of the second is 0."""
 
     @property
     def least_energy(self) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 from rich.table import Table
 
-from cluster.console.tables import new_table
+from cluster.console import new_table
 from cluster.runs.pool import cores
 from plb.compiler.cache import SUFFIX
 from plb.errors import PlbError
@@ -62,44 +62,29 @@ main()
 
 @attrs.frozen
 class Timed:
-    """The times of a process.
-
-    Parameters
-    ----------
-    seconds
-        Seconds that the process measures and prints.
-    process_seconds
-        Seconds from its start to its exit.
-    """
+    """The times of a process."""
 
     seconds: float
+    """Seconds that the process measures and prints."""
     process_seconds: float
+    """Seconds from its start to its exit."""
 
 
 @attrs.frozen
 class StartFigures:
-    """The figures of `plb bench start`.
-
-    Parameters
-    ----------
-    imported
-        Times of `import plb`.
-    warm, cold
-        Times from `import plb` to the first plan of examples/embedding.py, with compiled kernels and without.
-    cold_kernels
-        Kernels that were compiled for the first plan without compiled kernels.
-    warmup_seconds
-        Seconds of `plb warmup` from its start to its exit, without compiled kernels.
-    warmup_kernels
-        Kernels that `plb warmup` compiled.
-    """
+    """The figures of `plb bench start`."""
 
     imported: Timed
+    """Times of `import plb`."""
     warm: Timed
     cold: Timed
+    """Times from `import plb` to the first plan of examples/embedding.py, with compiled kernels and without."""
     cold_kernels: int
+    """Kernels that were compiled for the first plan without compiled kernels."""
     warmup_seconds: float
+    """Seconds of `plb warmup` from its start to its exit, without compiled kernels."""
     warmup_kernels: int
+    """Kernels that `plb warmup` compiled."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures by name, with the number of cores."""

@@ -3,19 +3,69 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from enum import StrEnum
 from typing import Any
 
 import attrs
 
-from cluster.capacity.search import Search, least_sufficient
 from cluster.errors import ScenarioError, ScenarioProblem
-from cluster.scenario.cluster_section import MOST_NODES
+from cluster.scenario.cluster_sections import MOST_NODES
 from cluster.scenario.scenario import Scenario
-from cluster.scenario.workload_section import MOST_DENSITY
+from cluster.scenario.workload_sections import MOST_DENSITY
 from plb import InvalidValueError
 from plb.validation import check_number
+
+Search = Generator[int, bool, int | None]
+"""Yields the next place to try, receives whether it suffices, and returns the result."""
+
+
+def least_sufficient(start: int, lowest: int, highest: int, first_step: int = 1) -> Search:
+    """Search for the lowest place that suffices.
+
+    Parameters
+    ----------
+    start
+        The first place to try.
+    lowest, highest
+        Range of the places, with both ends.
+    first_step
+        Distance from the start to the second place. It doubles with each step until both answers occurred.
+
+    Returns
+    -------
+    int or None
+        A place that suffices, and is either the lowest or next to one that does not. None: the highest does not
+        suffice.
+    """
+    sufficient, failing = highest + 1, lowest - 1
+    if (yield start):
+        sufficient = start
+    else:
+        failing = start
+    step = first_step
+    while lowest <= failing < highest < sufficient:
+        place = min(failing + step, highest)
+        if (yield place):
+            sufficient = place
+        else:
+            failing = place
+        step *= 2
+    while failing < lowest < sufficient <= highest:
+        place = max(sufficient - step, lowest)
+        if (yield place):
+            sufficient = place
+        else:
+            failing = place
+        step *= 2
+    while sufficient - failing > 1:
+        place = (sufficient + failing) // 2
+        if (yield place):
+            sufficient = place
+        else:
+            failing = place
+    return sufficient if sufficient <= highest else None
+
 
 VIOLATIONS_A_DAY = 1.0
 """Violations a day of the whole cluster."""
@@ -45,30 +95,21 @@ class Question:
 
     Values are on a grid, the whole multiples of `step`. Places on it are whole numbers. A higher place is easier for
     the cluster: it has more nodes, or a lower density.
-
-    Parameters
-    ----------
-    searched
-        The quantity that the search varies.
-    violations
-        Largest number of violations a day of the whole cluster, mean over the repeats.
-    refused
-        Largest share of the tenants that are not placed when they arrive.
-    lowest, highest
-        Range of the values.
-    step
-        Distance between values.
-    scenario_value
-        The value of the scenario.
     """
 
     searched: Searched
+    """The quantity that the search varies."""
     violations: float
+    """Largest number of violations a day of the whole cluster, mean over the repeats."""
     refused: float
+    """Largest share of the tenants that are not placed when they arrive."""
     lowest: float
     highest: float
+    """Range of the values."""
     step: float
+    """Distance between values."""
     scenario_value: float
+    """The value of the scenario."""
 
     def __attrs_post_init__(self) -> None:
         check_number("capacity", "violations", self.violations)

@@ -2,14 +2,194 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import attrs
+import numpy as np
 from rich.table import Table
 
 from cluster.capacity.question import Question, Searched
-from cluster.capacity.search_results import Answer, Point
-from cluster.console.tables import new_table
+from cluster.console import new_table
+from cluster.plots.base import coloured, new_figure, save_figure, use_open_axes
+from cluster.results.intervals import half_width
 from cluster.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+DAY = 86400.0
+
+
+@attrs.frozen
+class Point:
+    """The results of a policy at one value."""
+
+    value: float
+    """Nodes or density."""
+    violations: tuple[float, ...]
+    """Violations a day of each repeat: pairs of a node and a metering time with a shortage, after which a failover
+    started or was not possible.
+    """
+    unresolved: float
+    """Those without a possible failover, a day, mean over the repeats."""
+    failovers: float
+    """Failovers a day, mean over the repeats."""
+    not_placed: float
+    """Tenants that were not placed when they arrived, mean over the repeats."""
+    tenants: float
+    """Arrived tenants, mean over the repeats."""
+    impossible: str
+    """The reason why there was no run; empty if there was one."""
+    suffices: bool
+    """Whether violations and tenants that are not placed are within the limits."""
+
+    @property
+    def mean(self) -> float | None:
+        """Violations a day, mean over the repeats; None without a run."""
+        return float(np.mean(self.violations)) if self.violations else None
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the 95 % interval of the mean (Student's t); None for fewer than two runs."""
+        return half_width(self.violations)
+
+    def verdict(self, question: Question) -> str:
+        """Return whether the value suffices, and if not, the reason."""
+        if self.suffices:
+            return "yes"
+        if self.impossible:
+            return "no: impossible"
+        few = question.suffices(self.mean or 0.0, 0.0)
+        return "no: not placed" if few else "no"
+
+    def as_json(self, name: str) -> dict[str, Any]:
+        """Return plain JSON values; `name` is that of the searched quantity."""
+        return {
+            name: self.value,
+            "suffices": self.suffices,
+            "violations_a_day": self.mean,
+            "half_width": self.half_width,
+            "repeats": list(self.violations),
+            "unresolved_a_day": self.unresolved,
+            "failovers_a_day": self.failovers,
+            "placement_failures": self.not_placed,
+            "tenants": self.tenants,
+            "impossible": self.impossible or None,
+        }
+
+
+def point_of(question: Question, value: float, outcomes: Sequence[Mapping[str, Any]]) -> Point:
+    """Return the results of the runs at a value.
+
+    Parameters
+    ----------
+    outcomes
+        For each repeat, the result of `cluster.capacity.running.run_at`.
+    """
+    impossible = next((str(one["impossible"]) for one in outcomes if "impossible" in one), "")
+    if impossible:
+        return Point(value, (), 0.0, 0.0, 0.0, 0.0, impossible, suffices=False)
+    totals = [one["totals"] for one in outcomes]
+    days = [run["simulated_seconds"] / DAY for run in totals]
+    short = [run["violations"] + run["shortages_unresolved"] for run in totals]
+    violations = tuple(count / length for count, length in zip(short, days, strict=True))
+    unresolved, failovers = (
+        float(np.mean([run[name] / length for run, length in zip(totals, days, strict=True)]))
+        for name in ("shortages_unresolved", "failovers")
+    )
+    not_placed, tenants = (float(np.mean([run[name] for run in totals])) for name in ("placement_failures", "tenants"))
+    suffices = question.suffices(float(np.mean(violations)), not_placed / max(tenants, 1.0))
+    return Point(value, violations, unresolved, failovers, not_placed, tenants, "", suffices)
+
+
+Evaluate = Callable[[Sequence[tuple[str, float]]], Sequence[Point]]
+"""Returns the results of pairs of a policy and a value, in their order."""
+
+
+@attrs.frozen
+class Answer:
+    """The answer for a policy."""
+
+    policy: str
+    """Name of the policy."""
+    points: tuple[Point, ...] = ()
+    """The results at all values that were tried, in their order."""
+    found: float | None = None
+    """The value that suffices; None if the search has not ended, or no value suffices."""
+    complete: bool = False
+    """Whether the search has ended."""
+
+    def point(self, value: float | None) -> Point | None:
+        """Return the results at a value; None if it was not tried."""
+        return next((one for one in self.points if one.value == value), None)
+
+    def failing(self, question: Question) -> Point | None:
+        """Return the point next to the one that suffices, which does not suffice; None at the end of the range."""
+        if self.found is None:
+            return None
+        return self.point(question.value(question.place(self.found) - 1))
+
+    def as_json(self, question: Question) -> dict[str, Any]:
+        """Return plain JSON values, with the points in the order of their values."""
+        failing = self.failing(question)
+        return {
+            "answer": self.found,
+            "complete": self.complete,
+            "seen_to_fail": None if failing is None else failing.value,
+            "points": [
+                one.as_json(question.searched.value) for one in sorted(self.points, key=lambda point: point.value)
+            ],
+        }
+
+
+def answer(
+    question: Question,
+    policies: Sequence[str],
+    evaluate: Evaluate,
+    note: Callable[[Mapping[str, Answer]], None] | None = None,
+) -> dict[str, Answer]:
+    """Search for all policies together; in each step, one value of each policy is tried.
+
+    Parameters
+    ----------
+    question
+        The question.
+    policies
+        Names of the policies.
+    evaluate
+        Runs the simulations at values.
+    note
+        Called with the answers so far after each step.
+    """
+    searches = {policy: question.search() for policy in policies}
+    answers = {policy: Answer(policy) for policy in policies}
+    asked = {policy: question.value(next(search)) for policy, search in searches.items()}
+    while asked:
+        pairs = list(asked.items())
+        for (policy, _), point in zip(pairs, evaluate(pairs), strict=True):
+            before = answers[policy]
+            answers[policy] = attrs.evolve(before, points=(*before.points, point))
+            try:
+                asked[policy] = question.value(searches[policy].send(point.suffices))
+            except StopIteration as end:
+                del asked[policy]
+                found = None if end.value is None else question.value(end.value)
+                answers[policy] = attrs.evolve(answers[policy], found=found, complete=True)
+        if note is not None:
+            note(answers)
+    return answers
+
+
+def figures(question: Question, answers: Mapping[str, Answer], repeats: int, days: float) -> dict[str, Any]:
+    """Return question and answers as plain JSON values."""
+    return {
+        "question": {**question.as_json(), "repeats": repeats, "days": days},
+        "complete": all(one.complete for one in answers.values()),
+        "policies": {policy: one.as_json(question) for policy, one in answers.items()},
+    }
 
 
 def table_of_points(question: Question, scenario: Scenario, answers: Mapping[str, Answer]) -> Table:
@@ -127,3 +307,57 @@ def _value(question: Question, value: float) -> str:
     if question.searched is Searched.DENSITY:
         return f"density {value:g}"
     return f"{value:g} {'node' if value == 1 else 'nodes'}"
+
+
+LINEAR_BELOW = 1.0
+"""Least number of violations a day up to which the axis is linear."""
+LOGARITHMIC_FROM = 10.0
+"""Factor above the end of the linear range from which the axis is logarithmic."""
+
+
+def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> None:
+    """Draw the violations a day of each policy at every value that was tried, with 95 % intervals, and the limit.
+
+    Filled points suffice; the largest ones are the answers. With very many violations, their axis is logarithmic above
+    the limit.
+
+    Parameters
+    ----------
+    question
+        The question.
+    answers
+        Answers of the policies, in the order of their colours.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    for answer, colour in coloured(answers):
+        points = sorted((one for one in answer.points if one.mean is not None), key=lambda one: one.value)
+        values, means = [one.value for one in points], [one.mean or 0.0 for one in points]
+        widths = [one.half_width or 0.0 for one in points]
+        found = "" if answer.found is None else f" ({answer.found:g})"
+        below = [min(width, mean) for width, mean in zip(widths, means, strict=True)]
+        ax.plot(values, means, color=colour, linewidth=1.4, label=f"{answer.policy}{found}")
+        ax.errorbar(values, means, yerr=[below, widths], color=colour, fmt="none", elinewidth=1.0, capsize=4, alpha=0.5)
+        for one, mean in zip(points, means, strict=True):
+            face, size = colour if one.suffices else "white", 10 if one.value == answer.found else 5
+            ax.plot(one.value, mean, "o", color=colour, markerfacecolor=face, markersize=size, zorder=3)
+    limit = question.violations
+    ax.axhline(limit, color="#4a4a4a", linestyle="--", linewidth=1.0, label=f"limit {limit:g}")
+    most = max((point.mean or 0.0 for answer in answers for point in answer.points), default=0.0)
+    linear = max(limit, LINEAR_BELOW)
+    if most > LOGARITHMIC_FROM * linear:
+        ax.set_yscale("symlog", linthresh=linear)
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.set_ylim(bottom=0.0)
+    of_nodes = question.searched is Searched.NODES
+    ax.xaxis.set_major_locator(MaxNLocator(integer=of_nodes))
+    ax.set(xlabel="nodes" if of_nodes else "tenant density", ylabel="violations a day")
+    ax.legend(title="policy (answer)", frameon=False)
+    use_open_axes(ax)
+
+
+def save_capacity(path: Path, question: Question, answers: Sequence[Answer], title: str) -> None:
+    """Write the plot to a file."""
+    figure = new_figure(7.5, 4.2, f"{title}: capacity")
+    plot_capacity(figure.subplots(), question, answers)
+    save_figure(figure, path)

@@ -9,17 +9,11 @@ import typer
 from typer import Option
 
 from cluster.cli.bench import bench_app
-from cluster.cli.capacity import capacity_command
-from cluster.cli.compare import compare_command
-from cluster.cli.explain import explain_command
 from cluster.cli.learn import learn_app
-from cluster.cli.predict import predict_command
-from cluster.cli.provision import provision_command
-from cluster.cli.replan import replan_command
-from cluster.cli.report import report_command
-from cluster.cli.simulate import simulate_command
+from cluster.cli.provision import provision_command, replan_command
+from cluster.cli.scenarios import capacity_command, compare_command, explain_command, report_command, simulate_command
 from cluster.cli.study import study_app
-from cluster.cli.traces import traces_app
+from cluster.cli.traces import predict_command, traces_app
 from cluster.cli.warmup import warmup_command
 
 app = typer.Typer(

@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from cluster.cli.options import Json, Seed
-from cluster.console.output import clear_errors, messages, output
+from cluster.console import clear_errors, messages, output
 
 bench_app = typer.Typer(help="Measure the speed of the engine.", no_args_is_help=True)
 

@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from cluster.cli.options import Jobs, Json, Quiet
-from cluster.console.output import clear_errors, messages, output, progress
+from cluster.console import clear_errors, messages, output, progress
 
 if TYPE_CHECKING:
     from cluster.learning.config import LearningConfig

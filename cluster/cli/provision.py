@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
 from cluster.cli.options import Json, Quiet
-from cluster.console.output import clear_errors
+from cluster.console import clear_errors
+
+if TYPE_CHECKING:
+    from plb.provisioning import Instance, ProvisioningPlan
 
 
 def _list_algorithms(required: bool) -> None:
@@ -67,13 +70,12 @@ def provision_command(
     ] = False,
 ) -> None:
     """Plan nodes for applications with replicas and limits between them (Mommessin et al., 2022)."""
-    from cluster.provisioning.output import check_endings, finish, progress
-    from cluster.provisioning.scenario_of_plan import PLAN, SCENARIO, write_scenario
+    from cluster.provisioning import PLAN, SCENARIO, check_endings, finish, progress, write_scenario
     from cluster.results.writing import check_outputs
     from cluster.scenario.digests import digest_of_files
     from plb.provisioning import provision
     from workloads.provisioning import read_instance, write_plan
-    from workloads.provisioning.source import parse_nodes
+    from workloads.provisioning.plans import parse_nodes
 
     of_scenario = () if scenario is None else (scenario / SCENARIO, scenario / PLAN)
     check_outputs([instance], [out, *of_scenario], json, force=force)
@@ -100,3 +102,94 @@ def provision_command(
     }
     written = {"Plan": out, "Scenario": note}
     finish(plan, faults, written, json, configuration=configuration, seed=seed, quiet=quiet)
+
+
+ANY_NUMBER = "any"
+MOST_DIGITS = 18
+"""Of a number of moves."""
+
+
+@clear_errors
+def replan_command(
+    # long because of the options, each with its help
+    instance: Annotated[Path, Argument(help="The applications, as for plb provision.")],
+    plan: Annotated[
+        Path,
+        Argument(
+            help="The present placement: a plan of plb provision, or the directory of the files of the Tianchi "
+            "contest. Applications that are not in the instance are ignored."
+        ),
+    ],
+    moves: Annotated[
+        str,
+        Option(
+            metavar="N",
+            help="Largest number of moves to reduce the nodes, or any. Moves that repair the placement are always "
+            "made, and count.",
+        ),
+    ] = "0",
+    time_limit: Annotated[
+        float | None, Option(min=0.0, help="Seconds, after which no further node is emptied. Default: none.")
+    ] = None,
+    seed: Annotated[int, Option(min=0, help="Seed of the random numbers.")] = 0,
+    node: Annotated[list[str] | None, Option(metavar="SPEC", help="A kind of nodes, as for plb provision.")] = None,
+    out: Annotated[
+        Path | None, Option(help="Write the plan to this CSV file: node, node_type, application, replicas.")
+    ] = None,
+    moves_out: Annotated[
+        Path | None, Option(help="Write the moves to this CSV file: application, source, target, replicas.")
+    ] = None,
+    force: Annotated[bool, Option("--force", help="Overwrite a plan or moves.")] = False,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Plan from the present placement with few moves, for applications that were added, removed or changed."""
+    from cluster.provisioning import check_endings, finish, progress
+    from cluster.results.writing import check_outputs
+    from cluster.scenario.digests import digest_of_files
+    from plb.provisioning import moves_between, replan
+    from workloads.provisioning import read_instance, write_moves, write_plan
+    from workloads.provisioning.plans import parse_nodes
+
+    most_moves = _most_moves(moves)
+    check_outputs([instance, plan], [out, moves_out], json, force=force)
+    check_endings([out, moves_out])
+    nodes = None if node is None else parse_nodes(node)
+    with progress(quiet) as report:
+        report(f"reading {instance}")
+        problem = read_instance(instance, nodes)
+        report(f"reading {plan}")
+        before = _read(plan, problem)
+        after = replan(before, most_moves=most_moves, time_limit=time_limit, seed=seed, report=report)
+        report("checking the plan")
+        faults, changes = after.faults(), moves_between(before, after)
+    if out is not None:
+        write_plan(out, after)
+    if moves_out is not None:
+        write_moves(moves_out, problem, changes)
+    configuration = {
+        "instance": digest_of_files(instance),
+        "plan": digest_of_files(plan),
+        "nodes": node,
+        "moves": most_moves,
+        "time_limit": time_limit,
+        "seed": seed,
+    }
+    written = {"Plan": out, "Moves": moves_out}
+    finish(after, faults, written, json, configuration=configuration, seed=seed, moves=changes, quiet=quiet)
+
+
+def _most_moves(text: str) -> int | None:
+    from plb import InvalidValueError
+
+    if text == ANY_NUMBER:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < MOST_DIGITS):
+        raise InvalidValueError("replan", "--moves", text, f"a whole number, or {ANY_NUMBER}")
+    return int(text)
+
+
+def _read(path: Path, instance: Instance) -> ProvisioningPlan:
+    from workloads.provisioning import read_contest_placement, read_plan
+
+    return read_contest_placement(path, instance) if path.is_dir() else read_plan(path, instance, of_another=True)

@@ -6,7 +6,7 @@ import signal
 import sys
 
 INTERRUPTED = 130
-"""`cluster.console.output.INTERRUPTED`; an import of that loads Typer, which a second Ctrl-C could interrupt."""
+"""`cluster.console.INTERRUPTED`; an import of that loads Typer, which a second Ctrl-C could interrupt."""
 
 
 def main() -> None:

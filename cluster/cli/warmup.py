@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cluster.cli.options import Jobs, Json
-from cluster.console.output import clear_errors, messages, output
+from cluster.console import clear_errors, messages, output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

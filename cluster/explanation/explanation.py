@@ -2,49 +2,304 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
+import polars as pl
 
-from cluster.explanation.replay import RunReplay
-from cluster.explanation.tenant_history import Event, Stay, history_of, stay_of, times_to_look
+from cluster.errors import ResultsError
 from cluster.results.recorded_run import RecordedRun
 from cluster.scenario.times import in_words
-from plb import Alternatives, InvalidValueError, PlbConfig
-from plb.settings.extensions import ANNEALING
+from cluster.simulation.ledger import check_classes
+from cluster.simulation.simulation import Simulation
+from cluster.simulation.tenant_arrivals import make_tenants
+from cluster.simulation.tenant_pools import Source, read_source
+from plb import Alternatives, InvalidValueError, PlacementAndLoadBalancing, PlbConfig, PlbError, UnknownNameError
+from plb.phrasing import counted, rule_in_words
+from plb.planning.explanations.queries import PlacedReplica
+from plb.settings.config import ANNEALING
+
+COMPARED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "moves": ("time_s", ()),
+    "refusals": ("time_s", ()),
+    "plans": ("time_s", ("time_s", "occasion", "moves", "unplaced")),
+    "interruptions": ("begin_s", ()),
+    "node_events": ("time_s", ()),
+    "node_load": ("time_s", ()),
+}
+"""Tables in which a replay is compared with the record: their column of time, and the compared columns (empty: all)."""
+STAYS = ("tenant", "tenant_class", "replicas", "arrival_s", "departure_s")
+"""Columns of the table of tenants that are known before the run."""
+
+Look = tuple[int, tuple[PlacedReplica, ...]]
+"""A time, and the replicas of a tenant after all events at that time; empty while the tenant is absent."""
+
+
+class RunReplay:
+    """A run from its start to a time.
+
+    Parameters
+    ----------
+    run
+        The recorded one.
+    progress
+        Called with the simulated time in seconds at every metering.
+    """
+
+    def __init__(self, run: RecordedRun, progress: Callable[[float], None] | None = None) -> None:
+        self.run = run
+        source = read_source(run.scenario).of_repeat(run.repeat)
+        self._check_traces(source)
+        sequence = make_tenants(run.scenario, source, run.repeat)
+        check_classes(run.scenario.workload.growth, sequence.traces)
+        self.simulation = Simulation(run.scenario, source, sequence, run.policy, run.repeat, progress)
+        self.simulation.start()
+
+    @property
+    def engine(self) -> PlacementAndLoadBalancing:
+        """The engine at the present time of the replay."""
+        return self.simulation.engine
+
+    def look_at(self, tenant: str, times: Iterable[int], until: int) -> list[Look]:
+        """Continue to `until`, and return the replicas of a tenant after each of `times` until then.
+
+        Raises
+        ------
+        PlbError
+            The events until then differ from the recorded ones.
+        """
+        looks = []
+        for when in sorted({*(time for time in times if time <= until), until}):
+            self.simulation.advance(when)
+            looks.append((when, self._replicas_of(tenant)))
+        self._check(until)
+        return looks
+
+    def _replicas_of(self, tenant: str) -> tuple[PlacedReplica, ...]:
+        try:
+            return self.engine.replicas(tenant)
+        except LookupError:
+            return ()
+
+    def _check(self, until: int) -> None:
+        """Raise `PlbError` if the events up to a time differ from the record."""
+        run = self.run
+        self.check_stays()
+        played = self.simulation.recorder.result(run.policy, run.repeat, until, {}, complete=False).tables
+        for name, (time, columns) in COMPARED.items():
+            recorded, again = (as_of(table, until, time) for table in (run.table(name), played[name]))
+            if not recorded.select(columns or pl.all()).equals(again.select(columns or pl.all())):
+                raise self._other(f"up to {until} s, {name}")
+
+    def check_stays(self) -> None:
+        """Raise `PlbError` if the tenants that arrive in the whole run differ from those of the record."""
+        run = self.run
+        made = self.simulation.recorder.result(run.policy, run.repeat, run.seconds, {}, complete=False)
+        if not run.table("tenants").select(STAYS).equals(made.tables["tenants"].select(STAYS)):
+            raise self._other("tenants")
+
+    def _check_traces(self, source: Source) -> None:
+        split = self.run.results.summary.get("split")
+        for name, what in (("traces_digest", "traces"), ("history_digest", "traces of the history")):
+            recorded = split.get(name) if isinstance(split, Mapping) else None
+            if recorded is not None and source.split.get(name) != recorded:
+                raise self._other(what)
+
+    def _other(self, what: str) -> PlbError:
+        message = f"{what} differ from the recorded ones; the results have other sources, so simulate again"
+        return PlbError(f"{self.run.folder}: {message}")
+
+
+def as_of(table: pl.DataFrame, until: int, time: str = "time_s") -> pl.DataFrame:
+    """Return the rows of a table up to a time, as they were known at it: what ends later has no end yet.
+
+    Parameters
+    ----------
+    table
+        A table of a run.
+    until
+        The time, in seconds since the start.
+    time
+        The column of the time at which something was, or began.
+    """
+    known = table.filter(pl.col(time) <= until)
+    if "end_s" not in known.columns:
+        return known
+    lasts = pl.col("end_s") > until
+    later = [pl.when(lasts).then(None).otherwise(pl.col("end_s")).alias("end_s")]
+    if "outcome" in known.columns:
+        later.append(pl.when(lasts).then(pl.lit("under way")).otherwise(pl.col("outcome")).alias("outcome"))
+    return known.with_columns(later)
+
+
+ORDER = ("arrival", "placement", "refusal", "move", "interruption", "departure")
+"""Kinds of events, in the order of those at the same time."""
+
+
+@attrs.frozen
+class Event:
+    """An event of a tenant."""
+
+    time_s: int
+    """Its time, or its begin, in seconds since the start."""
+    kind: str
+    """One of `ORDER`."""
+    text: str
+    """The event in words."""
+    details: Mapping[str, Any]
+    """The same as plain values."""
+
+
+@attrs.frozen
+class Stay:
+    """The stay of a tenant."""
+
+    tenant: str
+    tenant_class: str
+    """Its name and its class."""
+    replicas: int
+    """Its target number of replicas."""
+    arrival_s: int
+    departure_s: int
+    """Its arrival and departure in seconds since the start; the departure may be after the end of the run."""
+
+
+def stay_of(run: RecordedRun, tenant: str) -> Stay:
+    """Return the stay of a tenant.
+
+    Raises
+    ------
+    UnknownNameError
+        No tenant with this name arrives in the run.
+    ResultsError
+        If the table of tenants has it twice, or with times that no stay in the run has.
+    """
+    tenants = run.table("tenants")
+    rows = tenants.filter(pl.col("tenant") == tenant).to_dicts()
+    if not rows:
+        raise UnknownNameError("tenant", tenant, tenants["tenant"].to_list(), str(run.folder))
+    problem = _problem_of_stay(rows, run.seconds)
+    if problem is not None:
+        raise ResultsError(run.path_of("tenants"), [f"tenant {tenant!r}: {problem}"])
+    row = rows[0]
+    return Stay(tenant, *(row[name] for name in ("tenant_class", "replicas", "arrival_s", "departure_s")))
+
+
+def _problem_of_stay(rows: Sequence[Mapping[str, Any]], end: int) -> str | None:
+    """Return the problem of the rows of a tenant in a run of `end` seconds; None if there is none."""
+    if len(rows) > 1:
+        return f"found {len(rows)} rows; expected one"
+    arrival, departure = rows[0]["arrival_s"], rows[0]["departure_s"]
+    if not 0 <= arrival <= end:
+        return f"arrival_s: found {arrival}; expected a time from 0 to the end of the run, {end}"
+    if departure < arrival:
+        return f"departure_s: found {departure}; expected none before the arrival at {arrival}"
+    return None
+
+
+def times_to_look(run: RecordedRun, stay: Stay, until: int) -> list[int]:
+    """Return when the tenant's replicas may have changed, up to a time: at its arrival, with plans and node events."""
+    times = pl.concat([run.table(name).select("time_s") for name in ("plans", "node_events")])["time_s"]
+    return [time for time in sorted({stay.arrival_s, *times.to_list()}) if stay.arrival_s <= time <= until]
+
+
+def history_of(run: RecordedRun, stay: Stay, looks: Sequence[Look], until: int) -> tuple[Event, ...]:
+    """Return what happened to a tenant until a time, in order."""
+
+    def rows(table: str, time: str) -> list[dict[str, Any]]:
+        chosen = as_of(run.table(table), until, time).filter(pl.col("tenant") == stay.tenant)
+        return chosen.drop("policy", "repeat", "tenant").to_dicts()
+
+    moves = rows("moves", "time_s")
+    found = [
+        Event(stay.arrival_s, "arrival", f"arrives; it wants {counted(stay.replicas, 'replica')}", attrs.asdict(stay)),
+        *_refusals(rows("refusals", "time_s")),
+        *_placements(looks, {(move["time_s"], move["target"]) for move in moves}),
+        *map(_moved, moves),
+        *(_interrupted(one) for one in rows("interruptions", "begin_s")),
+    ]
+    if stay.departure_s <= until:
+        found.append(Event(stay.departure_s, "departure", "leaves", {}))
+    return tuple(sorted(found, key=lambda event: (event.time_s, ORDER.index(event.kind))))
+
+
+def _refusals(rows: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
+    """Yield refusals; consecutive refusals of a role for the same reasons are one event."""
+    groups: list[list[Mapping[str, Any]]] = []
+    for row in sorted(rows, key=lambda row: (row["role"], row["time_s"])):
+        before = groups[-1][-1] if groups else None
+        alike = before is not None and all(before[name] == row[name] for name in ("role", "ruled_out", "nodes"))
+        # a placement in between starts a new event
+        if alike and before is not None and before["attempt"] <= row["attempt"]:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    yield from map(_refused, groups)
+
+
+def _refused(rows: Sequence[Mapping[str, Any]]) -> Event:
+    first, last = rows[0], rows[-1]
+    attempts = last["attempt"] - first["attempt"] + 1
+    ruled_out = json.loads(first["ruled_out"])
+    why = ", ".join(f"{count} by {rule_in_words(rule)}" for rule, count in ruled_out.items())
+    again = f", {attempts} times until {in_words(last['time_s'])}" if attempts > 1 else ""
+    text = f"{first['role']} is not placed{again}: of {first['nodes']} nodes, {why or 'none is ruled out'}"
+    numbers = {"attempts": attempts, "until_s": last["time_s"], "nodes": first["nodes"], "ruled_out": ruled_out}
+    return Event(first["time_s"], "refusal", text, {"role": first["role"], **numbers})
+
+
+def _placements(looks: Sequence[Look], moved: set[tuple[int, str]]) -> Iterator[Event]:
+    """Yield the placements of missing replicas; moves have their own events."""
+    before: Mapping[int, str | None] = {}
+    for time, replicas in looks:
+        standing = {one.index: one.node for one in replicas if not one.leaving}
+        for one in replicas:
+            if one.leaving or one.node is None or one.node in before.values() or (time, one.node) in moved:
+                continue
+            role = one.role.name.lower()
+            yield Event(time, "placement", f"{role} is placed on {one.node}", {"role": role, "node": one.node})
+        before = standing
+
+
+def _moved(row: Mapping[str, Any]) -> Event:
+    source, target = row["source"], row["target"]
+    what = {
+        "swap": f"{row['role']} on {source} swaps roles with the secondary on {target}",
+        "promote": f"{row['role']} on {target} takes over as primary",
+    }.get(row["kind"], f"{row['role']} moves from {source} to {target}")
+    why = "" if row["rule"] == row["cause"] else f": {row['why']}"
+    end = "" if row["end_s"] is None else f" at {in_words(row['end_s'])}"
+    text = f"{what}, for {row['cause']}{why}; {row['outcome']}{end}"
+    return Event(row["time_s"], "move", text, {key: value for key, value in row.items() if key != "time_s"})
+
+
+def _interrupted(row: Mapping[str, Any]) -> Event:
+    end = row["end_s"]
+    text = "cannot be used from here on" if end is None else f"cannot be used for {end - row['begin_s']:g} s"
+    return Event(row["begin_s"], "interruption", f"{text}, for {row['cause']}", {"end_s": end, "cause": row["cause"]})
 
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """The data of `plb explain`.
-
-    Parameters
-    ----------
-    run, stay
-        The recorded run, and the stay of the tenant in it.
-    time_s
-        The time in seconds since the start; all events at this time are included.
-    events
-        Events of the tenant until then.
-    replicas
-        Node and alternatives of each of its replicas; empty while the tenant is absent.
-    leaving
-        Nodes that its replicas are leaving.
-    shares
-        Load of every node by metric, as a share of its capacity; metrics without one are left out.
-    config
-        The engine's settings; None while the tenant is not there.
-    """
+    """The data of `plb explain`."""
 
     run: RecordedRun
     stay: Stay
+    """The recorded run, and the stay of the tenant in it."""
     time_s: int
+    """The time in seconds since the start; all events at this time are included."""
     events: tuple[Event, ...] = ()
+    """Events of the tenant until then."""
     replicas: tuple[Alternatives, ...] = ()
+    """Node and alternatives of each of its replicas; empty while the tenant is absent."""
     leaving: tuple[str, ...] = ()
+    """Nodes that its replicas are leaving."""
     shares: Mapping[str, Mapping[str, float]] = attrs.field(factory=dict)
+    """Load of every node by metric, as a share of its capacity; metrics without one are left out."""
     config: PlbConfig | None = None
+    """The engine's settings; None while the tenant is not there."""
 
     @property
     def status(self) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from rich.box import SIMPLE_HEAVY
 from rich.table import Table
 
-from cluster.console.tables import new_table
+from cluster.console import new_table
 from cluster.learning.baselines import BASELINES, Policy, play
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode

@@ -27,8 +27,7 @@ from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameEr
 from plb.model import Role
 from plb.validation import check_count
 from workloads.regions import REGIONS, generate
-from workloads.trace import TraceSet
-from workloads.train_test_split import split_tenants
+from workloads.trace import TraceSet, split_tenants
 
 MINUTE = 60.0
 """Seconds."""
@@ -245,8 +244,8 @@ def _parts(jobs: RegionSource) -> tuple[TraceJobs, TraceJobs]:
 
 @lru_cache(KEPT)
 def _halves(jobs: TraceSource) -> tuple[TraceJobs, TraceJobs]:
-    from cluster.scenario.workload_section import Workload
-    from cluster.simulation.trace_inputs import read_traces_of
+    from cluster.scenario.workload_sections import Workload
+    from cluster.simulation.tenant_pools import read_traces_of
 
     workload = Workload(kind=jobs.kind, path=jobs.path, window_days=jobs.window_days)
     whole = TraceJobs(read_traces_of(workload), jobs, jobs.kind)

@@ -12,12 +12,14 @@ import attrs
 import numpy as np
 import polars as pl
 
-from cluster.plots.base import coloured, plot_counts, shortened, use_open_axes
-from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
+from cluster.plots.base import DAY, coloured, plot_counts, shortened, use_open_axes
+from cluster.simulation.run_tables import CAUSES_OF_MOVES, TERMS, cause_text
+from plb import UnknownNameError
 from plb.array_types import Int
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 MOST_NUMBERED = 12
 """Largest number of fault domains for which the matrix has numbers."""
@@ -25,18 +27,12 @@ MOST_NUMBERED = 12
 
 @attrs.frozen(eq=False)
 class DomainMoves:
-    """How many replicas moved between fault domains.
-
-    Parameters
-    ----------
-    domains
-        The D fault domains, by name.
-    counts
-        (D, D) moves from the domain of the row to that of the column.
-    """
+    """How many replicas moved between fault domains."""
 
     domains: tuple[str, ...]
+    """The D fault domains, by name."""
     counts: Int
+    """(D, D) moves from the domain of the row to that of the column."""
 
 
 def plot_failovers(
@@ -133,3 +129,40 @@ def plot_domain_moves(ax: Axes, moves: pl.DataFrame, nodes: pl.DataFrame) -> Non
     ax.set_xticks(np.arange(size), names, rotation=45 if size > 6 else 0)
     ax.set_yticks(np.arange(size), names)
     ax.set(xlabel="to fault domain", ylabel="from fault domain")
+
+
+OF_PLANS = "movement"
+"""The term of a plan; the others are those of the configuration after it."""
+
+
+def plot_energy(ax: Axes, plans: pl.DataFrame, term: str, policies: Sequence[str], days: float) -> None:
+    """Draw one term of the energy after every plan, a line for each policy.
+
+    Parameters
+    ----------
+    plans
+        The table of that name, for one repeat.
+    term
+        A key of `cluster.simulation.run_tables.TERMS`; ``"energy"`` is the sum of all.
+    policies
+        Policies in the order of their colours.
+    days
+        Length of the runs.
+
+    Raises
+    ------
+    UnknownNameError
+        There is no such term.
+    """
+    if term not in TERMS:
+        raise UnknownNameError("term", term, TERMS)
+    for policy, colour in coloured(policies):
+        of_policy = plans.filter(pl.col("policy") == policy)
+        times, values = (of_policy["time_s"] / DAY).to_numpy(), of_policy[f"{term}_after"].to_numpy()
+        if term == OF_PLANS:
+            ax.plot(times, values, ".", markersize=3, color=colour, alpha=0.5, label=policy)
+        else:
+            ax.step(times, values, where="post", color=colour, linewidth=1.1, alpha=0.85, label=policy)
+    ax.set(xlabel="simulated time (days)", ylabel=term.replace("_", " "), xlim=(0.0, days))
+    ax.legend(frameon=False, loc="best", fontsize=8)
+    use_open_axes(ax)

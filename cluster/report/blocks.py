@@ -10,9 +10,14 @@ import io
 import math
 import warnings
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import attrs
+import polars as pl
+
+from cluster.results.reading import Results
+from cluster.results.summary_tables import Comparison, compare
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,45 +32,30 @@ class Text:
 
 @attrs.frozen
 class PageTable:
-    """A table; cells are aligned to the right, except those of the first columns.
-
-    Parameters
-    ----------
-    caption
-        What it shows.
-    headings, rows
-        The cells, as text.
-    left
-        Number of text columns at the left.
-    """
+    """A table; cells are aligned to the right, except those of the first columns."""
 
     caption: str
+    """What it shows."""
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    """The cells, as text."""
     left: int = 1
+    """Number of text columns at the left."""
 
 
 @attrs.frozen
 class Picture:
-    """A picture.
-
-    Parameters
-    ----------
-    source
-        The image, as a ``data:`` address.
-    caption
-        The caption.
-    alternative
-        The alternative text.
-    width, height
-        Its size in pixels; the page makes it smaller if necessary.
-    """
+    """A picture."""
 
     source: str
+    """The image, as a ``data:`` address."""
     caption: str
+    """The caption."""
     alternative: str
+    """The alternative text."""
     width: int
     height: int
+    """Its size in pixels; the page makes it smaller if necessary."""
 
 
 @attrs.frozen
@@ -87,21 +77,14 @@ Block = Text | PageTable | Tables | Gallery
 
 @attrs.frozen
 class PageSection:
-    """A section of a report.
-
-    Parameters
-    ----------
-    key
-        Its anchor in the page.
-    heading
-        Its heading.
-    blocks
-        Its contents.
-    """
+    """A section of a report."""
 
     key: str
+    """Its anchor in the page."""
     heading: str
+    """Its heading."""
     blocks: tuple[Block, ...]
+    """Its contents."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -160,3 +143,55 @@ def picture(
         figure.savefig(target, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
     source = "data:image/png;base64," + base64.b64encode(target.getvalue()).decode("ascii")
     return Picture(source, caption, alternative, round(PIXELS_PER_INCH * width), round(PIXELS_PER_INCH * height))
+
+
+class Material:
+    """A results directory with the tables that a report needs.
+
+    Parameters
+    ----------
+    results
+        The directory, with at least one run.
+    """
+
+    def __init__(self, results: Results) -> None:
+        self.results = results
+        self.comparison: Comparison = compare(results.runs, results.policies)
+        self.policies = self.comparison.policies
+        self.repeats = {policy: results.repeats(policy) for policy in self.policies}
+        self.lengths = {policy: results.lengths(policy) for policy in self.policies}
+        self.days = max(results.days, 1e-6)
+        self.shown_repeat = results.shown_repeat
+        """The repeat in plots of a single repeat."""
+
+    @property
+    def of_shown(self) -> str:
+        """The repeat of a plot, for captions."""
+        return "" if max(map(len, self.repeats.values())) == 1 else f", repeat {self.shown_repeat + 1}"
+
+    @property
+    def of_sums(self) -> str:
+        """The repeats over which a table sums, for captions."""
+        return "" if max(map(len, self.repeats.values())) == 1 else ", all repeats together"
+
+    @property
+    def shown_policies(self) -> tuple[str, ...]:
+        """The policies with a run of the shown repeat."""
+        return tuple(policy for policy in self.policies if self.shown_repeat in self.repeats[policy])
+
+    @cached_property
+    def moves(self) -> pl.DataFrame:
+        """The moves of all runs."""
+        return self.results.table("moves")
+
+    @cached_property
+    def plans(self) -> pl.DataFrame:
+        """The plans of all runs, with their ``plan``: their row in the table of the run."""
+        return self.results.table("plans").with_columns(
+            pl.int_range(pl.len(), dtype=pl.Int64).over("policy", "repeat").alias("plan")
+        )
+
+    @cached_property
+    def node_load(self) -> pl.DataFrame:
+        """The loads by capacity of the shown repeat."""
+        return self.results.table("node_load", repeat=self.shown_repeat).filter(pl.col("share").is_not_null())

@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from cluster.errors import ResultsError
-from cluster.report.decisions import domains_section, energy_section, refusals_section, slowest_section
-from cluster.report.material import Material
-from cluster.report.moves import listed_moves
-from cluster.report.outages import availability_section, outages_section
-from cluster.report.quality import comparison_section, failovers_section, load_section, violations_section
+from cluster.report.blocks import Material
+from cluster.report.quality import (
+    availability_section,
+    comparison_section,
+    failovers_section,
+    load_section,
+    outages_section,
+    violations_section,
+)
+from cluster.report.sections import domains_section, energy_section, listed_moves, refusals_section, slowest_section
 from cluster.results.reading import Results
 from cluster.results.summary_tables import count
 from plb.phrasing import counted, listed

@@ -13,16 +13,11 @@ CONFIDENCE = 0.95
 
 @attrs.frozen
 class Interval:
-    """A mean and its 95 % interval.
-
-    Parameters
-    ----------
-    mean, half_width
-        The mean, and half the width of the interval; None for a single value.
-    """
+    """A mean and its 95 % interval."""
 
     mean: float
     half_width: float | None
+    """The mean, and half the width of the interval; None for a single value."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Interval:

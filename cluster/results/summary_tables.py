@@ -2,17 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
+import attrs
 import numpy as np
+import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from cluster.results.intervals import Interval, decimals_of
-from cluster.results.policy_comparison import Comparison, Estimate
-from cluster.results.scenario_differences import MISSING
-from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
+from cluster.plots.base import new_figure, plot_violations, save_figure
+from cluster.plots.loads import plot_load_bands, plot_load_map
+from cluster.results.intervals import Interval, decimals_of, half_width
+from cluster.results.reading import Results
+from cluster.results.recorded_run import MISSING
 from cluster.simulation.recorder import RunSummary
+from cluster.simulation.run_tables import CAUSES_OF_MOVES, cause_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+FIGURES = (
+    *("violations", "violations_avoidable", "violations_unavoidable", "shortages_unresolved", "failovers", "moves"),
+    *("placement_failures", "downtime_seconds", "wall_seconds"),
+)
+"""The figures compared; also the keys of ``plb simulate --json``."""
+
+
+@attrs.frozen
+class Estimate(Interval):
+    """A mean over repeats with its interval and its ratio to the first policy."""
+
+    ratio: float | None
+    """The mean divided by that of the first policy; None if that is 0 or unknown."""
+
+
+@attrs.frozen
+class Comparison:
+    """The figures of every policy."""
+
+    policies: tuple[str, ...]
+    """Names; the others are compared with the first."""
+    repeats: dict[str, int]
+    """Number of finished runs of each policy."""
+    figures: dict[str, dict[str, Estimate]]
+    """Estimates by policy and figure, without figures that a run of the policy lacks (`RunSummary.figure`)."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the means under the keys of ``plb simulate --json``."""
+        return {
+            "policies": {
+                policy: {name: estimate.mean for name, estimate in self.figures[policy].items()}
+                for policy in self.policies
+            }
+        }
+
+
+def compare(runs: Iterable[RunSummary], policies: Sequence[str]) -> Comparison:
+    """Compare policies over their runs; policies without a run are omitted."""
+    found = list(runs)
+    of_policy = {policy: [run for run in found if run.policy == policy] for policy in policies}
+    repeats = {policy: len(finished) for policy, finished in of_policy.items() if finished}
+    values = {policy: {name: [run.figure(name) for run in of_policy[policy]] for name in FIGURES} for policy in repeats}
+    means = {policy: {name: float(np.mean(row)) for name, row in rows.items()} for policy, rows in values.items()}
+    first = next(iter(means.values()), {})
+    figures = {
+        policy: {
+            name: Estimate(means[policy][name], half_width(row), _ratio(means[policy][name], first[name]))
+            for name, row in rows.items()
+        }
+        for policy, rows in values.items()
+    }
+    return Comparison(tuple(repeats), repeats, figures)
+
+
+def _ratio(value: float, first: float) -> float | None:
+    return value / first if first else None
+
 
 MOST_DECIMALS = 6
 """Narrower intervals are due to rounding only."""
@@ -121,3 +190,59 @@ def outage_table(runs: Sequence[RunSummary], policies: Sequence[str]) -> Table:
 def count(value: float | np.floating) -> str:
     """Return a count, or a mean of counts with one decimal if it is not whole."""
     return f"{value:,.{0 if float(value).is_integer() else 1}f}"
+
+
+def save_plots(results: Results) -> list[Path]:
+    """Write ``violations.png``, ``load.png`` (bands a metric and policy) and ``load_map.png``; return their paths.
+
+    Loads are those of `Results.shown_repeat`.
+    """
+    from matplotlib import rc_context
+
+    with rc_context({"text.parse_math": False}):  # names of policies and metrics are no formulas
+        lengths = {policy: results.lengths(policy) for policy in results.policies if results.repeats(policy)}
+        figure = new_figure(7.5, 4.2, f"{results.name}: resource violations")
+        plot_violations(figure.subplots(), results.table("shortages"), list(lengths), lengths, results.days)
+        paths = [save_figure(figure, results.folder / "violations.png")]
+        load = results.table("node_load", repeat=results.shown_repeat).filter(pl.col("share").is_not_null())
+        if len(load):
+            paths.append(save_figure(_bands(results, load), results.folder / "load.png"))
+            paths.append(save_figure(_maps(results, load), results.folder / "load_map.png"))
+    return paths
+
+
+def _panels(
+    results: Results, load: pl.DataFrame, title: str, width: float, height: float, sharey: Literal["row", "all"]
+) -> tuple[Figure, dict[tuple[str, str], Axes]]:
+    """Return a figure with an ax for each metric (row) and policy (column), and margins of these inches."""
+    metrics = load["metric"].unique(maintain_order=True).to_list()
+    policies = [policy for policy in results.policies if policy in set(load["policy"].to_list())]
+    figure = new_figure(4.8 * len(policies) + width, 2.5 * len(metrics) + height, f"{results.name}: {title}")
+    axes = figure.subplots(len(metrics), len(policies), squeeze=False, sharex=True, sharey=sharey)
+    places = [(metric, policy) for metric in metrics for policy in policies]
+    return figure, dict(zip(places, axes.ravel(), strict=True))
+
+
+def _bands(results: Results, load: pl.DataFrame) -> Figure:
+    figure, axes = _panels(results, load, "load of the nodes", 0.6, 0.8, "row")
+    first, _ = next(iter(axes))
+    for (metric, policy), ax in axes.items():
+        plot_load_bands(ax, load.filter(policy=policy), metric, results.violation_threshold, results.days)
+        ax.label_outer()
+        if metric == first:
+            ax.set_title(policy)
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    return figure
+
+
+def _maps(results: Results, load: pl.DataFrame) -> Figure:
+    figure, axes = _panels(results, load, "load by node", 1.2, 0.6, "all")
+    threshold = results.violation_threshold
+    for (metric, policy), ax in axes.items():
+        mesh = plot_load_map(ax, load.filter(policy=policy), metric, threshold, results.days)
+        ax.label_outer()
+        ax.set_title(f"{metric}, {policy}", fontsize=10)
+    bar = figure.colorbar(mesh, ax=list(axes.values()), extend="max", shrink=0.8)
+    bar.set_label(f"load (% of capacity; red: at least the threshold of {threshold:.0%})")
+    return figure

@@ -38,7 +38,7 @@ LEAST_FREE = 1 << 16
 """Minimum free space of a disk in bytes."""
 SUMMARY, TIMINGS, COLUMNS, RUNS, REPORT = "summary.json", "timings.json", "columns.json", "runs", "report.html"
 PLOTS = ("violations.png", "load.png", "load_map.png")
-"""Files that `cluster.results.saved_plots` writes."""
+"""Files that `cluster.results.summary_tables` writes."""
 PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "scipy", "simpy")
 
 

@@ -28,7 +28,7 @@ PyTorch counts for trainings only (`with_versions`), as few runs of a simulation
 installations lack it.
 """
 PRESENTATION = (
-    "cluster.capacity.plots",
+    "cluster.capacity.report",
     "cluster.capacity.report",
     "cluster.cli",
     "cluster.console",
@@ -36,14 +36,14 @@ PRESENTATION = (
     "cluster.plots",
     "cluster.report",
     "cluster.results",
-    "cluster.studies.calibration_results",
+    "cluster.studies.forecast_scores",
     "cluster.studies.figures",
     "cluster.studies.forecast_scores",
     "cluster.studies.gaussian.figures",
-    "cluster.studies.gaussian.plots",
-    "cluster.studies.plots",
+    "cluster.studies.gaussian.figures",
+    "cluster.studies.figures",
     "cluster.studies.provisioning.figures",
-    "cluster.studies.provisioning.plots",
+    "cluster.studies.provisioning.figures",
     "cluster.studies.provisioning.published",
     "cluster.traces",
 )

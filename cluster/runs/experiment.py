@@ -18,10 +18,10 @@ import numpy as np
 from cluster.errors import DensityError, ScenarioError
 from cluster.runs.pool import cores, map_in_processes
 from cluster.scenario.scenario import Scenario
-from cluster.simulation.engine_setup import metrics_of, nodes_of
 from cluster.simulation.faults import make_faults
-from cluster.simulation.growth import check_classes
+from cluster.simulation.ledger import check_classes
 from cluster.simulation.recorder import RunResult
+from cluster.simulation.services import metrics_of, nodes_of
 from cluster.simulation.simulation import Simulation
 from cluster.simulation.tenant_arrivals import TenantSequence, make_tenants
 from cluster.simulation.tenant_pools import Source, read_source

@@ -25,18 +25,12 @@ Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 @attrs.frozen
 class Task:
-    """One run.
-
-    Parameters
-    ----------
-    key
-        Identifies all inputs of the result; unique in a sweep.
-    arguments
-        Plain JSON values.
-    """
+    """One run."""
 
     key: str
+    """Identifies all inputs of the result; unique in a sweep."""
     arguments: Mapping[str, Any]
+    """Plain JSON values."""
 
 
 def sweep(

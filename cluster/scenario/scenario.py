@@ -8,30 +8,60 @@ Every field has the same name in the scenario file, in the section with the name
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import attrs
 
-from cluster.errors import refusal
-from cluster.scenario.applications_section import ApplicationsSection, Known
-from cluster.scenario.cluster_section import ClusterSection
+from cluster.errors import ScenarioError, ScenarioProblem, refusal
+from cluster.scenario.cluster_sections import ClusterSection, Faults, Upgrades
 from cluster.scenario.digests import digest_of
-from cluster.scenario.faults_section import Faults
-from cluster.scenario.imports import digests, import_files
-from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.sections import LONGEST, Section, check_directory_name, count, number, span
-from cluster.scenario.upgrades_section import Upgrades
-from cluster.scenario.workload_section import OF_PLANS, Workload
+from cluster.scenario.workload_sections import OF_PLANS, ApplicationsSection, Known, Scaling, Workload
 from plb import InvalidValueError, Metric, PlbConfig, UnknownNameError
 from plb.policies import KNOWN as PLACEMENT_POLICIES
 from plb.policies import READ_HISTORY
-from plb.policies.options import path_options
-from plb.registry import policies
+from plb.registry import path_options, policies
 from plb.risk.estimators import MonteCarlo, estimator_of
-from plb.settings.extensions import ANNEALING
+from plb.settings.config import ANNEALING
+
+
+def import_files(files: Iterable[str]) -> None:
+    """Run each file once in this process; every process that creates engines of the scenario needs this.
+
+    Raises
+    ------
+    ScenarioError
+        If a file cannot be run; the message has the error that it raised.
+    """
+    for file in files:
+        path = Path(file).resolve()
+        name = f"imports_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+        if name not in sys.modules:
+            _execute(name, path, file)
+
+
+def _execute(name: str, path: Path, file: str) -> None:
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ScenarioError(file, [ScenarioProblem("imports", "is not a Python file")])
+    module = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ScenarioError(file, [ScenarioProblem("imports", f"{type(error).__name__}: {error}")]) from error
+
+
+def digests(files: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of each file by its name, to record its version in results."""
+    return {Path(file).name: sha256(Path(file).read_bytes()).hexdigest() for file in files}
+
 
 MOST_REPEATS = 10_000
 """Maximum number of repeats of each policy."""
@@ -65,70 +95,53 @@ FIXED_METRIC_FIELDS = ("name", "trend", "quantum", "violation_threshold")
 
 @attrs.frozen(kw_only=True)
 class RunSection(Section):
-    """Length and repeats of the run, and its policies.
-
-    Parameters
-    ----------
-    days
-        Simulated days.
-    seed
-        Seed of the first repeat; repeat i uses stream i of it.
-    repeats
-        Number of runs of each policy, each with its own tenants; all policies have the same tenants.
-    policies
-        Names of the policies: ``"original"``, ``"modified"``, ``"expected_overload"``, placement policies, or sections
-        ``[policies.NAME]``.
-    fill_hours
-        Time over which the first tenants arrive; 0: all at the start.
-    """
+    """Length and repeats of the run, and its policies."""
 
     days: float = number(10.0, high=LONGEST / 24, low_open=True)
+    """Simulated days."""
     seed: int = count(0)
+    """Seed of the first repeat; repeat i uses stream i of it."""
     repeats: int = count(1, low=1, high=MOST_REPEATS)
+    """Number of runs of each policy, each with its own tenants; all policies have the same tenants."""
     policies: tuple[str, ...] = ("original", "modified")
+    """Names of the policies: ``"original"``, ``"modified"``, ``"expected_overload"``, placement policies, or sections
+    ``[policies.NAME]``.
+    """
     fill_hours: float = span(0.0)
+    """Time over which the first tenants arrive; 0: all at the start."""
 
 
 @attrs.frozen(kw_only=True)
 class Scenario:
-    """All inputs of a run.
-
-    Parameters
-    ----------
-    name
-        Name of the scenario, for tables and plots.
-    imports
-        Python files that register the energy terms, constraints and placement policies (`plb.registry`) that `engine`
-        and `policies` use.
-    cluster, workload, run, faults, upgrades
-        The sections.
-    applications
-        The sections of applications by name.
-    scaling
-        Auto scaling of tenants, by name.
-    metrics
-        Fields of `plb.Metric` by metric of the workload, except those that workload and cluster determine.
-    engine
-        Fields of `plb.PlbConfig` for every policy, except `metrics`. `policy_options` apply to the `policy` given here,
-        not to another `policy` in a section of `policies`.
-    policies
-        By name, the fields of `plb.PlbConfig` in which a policy differs from `engine`, and under ``metrics`` the fields
-        of metrics in which it differs; ``applications`` is what the engine of a policy knows of these:
-        a value of `Known`. Built-in policies are included; a section with the name of one changes further fields.
-    """
+    """All inputs of a run."""
 
     name: str = "scenario"
+    """Name of the scenario, for tables and plots."""
     imports: tuple[str, ...] = ()
+    """Python files that register the energy terms, constraints and placement policies (`plb.registry`) that `engine`
+    and `policies` use.
+    """
     cluster: ClusterSection = attrs.field(factory=ClusterSection)
     workload: Workload = attrs.field(factory=Workload)
     run: RunSection = attrs.field(factory=RunSection)
     faults: Faults = attrs.field(factory=Faults)
     upgrades: Upgrades = attrs.field(factory=Upgrades)
+    """The sections."""
     applications: Mapping[str, ApplicationsSection] = attrs.field(factory=dict)
+    """The sections of applications by name."""
     scaling: Mapping[str, Scaling] = attrs.field(factory=dict)
+    """Auto scaling of tenants, by name."""
     metrics: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    """Fields of `plb.Metric` by metric of the workload, except those that workload and cluster determine."""
     engine: Mapping[str, Any] = attrs.field(factory=dict)
+    """Fields of `plb.PlbConfig` for every policy, except `metrics`. `policy_options` apply to the `policy` given here,
+    not to another `policy` in a section of `policies`.
+    """
     policies: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    """By name, the fields of `plb.PlbConfig` in which a policy differs from `engine`, and under ``metrics`` the fields
+    of metrics in which it differs; ``applications`` is what the engine of a policy knows of these: a value of `Known`.
+    Built-in policies are included; a section with the name of one changes further fields.
+    """
 
     def __attrs_post_init__(self) -> None:
         names = dict.fromkeys([*BUILT_IN_POLICIES, *self.policies])

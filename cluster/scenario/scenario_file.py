@@ -13,20 +13,14 @@ from typing import Any
 import attrs
 
 from cluster.errors import ScenarioError
-from cluster.scenario.applications_section import ApplicationsSection, Known
-from cluster.scenario.cluster_section import ClusterSection
-from cluster.scenario.faults_section import Faults
-from cluster.scenario.imports import import_files
-from cluster.scenario.scaling_section import Scaling
-from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, RunSection, Scenario
+from cluster.scenario.cluster_sections import ClusterSection, Faults, Upgrades
+from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, RunSection, Scenario, import_files
 from cluster.scenario.section_reader import SectionReader, as_text, nearest, read_toml
 from cluster.scenario.sections import Section, check_is_file
-from cluster.scenario.upgrades_section import Upgrades
-from cluster.scenario.workload_section import Workload
+from cluster.scenario.workload_sections import ApplicationsSection, Known, Scaling, Workload
 from plb import ConflictError, InvalidValueError, Metric, PlbConfig, PlbError
-from plb.policies.options import path_options
-from plb.registry import check_extensions, policies
-from plb.settings.extensions import ANNEALING
+from plb.registry import check_extensions, path_options, policies
+from plb.settings.config import ANNEALING
 from workloads.trace_files import holds_traces
 
 SECTIONS: Mapping[str, type[Section]] = {

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from cluster.errors import DensityError
-from cluster.scenario.cluster_section import ClusterSection
-from cluster.simulation.summed_demand import first_demand
+from cluster.scenario.cluster_sections import ClusterSection
+from cluster.simulation.recorded_arrivals import first_demand
 from cluster.simulation.tenant_pools import TenantPool
 from plb.array_types import Float, Int
 from workloads.trace import MetricInfo, TraceSet, concatenate

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import attrs
 import numpy as np
 
-from cluster.scenario.scaling_section import Scaling
+from cluster.scenario.workload_sections import Scaling
 from cluster.simulation.ledger import Metering
 from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.tenancies import Tenancies
@@ -21,25 +21,17 @@ from plb.array_types import Float, Int
 
 @attrs.frozen
 class Change:
-    """A change in the number of a tenant's instances or partitions.
-
-    Parameters
-    ----------
-    tenant
-        Row of the tenant.
-    before, after
-        The numbers.
-    load
-        Mean load of its replicas.
-    scaling
-        The section that asks for it.
-    """
+    """A change in the number of a tenant's instances or partitions."""
 
     tenant: int
+    """Row of the tenant."""
     before: int
     after: int
+    """The numbers."""
     load: float
+    """Mean load of its replicas."""
     scaling: Scaling
+    """The section that asks for it."""
 
 
 class AutoScaling:

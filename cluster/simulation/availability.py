@@ -15,25 +15,17 @@ from plb.array_types import Float, Int
 
 @attrs.frozen(eq=False)
 class Tenancy:
-    """The properties of a tenant that failover depends on.
-
-    Parameters
-    ----------
-    tenant
-        Its row in the sequence of tenants.
-    partition, service
-        Their names.
-    replicas
-        Target number of replicas.
-    stateful
-        Whether the replicas are a primary and secondaries; False: instances.
-    """
+    """The properties of a tenant that failover depends on."""
 
     tenant: int
+    """Its row in the sequence of tenants."""
     partition: str
     service: str
+    """Their names."""
     replicas: int
+    """Target number of replicas."""
     stateful: bool
+    """Whether the replicas are a primary and secondaries; False: instances."""
 
     @property
     def quorum(self) -> int:
@@ -43,22 +35,15 @@ class Tenancy:
 
 @attrs.define
 class Interruption:
-    """A time during which a tenant is unavailable.
-
-    Parameters
-    ----------
-    tenant
-        Row of the tenant.
-    begin, end
-        Seconds since the start; `end` is None until it ends.
-    cause
-        One of `cluster.simulation.causes`, or the constraint that made the primary move.
-    """
+    """A time during which a tenant is unavailable."""
 
     tenant: int
+    """Row of the tenant."""
     begin: int
     end: float | None
+    """Seconds since the start; `end` is None until it ends."""
     cause: str
+    """One of `cluster.simulation.run_tables`, or the constraint that made the primary move."""
 
 
 class Availability:

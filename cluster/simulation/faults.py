@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 import numpy as np
 
-from cluster.scenario.faults_section import Faults, Outage
+from cluster.scenario.cluster_sections import Faults, Outage
 from cluster.scenario.scenario import Scenario
+from cluster.simulation.availability import Tenancy
 from cluster.simulation.random_streams import stream
-from plb import Node, UnknownNameError
+from cluster.simulation.run_tables import FAULT, UPGRADE
+from cluster.simulation.simulated_cluster import SimulatedCluster
+from cluster.simulation.tenancies import Loss, PlanExecution, Tenancies, as_leaving
+from plb import Move, MoveKind, Node, UnknownNameError
+from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
 
 Interval = tuple[int, int]
 """Seconds since the start: the first second of a fault, and the first after it."""
@@ -19,21 +24,14 @@ Interval = tuple[int, int]
 
 @attrs.frozen(order=True)
 class NodeEvent:
-    """A node goes down or comes back.
-
-    Parameters
-    ----------
-    time
-        Seconds since the start.
-    goes_down
-        Whether it goes down; nodes come back before others go down at the same time.
-    node
-        Its name.
-    """
+    """A node goes down or comes back."""
 
     time: int
+    """Seconds since the start."""
     goes_down: bool
+    """Whether it goes down; nodes come back before others go down at the same time."""
     node: str
+    """Its name."""
 
 
 def make_faults(scenario: Scenario, nodes: Sequence[Node], repeat: int = 0) -> list[NodeEvent]:
@@ -133,3 +131,188 @@ def _interval(begin: float, hours: float) -> Interval:
     """Return a fault of some hours in whole seconds, at least one."""
     first = round(begin * 3600.0)
     return first, max(first + 1, round((begin + hours) * 3600.0))
+
+
+class NodeStates:
+    """The state of every node.
+
+    Parameters
+    ----------
+    cluster
+        The shared objects of the run.
+    nodes
+        The nodes, all up.
+
+    Attributes
+    ----------
+    nodes
+        The nodes by name, in the state up.
+    why_down
+        For each node that is down, all causes that keep it down.
+    draining
+        Nodes that accept no replicas because they are about to go down.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, nodes: Sequence[Node]) -> None:
+        self._cluster = cluster
+        self.nodes = {node.name: node for node in nodes}
+        self.why_down: dict[str, list[str]] = {}
+        self.draining: set[str] = set()
+
+    @property
+    def down(self) -> frozenset[str]:
+        """The nodes that are down."""
+        return frozenset(self.why_down)
+
+    def lose(self, name: str, cause: str) -> bool:
+        """Add a cause that keeps a node down; return whether it was up before."""
+        self._cluster.recorder.node_faults += cause == FAULT
+        causes = self.why_down.setdefault(name, [])
+        causes.append(cause)
+        if len(causes) > 1:
+            return False
+        self._note_change(name, cause, down=True)
+        return True
+
+    def regain(self, name: str, cause: str) -> bool:
+        """Remove a cause that keeps a node down; return whether the node is up now."""
+        self.why_down[name].remove(cause)
+        if self.why_down[name]:
+            return False
+        del self.why_down[name]
+        self._note_change(name, cause, down=False)
+        return True
+
+    def begin_drain(self, name: str) -> None:
+        """Stop placing replicas on a node that is about to go down."""
+        self.draining.add(name)
+        self._report_node(name)
+
+    def end_drain(self, name: str) -> None:
+        """Allow replicas on a node again."""
+        self.draining.discard(name)
+        self._report_node(name)
+
+    def _note_change(self, name: str, cause: str, *, down: bool) -> None:
+        self._cluster.recorder.node_events.append((self._cluster.now, name, down, cause))
+        self._cluster.ledger.set_down(name, down=down)
+        self._report_node(name)
+
+    def _report_node(self, name: str) -> None:
+        """Report the state of a node to the engine."""
+        node = attrs.evolve(self.nodes[name], up=name not in self.why_down)
+        if name in self.draining and node.up:
+            status = DeactivationStatus.SAFETY_CHECK_COMPLETE  # in earlier states the node still accepts new replicas
+            node = attrs.evolve(node, deactivation_intent=DeactivationIntent.RESTART, deactivation_status=status)
+        self._cluster.engine.update_node(node, now=self._cluster.now)
+
+
+class FailoverManager:
+    """Removes replicas from nodes that go down, and restores them.
+
+    Parameters
+    ----------
+    cluster
+        The shared objects of the run.
+    nodes, tenancies, movement
+        The states of nodes and tenants, and the moves.
+    """
+
+    def __init__(
+        self, cluster: SimulatedCluster, nodes: NodeStates, tenancies: Tenancies, movement: PlanExecution
+    ) -> None:
+        self._cluster, self._nodes, self._tenancies, self._movement = cluster, nodes, tenancies, movement
+        self._rebuild_after = cluster.scenario.faults.rebuild_after_minutes * 60.0
+
+    # nodes
+
+    def node_lost(self, name: str, cause: str = FAULT) -> list[Tenancy]:
+        """Take a node down; return the tenants that miss a replica from now on."""
+        if not self._nodes.lose(name, cause):
+            return []
+        return [tenancy for tenancy in self._tenancies.on(name) if self._lose(tenancy, Loss(name, cause))]
+
+    def node_back(self, name: str, cause: str = FAULT) -> None:
+        """Remove one cause of a node's outage; if none is left, the node is up with the replicas it still has."""
+        if not self._nodes.regain(name, cause):
+            return
+        for partition in self._tenancies.states.down_on(name):
+            self._tenancies.states.set(partition, name, ReplicaState.READY)
+            self._tenancies.settle(self._tenancies.known[partition])
+
+    def _lose(self, tenancy: Tenancy, loss: Loss) -> bool:
+        """Take a node from a partition; return whether a replica is missing from now on."""
+        tenancies, partition, node = self._tenancies, tenancy.partition, loss.node
+        tenancies.latest_loss[partition] = loss
+        for record in self._movement.fail(partition, node):
+            self._end_failed_move(tenancy, record.move, loss)
+        had_replica = any(one.node == node and not one.leaving for one in tenancies.described(tenancy))
+        in_build = tenancies.states.of(partition).get(node) is ReplicaState.IN_BUILD
+        waited_for = tenancies.stores_copies(tenancy) and tenancies.serves(partition) and not in_build
+        if had_replica and waited_for:
+            tenancies.states.set(partition, node, ReplicaState.DOWN, self._cluster.now)
+        elif had_replica:
+            tenancies.drop(tenancy, node)
+            if not in_build and tenancies.serves(partition):
+                tenancies.to_restart.setdefault(partition, []).append(loss)
+        tenancies.settle(tenancy)
+        return had_replica and not waited_for
+
+    def _end_failed_move(self, tenancy: Tenancy, move: Move, loss: Loss) -> None:
+        """End a move that fails because one of its nodes is lost; keep the other copy if it is usable."""
+        tenancies, described = self._tenancies, self._tenancies.described(tenancy)
+        if move.target == loss.node or (tenancies.stores_copies(tenancy) and len(described) == 2):
+            kept = [one for one in described if one.node != move.target]
+            tenancies.report_replicas(tenancy, [as_leaving(one, move.source, leaving=False) for one in kept])
+            return
+        # a secondary that was promoted while its copy was under way may have been moved on
+        left, target = [move.source], move.target
+        while onward := self._movement.fail_from(tenancy.partition, target):
+            left.append(target)
+            target = onward.move.target
+        kept = [one for one in described if one.node not in left]
+        tenancies.report_replicas(tenancy, kept)
+        if tenancies.stores_copies(tenancy):
+            if target is not None and any(one.node == target and not one.leaving for one in kept):
+                tenancies.states.set(tenancy.partition, target, ReplicaState.IN_BUILD)
+        elif tenancy.stateful:
+            self._cluster.interrupt(tenancy.tenant, loss.cause)
+
+    # rebuilding
+
+    def give_up_waiting(self) -> list[Tenancy]:
+        """Give up replicas that have been down too long; return the tenants that miss a replica from now on."""
+        tenancies, found = self._tenancies, {}
+        for partition, node in tenancies.states.down_until(self._cluster.now - self._rebuild_after):
+            tenancy = tenancies.known[partition]
+            if tenancies.has_quorum(tenancy) and tenancies.stores_copies(tenancy):
+                tenancies.drop(tenancy, node)
+                found[partition] = tenancy
+        return list(found.values())
+
+    def build(self, added: Iterable[Move]) -> None:
+        """Build new replicas of tenants that were placed before, or start them if there is nothing to copy."""
+        moves = [move for move in added if self._tenancies.serves(move.partition)]
+        for move in moves:
+            self._begin(move)
+        for partition in dict.fromkeys(move.partition for move in moves):
+            self._tenancies.settle(self._tenancies.known[partition])
+
+    def _begin(self, move: Move) -> None:
+        tenancies, tenancy = self._tenancies, self._tenancies.known[move.partition]
+        assert move.target is not None
+        leaving = [one.node for one in tenancies.described(tenancy) if one.leaving]
+        left = next((node for node in leaving if not self._movement.is_left(move.partition, node)), None)
+        if left is not None:
+            self._movement.note(_as_move(move, Loss(left, UPGRADE)))
+        elif tenancies.stores_copies(tenancy):
+            tenancies.states.set(move.partition, move.target, ReplicaState.IN_BUILD)
+        elif tenancies.to_restart.get(move.partition):
+            restart = _as_move(move, tenancies.to_restart[move.partition].pop(0))
+            self._cluster.recorder.failover(self._cluster.now, restart, tenancy.tenant)
+
+
+def _as_move(added: Move, loss: Loss) -> Move:
+    """Return the addition of a replica as a move from the node that the replica has to leave or lost."""
+    reason = attrs.evolve(added.reason, rule=loss.cause, node=loss.node)
+    return attrs.evolve(added, kind=MoveKind.MOVE, source=loss.node, reason=reason)

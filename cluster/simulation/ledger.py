@@ -3,44 +3,121 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 
 import attrs
 import numpy as np
 
-from cluster.simulation.metered_loads import find_demand, find_loads
-from cluster.simulation.oracle import Oracle
+from cluster.scenario.workload_sections import Growth
 from cluster.simulation.tenant_arrivals import TenantSequence
-from plb import PlacedReplica, PlacementAndLoadBalancing
-from plb.array_types import NOWHERE, Bool, Float, Float32, Int
+from plb import PlacedReplica, PlacementAndLoadBalancing, UnknownNameError
+from plb.array_types import NOWHERE, Bool, Float, Float32, Int, Int32
+from plb.compiler import kernel
 from plb.model import Role
+from workloads.trace import TraceSet, highest_ahead
 
 
-@attrs.frozen(eq=False)
-class Metering:
-    """The result of one metering, for m ends of replicas, H nodes and R metrics.
+@kernel
+def find_demand(
+    rows: Int,
+    tenant: Int,
+    start: Int,
+    created: Int,
+    lifetime_steps: Int32,
+    of_samples: Float32,
+    growth: Float,
+    now: int,
+    step_seconds: int,
+    demand: Float,
+) -> None:
+    """Find the values of the steps that contain or end at `now`, times growth.
 
     Parameters
     ----------
     rows
-        (m,) engine rows of the metered ends.
+        (m,) replicas.
+    tenant, start
+        (M,) tenant of each replica, and its first sample.
+    created, lifetime_steps, growth
+        (T,) of each tenant: when it was created, the number of its steps, and the factor on its demand.
+    of_samples
+        (N, R) a value for each sample.
+    now, step_seconds
+        Present time and length of a step in seconds.
     demand
-        (m, R) demand of each, in user units.
-    reported
-        (m, R) load reported to the engine: the demand, or the prediction of an oracle.
-    standing
-        (H, R) load of the replicas on each node, without departing ends.
-    departing
-        (H, R) load of the departing ends of moves under way.
-    predicted
-        (H, R) reported load of the replicas on each node, without departing ends.
+        (m, R) modified.
+    """
+    for index in range(rows.shape[0]):
+        one = tenant[rows[index]]
+        step = max(min((now - 1 - created[one]) // step_seconds, lifetime_steps[one] - 1), 0)
+        sample = start[rows[index]] + step
+        for metric in range(demand.shape[1]):
+            demand[index, metric] = of_samples[sample, metric] * growth[one]
+
+
+@kernel
+def find_loads(rows: Int, node: Int, leaving: Bool, demand: Float, loads: Float) -> None:
+    """Add up the demand of replicas by node, in the order of the rows.
+
+    Parameters
+    ----------
+    rows, demand
+        (m,) replicas, and their demand, (m, R).
+    node, leaving
+        (M,) node of each replica, and whether it is a departing end.
+    loads
+        (2, H, R) zeros, modified: of replicas that stay and of those that depart.
+    """
+    for index in range(rows.shape[0]):
+        row = rows[index]
+        for metric in range(demand.shape[1]):
+            loads[int(leaving[row]), node[row], metric] += demand[index, metric]
+
+
+class Oracle:
+    """The largest demand within the coming hours.
+
+    Parameters
+    ----------
+    traces
+        The tenants.
+    hours
+        Horizon beyond the present step. Growth of whole classes (`cluster.simulation.ledger`) is not predicted.
+    after_hours
+        Minimum age of a tenant.
+
+    Attributes
+    ----------
+    highest
+        For each sample of the traces, the maximum from it to the horizon, shape (N, R).
     """
 
+    def __init__(self, traces: TraceSet, hours: float, after_hours: float) -> None:
+        self._after = after_hours * 3600.0
+        steps = round(hours * 3600.0 / traces.step_seconds)
+        self.highest = highest_ahead(traces.values, traces.series_start, steps)
+
+    def knows(self, age: Int) -> Bool:
+        """Return for ages in seconds, (m,), whether the oracle covers such tenants."""
+        return np.asarray(age >= self._after)
+
+
+@attrs.frozen(eq=False)
+class Metering:
+    """The result of one metering, for m ends of replicas, H nodes and R metrics."""
+
     rows: Int
+    """(m,) engine rows of the metered ends."""
     demand: Float
+    """(m, R) demand of each, in user units."""
     reported: Float
+    """(m, R) load reported to the engine: the demand, or the prediction of an oracle."""
     standing: Float
+    """(H, R) load of the replicas on each node, without departing ends."""
     departing: Float
+    """(H, R) load of the departing ends of moves under way."""
     predicted: Float
+    """(H, R) reported load of the replicas on each node, without departing ends."""
 
     @property
     def metered(self) -> Float:
@@ -221,3 +298,19 @@ class Ledger:
         loads = np.zeros((2, self._node_count, demand.shape[1]))
         find_loads(rows, self.node, self.leaving, demand, loads)
         return loads
+
+
+def check_classes(growths: Iterable[Growth], traces: TraceSet) -> None:
+    """Raise `UnknownNameError` if no tenant has the class of a growth."""
+    for growth in growths:
+        if not any(fnmatchcase(name, growth.tenant_class) for name in traces.classes):
+            raise UnknownNameError("tenant class", growth.tenant_class, traces.classes, "workload.growth")
+
+
+def factors(growths: Iterable[Growth], traces: TraceSet) -> Float:
+    """Return the factor on the demand of each tenant, (T,), while all of `growths` are active."""
+    of_class = np.ones(len(traces.classes))
+    for growth in growths:
+        matches = [fnmatchcase(name, growth.tenant_class) for name in traces.classes]
+        of_class[matches] *= growth.factor
+    return np.asarray(of_class[traces.class_code])

@@ -12,7 +12,7 @@ from cluster.scenario.scenario import Scenario
 from plb.array_types import Int
 from plb.provisioning import ProvisioningPlan
 from workloads.provisioning import NodeSpec, read_instance, read_plan
-from workloads.provisioning.source import parse_nodes
+from workloads.provisioning.plans import parse_nodes
 from workloads.provisioning.tenants import PlannedTenants, tenants_of_plan
 from workloads.provisioning.user_units import user_nodes
 
@@ -22,18 +22,12 @@ FAULTS_SHOWN = 3
 
 @attrs.frozen(eq=False)
 class PlanPool:
-    """The tenants of a plan, and their nodes.
-
-    Parameters
-    ----------
-    tenants
-        The tenants.
-    place
-        (N,) node of the cluster for each node of the plan, in the order of `PlannedTenants`.
-    """
+    """The tenants of a plan, and their nodes."""
 
     tenants: PlannedTenants
+    """The tenants."""
     place: Int
+    """(N,) node of the cluster for each node of the plan, in the order of `PlannedTenants`."""
 
 
 def read_plan_pool(scenario: Scenario) -> PlanPool:

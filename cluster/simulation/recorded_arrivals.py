@@ -12,9 +12,37 @@ import numpy as np
 
 from cluster.errors import DensityError, refusal
 from cluster.scenario.scenario import Scenario
-from cluster.simulation.summed_demand import summed_demand
 from plb.array_types import Float, Int
+from plb.model import Role
 from workloads.trace import DAY_SECONDS, HOUR_SECONDS, TraceSet
+
+
+def summed_demand(traces: TraceSet, tenants: Int, steps: Int) -> Float:
+    """Return the demand of tenants, summed over all replicas, (R,).
+
+    Parameters
+    ----------
+    traces
+        Their traces.
+    tenants
+        (m,) indices of the tenants.
+    steps
+        (m,) the step of each whose demand counts, from 0.
+    """
+    total = np.zeros(len(traces.metrics))
+    replicas = traces.replicas[tenants].astype(np.int64)
+    counts = {Role.PRIMARY: np.ones_like(replicas), Role.SECONDARY: replicas - 1, Role.INSTANCE: replicas}
+    for role, count in counts.items():
+        series = traces.series_index[tenants, role]
+        has = series >= 0
+        total += (traces.values[traces.series_start[series[has]] + steps[has]] * count[has, None]).sum(axis=0)
+    return total
+
+
+def first_demand(traces: TraceSet, tenants: int) -> Float:
+    """Return the demand of the first `tenants` tenants in their first step, summed over all replicas, (R,)."""
+    return summed_demand(traces, np.arange(tenants), np.zeros(tenants, np.int64))
+
 
 ROUNDING = 1e-3
 """Seconds by which a run may end after the recorded time, because times in hours and days are rounded."""
@@ -22,20 +50,15 @@ ROUNDING = 1e-3
 
 @attrs.frozen(eq=False)
 class RecordedPool:
-    """Tenants with recorded times.
-
-    Parameters
-    ----------
-    traces
-        The tenants to simulate; their starts are known.
-    begin, end
-        Begin of the run, and end of the recorded time: that of the last tenant of all traces. Seconds since the origin
-        of the traces.
-    """
+    """Tenants with recorded times."""
 
     traces: TraceSet
+    """The tenants to simulate; their starts are known."""
     begin: float
     end: float
+    """Begin of the run, and end of the recorded time: that of the last tenant of all traces. Seconds since the origin
+    of the traces.
+    """
 
 
 def recorded_span(traces: TraceSet) -> tuple[float, float]:

@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 
 from cluster.simulation.availability import Availability
-from cluster.simulation.causes import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION
-from cluster.simulation.run_tables import frame_of, frame_of_rows
+from cluster.simulation.run_tables import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION, frame_of, frame_of_rows
 from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.violations import NodeShortage, ViolationOutcome
 from plb import Node
@@ -31,29 +30,21 @@ KINDS_OF_VIOLATIONS = ("violations_avoidable", "violations_unavoidable")
 
 @attrs.define(eq=False)
 class MoveRecord:
-    """A move of a replica between nodes, under way or ended.
-
-    Parameters
-    ----------
-    started, ended
-        Seconds since the start; `ended` is None until the move ends.
-    move
-        The engine's move.
-    copied_gb
-        Data to copy, GB.
-    outcome
-        ``"completed"``, ``"departed"`` (the tenant left first), ``"failed"`` (a node was lost) or ``"under way"``.
-    """
+    """A move of a replica between nodes, under way or ended."""
 
     started: int
     move: Move
+    """The engine's move."""
     copied_gb: float
+    """Data to copy, GB."""
     ended: int | None = None
+    """Seconds since the start; `ended` is None until the move ends."""
     outcome: str = "under way"
+    """``"completed"``, ``"departed"`` (the tenant left first), ``"failed"`` (a node was lost) or ``"under way"``."""
 
     @property
     def cause(self) -> str:
-        """The cause: one of `cluster.simulation.causes`, or the rule behind the move."""
+        """The cause: one of `cluster.simulation.run_tables`, or the rule behind the move."""
         reason = self.move.reason
         return BALANCING if reason.phase is Phase.BALANCING else CAUSES.get(reason.rule, reason.rule)
 
@@ -71,29 +62,21 @@ class MoveRecord:
 
 @attrs.define(eq=False)
 class UpgradeRecord:
-    """A step of an upgrade: one domain that is upgraded or rolled back.
-
-    Parameters
-    ----------
-    upgrade
-        Number of the upgrade, from 0.
-    domain
-        The upgrade domain.
-    begin, end
-        Seconds since the start; `end` is None until the step ends.
-    rolls_back
-        Whether the domain returns to its previous version.
-    outcome
-        ``"healthy"``, ``"unhealthy"``, ``"unsafe"`` (a tenant would have lost its quorum for too long) or
-        ``"under way"``.
-    """
+    """A step of an upgrade: one domain that is upgraded or rolled back."""
 
     upgrade: int
+    """Number of the upgrade, from 0."""
     domain: str
+    """The upgrade domain."""
     begin: int
     end: int | None = None
+    """Seconds since the start; `end` is None until the step ends."""
     rolls_back: bool = False
+    """Whether the domain returns to its previous version."""
     outcome: str = "under way"
+    """``"healthy"``, ``"unhealthy"``, ``"unsafe"`` (a tenant would have lost its quorum for too long) or ``"under
+    way"``.
+    """
 
 
 NO_APPLICATIONS: Mapping[str, Any] = MappingProxyType({})
@@ -103,44 +86,29 @@ SLOWEST_PLANS = 20
 
 @attrs.frozen
 class SlowPlan:
-    """The duration of a plan.
-
-    Parameters
-    ----------
-    plan
-        Its row in the run's table of plans, from 0.
-    seconds
-        Wall-clock seconds, without compilation.
-    """
+    """The duration of a plan."""
 
     plan: int
+    """Its row in the run's table of plans, from 0."""
     seconds: float
+    """Wall-clock seconds, without compilation."""
 
 
 @attrs.frozen(eq=False)
 class RunSummary:
-    """The figures of one run of one policy.
-
-    Parameters
-    ----------
-    policy, repeat
-        Policy and number of the repeat, from 0.
-    totals
-        Figures of the run, without timings, as in ``summary.json``.
-    timings
-        Wall-clock seconds by part and in ``"total"``, without compilation; not reproducible.
-    slowest
-        The slowest plans, the slowest first; not reproducible.
-    complete
-        False if the run was interrupted; tables and totals then end at the interruption.
-    """
+    """The figures of one run of one policy."""
 
     policy: str
     repeat: int
+    """Policy and number of the repeat, from 0."""
     totals: Mapping[str, Any]
+    """Figures of the run, without timings, as in ``summary.json``."""
     timings: Mapping[str, float]
+    """Wall-clock seconds by part and in ``"total"``, without compilation; not reproducible."""
     slowest: tuple[SlowPlan, ...]
+    """The slowest plans, the slowest first; not reproducible."""
     complete: bool
+    """False if the run was interrupted; tables and totals then end at the interruption."""
 
     @property
     def days(self) -> float:
@@ -160,11 +128,10 @@ class RunResult(RunSummary):
     ----------
     policy, repeat, totals, timings, slowest, complete
         As in `RunSummary`.
-    tables
-        Data frames by name (see `cluster.simulation.run_tables`).
     """
 
     tables: Mapping[str, pl.DataFrame]
+    """Data frames by name (see `cluster.simulation.run_tables`)."""
 
 
 class Recorder:

@@ -11,21 +11,14 @@ import polars as pl
 
 @attrs.frozen
 class Column:
-    """A column of a table.
-
-    Parameters
-    ----------
-    dtype
-        Polars type.
-    meaning
-        Its content, with the unit.
-    may_be_null
-        Whether the column may have null values.
-    """
+    """A column of a table."""
 
     dtype: Any
+    """Polars type."""
     meaning: str
+    """Its content, with the unit."""
     may_be_null: bool = False
+    """Whether the column may have null values."""
 
 
 RUN_COLUMNS = {
@@ -222,3 +215,16 @@ def column_descriptions() -> dict[str, dict[str, dict[str, str]]]:
         }
         for table in TABLES
     }
+
+
+VIOLATION, BALANCING, PLACEMENT = "violation", "balancing", "placement"
+FAULT, UPGRADE, QUORUM_LOSS = "node fault", "upgrade", "quorum loss"
+CAUSES_OF_MOVES = (VIOLATION, BALANCING, PLACEMENT, FAULT, UPGRADE)
+"""A move that repairs a rule of the engine has the name of that rule as its cause."""
+REPAIRING_NOTHING = ("energy", "surplus")
+"""Reasons of the engine that break no rule: lower energy, and replicas beyond the target number."""
+
+
+def cause_text(cause: str) -> str:
+    """Return a cause as plots and reports show it: names of rules get the prefix "rule"."""
+    return cause if cause in {*CAUSES_OF_MOVES, QUORUM_LOSS, *REPAIRING_NOTHING} else f"rule {cause}"

@@ -2,19 +2,136 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
 
 import attrs
 import numpy as np
 
-from cluster.scenario.applications_section import Known
+from cluster.scenario.cluster_sections import ClusterSection
+from cluster.scenario.scenario import Scenario
+from cluster.scenario.workload_sections import ApplicationsSection, Known
 from cluster.simulation.availability import Tenancy
-from cluster.simulation.tenant_applications import TenantApplications
+from cluster.simulation.ledger import Ledger, Metering
 from cluster.simulation.tenant_arrivals import TenantSequence
-from plb import Application, PlacementAndLoadBalancing, Service
+from cluster.simulation.tenant_pools import Source
+from plb import Application, Metric, Node, PlacementAndLoadBalancing, Service, UnknownNameError
+from plb.array_types import Float, Int
 from plb.model import Role
+from plb.model.application import AMOUNTS
 from plb.risk import DemandHistory
 from plb.risk.estimators import estimator_of, reads_limits
+
+NO_APPLICATION = -1
+
+
+@attrs.frozen(eq=False)
+class TenantApplications:
+    """The applications of the tenants of a run."""
+
+    applications: tuple[Application, ...]
+    """All of them."""
+    of_tenant: Int
+    """(T,) index of the application of each tenant, or `NO_APPLICATION`."""
+
+    @classmethod
+    def of(cls, sections: Mapping[str, ApplicationsSection], sequence: TenantSequence) -> TenantApplications:
+        """Return the applications of the sections of a scenario.
+
+        Raises
+        ------
+        UnknownNameError
+            No tenant has the class of a section, or a limit names an unknown metric.
+        """
+        applications: list[Application] = []
+        traces, follows = sequence.traces, (sequence.parent >= 0) | ~sequence.is_tenant
+        of_tenant = np.full(len(sequence.arrival), NO_APPLICATION)
+        for name, section in sections.items():
+            _check_metrics(name, section, traces.metric_names)
+            matches = np.array([fnmatchcase(known, section.tenant_class) for known in traces.classes], np.bool_)
+            if not matches.any():
+                place = f"applications.{name}.tenant_class"
+                raise UnknownNameError("tenant class", section.tenant_class, traces.classes, place)
+            members = np.flatnonzero(matches[traces.class_code] & (of_tenant == NO_APPLICATION) & ~follows)
+            group = np.arange(len(members)) // (section.tenants or max(1, len(members)))
+            of_tenant[members] = len(applications) + group
+            groups = int(group[-1]) + 1 if len(members) else 0
+            numbers = [""] if groups == 1 and not section.tenants else [f"/{number + 1}" for number in range(groups)]
+            applications += [section.named(f"{name}{number}") for number in numbers]
+        leader = np.where(sequence.parent >= 0, sequence.parent, sequence.owner)
+        of_tenant[follows] = of_tenant[leader[follows]]
+        return cls(tuple(applications), of_tenant)
+
+    def application_of(self, tenant: int) -> Application | None:
+        """Return the application of a tenant."""
+        index = int(self.of_tenant[tenant])
+        return None if index == NO_APPLICATION else self.applications[index]
+
+
+def _check_metrics(name: str, section: ApplicationsSection, known: Sequence[str]) -> None:
+    for field in AMOUNTS:
+        for metric in getattr(section, field):
+            if metric not in known:
+                raise UnknownNameError("metric", metric, known, f"applications.{name}.{field}")
+
+
+class ApplicationUse:
+    """The nodes and loads that applications use, metering by metering; replicas on their way out do not count.
+
+    Parameters
+    ----------
+    known
+        The applications.
+    nodes
+        Number of nodes.
+    metrics
+        Names of the metrics.
+    """
+
+    def __init__(self, known: TenantApplications, nodes: int, metrics: Sequence[str]) -> None:
+        applications = len(known.applications)
+        self._known, self._metrics = known, metrics
+        self._meterings = 0
+        self._nodes, self._most_nodes = np.zeros(applications), np.zeros(applications, np.int64)
+        self._load, self._largest, self._largest_on_node = (np.zeros((applications, len(metrics))) for _ in range(3))
+        self._node_count = nodes
+
+    def meter(self, ledger: Ledger, metering: Metering) -> None:
+        """Record the use at a metering."""
+        if not self._known.applications:
+            return
+        application = self._known.of_tenant[ledger.tenant[metering.rows]]
+        counts = (application != NO_APPLICATION) & ~ledger.leaving[metering.rows]
+        rows, application = metering.rows[counts], application[counts]
+        shape = (len(self._known.applications), self._node_count)
+        used, load = np.zeros(shape, np.bool_), np.zeros((*shape, len(self._metrics)))
+        used[application, ledger.node[rows]] = True
+        np.add.at(load, (application, ledger.node[rows]), metering.demand[counts])
+        self._meterings += 1
+        self._nodes += used.sum(axis=1)
+        np.maximum(self._most_nodes, used.sum(axis=1), out=self._most_nodes)
+        self._load += load.sum(axis=1)
+        np.maximum(self._largest, load.sum(axis=1), out=self._largest)
+        np.maximum(self._largest_on_node, load.max(axis=1, initial=0.0), out=self._largest_on_node)
+
+    def totals(self) -> dict[str, dict[str, Any]]:
+        """Return, for each application, means and maxima over the meterings."""
+        meterings = max(1, self._meterings)
+        return {
+            application.name: {
+                "nodes": float(self._nodes[index] / meterings),
+                "most_nodes": int(self._most_nodes[index]),
+                "load": self._by_metric(self._load[index] / meterings),
+                "largest_load": self._by_metric(self._largest[index]),
+                "largest_load_on_node": self._by_metric(self._largest_on_node[index]),
+            }
+            for index, application in enumerate(self._known.applications)
+        }
+
+    def _by_metric(self, values: np.ndarray) -> dict[str, float]:
+        return dict(zip(self._metrics, values.tolist(), strict=True))
 
 
 class Services:
@@ -162,3 +279,74 @@ class InitialDemand:
                 values = np.percentile(history.initial[chosen], self._percentile, axis=0)
                 return {name: float(values[history.metrics.index(name)]) for name in metrics}
         return {}
+
+
+def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
+    """Return the workload's metrics as metrics of the engine, all with equal weight ([1] section 8.2).
+
+    A metric without capacity has quanta such that the largest trace of the history, or MaxUsage without a history, has
+    about 2^10 of them. So the load of a whole cluster stays within the engine's range.
+    """
+    _check_metric_names(scenario, source)
+    threshold = scenario.cluster.violation_threshold
+    largest = source.largest_demand()
+    return tuple(
+        Metric(
+            info.name,
+            violation_threshold=threshold,
+            trend=info.trend,
+            quantum=None if info.name in scenario.cluster.capacity else coarse_quantum(largest[info.name]),
+            **scenario.metrics.get(info.name, {}),
+        )
+        for info in source.metrics
+    )
+
+
+def _check_metric_names(scenario: Scenario, source: Source) -> None:
+    known = [info.name for info in source.metrics]
+    named = {"metrics": scenario.metrics}
+    named |= {f"policies.{policy}.metrics": fields.get("metrics", {}) for policy, fields in scenario.policies.items()}
+    for place, metrics in named.items():
+        for name in metrics:
+            if name not in known:
+                raise UnknownNameError("metric", name, known, place)
+
+
+def coarse_quantum(largest: float) -> float:
+    """Return a power of two of at most 1 such that `largest` is in [2^10, 2^11) quanta, if possible."""
+    return min(1.0, 2.0 ** (math.frexp(largest)[1] - 11)) if largest > 0 else 1.0
+
+
+def nodes_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> list[Node]:
+    """Return the nodes; node i is in upgrade domain i mod U and, roughly, in fault domain i mod F.
+
+    If U and F have a common factor (10 and 5), ``i mod F`` would put each upgrade domain into few fault domains. So the
+    fault domain is shifted by one each time the pairs begin to repeat.
+    """
+    names = {metric.name for metric in metrics}
+    width = len(str(cluster.nodes - 1))
+    period = math.lcm(cluster.upgrade_domains, cluster.fault_domains)
+    return [
+        Node(
+            f"n{number:0{width}d}",
+            capacities={name: value for name, value in capacity.items() if name in names},
+            upgrade_domain=f"ud{number % cluster.upgrade_domains}",
+            fault_domain=f"fd:/fd{(number + number // period) % cluster.fault_domains}",
+        )
+        for number, capacity in enumerate(cluster.node_capacities)
+    ]
+
+
+def limits_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> tuple[Float, Float]:
+    """Return capacities and violation thresholds of all nodes, both (H, R); infinite without a capacity."""
+    capacity = np.array([[row.get(metric.name, np.inf) for metric in metrics] for row in cluster.node_capacities])
+    return capacity, capacity * np.array([metric.violation_threshold for metric in metrics])
+
+
+def make_engine(scenario: Scenario, source: Source, policy: str, seed: int) -> PlacementAndLoadBalancing:
+    """Return an engine for a policy, with the nodes added."""
+    metrics = metrics_of(scenario, source)
+    engine = PlacementAndLoadBalancing(scenario.config(policy, metrics), seed=seed, history=source.history)
+    for node in nodes_of(scenario.cluster, metrics):
+        engine.update_node(node)
+    return engine

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 import attrs
 import simpy
+from simpy.core import SimTime
+from simpy.events import EventPriority
 
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.ledger import Ledger
@@ -13,27 +17,18 @@ from plb import PlacementAndLoadBalancing
 
 @attrs.frozen(eq=False)
 class SimulatedCluster:
-    """The shared objects of a run.
-
-    Parameters
-    ----------
-    scenario
-        The scenario.
-    env
-        The simulation, with its clock.
-    engine
-        The engine that places the replicas.
-    ledger
-        The replicas of the simulated cluster.
-    recorder
-        Takes the events of the run.
-    """
+    """The shared objects of a run."""
 
     scenario: Scenario
+    """The scenario."""
     env: simpy.Environment
+    """The simulation, with its clock."""
     engine: PlacementAndLoadBalancing
+    """The engine that places the replicas."""
     ledger: Ledger
+    """The replicas of the simulated cluster."""
     recorder: Recorder
+    """Takes the events of the run."""
 
     @property
     def now(self) -> int:
@@ -43,3 +38,43 @@ class SimulatedCluster:
     def interrupt(self, tenant: int, cause: str) -> None:
         """Record that a tenant is unavailable from now on while its primary changes."""
         self.recorder.availability.interrupt(tenant, self.now, self.scenario.cluster.interruption_seconds, cause)
+
+
+class Kind(IntEnum):
+    """Kinds of events, in the order in which they happen at one time.
+
+    A replica is metered at the times t with creation < t <= creation + lifetime ([1] section 3.3), so metering precedes
+    departures and arrivals. Unplaced replicas are retried before new tenants arrive. A copy that completes in the
+    second in which a node fails is not lost.
+    """
+
+    COPY_ENDS = 2
+    NODE_BACK = 3
+    NODE_LOST = 4
+    GROWTH = 5
+    METERING = 6
+    DEPARTURE = 7
+    RETRY = 8
+    ARRIVAL = 9
+    UPGRADE = 10
+    LOOK = 11
+
+
+class At(simpy.Event):
+    """An event that happens at a given time.
+
+    Parameters
+    ----------
+    env
+        The simulation.
+    time
+        When; not before the present.
+    kind
+        Its order among events of the same time.
+    """
+
+    def __init__(self, env: simpy.Environment, time: SimTime, kind: Kind) -> None:
+        super().__init__(env)
+        self._ok = True
+        self._value = None
+        env.schedule(self, EventPriority(kind), time - env.now)

@@ -10,25 +10,25 @@ import numpy as np
 import simpy
 
 from cluster.scenario.scenario import Scenario
-from cluster.scenario.workload_section import Growth, Workload
+from cluster.scenario.workload_sections import Growth, Workload
 from cluster.simulation.auto_scaling import AutoScaling, Change
 from cluster.simulation.availability import Tenancy
-from cluster.simulation.calendar import At, Kind
-from cluster.simulation.causes import FAULT
-from cluster.simulation.engine_setup import limits_of, make_engine, metrics_of, nodes_of
-from cluster.simulation.failover import FailoverManager
-from cluster.simulation.faults import make_faults
-from cluster.simulation.growth import factors
-from cluster.simulation.ledger import Ledger, Metering
-from cluster.simulation.node_states import NodeStates
-from cluster.simulation.oracle import Oracle
-from cluster.simulation.plan_execution import PlanExecution
+from cluster.simulation.faults import FailoverManager, NodeStates, make_faults
+from cluster.simulation.ledger import Ledger, Metering, Oracle, factors
 from cluster.simulation.random_streams import stream, stream_seed
 from cluster.simulation.recorder import Recorder, RunResult
-from cluster.simulation.services import Services
-from cluster.simulation.simulated_cluster import SimulatedCluster
-from cluster.simulation.tenancies import Tenancies
-from cluster.simulation.tenant_applications import ApplicationUse, TenantApplications
+from cluster.simulation.run_tables import FAULT
+from cluster.simulation.services import (
+    ApplicationUse,
+    Services,
+    TenantApplications,
+    limits_of,
+    make_engine,
+    metrics_of,
+    nodes_of,
+)
+from cluster.simulation.simulated_cluster import At, Kind, SimulatedCluster
+from cluster.simulation.tenancies import PlanExecution, Tenancies
 from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.tenant_pools import Source
 from cluster.simulation.upgrades import Drains, RollingUpgrades

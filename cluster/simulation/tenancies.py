@@ -6,20 +6,249 @@ is not, a secondary is promoted. New replicas are ready after the time of their 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import math
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 import simpy
 
 from cluster.simulation.availability import Tenancy
-from cluster.simulation.calendar import At, Kind
-from cluster.simulation.causes import QUORUM_LOSS
-from cluster.simulation.plan_execution import PlanExecution
-from cluster.simulation.replica_states import ReplicaStates, is_plain
-from cluster.simulation.simulated_cluster import SimulatedCluster
-from plb import Move, MoveKind, Partition, Phase, PlacedReplica, Reason, Replica
-from plb.model import ReplicaState, Role
+from cluster.simulation.ledger import Ledger
+from cluster.simulation.recorder import MoveRecord
+from cluster.simulation.run_tables import QUORUM_LOSS
+from cluster.simulation.simulated_cluster import At, Kind, SimulatedCluster
+from plb import Move, MoveKind, Partition, Phase, PlacedReplica, Plan, Reason, Replica
+from plb.model import ReplicaState, Role, UpgradeMark
+
+
+class ReplicaStates:
+    """The state of every replica that is not plainly ready. The ledger has the placement.
+
+    Parameters
+    ----------
+    ledger
+        The replicas of the simulated cluster.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._states: dict[str, dict[str, ReplicaState]] = {}
+        self._since: dict[tuple[str, str], int] = {}
+        self.marks: dict[str, dict[str, UpgradeMark]] = {}
+        """Marks of upgrades, by partition and node."""
+
+    def set(self, partition: str, node: str, state: ReplicaState, now: int = 0) -> None:
+        """Set the state of the replica on a node from `now` on."""
+        states = self._states.setdefault(partition, {})
+        states.pop(node, None)
+        self._since.pop((partition, node), None)
+        if state is not ReplicaState.READY:
+            states[node] = state
+        if state is ReplicaState.DOWN:
+            self._since[partition, node] = now
+        if not states:
+            del self._states[partition]
+
+    def forget(self, partition: str) -> None:
+        """Remove a tenant that departs."""
+        self.marks.pop(partition, None)
+        for node in self._states.pop(partition, {}):
+            self._since.pop((partition, node), None)
+
+    def of(self, partition: str) -> Mapping[str, ReplicaState]:
+        """Return the states by node of the replicas that are not ready."""
+        return self._states.get(partition, {})
+
+    def down_on(self, node: str) -> list[str]:
+        """Return the partitions whose replica on a node is down."""
+        return [name for name, states in self._states.items() if states.get(node) is ReplicaState.DOWN]
+
+    def down_until(self, time: float) -> list[tuple[str, str]]:
+        """Return partition and node of the replicas that have been down since `time` or before."""
+        return [key for key, since in self._since.items() if since <= time]
+
+    def described(self, partition: str) -> list[Replica]:
+        """Return the placed replicas of a partition, each with its state."""
+        states, marks = self._states.get(partition, {}), self.marks.get(partition, {})
+        return [
+            Replica(one.role, one.node, leaving=True)
+            if one.leaving
+            else Replica(
+                one.role,
+                one.node,
+                state=states.get(one.node, ReplicaState.READY),
+                upgrade=_mark_of(one.role, marks.get(one.node, UpgradeMark.NONE)),
+            )
+            for one in self._ledger.placed(partition)
+            if one.node is not None
+        ]
+
+    def ready(self, partition: str) -> list[PlacedReplica]:
+        """Return the replicas that serve a partition; a moving replica is ready on its target."""
+        states = self.of(partition)
+        placed = self._ledger.placed(partition)
+        return [one for one in placed if one.node is not None and not one.leaving and one.node not in states]
+
+    def primary(self, partition: str) -> PlacedReplica | None:
+        """Return the primary that is not leaving, in any state; None if there is none."""
+        placed = self._ledger.placed(partition)
+        return next(
+            (one for one in placed if one.role is Role.PRIMARY and one.node is not None and not one.leaving), None
+        )
+
+    def is_plain(self, partition: str) -> bool:
+        """Return whether all replicas of a partition are ready, unmarked and not leaving."""
+        if partition in self._states or partition in self.marks:
+            return is_plain(self.described(partition))
+        return not any(one.leaving for one in self._ledger.placed(partition))
+
+
+def is_plain(described: Iterable[Replica]) -> bool:
+    """Return whether all replicas of a partition are ready, unmarked and not leaving."""
+    return all(
+        one.state is ReplicaState.READY and one.upgrade is UpgradeMark.NONE and not one.leaving for one in described
+    )
+
+
+def as_leaving(one: Replica, node: str | None, *, leaving: bool) -> Replica:
+    """Return a replica with `leaving` set if it is on `node`, else unchanged."""
+    return attrs.evolve(one, leaving=leaving) if one.node == node else one
+
+
+def as_dropped(one: Replica, node: str, *, dropped: bool) -> Replica:
+    """Return a replica with `to_be_dropped` set if it is on `node`, and then not leaving, else unchanged."""
+    return attrs.evolve(one, leaving=False, to_be_dropped=dropped) if one.node == node else one
+
+
+def _mark_of(role: Role, mark: UpgradeMark) -> UpgradeMark:
+    """Return the mark of a replica on a marked node; a mark ends when its replica changes role."""
+    marked_role = Role.PRIMARY if mark is UpgradeMark.SWAP_OUT else Role.SECONDARY
+    return mark if role is marked_role else UpgradeMark.NONE
+
+
+GBIT_PER_GB = 8.0
+COPIED = MoveKind.MOVE
+"""The kind of the moves that copy a replica."""
+AT_ONCE = (MoveKind.SWAP, MoveKind.PROMOTE)
+"""The kinds of moves between nodes that copy nothing."""
+COPIED_METRICS = ("disk", "memory")
+"""A move copies the replica's disk, or its memory if the workload has no disk metric."""
+
+
+class PlanExecution:
+    """Carries out plans in the simulated cluster.
+
+    Parameters
+    ----------
+    cluster
+        The shared objects of the run.
+    """
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._gb_per_second = cluster.scenario.cluster.copy_gbit_per_second / GBIT_PER_GB
+        names = cluster.recorder.metric_names
+        self._copied = next((names.index(name) for name in COPIED_METRICS if name in names), None)
+        self._tenant_of: dict[str, int] = {}
+        self._under_way: dict[str, list[MoveRecord]] = {}
+
+    def take(self, partition: str, tenant: int) -> None:
+        """Register a tenant whose replicas are on nodes from the start."""
+        self._tenant_of[partition] = tenant
+        self._cluster.ledger.refresh(partition, tenant)
+
+    def start(self, plan: Plan, arrivals: Mapping[str, int]) -> None:
+        """Start all moves of a plan: replicas are on their targets from now on, and depart from their sources.
+
+        Parameters
+        ----------
+        arrivals
+            Row of each tenant, by partition, that the plan may place for the first time.
+        """
+        self._tenant_of.update(arrivals)
+        copies = [
+            (move.partition, move.source) for move in plan.moves if move.kind is COPIED and move.source is not None
+        ]
+        sizes = iter(self._sizes(copies))
+        self._cluster.engine.apply(plan, leaving=True)
+        for name in dict.fromkeys([*arrivals, *(move.partition for move in plan.moves)]):
+            self._cluster.ledger.refresh(name, self._tenant_of[name])
+        for move in plan.moves:
+            if move.kind is COPIED or move.kind in AT_ONCE:
+                self._begin(move, next(sizes) if move.kind is COPIED else 0.0)
+
+    def note(self, move: Move) -> None:
+        """Start the copy of a replica whose new node the engine has already."""
+        assert move.target is not None
+        self._begin(move, self._sizes([(move.partition, move.target)])[0])
+
+    def cancel(self, partition: str) -> None:
+        """End the copies of a tenant that departs."""
+        for record in self._under_way.pop(partition, ()):
+            record.ended, record.outcome = self._cluster.now, "departed"
+        del self._tenant_of[partition]
+
+    def is_left(self, partition: str, node: str | None) -> bool:
+        """Return whether a copy of a partition from a node is under way."""
+        return any(record.move.source == node for record in self._under_way.get(partition, ()))
+
+    def fail(self, partition: str, node: str) -> list[MoveRecord]:
+        """End the copies of a partition from or to a lost node, and return their records."""
+        failed = [
+            record for record in self._under_way.get(partition, ()) if node in (record.move.source, record.move.target)
+        ]
+        for record in failed:
+            self._fail(record)
+        return failed
+
+    def fail_from(self, partition: str, node: str | None) -> MoveRecord | None:
+        """End the copy of a partition from a node, and return its record; None if no copy is under way."""
+        record = next((one for one in self._under_way.get(partition, ()) if one.move.source == node), None)
+        if record is not None:
+            self._fail(record)
+        return record
+
+    def copy_seconds(self, partition: str, node: str) -> int:
+        """Return how long it takes to copy the present data of a partition's replica on a node."""
+        return math.ceil(self._sizes([(partition, node)])[0] / self._gb_per_second)
+
+    def _sizes(self, replicas: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the GB of replicas, each given by partition and node."""
+        if self._copied is None or not replicas:
+            return [0.0] * len(replicas)
+        return self._cluster.ledger.sizes(replicas, self._cluster.now, self._copied)
+
+    def _begin(self, move: Move, size: float) -> None:
+        record = MoveRecord(self._cluster.now, move, size)
+        self._cluster.recorder.move(record, self._tenant_of[move.partition])
+        if move.kind is not COPIED:
+            self._complete(record)
+            return
+        self._under_way.setdefault(move.partition, []).append(record)
+        self._cluster.env.process(self._copy(record))
+
+    def _copy(self, record: MoveRecord) -> Generator[simpy.Event, Any, None]:
+        seconds = math.ceil(record.copied_gb / self._gb_per_second)
+        yield At(self._cluster.env, record.started + seconds, Kind.COPY_ENDS)
+        if record.outcome != "under way":
+            return
+        partition, source = record.move.partition, record.move.source
+        assert source is not None
+        self._under_way[partition].remove(record)
+        self._cluster.engine.vacate(partition, source)
+        self._cluster.ledger.refresh(partition, self._tenant_of[partition])
+        self._complete(record)
+
+    def _fail(self, record: MoveRecord) -> None:
+        self._under_way[record.move.partition].remove(record)
+        record.ended, record.outcome = self._cluster.now, "failed"
+
+    def _complete(self, record: MoveRecord) -> None:
+        record.ended, record.outcome = self._cluster.now, "completed"
+        if record.move.role == Role.PRIMARY:
+            tenant = self._tenant_of[record.move.partition]
+            self._cluster.interrupt(tenant, record.cause)
 
 
 @attrs.frozen

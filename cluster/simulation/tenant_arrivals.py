@@ -14,14 +14,13 @@ import attrs
 import numpy as np
 
 from cluster.errors import DensityError
-from cluster.scenario.cluster_section import ClusterSection
-from cluster.scenario.scaling_section import Scaling
+from cluster.scenario.cluster_sections import ClusterSection
 from cluster.scenario.scenario import Scenario
+from cluster.scenario.workload_sections import Scaling
 from cluster.simulation.admission import TenantAdmission, limit_of, promised
 from cluster.simulation.planned_tenants import PlanPool
 from cluster.simulation.random_streams import stream
-from cluster.simulation.recorded_arrivals import RecordedPool, check_start, tenants_in_window
-from cluster.simulation.summed_demand import first_demand
+from cluster.simulation.recorded_arrivals import RecordedPool, check_start, first_demand, tenants_in_window
 from cluster.simulation.tenant_pools import Source
 from plb import ConflictError, UnknownNameError
 from plb.array_types import Bool, Float, Int
@@ -31,55 +30,42 @@ from workloads.trace import TraceSet
 
 @attrs.frozen(eq=False)
 class TenantSequence:
-    """Arrivals, departures and traces of tenants; tenant i is row i in all arrays.
-
-    Parameters
-    ----------
-    traces
-        The tenants in the order of arrival.
-    arrival
-        (T,) whole seconds since the start, ascending.
-    first
-        Number of tenants of the initial fill.
-    total_capacity
-        Capacity of the whole cluster for the density's metric.
-    density_metric
-        Column of the density's metric.
-    parent
-        (T,) parent of each tenant in an affinity, or -1.
-    standing
-        Nodes of instances that are placed from the start, one tenant after the other. Other tenants are placed when
-        they arrive.
-    standing_start
-        (T + 1,) bounds of the tenants in `standing`.
-    owner
-        (T,) row of the tenant of which a row is a partition, perhaps itself. The rows of further partitions follow that
-        of their tenant; only auto scaling admits them.
-    scaling
-        (T,) number of the section of auto scaling of each row, or -1.
-    scales_instances
-        (T,) whether it scales the instances of the row.
-    created
-        (T,) whole seconds since the start at which each tenant was created, where its trace begins: that of its
-        arrival, or below 0 if a recorded tenant is there from the start.
-    """
+    """Arrivals, departures and traces of tenants; tenant i is row i in all arrays."""
 
     traces: TraceSet
+    """The tenants in the order of arrival."""
     arrival: Int
+    """(T,) whole seconds since the start, ascending."""
     first: int
+    """Number of tenants of the initial fill."""
     total_capacity: float
+    """Capacity of the whole cluster for the density's metric."""
     density_metric: int
+    """Column of the density's metric."""
     parent: Int = attrs.field(default=attrs.Factory(lambda self: np.full(len(self.arrival), -1), takes_self=True))
+    """(T,) parent of each tenant in an affinity, or -1."""
     standing: Int = attrs.field(factory=lambda: np.empty(0, np.int64))
+    """Nodes of instances that are placed from the start, one tenant after the other. Other tenants are placed when they
+    arrive.
+    """
     standing_start: Int = attrs.field(
         default=attrs.Factory(lambda self: np.zeros(len(self.arrival) + 1, np.int64), takes_self=True)
     )
+    """(T + 1,) bounds of the tenants in `standing`."""
     owner: Int = attrs.field(default=attrs.Factory(lambda self: np.arange(len(self.arrival)), takes_self=True))
+    """(T,) row of the tenant of which a row is a partition, perhaps itself. The rows of further partitions follow that
+    of their tenant; only auto scaling admits them.
+    """
     scaling: Int = attrs.field(default=attrs.Factory(lambda self: np.full(len(self.arrival), -1), takes_self=True))
+    """(T,) number of the section of auto scaling of each row, or -1."""
     scales_instances: Bool = attrs.field(
         default=attrs.Factory(lambda self: np.zeros(len(self.arrival), np.bool_), takes_self=True)
     )
+    """(T,) whether it scales the instances of the row."""
     created: Int = attrs.field(default=attrs.Factory(lambda self: self.arrival, takes_self=True))
+    """(T,) whole seconds since the start at which each tenant was created, where its trace begins: that of its arrival,
+    or below 0 if a recorded tenant is there from the start.
+    """
 
     @property
     def is_tenant(self) -> Bool:

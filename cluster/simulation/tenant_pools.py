@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -11,17 +13,193 @@ import numpy as np
 
 from cluster.errors import refusal
 from cluster.scenario.scenario import Scenario
-from cluster.scenario.workload_section import Workload
-from cluster.simulation.recorded_arrivals import RecordedPool
-from cluster.simulation.trace_inputs import TraceInputs, digest_of_traces, read_inputs
-from cluster.simulation.trace_split import rule_of, seed_of_repeat, split_traces
-from plb import UnknownNameError
+from cluster.scenario.workload_sections import Workload
+from cluster.simulation.recorded_arrivals import RecordedPool, recorded_span
+from plb import ConflictError, UnknownNameError
 from plb.risk import DemandHistory
 from workloads.region_parameters import RegionParameters
-from workloads.trace import MetricInfo, TraceSet
+from workloads.trace import HOUR_SECONDS, MetricInfo, TraceSet, sample_families, split_tenants
 
 if TYPE_CHECKING:
     from cluster.simulation.planned_tenants import PlanPool
+
+
+def seed_of_repeat(workload: Workload, repeat: int) -> int:
+    """Return the seed of the split of a repeat: the same for all, unless each repeat has its own."""
+    return workload.trace_seed + (repeat if workload.each_repeat != "same" else 0)
+
+
+def split_traces(traces: TraceSet, workload: Workload, seed: int, begin: float) -> tuple[TraceSet, TraceSet]:
+    """Return the tenants of the history, perhaps none, and those to simulate. No tenant is on both sides.
+
+    Parameters
+    ----------
+    traces
+        All tenants.
+    workload
+        Rules of the split.
+    seed
+        Seed of the repeat.
+    begin
+        Begin of the run, seconds since the origin of the traces.
+
+    Raises
+    ------
+    ScenarioError
+        A side that is needed has no tenant.
+    """
+    if workload.history == "before":
+        assert traces.start is not None
+        ended = traces.start + traces.lifetime_seconds <= begin
+        past, rest = traces.select(ended), traces.select(~ended)
+        if not past.tenants:
+            message = (
+                f"no tenant ended before hour {workload.from_hours:g}, so there is no history; use a later "
+                "workload.from_hours or another history"
+            )
+            raise refusal("scenario", "workload.history", message)
+        if not rest.tenants:
+            message = f"all {traces.tenants:,} tenants ended before hour {workload.from_hours:g}"
+            raise refusal("scenario", "workload.from_hours", message)
+    else:
+        share = 0.0 if workload.history_path is not None else workload.history_share
+        past, rest = split_tenants(traces, share, seed)
+        if not rest.tenants or (share > 0.0 and not past.tenants):
+            message = f"{traces.tenants} tenants cannot be split into history and simulation; use more traces"
+            raise refusal("scenario", "workload.history_share", message)
+    resampled = workload.each_repeat == "resample"
+    if resampled or workload.simulated_share < 1.0:
+        rest = sample_families(rest, workload.simulated_share, seed, replace=resampled)
+    return past, rest
+
+
+def rule_of(workload: Workload) -> str:
+    """Return how past and simulated tenants are separated, in words."""
+    if workload.history == "before":
+        rule = "the tenants that ended before the begin of the run are the history"
+    elif workload.history_path is not None:
+        rule = "the history is from other traces"
+    elif workload.history_share == 0.0:
+        rule = "there is no history"
+    else:
+        rule = "families of tenants sampled at random into history and simulation (workloads.trace)"
+    each = {"split": "; anew in each repeat", "resample": "; simulated families resampled in each repeat"}
+    return rule + each.get(workload.each_repeat, "")
+
+
+def check_other_traces(workload: Workload, traces: TraceSet, past: TraceSet) -> None:
+    """Raise an error if a history from other traces has other metrics, or tenants of the simulated traces.
+
+    Raises
+    ------
+    ScenarioError
+        The history has other metrics.
+    ConflictError
+        A tenant is in both: it has the same name and the same demand.
+    """
+    place = "workload.history_path"
+    if past.metrics != traces.metrics:
+        found, needed = (", ".join(f"{one.name} in {one.unit}" for one in each.metrics) for each in (past, traces))
+        if found == needed:
+            found, needed = ("trends of " + ", ".join(m.name for m in e.metrics if m.trend) for e in (past, traces))
+        raise refusal(
+            "scenario", place, f"{workload.history_path} has {found}; expected the metrics of the traces: {needed}"
+        )
+    names, others = traces.tenant_names(), past.tenant_names()
+    common, here, there = np.intersect1d(names, others, return_indices=True)
+    for name, one, other in zip(common.tolist(), here.tolist(), there.tolist(), strict=True):
+        if np.array_equal(_demand_of(traces, one), _demand_of(past, other)):
+            raise ConflictError(f"{place}: tenant {name} of {Path(workload.history_path or '')} is simulated, too")
+
+
+def _demand_of(traces: TraceSet, tenant: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    """Return the demand of a tenant, all series one after the other."""
+    series = traces.series_index[tenant]
+    spans = [slice(*traces.series_start[one : one + 2]) for one in series[series >= 0].tolist()]
+    return np.concatenate([traces.values[span] for span in spans])
+
+
+@attrs.frozen(eq=False)
+class TraceInputs:
+    """What was read for a workload of real traces."""
+
+    traces: TraceSet
+    """All tenants; without starts if arrivals are generated."""
+    others: TraceSet | None
+    """The tenants of a history from other traces, or None."""
+    begin: float = 0.0
+    end: float = 0.0
+    """Begin of the run, and end of the recorded time, in seconds since the origin of the traces; 0 without starts."""
+    history: DemandHistory | None = None
+    """The history that all repeats have; None: it follows from the split of each."""
+    origin: Mapping[str, Any] = attrs.field(factory=dict)
+    """What was read, as plain values for the results."""
+
+
+def read_inputs(workload: Workload) -> TraceInputs:
+    """Read the traces of a workload of kind ``"traces"`` or ``"bitbrains"``.
+
+    Raises
+    ------
+    ScenarioError
+        A directory is missing, the traces do not say when tenants began, or the history has other metrics.
+    ConflictError
+        The history has a tenant of the traces.
+    """
+    traces, begin, end = read_traces_of(workload), 0.0, 0.0
+    if workload.arrivals == "recorded":
+        first, end = recorded_span(traces)
+        begin = first + workload.from_hours * HOUR_SECONDS
+    else:
+        traces = attrs.evolve(traces, start=None)
+    others = None
+    if workload.history_path is not None:
+        others = read_traces_of(workload, workload.history_path, "history_path")
+        check_other_traces(workload, traces, others)
+    return TraceInputs(traces, others, begin, end)
+
+
+def check_inputs(workload: Workload) -> None:
+    """Raise an error if the traces of a workload cannot be read, or not be split as its first repeat needs it."""
+    inputs = read_inputs(workload)
+    split_traces(inputs.traces, workload, seed_of_repeat(workload, 0), inputs.begin)
+
+
+def digest_of_traces(traces: TraceSet) -> str:
+    """Return the SHA-256 of the contents of traces, in hexadecimal digits."""
+    found = sha256()
+    for name, value in attrs.asdict(traces, recurse=False).items():
+        if value is None:
+            continue  # so that traces without starts have the digest of versions that knew none
+        plain = value.tolist() if isinstance(value, np.ndarray) and value.dtype.hasobject else value
+        content = plain.tobytes() if isinstance(plain, np.ndarray) else repr(plain).encode()
+        found.update(f"{name} {len(content)}\n".encode())
+        found.update(content)
+    return found.hexdigest()
+
+
+def read_traces_of(workload: Workload, path: str | None = None, field: str = "path") -> TraceSet:
+    """Read the real traces of a workload, or others in the same format.
+
+    Parameters
+    ----------
+    path, field
+        Directory of the others, and the field that names it.
+    """
+    path = workload.path if path is None else path
+    if path is None:
+        message = f"kind = {workload.kind!r} reads traces: give their directory here or with --traces"
+        raise refusal("scenario", "workload.path", message)
+    if not Path(path).is_dir():
+        raise refusal("scenario", f"workload.{field}", f"no such directory: {path}")
+    if workload.kind == "bitbrains":
+        from workloads.readers import READERS, Options, read_public
+
+        return read_public(READERS["bitbrains"], path, Options(window_days=workload.window_days))[0]
+    from workloads.trace_files import read_traces
+
+    return read_traces(path)
+
 
 SIMULATION_BLOCKS = 4096
 """Number of blocks of tenants that a synthetic region offers to a run; about a million tenants."""
@@ -36,21 +214,14 @@ class TenantPool(Protocol):
 
 @attrs.frozen
 class RegionPool:
-    """The tenants of a synthetic region outside the history, generated on demand.
-
-    Parameters
-    ----------
-    region
-        The region.
-    seed
-        Seed of the region.
-    first_tenant
-        Number of the first tenant of the pool; a multiple of the block size.
-    """
+    """The tenants of a synthetic region outside the history, generated on demand."""
 
     region: RegionParameters
+    """The region."""
     seed: int
+    """Seed of the region."""
     first_tenant: int
+    """Number of the first tenant of the pool; a multiple of the block size."""
 
     def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
         """Yield whole blocks in random order, each shuffled; all blocks have the same distribution."""
@@ -67,15 +238,10 @@ class RegionPool:
 
 @attrs.frozen(eq=False)
 class TracePool:
-    """Tenants of real traces.
-
-    Parameters
-    ----------
-    traces
-        The traces.
-    """
+    """Tenants of real traces."""
 
     traces: TraceSet
+    """The traces."""
 
     def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
         """Yield the tenants in random order, a thousand at a time."""
@@ -86,33 +252,22 @@ class TracePool:
 
 @attrs.frozen(eq=False)
 class Source:
-    """A workload that was read or generated.
-
-    Parameters
-    ----------
-    metrics
-        Its metrics.
-    step_seconds
-        Sampling interval of its traces.
-    history
-        The past tenants; None: there are none.
-    history_families
-        Families of the past tenants (see `workloads.trace.TraceSet`); empty if they are from other traces.
-    pool
-        The tenants to simulate: a pool to sample from, recorded ones, or those of a plan.
-    split
-        How history and simulated tenants were separated, as plain values for the results; those of the first repeat.
-    anew
-        Returns the source of a repeat; None: it is the same for all.
-    """
+    """A workload that was read or generated."""
 
     metrics: tuple[MetricInfo, ...]
+    """Its metrics."""
     step_seconds: float
+    """Sampling interval of its traces."""
     history: DemandHistory | None
+    """The past tenants; None: there are none."""
     history_families: np.ndarray[Any, np.dtype[np.int64]]
+    """Families of the past tenants (see `workloads.trace.TraceSet`); empty if they are from other traces."""
     pool: TenantPool | RecordedPool | PlanPool
+    """The tenants to simulate: a pool to sample from, recorded ones, or those of a plan."""
     split: Mapping[str, Any]
+    """How history and simulated tenants were separated, as plain values for the results; those of the first repeat."""
     anew: Callable[[int], Source] | None = None
+    """Returns the source of a repeat; None: it is the same for all."""
 
     def of_repeat(self, repeat: int) -> Source:
         """Return the source of a repeat, which differs if each repeat splits or resamples the traces anew."""
@@ -161,7 +316,7 @@ def _check_metrics(scenario: Scenario, source: Source) -> None:
 
 
 def _from_region(workload: Workload) -> Source:
-    from workloads.classes import METRICS
+    from workloads.region_parameters import METRICS
     from workloads.regions import BLOCK, generate_history
     from workloads.trace import STEP_SECONDS
 

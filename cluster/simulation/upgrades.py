@@ -12,14 +12,11 @@ import numpy as np
 import simpy
 
 from cluster.simulation.availability import Tenancy
-from cluster.simulation.calendar import At, Kind
-from cluster.simulation.causes import UPGRADE
-from cluster.simulation.failover import FailoverManager
-from cluster.simulation.node_states import NodeStates
+from cluster.simulation.faults import FailoverManager, NodeStates
 from cluster.simulation.recorder import UpgradeRecord
-from cluster.simulation.replica_states import as_dropped
-from cluster.simulation.simulated_cluster import SimulatedCluster
-from cluster.simulation.tenancies import Tenancies
+from cluster.simulation.run_tables import UPGRADE
+from cluster.simulation.simulated_cluster import At, Kind, SimulatedCluster
+from cluster.simulation.tenancies import Tenancies, as_dropped
 from plb.model import Role, UpgradeMark
 
 Process = Generator[simpy.Event, Any, None]

@@ -43,29 +43,20 @@ class ViolationOutcome(Enum):
 
 @attrs.frozen
 class NodeShortage:
-    """A node that is short of a metric at a metering.
-
-    Parameters
-    ----------
-    node, metric
-        Indices.
-    standing, departing
-        Load in user units of the replicas that stay on the node, and of the departing ends.
-    threshold
-        f·c in user units.
-    outcome
-        The outcome, the same for all metrics of a node.
-    avoidable
-        Whether every replica that stays on the node fits alone on a node with the largest threshold of the metric.
-    """
+    """A node that is short of a metric at a metering."""
 
     node: int
     metric: int
+    """Indices."""
     standing: float
     departing: float
+    """Load in user units of the replicas that stay on the node, and of the departing ends."""
     threshold: float
+    """f·c in user units."""
     outcome: ViolationOutcome
+    """The outcome, the same for all metrics of a node."""
     avoidable: bool
+    """Whether every replica that stays on the node fits alone on a node with the largest threshold of the metric."""
 
 
 def needs_repair(metering: Metering, threshold: Float) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.studies.arms import (
+from cluster.studies.base import (
     INITIAL_DEMAND_PERCENTILES,
     MODIFIED,
     ORIGINAL,
@@ -12,9 +12,8 @@ from cluster.studies.arms import (
 )
 from cluster.studies.energy_configurations import TUNED_ON
 from cluster.studies.figures import Claim, ClaimTable, Violations
-from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.policy_study import PolicyStudy
-from cluster.studies.request import StudyRequest
+from cluster.studies.request import ANNEALING_PILOT, StudyRequest
 
 DAYS, REPEATS = 10.0, 3
 """[1] section 8.2."""

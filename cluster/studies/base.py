@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -13,11 +14,70 @@ import attrs
 from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import override, read_scenario
-from cluster.scenario.workload_section import OF_REPORTS
-from cluster.simulation.trace_inputs import check_inputs
-from cluster.studies.arms import NOTHING
+from cluster.scenario.workload_sections import OF_REPORTS
+from cluster.simulation.tenant_pools import check_inputs
 from plb import UnknownNameError
 from workloads.regions import REGIONS
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+INITIAL_DEMAND_PERCENTILES = (50, 80, 90, 95, 99)
+"""[1] section 8.2."""
+ORACLE_HOURS = 24.0
+"""[1] section 8.2."""
+WITHOUT_PROBABILITIES = (
+    "best_fit_sum",
+    "best_fit_max",
+    "worst_fit_sum",
+    "worst_fit_max",
+    "standard_deviation",
+    "inner_product",
+    "repacking",
+)
+"""The placement algorithms that [1] section 8.3 compares with."""
+WITH_PROBABILITIES = ("prv_best_fit", "prv_worst_fit")
+"""PrV-BestFit and PrV-WorstFit, [1] section 6."""
+
+
+@attrs.frozen
+class Arm:
+    """A policy with its own settings."""
+
+    name: str
+    """Name in tables."""
+    policy: str
+    """Name of a built-in policy of scenarios."""
+    workload: Mapping[str, Any] = NOTHING
+    """Fields of ``[workload]`` in which the arm differs. None of them changes the tenants."""
+    engine: Mapping[str, Any] = NOTHING
+    """Fields of `plb.PlbConfig` in which the arm differs from its policy."""
+
+
+ORIGINAL = Arm("original", "original")
+MODIFIED = Arm("modified", "modified")
+OVERLOAD = Arm("expected_overload", "expected_overload")
+
+
+def with_oracle(arm: Arm) -> Arm:
+    """Return an arm that reports the largest future demand of the next hours instead of the present demand."""
+    return attrs.evolve(arm, name=f"{arm.name}+oracle", workload={**arm.workload, "oracle_hours": ORACLE_HOURS})
+
+
+def with_initial_demand(arm: Arm, percentile: int) -> Arm:
+    """Return an arm that assumes this percentile of the initial demand for a new replica."""
+    workload = {**arm.workload, "initial_demand_percentile": float(percentile)}
+    return attrs.evolve(arm, name=f"{arm.name}@p{percentile}", workload=workload)
+
+
+def placement_arms(names: tuple[str, ...]) -> tuple[Arm, ...]:
+    """Return an arm for each of these placement policies."""
+    return tuple(Arm(name, name) for name in names)
+
+
+BY_PEAKS = placement_arms(WITH_PROBABILITIES)
+"""The policies with probabilities, evaluated by peaks as in [1] section 7."""
+AT_DEPARTURES = tuple(Arm(f"{name}, timeline", name, engine={"evaluation": "timeline"}) for name in WITH_PROBABILITIES)
+"""The same policies, evaluated at departures as in [1] sections 5.3 and 6."""
+
 
 HISTORY_TENANTS, QUICK_HISTORY_TENANTS = 80_000, 20_000
 """Past tenants of a region. 80,000 tenants of region1 have 100,000 traces; [1] section 8.1 has 115,000."""
@@ -28,30 +88,20 @@ SET_BY_STUDIES = "studies set this; remove it"
 
 @attrs.frozen
 class Base:
-    """What all runs of a study have in common.
-
-    Parameters
-    ----------
-    workloads
-        Names of the regions, or the name of the scenario.
-    density
-        A usual density; 0: the arrivals are recorded, and there is none.
-    tables
-        The sections of a scenario that are the same for all runs.
-    variants
-        The fields of ``[workload]`` that define a workload, by its name.
-    vcores
-        Capacity of a node of the scenario for the metric of the density. None: that of [1], which studies vary.
-    digests
-        Digests of the regions and of the files that the runs read.
-    """
+    """What all runs of a study have in common."""
 
     workloads: tuple[str, ...]
+    """Names of the regions, or the name of the scenario."""
     density: float
+    """A usual density; 0: the arrivals are recorded, and there is none."""
     tables: Mapping[str, Any]
+    """The sections of a scenario that are the same for all runs."""
     variants: Mapping[str, Mapping[str, Any]] = NOTHING
+    """The fields of ``[workload]`` that define a workload, by its name."""
     vcores: float | None = None
+    """Capacity of a node of the scenario for the metric of the density. None: that of [1], which studies vary."""
     digests: Mapping[str, str] = NOTHING
+    """Digests of the regions and of the files that the runs read."""
 
     @property
     def is_of_regions(self) -> bool:

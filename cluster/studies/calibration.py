@@ -17,20 +17,16 @@ import polars as pl
 
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario import AS_IN_PAPER
-from cluster.simulation.calendar import At, Kind
+from cluster.simulation.simulated_cluster import At, Kind
 from cluster.simulation.simulation import Process, Simulation
 from cluster.simulation.violations import ViolationOutcome, first_violations
-from cluster.studies.arms import Arm
-from cluster.studies.calibration_results import Scored, figure_of_reliability, tables_of_scores
-from cluster.studies.design import StudySetting, middle_of_each
+from cluster.studies.base import Arm
+from cluster.studies.design import SimulatedStudy, StudySetting, middle_of_each, prepared, require_complete
 from cluster.studies.figures import figures_of
-from cluster.studies.forecast_scores import NodePredictions
-from cluster.studies.pilots import ANNEALING_PILOT
-from cluster.studies.request import StudyRequest
+from cluster.studies.forecast_scores import NodePredictions, Scored, figure_of_reliability, tables_of_scores
+from cluster.studies.request import ANNEALING_PILOT, StudyRequest
 from cluster.studies.risk import ESTIMATORS
-from cluster.studies.runner import Finished, Row
-from cluster.studies.simulated import SimulatedStudy, prepared, require_complete
-from cluster.studies.study import StudyResult
+from cluster.studies.runner import Finished, Row, StudyResult
 from plb.array_types import Float, Int
 from plb.risk.estimators import HistoricalSimulation, estimator_of
 from plb.validation import check_count
@@ -52,22 +48,16 @@ PLOT = "reliability.png"
 
 @attrs.frozen(eq=False)
 class Look:
-    """The predictions at one time, and what follows if no replica moves.
-
-    Parameters
-    ----------
-    time
-        Seconds since the start of the run.
-    probability
-        (H,) probability of a violation of each node, by the label of the horizon. That of an estimator that
-        cannot change its horizon is the same for all.
-    first
-        (H,) at which of the next meterings the node is first in violation; 0: at none within the horizon.
-    """
+    """The predictions at one time, and what follows if no replica moves."""
 
     time: int
+    """Seconds since the start of the run."""
     probability: Mapping[str, Float]
+    """(H,) probability of a violation of each node, by the label of the horizon. That of an estimator that cannot
+    change its horizon is the same for all.
+    """
     first: Int
+    """(H,) at which of the next meterings the node is first in violation; 0: at none within the horizon."""
 
 
 class CalibrationRun(Simulation):
@@ -114,11 +104,6 @@ class CalibrationRun(Simulation):
 class CalibrationStudy(SimulatedStudy):
     """The calibration of every estimator, an arm each, at the middle density of each workload.
 
-    Parameters
-    ----------
-    first_hours
-        Hours until the first predictions; None: `FIRST_HOURS`.
-
     Raises
     ------
     InvalidValueError
@@ -128,6 +113,7 @@ class CalibrationStudy(SimulatedStudy):
     name = "calibration"
 
     first_hours: int | None = None
+    """Hours until the first predictions; None: `FIRST_HOURS`."""
 
     def __attrs_post_init__(self) -> None:
         if self.first_hours is not None:

@@ -13,8 +13,8 @@ from cluster.studies.overhead import OverheadStudy
 from cluster.studies.policies import PlacementPolicyStudy
 from cluster.studies.request import StudyRequest
 from cluster.studies.risk import RiskStudy
+from cluster.studies.runner import Study
 from cluster.studies.sensitivity import SensitivityStudy
-from cluster.studies.study import Study
 
 STUDIES: Mapping[str, Callable[[StudyRequest], Study]] = {
     AnnealingStudy.name: AnnealingStudy.of,

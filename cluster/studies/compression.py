@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from rich.table import Table
 
-from cluster.console.tables import new_table
+from cluster.console import new_table
 from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario_file import scenario_from
-from cluster.scenario.workload_section import Workload
-from cluster.simulation.trace_inputs import read_traces_of
+from cluster.scenario.workload_sections import Workload
+from cluster.simulation.tenant_pools import read_traces_of
 from cluster.studies.base import Base
 from cluster.studies.design import digest, inputs_of
 from cluster.studies.figures import figures_of
 from cluster.studies.request import StudyRequest
-from cluster.studies.runner import Finished, Row
-from cluster.studies.study import Study, StudyResult
+from cluster.studies.runner import Finished, Row, Study, StudyResult
 from workloads.compression import compression_effect
 from workloads.regions import generate
 from workloads.trace import TraceSet
@@ -44,25 +43,17 @@ PLOT = "figure7.png"
 
 @attrs.frozen
 class Effect:
-    """Probabilities of a violation at one number of tenants.
-
-    Parameters
-    ----------
-    workload
-        The workload of the tenants.
-    tenants
-        Number of tenants on the node.
-    full, compressed
-        Probabilities with the full traces and with their demand models.
-    samples
-        Number of samples.
-    """
+    """Probabilities of a violation at one number of tenants."""
 
     workload: str
+    """The workload of the tenants."""
     tenants: int
+    """Number of tenants on the node."""
     full: float
     compressed: float
+    """Probabilities with the full traces and with their demand models."""
     samples: int
+    """Number of samples."""
 
     @property
     def difference(self) -> float:
@@ -125,23 +116,16 @@ def figure_of_effects(effects: Sequence[Effect]) -> Figure:
 
 @attrs.frozen(eq=False)
 class CompressionStudy(Study):
-    """[1] figure 7.
-
-    Parameters
-    ----------
-    base
-        Tenants and nodes.
-    samples
-        Samples for each number of tenants.
-    seed
-        Seed of the samples.
-    """
+    """[1] figure 7."""
 
     name = "compression"
 
     base: Base
+    """Tenants and nodes."""
     samples: int
+    """Samples for each number of tenants."""
     seed: int
+    """Seed of the samples."""
 
     @classmethod
     def of(cls, request: StudyRequest) -> CompressionStudy:

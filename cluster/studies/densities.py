@@ -10,28 +10,21 @@ import numpy as np
 from rich.table import Table
 
 from cluster.runs.sweep import Task
+from cluster.studies.design import run_simulation
 from cluster.studies.figures import Violations, figures_of
-from cluster.studies.pilots import PILOTS
-from cluster.studies.request import StudyRequest
-from cluster.studies.runner import Finished
-from cluster.studies.simulated import run_simulation
-from cluster.studies.study import Study, StudyResult
+from cluster.studies.request import PILOTS, StudyRequest
+from cluster.studies.runner import Finished, Study, StudyResult
 
 
 @attrs.frozen(eq=False)
 class DensityStudy(Study):
-    """The densities that pilots find. The study has no tasks except those of the pilots.
-
-    Parameters
-    ----------
-    densities
-        By pilot and workload.
-    """
+    """The densities that pilots find. The study has no tasks except those of the pilots."""
 
     name = "densities"
     run = staticmethod(run_simulation)
 
     densities: Mapping[str, Mapping[str, Sequence[float]]]
+    """By pilot and workload."""
 
     @classmethod
     def of(cls, request: StudyRequest) -> DensityStudy:

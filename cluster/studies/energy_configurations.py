@@ -11,13 +11,11 @@ from typing import Any
 
 import attrs
 
-from cluster.studies.arms import MODIFIED, Arm
-from cluster.studies.base import Base
+from cluster.studies.base import MODIFIED, Arm, Base
 from cluster.studies.design import BUDGET, StudySetting
 from cluster.studies.figures import Claim, ClaimTable, Violations
-from cluster.studies.pilots import DENSITIES
 from cluster.studies.policy_study import PolicyStudy
-from cluster.studies.request import StudyRequest
+from cluster.studies.request import DENSITIES, StudyRequest
 from cluster.studies.risk import BEYOND_PAPERS
 from plb import PlbConfig, PlbError
 

@@ -6,18 +6,24 @@ They are mean violations by setting and arm, and ratios averaged over settings (
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 from rich.table import Table
 
-from cluster.console.tables import new_table
+from cluster.console import new_table
+from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.results.intervals import Interval
-from cluster.studies.arms import NOTHING, Arm
+from cluster.studies.base import NOTHING, Arm
 from cluster.studies.design import StudySetting
 from cluster.studies.runner import Finished
 from plb.array_types import Float, Int
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 
 RESAMPLES = 2000
 """Resamples of an interval."""
@@ -29,26 +35,19 @@ ROUNDING = 1e-12
 
 @attrs.frozen
 class Ratio:
-    """The ratio of the violations of two arms, averaged over settings.
-
-    Parameters
-    ----------
-    mean
-        Mean of the ratios of the settings; None if no setting has one.
-    low, high
-        Its 95 % interval, from resampled repeats; None with a single repeat, and if the interval does not contain the
-        mean, which happens with few repeats and few violations.
-    settings
-        Number of settings in the mean.
-    without
-        Number of settings without a ratio, because the second arm has no violations.
-    """
+    """The ratio of the violations of two arms, averaged over settings."""
 
     mean: float | None
+    """Mean of the ratios of the settings; None if no setting has one."""
     low: float | None
     high: float | None
+    """Its 95 % interval, from resampled repeats; None with a single repeat, and if the interval does not contain the
+    mean, which happens with few repeats and few violations.
+    """
     settings: int
+    """Number of settings in the mean."""
     without: int
+    """Number of settings without a ratio, because the second arm has no violations."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Ratio:
@@ -62,18 +61,12 @@ class Ratio:
 
 @attrs.frozen(eq=False)
 class Violations:
-    """The violations of every run of a study.
-
-    Parameters
-    ----------
-    settings
-        The settings, in order.
-    counts
-        The violations by setting and repeat, (S, Q), of each arm; every arm has the same repeats.
-    """
+    """The violations of every run of a study."""
 
     settings: tuple[StudySetting, ...]
+    """The settings, in order."""
     counts: Mapping[str, Float]
+    """The violations by setting and repeat, (S, Q), of each arm; every arm has the same repeats."""
 
     @property
     def repeats(self) -> int:
@@ -200,47 +193,31 @@ INTERVALS = ", with 95 % intervals"
 
 @attrs.frozen
 class Claim:
-    """One figure of a paper.
-
-    Parameters
-    ----------
-    label
-        Name of the figure.
-    paper
-        The figure in the paper; "" if it has none.
-    ours
-        Our figure.
-    """
+    """One figure of a paper."""
 
     label: str
+    """Name of the figure."""
     paper: str
+    """The figure in the paper; "" if it has none."""
     ours: Ratio | str
+    """Our figure."""
 
 
 @attrs.frozen(eq=False)
 class ClaimTable:
-    """Mean violations by setting.
-
-    Parameters
-    ----------
-    settings
-        The rows.
-    columns
-        Means by heading, (S,) each.
-    remarks
-        Remarks on the cells of some columns, by heading.
-    above, below
-        Columns whose ratio is a further column.
-    of
-        What the columns have in common; "": nothing.
-    """
+    """Mean violations by setting."""
 
     settings: Sequence[StudySetting]
+    """The rows."""
     columns: Mapping[str, Float]
+    """Means by heading, (S,) each."""
     remarks: Mapping[str, Sequence[str]]
+    """Remarks on the cells of some columns, by heading."""
     above: str
     below: str
+    """Columns whose ratio is a further column."""
     of: str = ""
+    """What the columns have in common; "": nothing."""
 
     @property
     def remark(self) -> str:
@@ -250,24 +227,16 @@ class ClaimTable:
 
 @attrs.frozen
 class ArmFigures:
-    """Failovers, moves, downtime and placements of an arm.
-
-    Parameters
-    ----------
-    failovers
-        All moves except those for balance, relative to the arm for comparison.
-    moves
-        All moves of placed replicas, also for balance, relative to that arm.
-    downtime
-        Seconds in which tenants were unavailable, relative to that arm.
-    not_placed
-        Share of the tenants that were not placed when they arrived.
-    """
+    """Failovers, moves, downtime and placements of an arm."""
 
     failovers: Ratio
+    """All moves except those for balance, relative to the arm for comparison."""
     moves: Ratio
+    """All moves of placed replicas, also for balance, relative to that arm."""
     downtime: Ratio
+    """Seconds in which tenants were unavailable, relative to that arm."""
     not_placed: float
+    """Share of the tenants that were not placed when they arrived."""
 
 
 def means_of(repeats: int) -> str:
@@ -373,3 +342,80 @@ def _cells(ours: Ratio | str) -> tuple[str, str, str]:
     interval = "-" if ours.low is None else f"{ours.low:.2f} to {ours.high:.2f}"
     without = f", {ours.without} without violations" if ours.without else ""
     return mean, interval, f"{ours.settings}{without}"
+
+
+PANELS_A_ROW = 2
+LEAST_INCHES = 6.5
+"""Width of a figure, that of the longest title."""
+LABEL_INCHES = 2.2
+"""Width of an entry of a legend, that of the longest name of an arm."""
+
+
+def plot_settings(ax: Axes, table: ClaimTable, chosen: Sequence[int]) -> None:
+    """Draw the mean violations of some settings, a group of bars each.
+
+    Parameters
+    ----------
+    chosen
+        Indices of settings that differ in their density alone.
+    """
+    width = 0.8 / len(table.columns)
+    places = np.arange(len(chosen))
+    for number, (heading, means) in enumerate(table.columns.items()):
+        offset = (number - (len(table.columns) - 1) / 2) * width
+        colour, hatch = COLOURS[number % len(COLOURS)], "////" if number >= len(COLOURS) else None  # colours repeat
+        bars = ax.bar(places + offset, means[list(chosen)], width, label=heading, color=colour, hatch=hatch)
+        if hatch:
+            for bar in bars:
+                bar.set(edgecolor="white", linewidth=0.0)
+    first = table.settings[chosen[0]]
+    ax.set_xticks(places, [table.settings[index].shown_density for index in chosen])
+    ax.set(xlabel="tenant density", ylabel="violations", title=f"{first.workload}, {first.vcores:g} vCores")
+    ax.set_ylim(0.0, max(1.0, ax.get_ylim()[1]))
+    use_open_axes(ax, "y")
+
+
+def figure_of_settings(table: ClaimTable, title: str) -> Figure:
+    """Return a plot of all settings, with a panel for each workload and hardware."""
+    panels: dict[tuple[str, float], list[int]] = {}
+    for index, setting in enumerate(table.settings):
+        panels.setdefault((setting.workload, setting.vcores), []).append(index)
+    rows = -(-len(panels) // PANELS_A_ROW)
+    columns = min(PANELS_A_ROW, len(panels))
+    widest = max(len(chosen) for chosen in panels.values())
+    width = max(LEAST_INCHES, columns * max(4.5, 0.75 * widest))
+    figure = new_figure(width, 3.2 * rows + 0.6, title)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for ax, chosen in zip(axes, panels.values(), strict=False):
+        plot_settings(ax, table, chosen)
+    for ax in axes[len(panels) :]:
+        ax.set_visible(False)
+    handles, labels = axes[0].get_legend_handles_labels()
+    ncols = min(len(labels), int(width // LABEL_INCHES))
+    figure.legend(handles, labels, loc="outside lower center", ncols=ncols, frameon=False)
+    return figure
+
+
+def plot_ratios(ax: Axes, table: ClaimTable) -> None:
+    """Draw the ratios of violations to those of the column `below`, a row a setting; none where these are 0."""
+    below = table.columns[table.below]
+    rows = np.arange(len(table.settings))[::-1]
+    others = [heading for heading in table.columns if heading != table.below]
+    some = below > 0
+    for number, heading in enumerate(others):
+        label, colour = f"{heading} / {table.below}", COLOURS[number % len(COLOURS)]
+        ax.plot(table.columns[heading][some] / below[some], rows[some], "o", color=colour, label=label)
+    ax.axvline(1.0, color="#4a4a4a", linewidth=0.8)
+    ax.set_yticks(rows, [f"{one.workload}; {one.tenants}" for one in table.settings])
+    ax.set(xlabel="ratio of violations", ylim=(-0.7, len(rows) - 0.3))
+    ax.set_xlim(left=0.0)
+    use_open_axes(ax)
+
+
+def figure_of_ratios(table: ClaimTable, title: str) -> Figure:
+    """Return a plot of the ratios of all settings, with a row for each setting."""
+    figure = new_figure(8.0, 0.22 * len(table.settings) + 1.6, title)
+    ax = figure.subplots()
+    plot_ratios(ax, table)
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    return figure

@@ -10,16 +10,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from cluster.bench.clusters import bench_cluster
-from cluster.bench.engine import SizeBench
+from cluster.bench.engine import SizeBench, bench_cluster
 from cluster.scenario.scenario import AS_IN_PAPER, WITHOUT_RISK
-from cluster.studies.arms import AT_DEPARTURES, BY_PEAKS
+from cluster.studies.base import AT_DEPARTURES, BY_PEAKS
+from cluster.studies.design import SimulatedStudy, run_simulation
 from cluster.studies.figures import Claim, counts_as_json, figures_of, placement_claims, table_of_claims, violations_of
-from cluster.studies.pilots import POLICIES_PILOTS
-from cluster.studies.request import StudyRequest
-from cluster.studies.runner import Finished
-from cluster.studies.simulated import SimulatedStudy, run_simulation
-from cluster.studies.study import StudyResult
+from cluster.studies.request import POLICIES_PILOTS, StudyRequest
+from cluster.studies.runner import Finished, StudyResult
 from workloads.regions import REGIONS, generate_history
 
 DAYS, QUICK_DAYS = 3.0, 0.5
@@ -83,7 +80,7 @@ class OverheadStudy(SimulatedStudy):
 
     @staticmethod
     def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Execute a run as `cluster.studies.simulated.run_simulation` does, after its kernels are loaded."""
+        """Execute a run as `cluster.studies.design.run_simulation` does, after its kernels are loaded."""
         scenario = arguments["scenario"]
         run, workload = {**scenario["run"], "days": WARM_UP_DAYS}, {**scenario["workload"]}
         if "density" in workload:

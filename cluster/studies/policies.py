@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cluster.studies.arms import (
+from cluster.studies.base import (
     AT_DEPARTURES,
     BY_PEAKS,
     INITIAL_DEMAND_PERCENTILES,
@@ -15,9 +15,8 @@ from cluster.studies.arms import (
     with_oracle,
 )
 from cluster.studies.figures import Claim, ClaimTable, Violations
-from cluster.studies.pilots import POLICIES_PILOTS
 from cluster.studies.policy_study import PolicyStudy
-from cluster.studies.request import StudyRequest
+from cluster.studies.request import POLICIES_PILOTS, StudyRequest
 
 DAYS, REPEATS, CORE_REPEATS = 12.5, 20, 5
 """[1] section 8.3: 300 hours, 20 times."""

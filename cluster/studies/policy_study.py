@@ -7,22 +7,21 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from cluster.studies.design import SimulatedStudy
 from cluster.studies.figures import (
     ArmFigures,
     Claim,
     ClaimTable,
     Violations,
     as_json,
+    figure_of_settings,
     means_of,
     table_of_arms,
     table_of_claims,
     table_of_settings,
     violations_of,
 )
-from cluster.studies.plots import figure_of_settings
-from cluster.studies.runner import Finished, Row
-from cluster.studies.simulated import SimulatedStudy
-from cluster.studies.study import StudyResult
+from cluster.studies.runner import Finished, Row, StudyResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

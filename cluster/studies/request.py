@@ -2,60 +2,193 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 
+from cluster.errors import DensityError
 from cluster.scenario.scenario import MOST_REPEATS
-from cluster.scenario.workload_section import MOST_DENSITY
-from cluster.studies.arms import NOTHING, Arm
-from cluster.studies.base import Base
-from cluster.studies.design import MOST_SAMPLES, Design, StudySetting, middle_of_each
-from cluster.studies.pilots import Pilot
-from cluster.studies.runner import OutputDirectory
-from plb import InvalidValueError
+from cluster.scenario.workload_sections import MOST_DENSITY
+from cluster.studies.base import NOTHING, ORIGINAL, Arm, Base
+from cluster.studies.design import MOST_SAMPLES, WITHOUT_DOMAINS, Design, StudySetting, middle_of_each, run_simulation
+from cluster.studies.runner import OutputDirectory, Row, run_tasks
+from plb import InvalidValueError, PlbError
 from plb.validation import check_count, check_number
+
+PILOT_SEED, PILOT_REPEATS = 1_000_003, 2
+PILOT_DENSITIES = tuple(float(density) for density in np.round(np.arange(0.75, 5.01, 0.25), 2))
+"""Densities of a pilot for workloads whose usual density is 2. Others are in proportion."""
+PILOT_USUAL_DENSITY = 2.0
+ANNEALING_MARKS = (8.0, 20.0, 50.0, 120.0)
+"""Violations of the original in a run at the densities of figure 8: 40 nodes, a factor of 2.5 apart."""
+POLICIES_MARKS = (5.0, 150.0)
+"""Violations of the original in a run at the lowest and the highest density of figure 9."""
+GRAIN = 0.01
+"""Densities are rounded to this; to a tenth of it if the usual density is below 0.2, and so on."""
+
+
+@attrs.frozen
+class Pilot:
+    """A pilot of one study on one kind of hardware."""
+
+    study: str
+    """Name of the study."""
+    vcores: float
+    """VCores of a node."""
+    days: float
+    """Days of a run."""
+    engine: Mapping[str, Any]
+    """Settings of the engine."""
+    marks: Sequence[float]
+    """Violations of the original in a run at the densities that are to be found."""
+    count: int | None = None
+    """Number of densities, spread evenly between the marks. None: one at each mark."""
+    repeats: int = PILOT_REPEATS
+    """Runs at each density."""
+
+    @property
+    def name(self) -> str:
+        """Study and hardware."""
+        return f"{self.study}, {self.vcores:g} vCores"
+
+    def known_densities(self, base: Base) -> Mapping[str, Sequence[float]] | None:
+        """Return the densities that were found before; None if a workload has none."""
+        known = DENSITIES.get((self.study, self.vcores), {})
+        return known if all(name in known for name in base.workloads) and base.is_of_regions else None
+
+    def run_in(self, output: OutputDirectory, base: Base) -> dict[str, list[float]]:
+        """Return the densities of each workload. The runs are kept in directories below.
+
+        Raises
+        ------
+        PlbError
+            A run failed for another reason than its density, or no density is low enough.
+        """
+        below = output.below(f"densities-{self.study}-{self.vcores:g}")
+
+        def rows_of(design: Design) -> Sequence[Row]:
+            density = f"{design.settings[0].density:g}"
+            name = f"densities of {self.name}: {density}"
+            finished = run_tasks(name, run_simulation, design.tasks(), below.below(density), design.described())
+            for task, outcome in finished.failed:
+                if outcome.kind != DensityError.__name__:
+                    raise PlbError(f"the pilot failed: {task.key}: {outcome.last_line}")
+            return finished.rows
+
+        return self.densities(base, rows_of)
+
+    def densities(self, base: Base, rows_of: Callable[[Design], Sequence[Row]]) -> dict[str, list[float]]:
+        """Return the densities of each workload.
+
+        The density of a workload increases until the original has more violations than every mark, or until the cluster
+        cannot hold the tenants.
+
+        Parameters
+        ----------
+        rows_of
+            Executes the runs of a design, and returns those that did not fail.
+        """
+        if not base.density:
+            raise PlbError(f"densities of {base.workloads[0]}: recorded arrivals have no density")
+        digits = max(0, math.ceil(-math.log10(10.0 * base.density / PILOT_USUAL_DENSITY)))
+        violations: dict[str, dict[float, list[float]]] = {name: {} for name in base.workloads}
+        increasing = list(base.workloads)
+        for step in PILOT_DENSITIES:
+            density = round(base.density * step / PILOT_USUAL_DENSITY, 4 + digits)
+            rows = rows_of(self._design(base, increasing, density)) if increasing else ()
+            for row in rows:
+                violations[row["workload"]].setdefault(density, []).append(row["violations"])
+            increasing = [name for name in increasing if self._is_below(violations[name].get(density, ()))]
+        for name, by_density in violations.items():
+            if not by_density:
+                lowest = base.density * PILOT_DENSITIES[0] / PILOT_USUAL_DENSITY
+                raise PlbError(f"densities of {name}: the cluster cannot hold even the lowest, {lowest:g}")
+        return {name: self._at_marks(by_density, digits) for name, by_density in violations.items()}
+
+    def settings(self, base: Base, densities: Mapping[str, Sequence[float]]) -> list[StudySetting]:
+        """Return the settings of each workload at its densities."""
+        vcores = self.vcores if base.vcores is None else base.vcores
+        return [StudySetting(name, vcores, density) for name in base.workloads for density in densities.get(name, ())]
+
+    def _design(self, base: Base, workloads: Sequence[str], density: float) -> Design:
+        settings = self.settings(base, dict.fromkeys(workloads, (density,)))
+        return Design(
+            base, settings, (ORIGINAL,), days=self.days, repeats=self.repeats, seed=PILOT_SEED, engine=self.engine
+        )
+
+    def _is_below(self, violations: Sequence[float]) -> bool:
+        return len(violations) > 0 and float(np.mean(violations)) < max(self.marks)
+
+    def _at_marks(self, violations: Mapping[float, Sequence[float]], digits: int) -> list[float]:
+        """Return the densities at which the mean violations, interpolated, reach the marks."""
+        densities = sorted(violations)
+        means = np.maximum.accumulate([float(np.mean(violations[density])) for density in densities])
+        at_marks = [float(np.interp(mark, means, densities)) for mark in self.marks]
+        if self.count is not None:
+            at_marks = np.linspace(at_marks[0], at_marks[-1], self.count).tolist()
+        grain = GRAIN / 10**digits
+        return list(dict.fromkeys(round(round(density / grain) * grain, 2 + digits) for density in at_marks))
+
+
+ANNEALING_PILOT = Pilot("annealing", 80.0, 10.0, {}, ANNEALING_MARKS)
+POLICIES_PILOTS = (
+    Pilot("policies", 80.0, 12.5, WITHOUT_DOMAINS, POLICIES_MARKS, 13),
+    Pilot("policies", 128.0, 12.5, WITHOUT_DOMAINS, POLICIES_MARKS, 4),
+)
+PILOTS = (ANNEALING_PILOT, *POLICIES_PILOTS)
+DENSITIES: Mapping[tuple[str, float], Mapping[str, Sequence[float]]] = {
+    ("annealing", 80.0): {
+        "region1": (1.88, 2.02, 2.13, 2.25),
+        "region2": (2.42, 2.53, 2.64, 2.75),
+        "region3": (1.0, 1.29, 1.56, 1.75),
+        "region4": (1.0, 1.38, 1.54, 1.66),
+    },
+    ("policies", 80.0): {
+        "region1": (1.71, 1.76, 1.8, 1.85, 1.89, 1.94, 1.98, 2.03, 2.07, 2.12, 2.16, 2.21, 2.25),
+        "region2": (2.32, 2.35, 2.39, 2.43, 2.46, 2.5, 2.54, 2.57, 2.61, 2.65, 2.68, 2.72, 2.75),
+        "region3": (0.83, 0.91, 0.99, 1.06, 1.14, 1.22, 1.29, 1.37, 1.45, 1.52, 1.6, 1.68, 1.75),
+        "region4": (0.82, 0.89, 0.96, 1.03, 1.1, 1.17, 1.24, 1.31, 1.38, 1.45, 1.52, 1.59, 1.66),
+    },
+    ("policies", 128.0): {
+        "region1": (1.54, 1.75, 1.97, 2.19),
+        "region2": (2.08, 2.29, 2.5, 2.71),
+        "region3": (1.09, 1.23, 1.37, 1.51),
+        "region4": (1.14, 1.33, 1.53, 1.72),
+    },
+}
+"""Densities of the synthetic regions by study and vCores, as ``plb study densities`` finds them."""
+
 
 QUICK_DAYS = 2.0
 
 
 @attrs.frozen(kw_only=True)
 class StudyRequest:
-    """The options of a study. None: as in the paper.
-
-    Parameters
-    ----------
-    base
-        Cluster and tenants.
-    output
-        Directory of the results.
-    quick
-        True: a small part of the study.
-    full, oracle, initial_demand
-        True: further arms of the study of policies; `full` also increases the repeats.
-    samples
-        Samples of the study of compression.
-    densities, repeats, days
-        Tenant densities; repeats and simulated days of each run.
-    first_hours
-        Hours until the first predictions of the study of calibration.
-    seed
-        Seed of all random numbers.
-    """
+    """The options of a study. None: as in the paper."""
 
     base: Base
+    """Cluster and tenants."""
     output: OutputDirectory
+    """Directory of the results."""
     quick: bool = False
+    """True: a small part of the study."""
     full: bool = False
     oracle: bool = False
     initial_demand: bool = False
+    """True: further arms of the study of policies; `full` also increases the repeats."""
     samples: int | None = None
+    """Samples of the study of compression."""
     densities: Sequence[float] | None = None
     repeats: int | None = None
     days: float | None = None
+    """Tenant densities; repeats and simulated days of each run."""
     first_hours: int | None = None
+    """Hours until the first predictions of the study of calibration."""
     seed: int = 0
+    """Seed of all random numbers."""
 
     def __attrs_post_init__(self) -> None:
         if self.days is not None:

@@ -12,14 +12,12 @@ from collections.abc import Mapping
 import attrs
 import numpy as np
 
-from cluster.studies.arms import ORIGINAL, OVERLOAD, Arm
+from cluster.studies.base import ORIGINAL, OVERLOAD, Arm
 from cluster.studies.densities import density_ratios
 from cluster.studies.figures import Claim, ClaimTable, Violations, counts_as_json, placement_claims, table_of_claims
-from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.policy_study import PolicyStudy
-from cluster.studies.request import StudyRequest
-from cluster.studies.runner import Finished
-from cluster.studies.study import StudyResult
+from cluster.studies.request import ANNEALING_PILOT, StudyRequest
+from cluster.studies.runner import Finished, StudyResult
 from plb import Replay
 from plb.risk.estimators import HistoricalSimulation, MonteCarlo
 from plb.validation import check_number

@@ -13,14 +13,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import attrs
+import polars as pl
+from rich.table import Table
 
-from cluster.console.output import messages, progress
+from cluster.console import messages, progress
+from cluster.plots.base import save_figure
 from cluster.results.writing import check_free, json_object, stamped, versions, write_json
 from cluster.runs.code_digest import code_of
 from cluster.runs.journal import Journal, TaskOutcome
@@ -31,8 +35,9 @@ from plb.phrasing import counted
 from workloads.writing import write_parquet
 
 if TYPE_CHECKING:
-    import polars as pl
+    from matplotlib.figure import Figure
     from rich.console import Console
+
 
 JOURNAL, STUDY, RUNS, TIMINGS, FAILURES = (
     "journal.jsonl",
@@ -49,25 +54,17 @@ Failures: TypeAlias = Sequence[tuple[Task, TaskOutcome]]
 
 @attrs.frozen
 class OutputDirectory:
-    """The directory of a study, and how its tasks are run.
-
-    Parameters
-    ----------
-    folder
-        Directory of the results.
-    jobs, scheduler
-        As in `cluster.runs.sweep.sweep`.
-    restart
-        True: finished runs are repeated.
-    quiet
-        True: no progress.
-    """
+    """The directory of a study, and how its tasks are run."""
 
     folder: Path
+    """Directory of the results."""
     jobs: int | None = None
     scheduler: str | None = None
+    """As in `cluster.runs.sweep.sweep`."""
     restart: bool = False
+    """True: finished runs are repeated."""
     quiet: bool = False
+    """True: no progress."""
 
     def below(self, name: str) -> OutputDirectory:
         """Return a directory below this one, with the same options."""
@@ -80,21 +77,14 @@ class OutputDirectory:
 
 @attrs.frozen(eq=False)
 class Finished:
-    """The outcomes of the tasks of a study.
-
-    Parameters
-    ----------
-    rows
-        Arguments and totals of every run that did not fail, in the order of the tasks.
-    timings
-        Arguments and timings of the same runs.
-    failed
-        Tasks that failed, with their outcomes.
-    """
+    """The outcomes of the tasks of a study."""
 
     rows: Sequence[Row]
+    """Arguments and totals of every run that did not fail, in the order of the tasks."""
     timings: Sequence[Row] = ()
+    """Arguments and timings of the same runs."""
     failed: Failures = ()
+    """Tasks that failed, with their outcomes."""
 
 
 def run_tasks(
@@ -249,3 +239,76 @@ def progress_bar(name: str, runs: int, finished_before: int, quiet: bool) -> Ite
             bar.advance(shown)
 
         yield report
+
+
+@attrs.frozen(eq=False)
+class StudyResult:
+    """The result of the finished runs of a study."""
+
+    figures: Mapping[str, Any]
+    """Plain JSON values."""
+    tables: Sequence[Table] = ()
+    """Tables to print."""
+    plots: Mapping[str, Callable[[], Figure] | None] = attrs.field(factory=dict)
+    """Functions that return a plot, by file name. None: there is nothing to plot, and an older file is removed."""
+    frames: Mapping[str, pl.DataFrame] = attrs.field(factory=dict)
+    """Further tables to write as Parquet, by file name."""
+    failed: Failures = ()
+    """Tasks that failed, with their outcomes."""
+
+
+class Study(ABC):
+    """An experiment: tasks, a function that runs each of them, and the result of the finished ones."""
+
+    name: ClassVar[str]
+    """Name of the study and of its command."""
+    jobs: ClassVar[int | None] = None
+    """Processes, if the study requires a number of them. 1: runs are timed, so that only one runs at a time."""
+
+    @abstractmethod
+    def described(self) -> Mapping[str, Any]:
+        """Return the contents of ``study.json`` except name and versions, as plain JSON values."""
+
+    @abstractmethod
+    def tasks(self) -> Sequence[Task]:
+        """Return all tasks. The key of a task has a digest of everything on which its outcome depends."""
+
+    @staticmethod
+    @abstractmethod
+    def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Execute a task in any process; return its ``totals`` and its ``timings``."""
+
+    @abstractmethod
+    def result(self, finished: Finished) -> StudyResult:
+        """Return figures, tables and plots of the runs that did not fail."""
+
+    def failed_before(self) -> Failures:
+        """Return the tasks of a pilot that failed."""
+        return ()
+
+
+def run_study(study: Study, output: OutputDirectory) -> StudyResult:
+    """Run a study, write its tables and plots, and return figures, printed tables and failed tasks.
+
+    Raises
+    ------
+    PlbError
+        The directory has other results.
+    KeyboardInterrupt
+        After Ctrl-C. Its message names the directory with the tables of the finished runs.
+    """
+    failed_before = study.failed_before()
+    finished = run_tasks(study.name, study.run, study.tasks(), output.with_jobs(study.jobs), study.described())
+    result = study.result(finished)
+    _write(result, output)
+    return attrs.evolve(result, plots={}, frames={}, failed=[*failed_before, *finished.failed])
+
+
+def _write(result: StudyResult, output: OutputDirectory) -> None:
+    for name, frame in result.frames.items():
+        write_parquet(frame, output.folder / name)
+    for name, plot in result.plots.items():
+        if plot is None:
+            (output.folder / name).unlink(missing_ok=True)
+        else:
+            save_figure(plot(), output.folder / name)

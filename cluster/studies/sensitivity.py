@@ -14,16 +14,12 @@ import attrs
 
 from cluster.errors import DensityError
 from cluster.runs.sweep import Task
-from cluster.studies.arms import MODIFIED, ORIGINAL, OVERLOAD
-from cluster.studies.base import QUICK_HISTORY_TENANTS, Base
-from cluster.studies.design import Design, digest, inputs_of
-from cluster.studies.figures import Claim, ClaimTable, Violations
-from cluster.studies.pilots import PILOT_SEED, Pilot
-from cluster.studies.plots import figure_of_ratios
+from cluster.studies.base import MODIFIED, ORIGINAL, OVERLOAD, QUICK_HISTORY_TENANTS, Base
+from cluster.studies.design import Design, digest, inputs_of, run_simulation
+from cluster.studies.figures import Claim, ClaimTable, Violations, figure_of_ratios
 from cluster.studies.policy_study import PolicyStudy
-from cluster.studies.request import StudyRequest
+from cluster.studies.request import PILOT_SEED, Pilot, StudyRequest
 from cluster.studies.runner import Failures, Row, run_tasks
-from cluster.studies.simulated import run_simulation
 from plb.array_types import Float
 from workloads.region_parameters import RegionParameters, Usage, highest
 from workloads.regions import REGIONS
@@ -137,9 +133,7 @@ class SensitivityStudy(PolicyStudy):
     Parameters
     ----------
     design
-        As in `cluster.studies.simulated.SimulatedStudy`.
-    failed
-        Tasks of the pilot that failed. The study has no setting for their workloads.
+        As in `cluster.studies.design.SimulatedStudy`.
     """
 
     name = "sensitivity"
@@ -147,6 +141,7 @@ class SensitivityStudy(PolicyStudy):
     plot = "sensitivity.png"
 
     failed: Failures = ()
+    """Tasks of the pilot that failed. The study has no setting for their workloads."""
 
     @classmethod
     def of(cls, request: StudyRequest) -> SensitivityStudy:

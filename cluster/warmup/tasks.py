@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from cluster.simulation.metered_loads import find_demand, find_loads
+from cluster.simulation.ledger import find_demand, find_loads
 from plb import (
     Application,
     Metric,
@@ -23,18 +23,22 @@ from plb import (
 )
 from plb.array_types import Int
 from plb.compiler import kernel
-from plb.extensions.built_in_terms import TERMS
-from plb.extensions.configuration import Configuration
+from plb.extensions.configuration import TERMS, Configuration
 from plb.extensions.energy_terms import CompiledTerm, begin, cost_at_node
 from plb.model import UpgradeMark
 from plb.provisioning import AUTO, Affinity, Instance, NodeType, provision, replan
+from plb.ready_made import (
+    LeastDomains,
+    MetricBalance,
+    MostMovedService,
+    MoveCostBetweenDomains,
+    SafetyCapacity,
+    SameDomain,
+)
 from plb.registry import register_constraint, register_term
 from plb.risk import DemandHistory
 from plb.risk.peaks import MachinePeak, TaskSamples, parse, predict
-from plb.rules import LeastDomains, SameDomain
-from plb.state.arrays import Problem, Solution
-from plb.state.proposal import Proposal
-from plb.terms import MetricBalance, MostMovedService, MoveCostBetweenDomains, SafetyCapacity
+from plb.state.arrays import Problem, Proposal, Solution
 from plb.testing import verify
 
 NODES = 4
@@ -196,7 +200,7 @@ def plan_with_extension_terms() -> None:
 
 
 def plan_with_ready_made_terms() -> None:
-    """Balance with the terms of `plb.terms`, and compute their changes by a move, as property tests do."""
+    """Balance with the terms of `plb.ready_made`, and compute their changes by a move, as property tests do."""
     terms = (
         SafetyCapacity({"cpu": 0.1}),
         MetricBalance("cpu", "disk"),
@@ -225,7 +229,7 @@ def repair_extension_constraints() -> None:
 
 
 def plan_with_ready_made_rules() -> None:
-    """Place a replica, and then repair, with each rule of `plb.rules`."""
+    """Place a replica, and then repair, with each rule of `plb.ready_made`."""
     for rule in (LeastDomains({"wide": 2, "new": 1}, of="partition"), SameDomain({"new": "wide"})):
         verify(rule).given(nodes=2, replicas=[(0, 1.0, "wide"), (1, 1.0, "wide"), (0, 1.0, "new")]).moves((2, 1))
         register_constraint(rule)

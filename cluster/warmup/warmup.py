@@ -18,7 +18,7 @@ import attrs
 
 from cluster.runs.pool import map_in_processes
 from cluster.warmup import tasks
-from plb.compiler import clock
+from plb.compiler import notice
 
 
 class Compilations(logging.Filter):
@@ -32,7 +32,7 @@ class Compilations(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Process a log record; return whether other handlers receive it."""
-        if record.pathname == clock.__file__ and isinstance(record.args, tuple):
+        if record.pathname == notice.__file__ and isinstance(record.args, tuple):
             self._names.append(str(record.args[0]))
             self._times.append(time.perf_counter())
             return False
@@ -54,7 +54,7 @@ class Compilations(logging.Filter):
 @contextmanager
 def collected() -> Iterator[Compilations]:
     """Yield the compilations during the block; they are complete after its end."""
-    logger, compilations = clock.logger, Compilations()
+    logger, compilations = notice.logger, Compilations()
     level = logger.level
     logger.addFilter(compilations)
     logger.setLevel(logging.INFO)
@@ -68,27 +68,18 @@ def collected() -> Iterator[Compilations]:
 
 @attrs.frozen
 class WarmupResult:
-    """The result of a task.
-
-    Parameters
-    ----------
-    task
-        Name of the task.
-    seconds
-        Seconds from the beginning to the end of the task.
-    kernels
-        Compiled kernels: name, and seconds until the next compilation began.
-    warnings
-        Warnings of the engine during the task.
-    error
-        The traceback, if the task failed.
-    """
+    """The result of a task."""
 
     task: str
+    """Name of the task."""
     seconds: float = 0.0
+    """Seconds from the beginning to the end of the task."""
     kernels: Sequence[tuple[str, float]] = ()
+    """Compiled kernels: name, and seconds until the next compilation began."""
     warnings: Sequence[str] = ()
+    """Warnings of the engine during the task."""
     error: str | None = None
+    """The traceback, if the task failed."""
 
 
 def warm_up(jobs: int | None = None) -> Iterator[WarmupResult]:

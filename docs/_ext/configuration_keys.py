@@ -13,14 +13,11 @@ from docstrings import parameters, summary
 
 from cluster.learning.config import JOB_KINDS, EvaluationSection
 from cluster.learning.episode import Dimensions, Penalties
-from cluster.scenario.applications_section import ApplicationsSection
-from cluster.scenario.cluster_section import NodeGroup
-from cluster.scenario.faults_section import Crash, Flapping, Outage
-from cluster.scenario.scaling_section import Scaling
+from cluster.scenario.cluster_sections import Crash, Flapping, NodeGroup, Outage
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import METRIC_FIELDS, SECTIONS
 from cluster.scenario.sections import Range
-from cluster.scenario.workload_section import Growth
+from cluster.scenario.workload_sections import ApplicationsSection, Growth, Scaling
 from plb import Metric
 from plb.learning.settings import TrainingSettings
 

@@ -11,11 +11,10 @@ from typing import Any
 import attrs
 import llvmlite
 from llvmlite.binding import Linkage
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 
-from plb.compiler.identity import digest, identity_of, key_of, text_of
-from plb.compiler.kernels import is_shared
+from plb.compiler.identity import identity_of, is_shared, text_of
+from plb.compiler.keys import digest, key_of
+from plb.compiler.numba_api import Compiler, JITCodeLibrary
 
 LEVEL = 3
 """Optimisation level of LLVM: at 2 a search is 2 % slower and compilation not faster, at 1 loops are not vectorised."""
@@ -200,7 +199,7 @@ class EntryPasses(_Passes):
         kinds = tuple(map(text_of, self.state.args))
         if is_shared(function):
             return f"shared{digest((*kinds, str(self.state.return_type)))}"
-        return key_of(function, kinds, str(self.state.return_type))
+        return key_of(function, kinds, str(self.state.return_type))[:32]
 
 
 class PartPasses(_Passes):

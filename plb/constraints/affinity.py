@@ -15,17 +15,14 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.named_solution import NamedSolution
+from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.role import PRIMARY, Role
-from plb.model.rules import JOINING, Rule
+from plb.model.rules import JOINING, Breach, Rule
 from plb.model.unplaced import RuledOut
-from plb.model.violations import Breach
 from plb.phrasing import counted, listed
-from plb.state.arrays import Problem, Solution, siblings_of
-from plb.state.proposal import Proposal
+from plb.state.arrays import Problem, Proposal, Solution, siblings_of
 
 RULE = int(Rule.AFFINITY)
 
@@ -219,19 +216,7 @@ class WithoutParent(RuledOut):
 
 @attrs.frozen
 class Apart(Breach):
-    """A replica of a child that is not on a node of its parent (docs/constraints/affinity.md).
-
-    Parameters
-    ----------
-    parent
-        Name of the parent service.
-    parent_partitions
-        Number of partitions of the parent; affinity requires one.
-    together_on
-        Nodes with a replica of the parent, of the same role if the two are aligned.
-    priority
-        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
-    """
+    """A replica of a child that is not on a node of its parent (docs/constraints/affinity.md)."""
 
     rule: ClassVar[str] = "affinity"
 
@@ -239,9 +224,13 @@ class Apart(Breach):
     role: Role
     node: str
     parent: str
+    """Name of the parent service."""
     parent_partitions: int
+    """Number of partitions of the parent; affinity requires one."""
     together_on: tuple[str, ...]
+    """Nodes with a replica of the parent, of the same role if the two are aligned."""
     priority: int = 0
+    """Priority of the rule: 0 hard, 1 soft, 2 optimisation."""
 
     @property
     def numbers(self) -> Mapping[str, float]:

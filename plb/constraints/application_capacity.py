@@ -10,18 +10,15 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.named_solution import NamedSolution
-from plb.constraints.standbys import replaced_load, standby_on
+from plb.constraints.application_sums import replaced_load, standby_on
+from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
-from plb.model.rules import Rule
+from plb.model.rules import Breach, Rule
 from plb.model.unplaced import RuledOut
-from plb.model.violations import Breach
 from plb.phrasing import amount
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState
-from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 RULE = int(Rule.APPLICATION_CAPACITY)
@@ -130,27 +127,20 @@ def overfull(problem: Problem, solution: Solution, enforced: int) -> Bool:
 
 @attrs.frozen
 class ApplicationFull(RuledOut):
-    """Nodes on which a replica would exceed a capacity of its application, with the numbers of the emptiest of them.
-
-    Parameters
-    ----------
-    application, metric
-        Names of the application and of the metric with the largest excess there.
-    node
-        Name of that node; None: the application exceeds its total capacity.
-    needed, load, limit
-        What the replica adds, the load of the application on the node or in all, and its capacity; user units.
-    """
+    """Nodes on which a replica would exceed a capacity of its application, with the numbers of the emptiest of them."""
 
     rule: ClassVar[str] = "application_capacity"
 
     nodes: int
     application: str
     metric: str
+    """Names of the application and of the metric with the largest excess there."""
     node: str | None
+    """Name of that node; None: the application exceeds its total capacity."""
     needed: float
     load: float
     limit: float
+    """What the replica adds, the load of the application on the node or in all, and its capacity; user units."""
 
     def __str__(self) -> str:
         where = "in all" if self.node is None else f"on {self.node}"
@@ -171,28 +161,20 @@ class ApplicationFull(RuledOut):
 
 @attrs.frozen
 class OverApplicationCapacity(Breach):
-    """An application whose load exceeds its capacity on a node or in all (docs/constraints/applications.md).
-
-    Parameters
-    ----------
-    application, metric
-        Their names.
-    node
-        Name of the node; None: in all.
-    load, limit
-        Load of the application there, without departing replicas, and its capacity; user units.
-    priority
-        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
-    """
+    """An application whose load exceeds its capacity on a node or in all (docs/constraints/applications.md)."""
 
     rule: ClassVar[str] = "application_capacity"
 
     application: str
     metric: str
+    """Their names."""
     node: str | None
+    """Name of the node; None: in all."""
     load: float
     limit: float
+    """Load of the application there, without departing replicas, and its capacity; user units."""
     priority: int = 0
+    """Priority of the rule: 0 hard, 1 soft, 2 optimisation."""
 
     @property
     def numbers(self) -> Mapping[str, float]:

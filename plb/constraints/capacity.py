@@ -10,24 +10,28 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
-from plb.constraints.application_sums import growth_with_reservations, kept_free, occupied, occupied_nodes
-from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.named_solution import NamedSolution
-from plb.constraints.reservations import applications_kept, needed_with_reservations, reservation_violations
-from plb.constraints.standbys import is_replaced, replaced_load, standby_on
+from plb.constraints.application_sums import (
+    applications_kept,
+    growth_with_reservations,
+    is_replaced,
+    kept_free,
+    needed_with_reservations,
+    occupied,
+    occupied_nodes,
+    replaced_load,
+    reservation_violations,
+    standby_on,
+)
+from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.quanta import UNLIMITED
-from plb.model.rules import Rule
+from plb.model.rules import Rule, Violation
 from plb.model.unplaced import RuledOut
-from plb.model.violations import Violation
 from plb.phrasing import amount, listed
-from plb.state.arrays import Problem, Solution, siblings_of
-from plb.state.cluster_state import ClusterState
-from plb.state.node_limits import move_limits
-from plb.state.node_loads import load_by_node, reserved_load, standing_load
-from plb.state.proposal import Proposal
-from plb.state.topology import Topology
+from plb.state.arrays import Problem, Proposal, Solution, siblings_of
+from plb.state.cluster_state import ClusterState, load_by_node, reserved_load, standing_load
+from plb.state.topology import Topology, move_limits
 
 RULE = int(Rule.CAPACITY)
 
@@ -231,31 +235,24 @@ def overloads(problem: Problem, solution: Solution, enforced: int) -> Bool:
 
 @attrs.frozen
 class Shortage:
-    """A metric with too little free capacity on nodes.
-
-    Parameters
-    ----------
-    nodes
-        Number of nodes with too little of it, among those that capacity excludes; a node may be short of several
-        metrics.
-    needed, free
-        The load of the replica, and the largest free capacity of these nodes; user units.
-    emptiest
-        Name of that node.
-    missing
-        Missing free capacity of that node, in user units; more than `needed` if its load exceeds its limit.
-    reserved_for
-        Names of the applications for which that node keeps some free; `needed` counts the reservation of the replica's
-        own application.
-    """
+    """A metric with too little free capacity on nodes."""
 
     metric: str
     nodes: int
+    """Number of nodes with too little of it, among those that capacity excludes; a node may be short of several
+    metrics.
+    """
     needed: float
     free: float
+    """The load of the replica, and the largest free capacity of these nodes; user units."""
     emptiest: str
+    """Name of that node."""
     missing: float
+    """Missing free capacity of that node, in user units; more than `needed` if its load exceeds its limit."""
     reserved_for: tuple[str, ...] = ()
+    """Names of the applications for which that node keeps some free; `needed` counts the reservation of the replica's
+    own application.
+    """
 
     def __str__(self) -> str:
         text = f"{amount(self.needed)} {self.metric} needed, at most {amount(self.free)} free, on {self.emptiest}"
@@ -288,15 +285,7 @@ class Full(RuledOut):
 
 @attrs.frozen
 class NodeViolation(Violation):
-    """A node whose load of a metric has reached the violation threshold.
-
-    Parameters
-    ----------
-    load, threshold
-        Load in user units, without departing replicas.
-    limit
-        Load to which the engine fills the node, inclusive, in user units; None: unknown.
-    """
+    """A node whose load of a metric has reached the violation threshold."""
 
     rule: ClassVar[str] = "capacity"
 
@@ -304,7 +293,9 @@ class NodeViolation(Violation):
     metric: str
     load: float
     threshold: float
+    """Load in user units, without departing replicas."""
     limit: float | None = None
+    """Load to which the engine fills the node, inclusive, in user units; None: unknown."""
 
     @property
     def numbers(self) -> Mapping[str, float]:

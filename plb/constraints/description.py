@@ -2,80 +2,119 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import attrs
+import numpy as np
 
-from plb.array_types import Int
-from plb.constraints.named_solution import NamedSolution
+from plb.array_types import NOWHERE, Int
+from plb.model import Role
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
-from plb.model.rules import Rule
+from plb.model.rules import Breach, Rule, Violation
 from plb.model.unplaced import Refused, RuledOut
-from plb.model.violations import Breach, Violation
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
-from plb.state.cluster_state import ClusterState
+from plb.state.cluster_state import ClusterState, FeasibilityClass
 from plb.state.topology import Topology
+
+
+class NamedSolution:
+    """A solution, and the cluster that it belongs to.
+
+    Parameters
+    ----------
+    priorities
+        Priority of every rule that may be soft; one below 0 is off.
+
+    Attributes
+    ----------
+    kept
+        What a rule computes once for all partitions, under keys that begin with the rule.
+    """
+
+    def __init__(
+        self, state: ClusterState, problem: Problem, solution: Solution, priorities: Mapping[Rule, int]
+    ) -> None:
+        self.state, self.problem, self.solution, self.priorities = state, problem, solution, priorities
+        self.kept: dict[tuple[Any, ...], Any] = {}
+
+    def node_of(self, row: int) -> str:
+        """Return the name of the node of a placed row."""
+        return self.state.nodes[int(self.solution.node[row])].name
+
+    def names(self, nodes: Int) -> tuple[str, ...]:
+        """Return the names of nodes."""
+        return tuple(self.state.nodes[node].name for node in nodes.tolist())
+
+    def role_of(self, row: int) -> Role:
+        """Return the role of a row."""
+        return Role(int(self.problem.role[row]))
+
+    def feasibility_class_of(self, row: int) -> FeasibilityClass:
+        """Return what the service of a row requires of nodes."""
+        return self.state.feasibility_class_of(int(self.problem.service[row]))
+
+    def reason(self, phase: Phase, row: int, breach: Breach) -> Reason:
+        """Return the reason of a move that ends a breach."""
+        return Reason(phase, breach.rule, self.node_of(row), numbers=breach.numbers, breach=breach)
+
+    @cached_property
+    def partitions_of_service(self) -> Counter[int]:
+        """Number of partitions of each service."""
+        return Counter(record.service for record in self.state.partitions.values())
+
+    @cached_property
+    def partition_of_row(self) -> Int:
+        """The index of the partition of each row, (M,)."""
+        number = np.full(len(self.solution.node), NOWHERE)
+        rows = [record.rows for record in self.state.partitions.values()]
+        number[[*chain.from_iterable(rows)]] = np.repeat(np.arange(len(rows)), [*map(len, rows)])
+        return number
 
 
 @attrs.frozen(eq=False)
 class ExcludedNodes:
-    """The nodes for which one rule is the first that excludes them for a row, which is not placed in the solution.
-
-    Parameters
-    ----------
-    nodes
-        Their indices.
-    """
+    """The nodes for which one rule is the first that excludes them for a row, which is not placed in the solution."""
 
     named: NamedSolution
     row: int
     rule: Rule
     nodes: Int
+    """Their indices."""
 
 
 @attrs.frozen(eq=False)
 class RuleDescription:
-    """A rule as diagnosis, violations, reasons of moves and settings see it.
-
-    Parameters
-    ----------
-    rule
-        Its number.
-    ruled_out
-        Returns the data of the nodes that it excludes; None: `words` say why without numbers.
-    priority
-        Returns its priority: 0 hard, 1 soft, 2 optimisation, -1 off. None: the rule is always hard.
-    concerns
-        Whether it concerns a row, so that it counts as given up where it is relaxed.
-    fields
-        Returns the fields of `Problem` that only this rule reads and that follow from nodes and settings.
-    breaches
-        Returns the verdicts on all rows that break it; none for a rule that only refuses.
-    node_violations
-        Returns the verdicts on nodes, whatever its priority.
-    reason
-        Returns why a move of a row that breaks it is made; None for a rule that no repair enforces.
-    reasons_to_follow
-        Returns why those of some rows move, though they break nothing, that this rule makes follow others that move.
-        It gets the solution with names before the moves, that after them, the phase and the rows, (m,).
-    unmet
-        Returns the parts of its condition that a node does not satisfy.
-    """
+    """A rule as diagnosis, violations, reasons of moves and settings see it."""
 
     rule: Rule
+    """Its number."""
     ruled_out: Callable[[ExcludedNodes], RuledOut] | None = None
+    """Returns the data of the nodes that it excludes; None: `words` say why without numbers."""
     words: str = ""
     priority: Callable[[PlbConfig], int] | None = None
+    """Returns its priority: 0 hard, 1 soft, 2 optimisation, -1 off. None: the rule is always hard."""
     concerns: Callable[[Problem, int], bool] = lambda _problem, _row: True
+    """Whether it concerns a row, so that it counts as given up where it is relaxed."""
     fields: Callable[[ClusterState, Topology], Mapping[str, Any]] = lambda _state, _topology: {}
+    """Returns the fields of `Problem` that only this rule reads and that follow from nodes and settings."""
     breaches: Callable[[NamedSolution], Iterable[Breach]] = lambda _named: ()
+    """Returns the verdicts on all rows that break it; none for a rule that only refuses."""
     node_violations: Callable[[NamedSolution], Iterable[Violation]] = lambda _named: ()
+    """Returns the verdicts on nodes, whatever its priority."""
     reason: Callable[[NamedSolution, Phase, int], Reason] | None = None
+    """Returns why a move of a row that breaks it is made; None for a rule that no repair enforces."""
     reasons_to_follow: Callable[[NamedSolution, Solution, Phase, Int], Mapping[int, Reason]] = lambda *_moved: {}
+    """Returns why those of some rows move, though they break nothing, that this rule makes follow others that move. It
+    gets the solution with names before the moves, that after them, the phase and the rows, (m,).
+    """
     unmet: Callable[[NamedSolution, int, int], tuple[UnmetClause, ...]] = lambda _named, _row, _node: ()
+    """Returns the parts of its condition that a node does not satisfy."""
 
     def diagnosis(self, excluded: ExcludedNodes) -> RuledOut:
         """Return the data of the nodes that it excludes."""

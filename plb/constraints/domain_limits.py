@@ -27,22 +27,15 @@ class SpreadKind(NamedTuple):
 
 @attrs.frozen(eq=False)
 class DomainLimits:
-    """The limits of all services.
-
-    Parameters
-    ----------
-    most_in_domain
-        `Problem.most_in_domain`, (S, D).
-    of_kind
-        The limits of each kind of service, (D,).
-    topology, services_version
-        Those for which the limits hold.
-    """
+    """The limits of all services."""
 
     most_in_domain: Int
+    """`Problem.most_in_domain`, (S, D)."""
     of_kind: dict[SpreadKind, Int]
+    """The limits of each kind of service, (D,)."""
     topology: Topology
     services_version: int
+    """Those for which the limits hold."""
 
 
 def domain_limits(state: ClusterState, topology: Topology, known: DomainLimits | None = None) -> DomainLimits:

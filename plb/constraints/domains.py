@@ -16,20 +16,12 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.named_solution import NamedSolution
-from plb.constraints.spread import (
-    misses_of_spread,
-    siblings_in_domain,
-    some_domain_below,
-    spreads_badly,
-    under_parent,
-)
+from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
+from plb.constraints.spread import misses_of_spread, siblings_in_domain, some_domain_below, spreads_badly, under_parent
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
-from plb.model.rules import NO_REFUSAL, Rule
+from plb.model.rules import NO_REFUSAL, Breach, Rule
 from plb.model.unplaced import RuledOut
-from plb.model.violations import Breach
 from plb.phrasing import counted, listed, rule_in_words
 from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.cluster_state import ClusterState
@@ -213,17 +205,12 @@ def _is_in_unusable(problem: Problem, level: int, row: int, at: int) -> bool:
 
 @attrs.frozen
 class FullDomain:
-    """A domain that may have no more replicas of a partition.
-
-    Parameters
-    ----------
-    replicas, most
-        Number of its replicas, and the largest number with the present replicas of the other domains of its level.
-    """
+    """A domain that may have no more replicas of a partition."""
 
     domain: str
     replicas: int
     most: int
+    """Number of its replicas, and the largest number with the present replicas of the other domains of its level."""
 
     def __str__(self) -> str:
         return f"{self.domain} holds {self.replicas} and may hold {self.most}"
@@ -231,19 +218,13 @@ class FullDomain:
 
 @attrs.frozen
 class Crowded(RuledOut):
-    """Nodes in fault or upgrade domains that are full.
-
-    Parameters
-    ----------
-    rule
-        ``"fault_domain"`` or ``"upgrade_domain"``.
-    domains
-        The full domains.
-    """
+    """Nodes in fault or upgrade domains that are full."""
 
     rule: str
+    """``"fault_domain"`` or ``"upgrade_domain"``."""
     nodes: int
     domains: tuple[FullDomain, ...]
+    """The full domains."""
 
     def __str__(self) -> str:
         return listed([str(domain) for domain in self.domains])
@@ -256,30 +237,21 @@ class Crowded(RuledOut):
 
 @attrs.frozen
 class UnevenSpread(Breach):
-    """A domain with too many or too few replicas of a partition (docs/constraints/fault_domain.md).
-
-    Parameters
-    ----------
-    rule
-        ``"fault_domain"`` or ``"upgrade_domain"``.
-    domain
-        Its name, such as ``"fd:/dc1/rack0"`` or ``"ud0"``.
-    level
-        Its depth in the tree, 1 at the top.
-    replicas, least, most
-        Number of its replicas of the partition, and the allowed range, inclusive.
-    priority
-        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
-    """
+    """A domain with too many or too few replicas of a partition (docs/constraints/fault_domain.md)."""
 
     rule: str
+    """``"fault_domain"`` or ``"upgrade_domain"``."""
     partition: str
     domain: str
+    """Its name, such as ``"fd:/dc1/rack0"`` or ``"ud0"``."""
     level: int
+    """Its depth in the tree, 1 at the top."""
     replicas: int
     least: int
     most: int
+    """Number of its replicas of the partition, and the allowed range, inclusive."""
     priority: int = 0
+    """Priority of the rule: 0 hard, 1 soft, 2 optimisation."""
 
     @property
     def numbers(self) -> Mapping[str, float]:

@@ -10,18 +10,15 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.named_solution import NamedSolution
+from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.role import PRIMARY
-from plb.model.rules import Rule
+from plb.model.rules import Breach, Rule
 from plb.model.unplaced import RuledOut
-from plb.model.violations import Breach
 from plb.phrasing import counted, listed
-from plb.state.arrays import Problem, Solution, siblings_of
+from plb.state.arrays import Problem, Proposal, Solution, siblings_of
 from plb.state.cluster_state import ClusterState
-from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 RULE = int(Rule.EXCLUSION)
@@ -139,22 +136,16 @@ def _stays_before(problem: Problem, one: int, other: int) -> bool:
 
 @attrs.frozen
 class SharedNode(Breach):
-    """A node with several replicas of a partition (docs/constraints/exclusion.md).
-
-    Parameters
-    ----------
-    partition, node
-        Their names.
-    replicas
-        The number of its replicas there, without standbys and those that leave.
-    """
+    """A node with several replicas of a partition (docs/constraints/exclusion.md)."""
 
     rule: ClassVar[str] = "exclusion"
     priority: ClassVar[int] = 0
 
     partition: str
     node: str
+    """Their names."""
     replicas: int
+    """The number of its replicas there, without standbys and those that leave."""
 
     @property
     def numbers(self) -> Mapping[str, float]:

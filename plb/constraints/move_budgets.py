@@ -13,9 +13,8 @@ from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.constraints.description import RuleDescription
 from plb.model.rules import NO_REFUSAL, Rule
-from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Solution, most_or_any
+from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Proposal, Solution, most_or_any
 from plb.state.cluster_state import ClusterState
-from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 _MOVES = int(Rule.MOVES)

@@ -11,18 +11,15 @@ import numpy as np
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.named_solution import NamedSolution
+from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model import DeactivationIntent, Node
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.role import Role
-from plb.model.rules import Rule
+from plb.model.rules import NO_NUMBERS, Breach, Rule
 from plb.model.unplaced import RuledOut
-from plb.model.violations import NO_NUMBERS, Breach
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState
-from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 RULE = int(Rule.NODE)
@@ -48,13 +45,7 @@ def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> 
 
 @attrs.frozen
 class OnRemovedNode(Breach):
-    """A replica on a node that has to be emptied, as it is to be removed.
-
-    Parameters
-    ----------
-    intent
-        The intent of its deactivation: `remove_data` or `remove_node`.
-    """
+    """A replica on a node that has to be emptied, as it is to be removed."""
 
     rule: ClassVar[str] = "node"
     numbers: ClassVar[Mapping[str, float]] = NO_NUMBERS
@@ -64,6 +55,7 @@ class OnRemovedNode(Breach):
     role: Role
     node: str
     intent: str
+    """The intent of its deactivation: `remove_data` or `remove_node`."""
 
     def __str__(self) -> str:
         who = f"{self.role.name.lower()} of {self.partition}"
@@ -72,18 +64,13 @@ class OnRemovedNode(Breach):
 
 @attrs.frozen
 class OutOfService(RuledOut):
-    """Nodes that are down or deactivated.
-
-    Parameters
-    ----------
-    states
-        Number of these nodes by state, such as ``"down"`` or ``"deactivated (restart, safety_check_complete)"``.
-    """
+    """Nodes that are down or deactivated."""
 
     rule: ClassVar[str] = "node"
 
     nodes: int
     states: Mapping[str, int]
+    """Number of these nodes by state, such as ``"down"`` or ``"deactivated (restart, safety_check_complete)"``."""
 
     def __str__(self) -> str:
         return ", ".join(f"{count} {state}" for state, count in self.states.items())

@@ -10,17 +10,14 @@ import numpy as np
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.named_solution import NamedSolution
+from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import Expression, UnmetClause, unmet_clauses
 from plb.model.move import Phase, Reason
 from plb.model.role import Role
-from plb.model.rules import Rule
+from plb.model.rules import NO_NUMBERS, Breach, Rule
 from plb.model.unplaced import RuledOut
-from plb.model.violations import NO_NUMBERS, Breach
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState
-from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 RULE = int(Rule.PLACEMENT)
@@ -47,26 +44,20 @@ def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> 
 
 @attrs.frozen
 class Infeasible(RuledOut):
-    """Nodes on which the service may not be placed.
-
-    Parameters
-    ----------
-    blocked, unfit
-        Number of nodes in the block list of the service, and of other nodes that do not satisfy its placement
-        constraint.
-    constraint
-        The placement constraint.
-    unknown
-        Its properties that no node of the cluster has.
-    """
+    """Nodes on which the service may not be placed."""
 
     rule: ClassVar[str] = "placement"
 
     nodes: int
     blocked: int
     unfit: int
+    """Number of nodes in the block list of the service, and of other nodes that do not satisfy its placement
+    constraint.
+    """
     constraint: str
+    """The placement constraint."""
     unknown: tuple[str, ...] = ()
+    """Its properties that no node of the cluster has."""
 
     def __str__(self) -> str:
         blocked = f"{self.blocked} blocked for the service" if self.blocked else ""
@@ -83,15 +74,7 @@ class Infeasible(RuledOut):
 
 @attrs.frozen
 class Misplaced(Breach):
-    """A replica on a node that its service does not allow (docs/constraints/placement.md).
-
-    Parameters
-    ----------
-    constraint
-        The placement constraint that does not hold; None: the node is blocked for the service.
-    priority
-        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
-    """
+    """A replica on a node that its service does not allow (docs/constraints/placement.md)."""
 
     rule: ClassVar[str] = "placement"
     numbers: ClassVar[Mapping[str, float]] = NO_NUMBERS
@@ -101,7 +84,9 @@ class Misplaced(Breach):
     node: str
     service: str
     constraint: str | None
+    """The placement constraint that does not hold; None: the node is blocked for the service."""
     priority: int = 0
+    """Priority of the rule: 0 hard, 1 soft, 2 optimisation."""
 
     def __str__(self) -> str:
         who = f"{self.role.name.lower()} of {self.partition} is on node {self.node}"

@@ -9,8 +9,8 @@ import attrs
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
+from plb.constraints.application_sums import has_standby, standby_on
 from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.standbys import has_standby, standby_on
 from plb.model.expressions import UnmetClause
 from plb.model.role import PRIMARY
 from plb.model.rules import Rule
@@ -65,21 +65,15 @@ def is_upgraded(problem: Problem, row: int, target: int) -> bool:
 
 @attrs.frozen
 class NotPreferred(RuledOut):
-    """Nodes without a standby of the partition that are not upgraded, while it prefers other nodes.
-
-    Parameters
-    ----------
-    preferred
-        Names of the nodes with a standby.
-    upgraded
-        Names of the upgraded domains.
-    """
+    """Nodes without a standby of the partition that are not upgraded, while it prefers other nodes."""
 
     rule: ClassVar[str] = "preferred_location"
 
     nodes: int
     preferred: tuple[str, ...]
+    """Names of the nodes with a standby."""
     upgraded: tuple[str, ...] = ()
+    """Names of the upgraded domains."""
 
     def __str__(self) -> str:
         standbys = f"its partition has standbys on {listed(self.preferred)}" if self.preferred else ""

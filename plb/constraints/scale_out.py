@@ -10,17 +10,14 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.named_solution import NamedSolution
+from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
-from plb.model.rules import Rule
+from plb.model.rules import Breach, Rule
 from plb.model.unplaced import RuledOut
-from plb.model.violations import Breach
 from plb.phrasing import counted, listed
-from plb.state.application_fields import application_fields
 from plb.state.arrays import Problem, Solution
-from plb.state.cluster_state import ClusterState
+from plb.state.cluster_state import ClusterState, application_fields
 from plb.state.topology import Topology
 
 RULE = int(Rule.SCALE_OUT)
@@ -71,24 +68,17 @@ def limits_of_balancing(problem: Problem, solution: Solution) -> Int:
 
 @attrs.frozen
 class BeyondScaleOut(RuledOut):
-    """Nodes that an application does not use while it uses as many as it may.
-
-    Parameters
-    ----------
-    application
-        Its name.
-    most_nodes
-        Most nodes that it uses.
-    used
-        Names of the nodes that it uses.
-    """
+    """Nodes that an application does not use while it uses as many as it may."""
 
     rule: ClassVar[str] = "scale_out"
 
     nodes: int
     application: str
+    """Its name."""
     most_nodes: int
+    """Most nodes that it uses."""
     used: tuple[str, ...]
+    """Names of the nodes that it uses."""
 
     def __str__(self) -> str:
         used = f"its replicas use {listed(self.used)}" if self.used else "its replicas use none"
@@ -101,26 +91,18 @@ class BeyondScaleOut(RuledOut):
 
 @attrs.frozen
 class TooManyNodes(Breach):
-    """An application whose replicas use more nodes than they may (docs/constraints/applications.md).
-
-    Parameters
-    ----------
-    application
-        Its name.
-    nodes
-        Names of the nodes that its replicas use.
-    most_nodes
-        Most nodes that they may use.
-    priority
-        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
-    """
+    """An application whose replicas use more nodes than they may (docs/constraints/applications.md)."""
 
     rule: ClassVar[str] = "scale_out"
 
     application: str
+    """Its name."""
     nodes: tuple[str, ...]
+    """Names of the nodes that its replicas use."""
     most_nodes: int
+    """Most nodes that they may use."""
     priority: int = 0
+    """Priority of the rule: 0 hard, 1 soft, 2 optimisation."""
 
     @property
     def numbers(self) -> Mapping[str, float]:

@@ -7,11 +7,10 @@ from typing import Any
 
 import attrs
 
-from plb.constraints.named_solution import NamedSolution
+from plb.constraints.description import NamedSolution
 from plb.model.move import Phase, Reason
 from plb.settings.config import PlbConfig
-from plb.state.arrays import Problem, Solution
-from plb.state.proposal import Proposal
+from plb.state.arrays import Problem, Proposal, Solution
 
 
 @attrs.frozen(eq=False)

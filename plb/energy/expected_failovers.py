@@ -19,8 +19,7 @@ from plb.energy.peak_sums import may_both_lose, peaks_by_hand, replace_share, to
 from plb.energy.timeline import count_lasting
 from plb.risk.historical_simulation import HORIZON, bad_windows
 from plb.risk.node_violations import node_violations, violations_of_sums
-from plb.state.arrays import Problem, Solution
-from plb.state.proposal import Proposal, proposed
+from plb.state.arrays import Problem, Proposal, Solution, proposed
 
 
 @kernel

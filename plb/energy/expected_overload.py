@@ -17,8 +17,7 @@ from plb.compiler import kernel
 from plb.energy.description import TermDescription
 from plb.energy.peak_sums import may_both_lose, peaks_by_hand, replace_share, total_of_others
 from plb.energy.score import UNITS
-from plb.state.arrays import Problem, Solution
-from plb.state.proposal import Proposal
+from plb.state.arrays import Problem, Proposal, Solution
 
 MOST = 2**10 * UNITS
 """Largest overload of a metric of a node, as a mean over repetitions; it keeps sums over nodes within 64 bits."""

@@ -12,9 +12,8 @@ from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
 from plb.energy.description import TermDescription
 from plb.energy.loads import load_by_hand
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState
-from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 

@@ -21,14 +21,13 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import kernel
-from plb.constraints.named_solution import NamedSolution
+from plb.constraints.description import NamedSolution
 from plb.energy.description import TermDescription
 from plb.energy.empty_nodes import lack_of_empty_nodes
 from plb.energy.loads import change_load, load_by_hand
 from plb.model.move import Phase, Reason
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState
-from plb.state.proposal import Proposal
 
 UNIT = 2.0**40
 """Local scores are summed as integers in units of 2^-40, so that the sum does not depend on the order of moves."""

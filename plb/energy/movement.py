@@ -12,8 +12,7 @@ from plb.energy.description import TermDescription
 from plb.model.role import PRIMARY, SECONDARY
 from plb.model.service import MoveCost
 from plb.settings.config import PlbConfig
-from plb.state.arrays import TENTHS, Problem, Solution, are_siblings
-from plb.state.proposal import Proposal
+from plb.state.arrays import TENTHS, Problem, Proposal, Solution, are_siblings
 
 
 @kernel(inline=True)

@@ -16,8 +16,7 @@ from plb.energy.peak_sums import change_aggregate, may_both_lose
 from plb.energy.score import UNITS, TermValues, energy_of
 from plb.model.plan import Energy
 from plb.settings.config import Combination, PlbConfig
-from plb.state.arrays import Problem, Solution
-from plb.state.proposal import Proposal
+from plb.state.arrays import Problem, Proposal, Solution
 
 TERMS_IN_ORDER: tuple[TermDescription, ...] = (
     movement.DESCRIPTION,

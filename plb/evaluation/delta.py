@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.constraints.application_sums import count_replica
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
+from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.rows_on_nodes import change_list
 from plb.energy.terms import add_to_terms, apply_after_rows, apply_before_rows
-from plb.state.arrays import Problem, Solution
-from plb.state.proposal import Proposal, proposed
+from plb.errors import CheckFailedError
+from plb.state.arrays import SCRATCH, Problem, Proposal, Solution, Totals, proposed
 
 
 @kernel(shared=True)
@@ -97,3 +100,39 @@ def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign
         solution.displaced[solution.displaced_at[row]] = last
         solution.displaced_at[last] = solution.displaced_at[row]
         solution.displaced_at[row] = NOWHERE
+
+
+ACCUMULATORS = tuple(name for name in Solution._fields if name not in (*SCRATCH, "totals"))
+"""The arrays of a solution that searches keep current."""
+
+
+def compare_with_scratch(problem: Problem, solution: Solution, moment: str) -> None:
+    """Raise `CheckFailedError` if an accumulator of `solution` differs from one computed from scratch.
+
+    Parameters
+    ----------
+    moment
+        When the check runs, for the message.
+    """
+    recomputed = solution_from_scratch(problem, solution.node)
+    for number in Totals.names():
+        kept, right = (getattr(one.totals, number) for one in (solution, recomputed))
+        if kept != right:
+            raise CheckFailedError(f"{moment}: {number} is {kept}, from scratch it is {right}")
+    for name in ACCUMULATORS:
+        kept, right = (what_counts(one, name) for one in (solution, recomputed))
+        if kept.shape != right.shape:
+            raise CheckFailedError(f"{moment}: accumulator {name} has {len(kept)} rows, from scratch {len(right)}")
+        if not np.array_equal(kept, right):
+            at = tuple(int(i) for i in np.argwhere(kept != right)[0])
+            raise CheckFailedError(
+                f"{moment}: accumulator {name}{list(at)} is {kept[at]}, from scratch it is {right[at]}"
+            )
+
+
+def what_counts(solution: Solution, name: str) -> np.ndarray:
+    """Return the comparable values of a field; the order of the displaced rows is ignored."""
+    values: np.ndarray = getattr(solution, name)
+    if name == "displaced":
+        return np.sort(values[: solution.totals.displaced])
+    return values >= 0 if name == "displaced_at" else values

@@ -6,6 +6,19 @@ import math
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
+from plb.constraints import (
+    affinity,
+    application_capacity,
+    capacity,
+    domains,
+    exclusion,
+    node,
+    placement,
+    preferred_location,
+    scale_out,
+    throttling,
+)
+from plb.constraints import range as peak_range
 from plb.constraints.move_budgets import refusal_of_budget, refusal_of_throttle
 from plb.energy.movement import builds_and_swaps_after, moves_after
 from plb.energy.peak_sums import evaluates_peaks
@@ -21,11 +34,123 @@ from plb.energy.terms import (
     without_peaks,
     worst_term,
 )
-from plb.evaluation.constraint_chain import refusal_of_exchange, refusal_of_move
 from plb.evaluation.delta import apply_proposal
 from plb.model.rules import NO_REFUSAL, RULES
-from plb.state.arrays import Problem, Solution
-from plb.state.proposal import Proposal, inverse_of, proposed
+from plb.state.arrays import Problem, Proposal, Solution, are_siblings, inverse_of, proposed
+
+
+@kernel(inline=True)
+def refusal_of_move(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
+    """Return the first enforced rule that refuses a move of one replica, or NO_REFUSAL.
+
+    Parameters
+    ----------
+    enforced
+        Bit mask over `Rule`.
+    """
+    row, target = proposal.row, proposal.target
+    refused = refusal_of_place(problem, solution, enforced, row, target)
+    if refused != NO_REFUSAL:
+        return refused
+    if capacity.refuses(problem, solution, enforced, row, target):
+        return capacity.RULE
+    if problem.tight:  # known from the rule of capacity, so that it costs nothing without applications
+        refused = _refusal_by_application(problem, solution, enforced, row, target)
+        if refused != NO_REFUSAL:
+            return refused
+    if peak_range.refuses(problem, solution, enforced, row, target):
+        return peak_range.RULE
+    return NO_REFUSAL
+
+
+@kernel(inline=True)
+def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
+    """Return the first enforced rule that refuses `row` on `target`, other than capacity and those of applications."""
+    if node.refuses(problem, solution, enforced, row, target):
+        return node.RULE
+    if exclusion.refuses(problem, solution, enforced, row, target):
+        return exclusion.RULE
+    if placement.refuses(problem, solution, enforced, row, target):
+        return placement.RULE
+    if preferred_location.refuses(problem, solution, enforced, row, target):
+        return preferred_location.RULE
+    if throttling.refuses(problem, solution, enforced, row, target):
+        return throttling.RULE
+    refused = domains.refusal(problem, solution, enforced, row, target)
+    if refused != NO_REFUSAL:
+        return refused
+    if affinity.refuses(problem, solution, enforced, row, target):
+        return affinity.RULE
+    return NO_REFUSAL
+
+
+@kernel(inline=True)
+def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
+    """Return the first enforced rule that refuses an exchange of two replicas, or NO_REFUSAL.
+
+    An exchange within a partition is a swap of roles. No domain rule refuses it, and no placement constraint except
+    those of the primary only.
+    """
+    row, there, partner, here = proposal
+    if here == NOWHERE or there == NOWHERE:
+        return node.RULE
+    if are_siblings(problem, row, partner):
+        refused = _refusal_of_swap(problem, solution, enforced, proposal)
+    else:
+        refused = refusal_of_place(problem, solution, enforced, row, there)
+        if refused == NO_REFUSAL:
+            refused = refusal_of_place(problem, solution, enforced, partner, here)
+    if refused != NO_REFUSAL:
+        return refused
+    if capacity.refuses_exchange(problem, solution, enforced, proposal):
+        return capacity.RULE
+    if problem.tight:
+        refused = _refusal_of_exchange_by_application(problem, solution, enforced, proposal)
+        if refused != NO_REFUSAL:
+            return refused
+    if peak_range.refuses(problem, solution, enforced, row, there):
+        return peak_range.RULE
+    if peak_range.refuses(problem, solution, enforced, partner, here):
+        return peak_range.RULE
+    return NO_REFUSAL
+
+
+@kernel(shared=True)
+def _refusal_by_application(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
+    """Return the first enforced rule of applications that refuses a move, or NO_REFUSAL."""
+    if scale_out.refuses(problem, solution, enforced, row, target):
+        return scale_out.RULE
+    if application_capacity.refuses(problem, solution, enforced, row, target):
+        return application_capacity.RULE
+    return NO_REFUSAL
+
+
+@kernel(shared=True)
+def _refusal_of_exchange_by_application(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
+    """Return the first enforced rule of applications that refuses an exchange, or NO_REFUSAL."""
+    row, there, partner, here = proposal
+    if scale_out.refuses(problem, solution, enforced, row, there):
+        return scale_out.RULE
+    if scale_out.refuses(problem, solution, enforced, partner, here):
+        return scale_out.RULE
+    if application_capacity.refuses_exchange(problem, solution, enforced, proposal):
+        return application_capacity.RULE
+    return NO_REFUSAL
+
+
+@kernel
+def _refusal_of_swap(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
+    """Return the first enforced rule other than capacity that refuses a swap of two placed siblings, or NO_REFUSAL."""
+    if node.refuses_swap(problem, solution, enforced, proposal):
+        return node.RULE
+    if exclusion.refuses_swap(problem, solution, enforced, proposal):
+        return exclusion.RULE
+    if placement.refuses_swap(problem, solution, enforced, proposal):
+        return placement.RULE
+    if affinity.refuses_swap(problem, solution, enforced, proposal):
+        return affinity.RULE
+    return NO_REFUSAL
+
 
 # Positions in a tally of proposals by outcome
 GENERATED, SCORED, REACHED_MONTE_CARLO, ACCEPTED = range(4)
@@ -134,8 +259,8 @@ def energy_by_trial(problem: Problem, solution: Solution, proposal: Proposal) ->
 @kernel
 def new_energies(problem: Problem, solution: Solution, row: int, nodes: Int, energy: Float, tally: Int) -> None:
     """Write the energy with `row`, which has no node, on each of `nodes` to `energy`, (N,)."""
-    for node in nodes:
-        energy[node] = evaluate(problem, solution, REJECTED, proposed(solution, row, node, NOWHERE), tally)
+    for target in nodes:
+        energy[target] = evaluate(problem, solution, REJECTED, proposed(solution, row, target, NOWHERE), tally)
 
 
 @kernel
@@ -147,5 +272,5 @@ def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int,
     refused
         (N,) modified: the rule, or NO_REFUSAL.
     """
-    for node in range(problem.limit.shape[0]):
-        refused[node] = refusal(problem, solution, enforced, proposed(solution, row, node, NOWHERE))
+    for target in range(problem.limit.shape[0]):
+        refused[target] = refusal(problem, solution, enforced, proposed(solution, row, target, NOWHERE))

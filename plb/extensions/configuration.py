@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
+import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
+from plb.energy.description import TermDescription
 from plb.energy.expected_failovers import count_violations_with
-from plb.energy.terms import present_energy
+from plb.energy.from_scratch import solution_from_scratch
+from plb.energy.terms import TERMS_IN_ORDER, present_energy, values_of
 from plb.errors import ConflictError
-from plb.evaluation.delta import apply_proposal
+from plb.evaluation.delta import apply_proposal, compare_with_scratch
 from plb.evaluation.proposals import find_refusals, refusal
-from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import Node, Role, Service
 from plb.model.quanta import UNLIMITED
 from plb.model.rules import ALL_RULES, NO_REFUSAL, Rule
 from plb.risk.demand_history import DemandHistory
 from plb.risk.risk_model import ReplicaForecast
-from plb.state.arrays import Problem, Solution
-from plb.state.index_names import Description
-from plb.state.proposal import Proposal
+from plb.state.arrays import Problem, Proposal, Solution
+from plb.state.cluster_state import Description
+from plb.validation import check_name, check_number
 
 __all__ = ["Configuration", "Proposal", "Relocation"]
 
@@ -222,3 +225,92 @@ class Configuration:
     def check(self) -> None:
         """Raise `CheckFailedError` if a sum differs from one computed from scratch."""
         compare_with_scratch(self.problem, self.solution, "check")
+
+
+@attrs.frozen
+class Admission:
+    """Refuses a new replica on nodes where the probability of a violation would then reach a limit.
+
+    Placed replicas and moves are not tested: the rules and the energy of the engine decide on them.
+    """
+
+    probability: float = 0.01
+    """The limit, in (0, 1]: ρ of [2], θ of [1] section 8.3 (there 0.01). A peak predictor returns 0 or 1."""
+    name: str = "admission"
+    """Name of the constraint."""
+
+    def __attrs_post_init__(self) -> None:
+        item = f"constraint {check_name('constraint', self.name)}"
+        limit = check_number(item, "probability", self.probability, high=1.0, low_open=True)
+        object.__setattr__(self, "probability", limit)
+
+    def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
+        """Return whether a new replica would make a violation too likely on its node."""
+        new = [move for move in configuration.relocations(proposal) if self._is_new(configuration, move.row)]
+        taken = [move.target for move in new if move.target != NOWHERE]
+        if not taken:
+            return False
+        back = configuration.apply(proposal)
+        likely = bool((configuration.violation_probabilities[taken] >= self.probability).any())
+        configuration.apply(back)
+        return likely
+
+    def broken(self, configuration: Configuration) -> Collection[int]:
+        """Return the new replicas on nodes where a violation is too likely: they are not placed there."""
+        probability = configuration.violation_probabilities
+        return [
+            int(row)
+            for row in configuration.rows
+            if self._is_new(configuration, row)
+            and configuration.node_of(row) != NOWHERE
+            and probability[configuration.node_of(row)] >= self.probability
+        ]
+
+    def _is_new(self, configuration: Configuration, row: int) -> bool:
+        return bool(configuration.problem.origin[row] == NOWHERE)
+
+
+class BuiltInTerm:
+    """A built-in term; its sums are part of every solution, so that it keeps none."""
+
+    def __init__(self, number: int, description: TermDescription) -> None:
+        self._number, self._description = number, description
+        self.name = description.name
+
+    def total(self, configuration: Configuration) -> float:
+        """Return the term, computed from the nodes of the replicas alone."""
+        problem = configuration.problem
+        recomputed = solution_from_scratch(problem, configuration.solution.node.copy())
+        if self._description.total is not None:
+            return self._description.total(problem, recomputed)
+        return float(values_of(recomputed)[self._number] / self._description.unit(problem))
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return the change of the term by a proposal, as a search computes it: by trial where it tries."""
+        problem, solution = configuration.problem, configuration.solution
+        before = values_of(solution)[self._number]
+        if problem.weights.plain_deviation:
+            after = self._description.after(problem, solution, configuration.from_its_node(proposal))
+        else:
+            back = configuration.apply(proposal)
+            after = values_of(solution)[self._number]
+            configuration.apply(back)
+        return float((after - before) / self._description.unit(problem))
+
+    def begin(self, configuration: Configuration) -> None:
+        """Do nothing: the configuration has the sums."""
+
+    def apply(self, configuration: Configuration, proposal: Proposal) -> None:
+        """Do nothing: the configuration changes the sums."""
+
+    def undo(self, configuration: Configuration, proposal: Proposal) -> None:
+        """Do nothing: the configuration changes the sums."""
+
+
+TERMS = tuple(BuiltInTerm(number, term) for number, term in enumerate(TERMS_IN_ORDER))
+"""The terms in the order of `plb.energy.terms.TERMS_IN_ORDER`."""
+
+
+def built_in_term(name: str) -> BuiltInTerm:
+    """Return a built-in term."""
+    return next(term for term in TERMS if term.name == name)

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from plb.compiler import Kernel
 from plb.errors import InvalidValueError
-from plb.extensions.failures import CONSTRAINT
-from plb.extensions.kernel_data import NO_VALUES, WithKernels
-from plb.state.arrays import UNKNOWN, Problem, Solution, moves_of
-from plb.state.proposal import Proposal
+from plb.extensions.kernel_data import CONSTRAINT, NO_VALUES, WithKernels
+from plb.state.arrays import UNKNOWN, Problem, Proposal, Solution, moves_of
 
 if TYPE_CHECKING:
     from plb.extensions.configuration import Configuration
@@ -46,18 +44,18 @@ class CompiledConstraint(WithKernels):
     ----------
     name
         The name with which settings choose the constraint and plans count its refusals.
-    test
-        Kernel: whether a proposal must not be made. Arguments: problem, solution, the data and the sums that the
-        constraint has, proposal, as in `plb.extensions.energy_terms.CompiledTerm`.
-    count
-        Kernel: adds a replica on a node to the sums `sign` times, 1 or -1. Arguments: problem, the data if the
-        constraint has any, sums, row, node, sign. It is called for all moves, also for those that a search tries, in
-        their order but possibly later, so that it must not read the solution. None: there are no sums.
     """
 
     kind = CONSTRAINT
     test: ClassVar[Kernel[..., bool]]
+    """Kernel: whether a proposal must not be made. Arguments: problem, solution, the data and the sums that the
+    constraint has, proposal, as in `plb.extensions.energy_terms.CompiledTerm`.
+    """
     count: ClassVar[Kernel[..., None] | None] = None
+    """Kernel: adds a replica on a node to the sums `sign` times, 1 or -1. Arguments: problem, the data if the
+    constraint has any, sums, row, node, sign. It is called for all moves, also for those that a search tries, in their
+    order but possibly later, so that it must not read the solution. None: there are no sums.
+    """
     _followed: tuple[Problem, Solution, int] | None = None
 
     def __getstate__(self) -> Any:

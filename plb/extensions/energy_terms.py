@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeGuard, runtime_checkab
 
 from plb.compiler import Kernel
 from plb.errors import InvalidValueError
-from plb.extensions.failures import TERM
-from plb.extensions.kernel_data import WithKernels
-from plb.state.proposal import Proposal
+from plb.extensions.kernel_data import TERM, WithKernels
+from plb.state.arrays import Proposal
 
 if TYPE_CHECKING:
     from plb.extensions.configuration import Configuration
@@ -132,7 +131,7 @@ def take_back(terms: tuple[EnergyTerm, ...], configuration: Configuration, propo
 class CompiledTerm(WithKernels):
     """Base of a term with kernels; a subclass adds `name`, `total` and `change`.
 
-    The kernels get the arrays of `plb.state.arrays` and a `plb.state.proposal.Proposal`: `row` goes from `source`,
+    The kernels get the arrays of `plb.state.arrays` and a `plb.state.arrays.Proposal`: `row` goes from `source`,
     which may be NOWHERE, to `target`, and `partner`, unless it is NOWHERE, goes the other way. Loads are in quanta.
     `WithKernels` describes data and sums.
 
@@ -140,21 +139,21 @@ class CompiledTerm(WithKernels):
     ----------
     name
         The name under which settings choose the term and plans report it.
-    change
-        Kernel: the change of the term by a proposal. Arguments: problem, solution, the data and the sums that the
-        term has, proposal. It is not called for a replica that is dropped.
-    keep
-        Kernel with the same arguments: updates the sums, before the solution applies the proposal. With
-        the inverse proposal it has to restore them, before the solution goes back. None: there are no sums.
-    node_cost
-        Kernel: what a node contributes to the term, unweighted. Arguments: problem, solution, the data and the sums
-        that the term has, node. Larger neighbourhoods begin at replicas on costly nodes. None: no node costs more.
     """
 
     kind = TERM
     change: ClassVar[Kernel[..., float]]
+    """Kernel: the change of the term by a proposal. Arguments: problem, solution, the data and the sums that the term
+    has, proposal. It is not called for a replica that is dropped.
+    """
     keep: ClassVar[Kernel[..., None] | None] = None
+    """Kernel with the same arguments: updates the sums, before the solution applies the proposal. With the inverse
+    proposal it has to restore them, before the solution goes back. None: there are no sums.
+    """
     node_cost: ClassVar[Kernel[..., float] | None] = None
+    """Kernel: what a node contributes to the term, unweighted. Arguments: problem, solution, the data and the sums that
+    the term has, node. Larger neighbourhoods begin at replicas on costly nodes. None: no node costs more.
+    """
 
     def begin(self, configuration: Configuration) -> None:
         """Make the data, and compute the sums from scratch.
@@ -198,4 +197,4 @@ class CompiledTerm(WithKernels):
 
 
 class VanishingTerm(CompiledTerm):
-    """A term of the engine that is 0 in the result of a search, as its weight rises (`plb.search.overload_price`)."""
+    """A term of the engine that is 0 in the result of a search, as its weight rises (`overload_price`)."""

@@ -6,7 +6,8 @@ are named tuples of arrays, which kernels take by pointers, so that a chain call
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from plb.array_types import Int
 from plb.compiler import ByPointer, Kernel, by_pointer, kernel
-from plb.errors import ExtensionError, InvalidValueError, KernelError
+from plb.errors import ExtensionError, InvalidValueError, KernelError, PlbError
 
 if TYPE_CHECKING:
     from plb.extensions.configuration import Configuration
@@ -120,20 +121,14 @@ def difference(kept: Any, right: Any) -> tuple[str, int, int] | None:
 
 
 class WithKernels:
-    """Base of extensions with kernels: their data and sums.
-
-    Attributes
-    ----------
-    name, kind
-        Of the extension.
-    data, sums
-        What the kernels get, named tuples of arrays.
-    """
+    """Base of extensions with kernels: their data and sums."""
 
     name: str
     kind: ClassVar[str]
+    """Of the extension."""
     data: Any = NO_VALUES
     sums: Any = NO_VALUES
+    """What the kernels get, named tuples of arrays."""
     made: tuple[Problem, Any] | None = None
     """Data that were made already, and for which problem."""
 
@@ -192,7 +187,7 @@ class WithKernels:
         ExtensionError
             If it takes other arguments, or cannot be compiled for them.
         """
-        place = 1 if method == COUNT else 2
+        place = 1 if method == COUNT_METHOD else 2
         data, sums = arguments[place : place + 2]
         whole = self.kernel_of(method, sums)
         try:
@@ -220,11 +215,11 @@ class WithKernels:
 
 OF_TERMS, WITH_SUMS = ("change", "keep", "node_cost"), 4
 """Kernels that may take sums that are empty, and how many arguments they have then."""
-COUNT = "count"
+COUNT_METHOD = "count"
 """The method whose kernel counts one replica."""
-PROPOSE = "propose"
+PROPOSE_METHOD = "propose"
 """The method whose kernel proposes moves; those of the others get a proposal or a node."""
-LAST = {COUNT: ("row", "node", "sign"), PROPOSE: ("row", "rng", "moves"), "node_cost": ("node",)}
+LAST = {COUNT_METHOD: ("row", "node", "sign"), PROPOSE_METHOD: ("row", "rng", "moves"), "node_cost": ("node",)}
 """The last arguments of kernels, by method; those of the others get a proposal."""
 
 
@@ -244,16 +239,16 @@ def adapted(function: Kernel[..., Any], method: str, *, data: bool, sums: bool, 
     KernelError
         If it takes another number of arguments.
     """
-    first = ["problem"] if method == COUNT else ["problem", "solution"]
+    first = ["problem"] if method == COUNT_METHOD else ["problem", "solution"]
     last = LAST.get(method, ("proposal",))
     taken = [*first, *(["data"] if data else []), *(["sums"] if sums else []), *last]
     if _arguments_of(function) != len(taken):
         raise KernelError(function.py_func.__qualname__, f"it has to take {', '.join(taken)}")
-    if method == PROPOSE:
+    if method == PROPOSE_METHOD:
         return _of_moves(function, data)
     if data and sums and not flat:
         return function
-    return _of_replica(function, data, flat) if method == COUNT else _of_one(function, data, sums, flat)
+    return _of_replica(function, data, flat) if method == COUNT_METHOD else _of_one(function, data, sums, flat)
 
 
 def _arguments_of(function: Kernel[..., Any]) -> int:
@@ -312,3 +307,32 @@ def _of_one(function: Any, data: bool, sums: bool, flat: bool) -> Kernel[..., An
     if sums:
         return kernel(with_flat_sums if flat else with_sums)
     return kernel(plain)
+
+
+TERM, CONSTRAINT, POLICY, NEIGHBOURHOOD = "energy term", "constraint", "policy", "neighbourhood"
+"""Kinds of extensions."""
+
+
+def named(error: BaseException, kind: str, name: str, method: str) -> BaseException:
+    """Return an error of an extension as an `ExtensionError` with it as the cause.
+
+    A `PlbError` says itself what is wrong, and an interrupt by the user is no error of the extension: both are
+    returned as they are.
+    """
+    if isinstance(error, PlbError) or not isinstance(error, Exception):
+        return error
+    failure = ExtensionError(kind, name, method, f"{type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure
+
+
+@contextmanager
+def errors_of(kind: str, name: str, method: str) -> Iterator[None]:
+    """Raise an error of a method of an extension as an `ExtensionError`; see `named`."""
+    try:
+        yield
+    except Exception as error:
+        failure = named(error, kind, name, method)
+        if failure is error:
+            raise
+        raise failure from error

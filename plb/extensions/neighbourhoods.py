@@ -12,8 +12,7 @@ import numpy as np
 from plb.array_types import Int
 from plb.compiler import Kernel, by_pointer
 from plb.errors import ExtensionError
-from plb.extensions.failures import NEIGHBOURHOOD
-from plb.extensions.kernel_data import WithKernels
+from plb.extensions.kernel_data import NEIGHBOURHOOD, WithKernels
 
 if TYPE_CHECKING:
     from plb.extensions.configuration import Configuration
@@ -74,13 +73,13 @@ class CompiledNeighbourhood(WithKernels):
     ----------
     name
         The name with which settings choose the neighbourhood and plans count its steps.
-    propose
-        Kernel: writes the moves of a step to `moves` and returns their number; 0: no step. Arguments: problem,
-        solution, the data if it has any, row, the chain's stream of random numbers, moves (`ProposedMoves`).
     """
 
     kind = NEIGHBOURHOOD
     propose: ClassVar[Kernel[..., int]]
+    """Kernel: writes the moves of a step to `moves` and returns their number; 0: no step. Arguments: problem, solution,
+    the data if it has any, row, the chain's stream of random numbers, moves (`ProposedMoves`).
+    """
 
 
 AnyNeighbourhood: TypeAlias = Neighbourhood | CompiledNeighbourhood

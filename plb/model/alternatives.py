@@ -2,50 +2,46 @@
 
 from __future__ import annotations
 
-import attrs
+from collections.abc import Mapping
+from typing import Any
 
+import attrs
+import numpy as np
+
+from plb.array_types import Bool, Float, Int
+from plb.errors import UnknownNameError
 from plb.model.expressions import UnmetClause
 from plb.model.outcome import Immovable
 from plb.model.plan import Energy
 from plb.model.role import Role
+from plb.model.rules import NO_REFUSAL, Rule
 from plb.model.unplaced import RuledOut, diagnosis_in_words
 from plb.phrasing import amount, counted, listed, rule_in_words
 
 
 @attrs.frozen
 class Place:
-    """A node with the replica on it.
-
-    Parameters
-    ----------
-    energy
-        Energy of the cluster with the replica on the node and all others on theirs, including the cost of the move.
-    violation_probability
-        Probability of a violation of the node by the estimator, as the energy counts it.
-    """
+    """A node with the replica on it."""
 
     node: str
     energy: Energy
+    """Energy of the cluster with the replica on the node and all others on theirs, including the cost of the move."""
     violation_probability: float
+    """Probability of a violation of the node by the estimator, as the energy counts it."""
 
 
 @attrs.frozen
 class ClosedNode:
-    """A node that a rule excludes.
-
-    Parameters
-    ----------
-    obstacles
-        All rules that exclude it, in the order of the checks, each on this node alone. A node that is out of service or
-        has another replica of the partition has that obstacle alone. An extension constraint is included if it is the
-        only obstacle.
-    unmet
-        The clauses of the placement constraint that the node does not satisfy.
-    """
+    """A node that a rule excludes."""
 
     node: str
     obstacles: tuple[RuledOut, ...]
+    """All rules that exclude it, in the order of the checks, each on this node alone. A node that is out of service or
+    has another replica of the partition has that obstacle alone. An extension constraint is included if it is the only
+    obstacle.
+    """
     unmet: tuple[UnmetClause, ...] = ()
+    """The clauses of the placement constraint that the node does not satisfy."""
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -68,35 +64,27 @@ class Alternatives:
     """The alternatives of a replica, with all other replicas on their nodes.
 
     Every node is evaluated as if the replica were removed and placed again.
-
-    Parameters
-    ----------
-    index
-        Index of the replica, as in `PlacedReplica`.
-    standing
-        Its node; None if it is not placed.
-    places
-        The nodes that no rule excludes, by energy, lowest first; equal ones in the order of the nodes. The present node
-        is among them unless a rule now excludes it.
-    diagnosis
-        Nodes by the rule that excludes them, in the order of the checks; each node counts at the first rule it fails.
-    closed
-        The nodes that a rule excludes, by `ClosedNode.distance`; equal ones in the order of the nodes.
-    given_up
-        Soft rules that are not checked: placement relaxes them for missing replicas, and a placed replica breaks them.
-    immovable
-        Why no plan may move it now; None if a plan may move it, or if it is not placed.
     """
 
     partition: str
     role: Role
     index: int
+    """Index of the replica, as in `PlacedReplica`."""
     standing: Place | None
+    """Its node; None if it is not placed."""
     places: tuple[Place, ...]
+    """The nodes that no rule excludes, by energy, lowest first; equal ones in the order of the nodes. The present node
+    is among them unless a rule now excludes it.
+    """
     diagnosis: tuple[RuledOut, ...] = ()
+    """Nodes by the rule that excludes them, in the order of the checks; each node counts at the first rule it fails."""
     closed: tuple[ClosedNode, ...] = ()
+    """The nodes that a rule excludes, by `ClosedNode.distance`; equal ones in the order of the nodes."""
     given_up: tuple[str, ...] = ()
+    """Soft rules that are not checked: placement relaxes them for missing replicas, and a placed replica breaks them.
+    """
     immovable: Immovable | None = None
+    """Why no plan may move it now; None if a plan may move it, or if it is not placed."""
 
     @property
     def nodes(self) -> int:
@@ -144,3 +132,68 @@ class Alternatives:
         change = best.energy.total - self.standing.energy.total
         way = f"raise the energy by {amount(change)}" if change >= 0 else f"lower the energy by {amount(-change)}"
         return f"{text}; {counted(len(self.others), 'other node')} would take it, the best, {best.node}, would {way}"
+
+
+@attrs.frozen(eq=False)
+class NodeScores:
+    """What every node is worth for the next missing replica of a partition, with all other replicas in their places.
+
+    N nodes, in the order in which they were added.
+    """
+
+    partition: str
+    """Name of the partition."""
+    role: Role
+    """Role of the replica."""
+    index: int
+    """Index of the replica, as in `PlacedReplica`."""
+    nodes: tuple[str, ...]
+    """(N,) names of the nodes."""
+    energy: Float
+    """(N,) energy of the cluster with the replica on the node, lower is better; infinite for a node that is ruled out.
+    """
+    violation_probability: Float
+    """(N,) probability of a violation of the node with the replica on it; 0 without weights of risk."""
+    rule: Int
+    """(N,) the first rule that rules the node out, as in `plb.model.rules.Rule`; -1: none."""
+    soft: Bool
+    """(N,) whether placement would relax that rule, and those after it, if no other node were left."""
+    by_extensions: Mapping[int, str]
+    """Indices of nodes that only an extension constraint rules out, each with the name of the constraint."""
+
+    @property
+    def fits(self) -> Bool:
+        """(N,) whether nothing rules the node out."""
+        return np.isfinite(self.energy)
+
+    @property
+    def best(self) -> str | None:
+        """Name of the node of lowest energy, the first of equal ones; None if all are ruled out."""
+        return self.nodes[int(np.argmin(self.energy))] if self.fits.any() else None
+
+    def reason(self, node: str) -> str | None:
+        """Return the name of the rule or extension constraint that rules a node out; None if it fits.
+
+        Raises
+        ------
+        UnknownNameError
+            If the node is not known.
+        """
+        if node not in self.nodes:
+            raise UnknownNameError("node", node, self.nodes)
+        index = self.nodes.index(node)
+        rule = int(self.rule[index])
+        return self.by_extensions.get(index) if rule == NO_REFUSAL else Rule(rule).name.lower()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values; the energy of a node that is ruled out is null."""
+        return {
+            "partition": self.partition,
+            "role": self.role.name.lower(),
+            "index": self.index,
+            "nodes": list(self.nodes),
+            "energy": [float(one) if np.isfinite(one) else None for one in self.energy],
+            "violation_probability": self.violation_probability.tolist(),
+            "ruled_out_by": [self.reason(node) for node in self.nodes],
+            "soft": self.soft.tolist(),
+        }

@@ -33,27 +33,6 @@ class Application:
     Service Fabric calls it an application with capacities, and an application group in its sources. Its names are in
     brackets.
 
-    Parameters
-    ----------
-    name
-        Name of the application, unique in the cluster. A service names it in `plb.Service.application`.
-    most_nodes
-        Most nodes that its replicas use [MaximumNodes, scale-out count]; None or 0: no limit.
-    minimum_nodes
-        Number of nodes for which the cluster has to have the reservation left, if applications without it are refused
-        (`PlbConfig.refuse_applications_without_capacity`) [MinimumNodes].
-    total_capacity
-        Largest load of all its replicas by metric, in user units [TotalApplicationCapacity]; missing: no limit.
-    node_capacity
-        Largest load of its replicas on one node by metric, in user units [MaximumNodeCapacity]; missing: no limit.
-    node_reservation
-        Load by metric, in user units, that every node with a replica of it keeps free for it [ReservationNodeCapacity];
-        missing or 0: none.
-    upgrade_in_progress
-        Whether an upgrade of the application runs.
-    completed_upgrade_domains
-        Upgrade domains that this upgrade has finished. While it runs, they are preferred locations of its replicas.
-
     Raises
     ------
     InvalidValueError
@@ -64,13 +43,25 @@ class Application:
     """
 
     name: str
+    """Name of the application, unique in the cluster. A service names it in `plb.Service.application`."""
     most_nodes: int | None = attrs.field(default=None, kw_only=True)
+    """Most nodes that its replicas use [MaximumNodes, scale-out count]; None or 0: no limit."""
     minimum_nodes: int = attrs.field(default=0, kw_only=True)
+    """Number of nodes for which the cluster has to have the reservation left, if applications without it are refused
+    (`PlbConfig.refuse_applications_without_capacity`) [MinimumNodes].
+    """
     total_capacity: Mapping[str, float] = attrs.field(factory=dict, kw_only=True)
+    """Largest load of all its replicas by metric, in user units [TotalApplicationCapacity]; missing: no limit."""
     node_capacity: Mapping[str, float] = attrs.field(factory=dict, kw_only=True)
+    """Largest load of its replicas on one node by metric, in user units [MaximumNodeCapacity]; missing: no limit."""
     node_reservation: Mapping[str, float] = attrs.field(factory=dict, kw_only=True)
+    """Load by metric, in user units, that every node with a replica of it keeps free for it [ReservationNodeCapacity];
+    missing or 0: none.
+    """
     upgrade_in_progress: bool = attrs.field(default=False, kw_only=True)
+    """Whether an upgrade of the application runs."""
     completed_upgrade_domains: frozenset[str] = attrs.field(default=frozenset(), kw_only=True, converter=_domains)
+    """Upgrade domains that this upgrade has finished. While it runs, they are preferred locations of its replicas."""
 
     def __attrs_post_init__(self) -> None:
         check_name("application", self.name)

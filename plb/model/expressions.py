@@ -26,10 +26,12 @@ import enum
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
 
 import attrs
 
 from plb.errors import InvalidValueError
+from plb.validation import check_items, check_member, check_text, with_plain_scalars
 
 _TOKEN = re.compile(r"\|\||&&|==|!=|>=|<=|!?\^P(?=[\s(]|$)|!\^|[<>^!()~]|[^|&=!<>^()~]+")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
@@ -60,28 +62,19 @@ _POLICIES = {"FDPolicy": [policy.value for policy in FaultDomainPolicy], "PlaceP
 
 @attrs.frozen(eq=False)
 class Expression:
-    """A parsed placement constraint (docs/constraints/placement.md).
-
-    Attributes
-    ----------
-    text
-        The text.
-    fault_domain_policy
-        The policy of ``FDPolicy ~ …``.
-    places_all_or_nothing
-        Whether the text has ``PlacePolicy ~ NonPartially``: the placement of a partition is all-or-nothing.
-    binds_primary_only
-        Whether the text has ``^P`` or ``!^P``, so that `holds` may differ by role.
-    properties
-        Names of the properties in its comparisons, once each, from left to right.
-    """
+    """A parsed placement constraint (docs/constraints/placement.md)."""
 
     text: str
+    """The text."""
     _test: Test
     fault_domain_policy: FaultDomainPolicy = FaultDomainPolicy.PACKING
+    """The policy of ``FDPolicy ~ …``."""
     places_all_or_nothing: bool = False
+    """Whether the text has ``PlacePolicy ~ NonPartially``: the placement of a partition is all-or-nothing."""
     binds_primary_only: bool = False
+    """Whether the text has ``^P`` or ``!^P``, so that `holds` may differ by role."""
     properties: tuple[str, ...] = ()
+    """Names of the properties in its comparisons, once each, from left to right."""
 
     def holds(self, properties: Mapping[str, str], *, primary: bool = True) -> bool:
         """Return whether a node with these properties, implicit ones included, satisfies the constraint."""
@@ -310,18 +303,12 @@ def _uri(text: str) -> list[str] | None:
 
 @attrs.frozen
 class UnmetClause:
-    """A part of a placement constraint that does not hold on a node.
-
-    Parameters
-    ----------
-    clause
-        Text of the part: one of those joined by a top-level ``&&``, or the whole constraint.
-    properties
-        The values of its properties on the node; None: the property is not defined.
-    """
+    """A part of a placement constraint that does not hold on a node."""
 
     clause: str
+    """Text of the part: one of those joined by a top-level ``&&``, or the whole constraint."""
     properties: Mapping[str, str | None]
+    """The values of its properties on the node; None: the property is not defined."""
 
     def __str__(self) -> str:
         return f"{self.clause!r} must hold there ({', '.join(self._found())})"
@@ -353,3 +340,85 @@ def _clauses(constraint: str) -> list[str]:
             found.append(constraint[begin:at].strip())
             begin = at + 2
     return [*found, constraint[begin:].strip()]
+
+
+class PolicyName(Enum):
+    """The names of placement policies in the manifests of Service Fabric."""
+
+    INVALID_DOMAIN = "InvalidDomain"
+    """No replica is in the fault domain."""
+    REQUIRED_DOMAIN = "RequiredDomain"
+    """All replicas are in the fault domain."""
+    PREFERRED_PRIMARY_DOMAIN = "PreferredPrimaryDomain"
+    """The primary is in the fault domain."""
+    REQUIRED_DOMAIN_DISTRIBUTION = "RequiredDomainDistribution"
+    """A fault domain of the top level has at most one replica."""
+    NON_PARTIALLY_PLACED = "NonPartiallyPlace"
+    """All replicas of a partition are placed, or none."""
+
+
+_OF_DOMAIN: Mapping[PolicyName, str] = {
+    PolicyName.INVALID_DOMAIN: "FaultDomain !^ {}",
+    PolicyName.REQUIRED_DOMAIN: "FaultDomain ^ {}",
+    PolicyName.PREFERRED_PRIMARY_DOMAIN: "FaultDomain ^P {}",
+}
+_WITHOUT_DOMAIN: Mapping[PolicyName, str] = {
+    PolicyName.REQUIRED_DOMAIN_DISTRIBUTION: "FDPolicy ~ Nonpacking",
+    PolicyName.NON_PARTIALLY_PLACED: "PlacePolicy ~ NonPartially",
+}
+
+
+@attrs.frozen(field_transformer=with_plain_scalars)
+class ServicePlacementPolicy:
+    """A placement policy of a service.
+
+    Raises
+    ------
+    InvalidValueError
+        If there is no such policy, or it needs a domain and has none, or the reverse.
+    """
+
+    name: PolicyName
+    """A `PolicyName`, or its value."""
+    domain: str | None = None
+    """The fault domain of the first three policies, such as ``"fd:/dc1"``, with all domains below it. None for the
+    others.
+    """
+
+    def __attrs_post_init__(self) -> None:
+        item = "placement policy"
+        object.__setattr__(self, "name", check_member(item, "name", self.name, PolicyName))
+        item = f"{item} {self.name.value}"
+        if self.name in _WITHOUT_DOMAIN:
+            if self.domain is not None:
+                raise InvalidValueError(item, "domain", self.domain, "None")
+            return
+        names = "" if self.domain is None else _path(check_text(item, "domain", self.domain))
+        if not names or set("&|()!<>=~^ ") & {*names}:
+            raise InvalidValueError(item, "domain", self.domain, "a path of names, such as fd:/dc1/rack0")
+
+    @property
+    def clause(self) -> str:
+        """The part of a placement constraint that has the meaning of the policy."""
+        if self.name in _WITHOUT_DOMAIN:
+            return _WITHOUT_DOMAIN[self.name]
+        return _OF_DOMAIN[self.name].format(f"fd:/{_path(str(self.domain))}")
+
+
+def _path(domain: str) -> str:
+    """Return the names of a fault domain, with / between them."""
+    return domain.removeprefix("fd:").strip("/")
+
+
+def constraint_of_policies(policies: Iterable[ServicePlacementPolicy], constraint: str = "") -> str:
+    """Return the placement constraint of a service with these policies, and with a constraint besides.
+
+    Raises
+    ------
+    InvalidValueError
+        If an argument is not what it should be. Whether the constraint parses is checked with the service.
+    """
+    given = check_items("placement constraint", "policies", policies, ServicePlacementPolicy)
+    check_text("placement constraint", "constraint", constraint)
+    own = [f"({constraint})"] if constraint.strip() and given else [constraint]
+    return " && ".join(filter(None, [*(policy.clause for policy in given), *own]))

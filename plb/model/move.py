@@ -8,7 +8,7 @@ from enum import Enum
 import attrs
 
 from plb.model.role import Role
-from plb.model.violations import Breach
+from plb.model.rules import Breach
 from plb.phrasing import amount, counted, rule_in_words
 
 
@@ -39,40 +39,30 @@ class Phase(Enum):
 
 @attrs.frozen
 class Reason:
-    """The reason of a move.
-
-    Parameters
-    ----------
-    phase
-        The phase of the move.
-    rule
-        The rule or term of the reason: ``"new replica"``, ``"surplus"``, ``"eviction"``, ``"upgrade"``, ``"upgraded"``,
-        ``"placement"``, ``"capacity"``, ``"fault_domain"``, ``"upgrade_domain"``, ``"affinity"``, ``"energy"``, or the
-        name of an extension constraint.
-    node
-        Node of the broken rule, of the eviction, or of the upgrade.
-    metric
-        Metric of a broken capacity, or the metric with the largest decrease of imbalance.
-    numbers
-        The numbers of the reason, in user units: for capacity ``load`` and ``limit``; for a domain ``replicas``,
-        ``least`` and ``most``; for a surplus ``replicas`` and ``requested``; for the energy the term, or the imbalance
-        of `metric`, ``before`` and ``after`` the phase.
-    breach
-        The broken constraint that the move repairs; None for capacity, which is in `numbers`.
-    term
-        For the energy: the term with the largest decrease.
-    other
-        Another partition in the reason: the one for which replicas are evicted, or the parent of an affinity move.
-    """
+    """The reason of a move."""
 
     phase: Phase
+    """The phase of the move."""
     rule: str
+    """The rule or term of the reason: ``"new replica"``, ``"surplus"``, ``"eviction"``, ``"upgrade"``, ``"upgraded"``,
+    ``"placement"``, ``"capacity"``, ``"fault_domain"``, ``"upgrade_domain"``, ``"affinity"``, ``"energy"``, or the name
+    of an extension constraint.
+    """
     node: str | None = None
+    """Node of the broken rule, of the eviction, or of the upgrade."""
     metric: str | None = None
+    """Metric of a broken capacity, or the metric with the largest decrease of imbalance."""
     numbers: Mapping[str, float] = attrs.field(factory=dict)
+    """The numbers of the reason, in user units: for capacity ``load`` and ``limit``; for a domain ``replicas``,
+    ``least`` and ``most``; for a surplus ``replicas`` and ``requested``; for the energy the term, or the imbalance of
+    `metric`, ``before`` and ``after`` the phase.
+    """
     breach: Breach | None = None
+    """The broken constraint that the move repairs; None for capacity, which is in `numbers`."""
     term: str | None = None
+    """For the energy: the term with the largest decrease."""
     other: str | None = None
+    """Another partition in the reason: the one for which replicas are evicted, or the parent of an affinity move."""
 
     @property
     def domain(self) -> str | None:
@@ -127,29 +117,22 @@ class Reason:
 
 @attrs.frozen
 class Move:
-    """A move of a plan.
-
-    Parameters
-    ----------
-    kind, partition, role, source, target
-        `role` is that of the replica that moves (of the primary, in a swap); `source` is None for an add, `target` for
-        a drop.
-    reason
-        The reason.
-    cost
-        Cost of the move in the movement term of the energy.
-    index
-        Index of the replica of the partition, as in `PlacedReplica`; -1: any one with `role` on `source`.
-    """
+    """A move of a plan."""
 
     kind: MoveKind
     partition: str
     role: Role
     source: str | None
     target: str | None
+    """`role` is that of the replica that moves (of the primary, in a swap); `source` is None for an add, `target` for a
+    drop.
+    """
     reason: Reason
+    """The reason."""
     cost: float
+    """Cost of the move in the movement term of the energy."""
     index: int = -1
+    """Index of the replica of the partition, as in `PlacedReplica`; -1: any one with `role` on `source`."""
 
     def __str__(self) -> str:
         role = self.role.name.lower()

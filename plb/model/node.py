@@ -41,35 +41,25 @@ class DeactivationStatus(Enum):
 
 @attrs.frozen(field_transformer=with_plain_scalars)
 class Node:
-    """A machine of the cluster.
-
-    Parameters
-    ----------
-    name
-        Name of the node, unique in the cluster.
-    capacities
-        Capacity by metric, in user units. A missing metric is unlimited; 0 is a limit.
-    fault_domain
-        Path of the fault domain, such as ``"fd:/dc1/rack0"``; None: a domain of its own.
-    upgrade_domain
-        Name of the upgrade domain; None: a domain of its own.
-    properties
-        Properties for placement constraints; `placement_properties` has all of them.
-    up
-        False while the node is down: nothing may be placed on it, and it is not in the statistics.
-    deactivation_intent, deactivation_status
-        Why a node that is up is deactivated, and the progress. A node with another intent than none is not in the
-        statistics.
-    """
+    """A machine of the cluster."""
 
     name: str
+    """Name of the node, unique in the cluster."""
     capacities: Mapping[str, float] = attrs.field(factory=dict, kw_only=True)
+    """Capacity by metric, in user units. A missing metric is unlimited; 0 is a limit."""
     fault_domain: str | None = attrs.field(default=None, kw_only=True)
+    """Path of the fault domain, such as ``"fd:/dc1/rack0"``; None: a domain of its own."""
     upgrade_domain: str | None = attrs.field(default=None, kw_only=True)
+    """Name of the upgrade domain; None: a domain of its own."""
     properties: Mapping[str, str] = attrs.field(factory=dict, kw_only=True)
+    """Properties for placement constraints; `placement_properties` has all of them."""
     up: bool = attrs.field(default=True, kw_only=True)
+    """False while the node is down: nothing may be placed on it, and it is not in the statistics."""
     deactivation_intent: DeactivationIntent = attrs.field(default=DeactivationIntent.NONE, kw_only=True)
     deactivation_status: DeactivationStatus = attrs.field(default=DeactivationStatus.NONE, kw_only=True)
+    """Why a node that is up is deactivated, and the progress. A node with another intent than none is not in the
+    statistics.
+    """
 
     def __attrs_post_init__(self) -> None:
         check_name("node", self.name)

@@ -21,33 +21,24 @@ def summed(first: Mapping[str, Number], second: Mapping[str, Number]) -> dict[st
 
 @attrs.frozen
 class Proposals:
-    """The proposals of a search.
-
-    Parameters
-    ----------
-    generated
-        Number of proposals.
-    scored
-        Proposals that passed the constraints, so that their energy or a bound of it was computed.
-    reached_monte_carlo
-        Proposals whose repetitions were evaluated.
-    accepted
-        Accepted proposals.
-    refused_by_rule, rejected_by_term
-        Refusals by constraint or budget, and rejections by the energy term that worsened most.
-    tried_by_neighbourhood, accepted_by_neighbourhood
-        Steps of several moves by larger neighbourhood (`plb.search.neighbourhoods`). Each counts as one scored and one
-        accepted proposal, and as as many generated ones as it asked for nodes and tried moves.
-    """
+    """The proposals of a search."""
 
     generated: int = 0
+    """Number of proposals."""
     scored: int = 0
+    """Proposals that passed the constraints, so that their energy or a bound of it was computed."""
     reached_monte_carlo: int = 0
+    """Proposals whose repetitions were evaluated."""
     accepted: int = 0
+    """Accepted proposals."""
     refused_by_rule: Mapping[str, int] = attrs.field(factory=dict)
     rejected_by_term: Mapping[str, int] = attrs.field(factory=dict)
+    """Refusals by constraint or budget, and rejections by the energy term that worsened most."""
     tried_by_neighbourhood: Mapping[str, int] = attrs.field(factory=dict)
     accepted_by_neighbourhood: Mapping[str, int] = attrs.field(factory=dict)
+    """Steps of several moves by larger neighbourhood (`plb.search.annealing`). Each counts as one scored and one
+    accepted proposal, and as as many generated ones as it asked for nodes and tried moves.
+    """
 
     def __add__(self, other: Proposals) -> Proposals:
         return Proposals(
@@ -97,35 +88,24 @@ class Immovable(Enum):
 
 @attrs.frozen
 class DomainOutcome:
-    """The outcome of a plan for the services of one service domain.
-
-    Parameters
-    ----------
-    domain
-        Name of its first service.
-    partitions
-        Names of its partitions.
-    phases
-        The phases that ran.
-    idle
-        Why each of the other phases did not run.
-    immovable
-        Number of replicas that may not move, by partition and reason.
-    end_reason, proposals, bound_by
-        As in `plb.model.plan.Plan`.
-    action
-        The action, by the name of Service Fabric; None if `refresh` runs all phases that are due.
-    """
+    """The outcome of a plan for the services of one service domain."""
 
     domain: str
+    """Name of its first service."""
     partitions: Sequence[str]
+    """Names of its partitions."""
     phases: tuple[Phase, ...]
+    """The phases that ran."""
     idle: Mapping[Phase, Idle]
+    """Why each of the other phases did not run."""
     immovable: Mapping[str, Mapping[Immovable, int]]
+    """Number of replicas that may not move, by partition and reason."""
     end_reason: str
     proposals: Proposals
     bound_by: tuple[str, ...] = ()
+    """As in `plb.model.plan.Plan`."""
     action: str | None = None
+    """The action, by the name of Service Fabric; None if `refresh` runs all phases that are due."""
 
 
 def why_it_stays(outcome: DomainOutcome, partition: str) -> list[str]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
+from typing import Any, overload
 
 import attrs
+import numpy as np
+import numpy.typing as npt
 
+from plb.array_types import Array, Float, Int, made_again
 from plb.errors import ConflictError, InvalidValueError
-from plb.model.role import Role, check_role
+from plb.model.role import PRIMARY, ROLE_NAMES, ROLES, Role, check_role
 from plb.validation import (
     MOST_REPLICAS,
+    check_collection,
     check_count,
     check_items,
     check_member,
@@ -56,37 +61,29 @@ READY, UNMARKED = ReplicaState.READY, UpgradeMark.NONE  # members are looked up 
 
 @attrs.frozen
 class Replica:
-    """One copy of a partition on a node.
-
-    Parameters
-    ----------
-    role
-        Its role: a `Role` or its name in small letters.
-    node
-        Name of its node.
-    pinned
-        True: no plan moves it.
-    leaving
-        True during a move from this node: the load still counts against the capacity of the node, but not in the
-        balance statistics. A primary that leaves is still the primary of its partition.
-    to_be_dropped
-        True if it is to be dropped: it counts as one that leaves, but no plan drops it, and a primary is no longer the
-        primary, unless it is marked to be swapped out.
-    state
-        Its state.
-    upgrade
-        The request of an upgrade: an `UpgradeMark` or its value. While a replica is marked, no other phase moves any
-        replica of its partition, until it is described without marks. A removed replica is described as dropped with a
-        mark: it reserves a place for a new one.
-    """
+    """One copy of a partition on a node."""
 
     role: Role
+    """Its role: a `Role` or its name in small letters."""
     node: str
+    """Name of its node."""
     state: ReplicaState = attrs.field(default=ReplicaState.READY, kw_only=True)
+    """Its state."""
     pinned: bool = attrs.field(default=False, kw_only=True)
+    """True: no plan moves it."""
     leaving: bool = attrs.field(default=False, kw_only=True)
+    """True during a move from this node: the load still counts against the capacity of the node, but not in the balance
+    statistics. A primary that leaves is still the primary of its partition.
+    """
     to_be_dropped: bool = attrs.field(default=False, kw_only=True)
+    """True if it is to be dropped: it counts as one that leaves, but no plan drops it, and a primary is no longer the
+    primary, unless it is marked to be swapped out.
+    """
     upgrade: UpgradeMark = attrs.field(default=UpgradeMark.NONE, kw_only=True)
+    """The request of an upgrade: an `UpgradeMark` or its value. While a replica is marked, no other phase moves any
+    replica of its partition, until it is described without marks. A removed replica is described as dropped with a
+    mark: it reserves a place for a new one.
+    """
 
     def __attrs_post_init__(self) -> None:
         check_name("replica", self.node, field="node")
@@ -120,42 +117,31 @@ def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:
 
 @attrs.frozen(field_transformer=with_plain_scalars)
 class Partition:
-    """A unit of placement: a set of replicas. Several on one node are a violation, which a repair ends.
-
-    Parameters
-    ----------
-    name
-        Name of the partition, unique in the cluster.
-    service
-        Name of its service.
-    replicas
-        The present replicas. The engine places those that are missing.
-    created
-        Time at which the partition was created, in seconds on the host's clock: the start of its demand curve.
-    missing
-        Number of missing replicas; below 0: surplus replicas. None: given by the target of the service.
-    version
-        Number of this description. Another description with the same number and the same `missing` is ignored, except
-        that it ends the moves of earlier plans. None: every description counts.
-    in_transition
-        True while it is deleted or reconfigured: none of its replicas moves, and marks of an upgrade wait.
-    upgrading
-        True while it is upgraded: balancing does not move its replicas, and marks of the upgrade act. Constraint check
-        moves those without marks, if `allow_constraint_check_fixes_during_application_upgrade` is on. A partition with
-        a marked replica counts as upgraded.
-    in_quorum_loss
-        True while most of its replicas are lost: the others do not move.
-    """
+    """A unit of placement: a set of replicas. Several on one node are a violation, which a repair ends."""
 
     name: str
+    """Name of the partition, unique in the cluster."""
     service: str = attrs.field(kw_only=True)
+    """Name of its service."""
     replicas: tuple[Replica, ...] = attrs.field(default=(), kw_only=True, converter=_tuple_of_replicas)
+    """The present replicas. The engine places those that are missing."""
     created: float = attrs.field(default=0.0, kw_only=True)
+    """Time at which the partition was created, in seconds on the host's clock: the start of its demand curve."""
     missing: int | None = attrs.field(default=None, kw_only=True)
+    """Number of missing replicas; below 0: surplus replicas. None: given by the target of the service."""
     version: int | None = attrs.field(default=None, kw_only=True)
+    """Number of this description. Another description with the same number and the same `missing` is ignored, except
+    that it ends the moves of earlier plans. None: every description counts.
+    """
     in_transition: bool = attrs.field(default=False, kw_only=True)
+    """True while it is deleted or reconfigured: none of its replicas moves, and marks of an upgrade wait."""
     in_quorum_loss: bool = attrs.field(default=False, kw_only=True)
+    """True while most of its replicas are lost: the others do not move."""
     upgrading: bool = attrs.field(default=False, kw_only=True)
+    """True while it is upgraded: balancing does not move its replicas, and marks of the upgrade act. Constraint check
+    moves those without marks, if `allow_constraint_check_fixes_during_application_upgrade` is on. A partition with a
+    marked replica counts as upgraded.
+    """
 
     def __attrs_post_init__(self) -> None:
         check_name("partition", self.name)
@@ -172,3 +158,183 @@ class Partition:
         standing = [r for r in self.replicas if r.role is Role.PRIMARY and not r.disappears]
         if len(standing) > 1:
             raise ConflictError(f"{item}: two primaries, on nodes {standing[0].node} and {standing[1].node}")
+
+
+ITEM = "partition columns"
+
+
+def _names(values: Iterable[str]) -> tuple[str, ...]:
+    names = check_collection(ITEM, "names", values, "a list of names")
+    return tuple(check_name("partition", name) for name in names)
+
+
+def _service(values: str | Iterable[str]) -> str | tuple[str, ...]:
+    if isinstance(values, str):
+        return check_text(ITEM, "service", values)
+    names = check_collection(ITEM, "service", values, "a name, or one for each partition")
+    return tuple(check_text(ITEM, "service", name) for name in names)
+
+
+def _nodes(values: Any) -> Array:
+    """Return (n, r) names of nodes as objects, a copy."""
+    try:
+        nodes = np.array(values, dtype=object)
+    except ValueError:  # rows of several shapes
+        nodes = np.zeros(1, dtype=object)
+    if nodes.shape == (0,):
+        return nodes.reshape(0, 0)
+    named = all(name is None or isinstance(name, str) for name in nodes.ravel().tolist())
+    if nodes.ndim != 2 or not named:
+        raise InvalidValueError(ITEM, "nodes", values, "rows of r names of nodes, None where there is no replica")
+    nodes.flags.writeable = False
+    return nodes
+
+
+def _roles(values: Any) -> Int:
+    """Return roles as numbers, of any shape."""
+    try:
+        named = np.asarray(values, dtype=object)
+        numbers = {value: int(check_role(ITEM, "roles", value)) for value in set(named.ravel().tolist())}
+    except (TypeError, ValueError):
+        raise InvalidValueError(ITEM, "roles", values, f"one or more of {', '.join(ROLE_NAMES)}") from None
+    return np.array([numbers[value] for value in named.ravel().tolist()], np.int64).reshape(named.shape)
+
+
+def _created(values: npt.ArrayLike) -> Float:
+    """Return times of any shape, a copy."""
+    try:
+        times = np.asarray(values, None if isinstance(values, np.ndarray) else object)
+    except ValueError:  # rows of several shapes
+        raise InvalidValueError(ITEM, "created", values, "a number, or one for each partition") from None
+    suspects = times[~np.isfinite(times)] if times.dtype.kind in "iuf" else times
+    for time in suspects.ravel().tolist():
+        check_number(ITEM, "created", time, low=-math.inf)
+    return times.astype(np.float64)
+
+
+@attrs.frozen(eq=False)
+class PartitionColumns(Sequence[Partition]):
+    """Many partitions with the same number of columns for replicas: a sequence of `Partition`.
+
+    `update_partitions` takes it without making the objects. The arrays are read-only.
+
+    Raises
+    ------
+    InvalidValueError
+        If a column has another length, or a value that no `Partition` can have.
+    ConflictError
+        If a partition has two primaries.
+    """
+
+    names: tuple[str, ...] = attrs.field(converter=_names)
+    """Names of the n partitions."""
+    service: str | tuple[str, ...] = attrs.field(kw_only=True, converter=_service)
+    """Name of their service, or n names."""
+    nodes: Array = attrs.field(kw_only=True, converter=_nodes)
+    """(n, r) names of nodes; None or an empty text where there is no replica."""
+    roles: Int = attrs.field(kw_only=True, converter=_roles)
+    """Roles of the replicas: one for all, r for the columns, or (n, r)."""
+    created: Float = attrs.field(kw_only=True, default=0.0, converter=_created)
+    """When they were created, in seconds on the host's clock: one number for all, or n."""
+    __reduce__ = made_again
+
+    def __attrs_post_init__(self) -> None:
+        count, shape = len(self.names), self.nodes.shape
+        if not isinstance(self.service, str) and len(self.service) != count:
+            raise InvalidValueError(ITEM, "service", len(self.service), f"a name, or {count} names")
+        if shape[0] != count:
+            raise InvalidValueError(ITEM, "nodes", shape[0], f"{count} rows, one for each partition")
+        for field, of in (("roles", shape), ("created", (count,))):
+            values = getattr(self, field)
+            try:
+                object.__setattr__(self, field, np.broadcast_to(values, of))
+            except ValueError:
+                raise InvalidValueError(ITEM, f"{field}.shape", values.shape, f"a shape that fits {of}") from None
+        primaries = ((self.roles == PRIMARY) & self.is_there).sum(axis=1)
+        if (primaries > 1).any():
+            self[int(np.argmax(primaries > 1))]  # raises the error of the partition
+
+    @property
+    def is_there(self) -> npt.NDArray[np.bool_]:
+        """Whether there is such a replica, (n, r)."""
+        return np.asarray(self.nodes, np.bool_)
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The names of the services of all partitions."""
+        return (self.service,) * len(self) if isinstance(self.service, str) else self.service
+
+    def __len__(self) -> int:
+        """Return the number of partitions."""
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, index: int) -> Partition: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Partition, ...]: ...
+    def __getitem__(self, index: int | slice) -> Partition | tuple[Partition, ...]:
+        """Return the partition at a position, or those of a slice."""
+        if isinstance(index, slice):
+            return tuple(self[position] for position in range(len(self))[index])
+        pairs = zip(self.roles[index].tolist(), self.nodes[index].tolist(), strict=True)
+        replicas = tuple(Replica(ROLES[role], node) for role, node in pairs if node)
+        service = self.service if isinstance(self.service, str) else self.service[index]
+        return Partition(self.names[index], service=service, replicas=replicas, created=float(self.created[index]))
+
+
+class PartitionNames(Sequence[str]):
+    """The first names of a list to which names are only added: plans share one list, and a plan costs no copy of it.
+
+    It is equal to any sequence of the same names, and does not change.
+
+    Parameters
+    ----------
+    names
+        A list that may grow, but never change otherwise.
+    """
+
+    __slots__ = ("_length", "_names")
+
+    def __init__(self, names: list[str]) -> None:
+        self._names, self._length = names, len(names)
+
+    def __len__(self) -> int:
+        """Return the number of names."""
+        return self._length
+
+    def __iter__(self) -> Iterator[str]:
+        """Return an iterator over the names."""
+        return iter(self._names[: self._length])
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        """Return a name, or those of a slice."""
+        if isinstance(at, slice):
+            return self._names[: self._length][at]
+        return self._names[range(self._length)[at]]
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether a name is among them."""
+        return name in self._names[: self._length]
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether another sequence has the same names."""
+        if isinstance(other, str) or not isinstance(other, Sequence):
+            return NotImplemented
+        same_list = isinstance(other, PartitionNames) and other._names is self._names
+        return len(self) == len(other) and (same_list or [*self] == [*other])
+
+    def __hash__(self) -> int:
+        """Return the hash of a tuple of the names."""
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        """Return the names as those of a tuple."""
+        return repr(tuple(self))
+
+    def __reduce__(self) -> tuple[type[PartitionNames], tuple[list[str]]]:
+        """Be copied and pickled with its names alone."""
+        return PartitionNames, ([*self],)

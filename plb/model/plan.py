@@ -2,47 +2,166 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import overload
 
 import attrs
+import numpy as np
 
+from plb.array_types import Array, Float, Int, made_again
 from plb.errors import UnknownNameError
-from plb.model.move import Move, Phase
+from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.outcome import DomainOutcome, Proposals, summed, why_it_stays
-from plb.model.plan_moves import PlanMoves
+from plb.model.role import ROLES
 from plb.model.unplaced import Undrained, Unplaced
+
+KINDS = tuple(MoveKind)
+"""The kinds by their numbers in `PlanMoves.kind`."""
+_NO_NUMBERS: Int = np.zeros(0, np.int64)
+
+
+def _read_only(values: Array) -> Array:
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+@attrs.define(eq=False, repr=False)
+class PlanMoves(Sequence[Move]):
+    """A sequence of moves, equal to the tuple of them; every column has an entry for a move. Arrays are read-only."""
+
+    kind: Int = attrs.field(converter=_read_only)
+    """(m,) numbers of `KINDS`."""
+    partition: Sequence[str]
+    """Names."""
+    role: Int = attrs.field(converter=_read_only)
+    """(m,) values of `Role`."""
+    source: Sequence[str | None]
+    target: Sequence[str | None]
+    """Names of nodes, or None."""
+    reason: Sequence[Reason]
+    """The reasons."""
+    cost: Float = attrs.field(converter=_read_only)
+    """(m,) in moves."""
+    row: Int = attrs.field(converter=_read_only)
+    """(m,) indices of replicas, or -1."""
+    _made: tuple[Move, ...] | None = attrs.field(default=None, init=False)
+    """All moves, once somebody has looked at all."""
+    __reduce__ = made_again
+
+    @classmethod
+    def of(cls, moves: Sequence[Move]) -> PlanMoves:
+        """Return the columns of some moves."""
+        if isinstance(moves, PlanMoves):
+            return moves
+        return cls(
+            kind=np.array([KINDS.index(move.kind) for move in moves], np.int64),
+            partition=[move.partition for move in moves],
+            role=np.array([move.role for move in moves], np.int64),
+            source=[move.source for move in moves],
+            target=[move.target for move in moves],
+            reason=[move.reason for move in moves],
+            cost=np.array([move.cost for move in moves], np.float64),
+            row=np.array([move.index for move in moves], np.int64),
+        )
+
+    @classmethod
+    def joined(cls, parts: Iterable[Sequence[Move]]) -> PlanMoves:
+        """Return the moves of all parts, one after another."""
+        columns = [part for part in map(cls.of, parts) if len(part)]
+        if len(columns) == 1:
+            return columns[0]
+        return cls(
+            kind=np.concatenate([_NO_NUMBERS, *(part.kind for part in columns)]),
+            partition=[name for part in columns for name in part.partition],
+            role=np.concatenate([_NO_NUMBERS, *(part.role for part in columns)]),
+            source=[name for part in columns for name in part.source],
+            target=[name for part in columns for name in part.target],
+            reason=[reason for part in columns for reason in part.reason],
+            cost=np.concatenate([np.zeros(0), *(part.cost for part in columns)]),
+            row=np.concatenate([_NO_NUMBERS, *(part.row for part in columns)]),
+        )
+
+    def of_kinds(self, *kinds: MoveKind) -> list[str]:
+        """Return the partition of each move of these kinds, in order."""
+        chosen = np.isin(self.kind, [KINDS.index(kind) for kind in kinds])
+        return [self.partition[at] for at in np.flatnonzero(chosen).tolist()]
+
+    def __len__(self) -> int:
+        """Return the number of moves."""
+        return len(self.kind)
+
+    def __iter__(self) -> Iterator[Move]:
+        """Return an iterator over the moves, which are made once."""
+        return iter(self._all())
+
+    @overload
+    def __getitem__(self, at: int) -> Move: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Move, ...]: ...
+    def __getitem__(self, at: int | slice) -> Move | tuple[Move, ...]:
+        """Return a move, or those of a slice."""
+        places = range(len(self))[at]
+        if isinstance(places, range):
+            return tuple(map(self._at, places))
+        return self._at(places)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether another one, or a tuple, has the same moves."""
+        if not isinstance(other, PlanMoves | tuple):
+            return NotImplemented
+        return len(self) == len(other) and self._all() == tuple(other)
+
+    def __hash__(self) -> int:
+        """Return the hash of the tuple."""
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        """Return the moves as those of a tuple."""
+        return repr(self._all())
+
+    def _at(self, place: int) -> Move:
+        if self._made is not None:
+            return self._made[place]
+        return Move(
+            kind=KINDS[self.kind[place]],
+            partition=self.partition[place],
+            role=ROLES[self.role[place]],
+            source=self.source[place],
+            target=self.target[place],
+            reason=self.reason[place],
+            cost=float(self.cost[place]),
+            index=int(self.row[place]),
+        )
+
+    def _all(self) -> tuple[Move, ...]:
+        if self._made is None:
+            kinds, roles = map(KINDS.__getitem__, self.kind.tolist()), map(ROLES.__getitem__, self.role.tolist())
+            names = self.partition, roles, self.source, self.target
+            self._made = tuple(map(Move, kinds, *names, self.reason, self.cost.tolist(), self.row.tolist()))
+        return self._made
 
 
 @attrs.frozen
 class Energy:
-    """The energy of a configuration, with its terms.
-
-    Parameters
-    ----------
-    total
-        The energy that the search minimised.
-    movement
-        m, in moves.
-    imbalance
-        I, mean coefficient of variation.
-    fragmentation
-        F, sum over the held-out nodes of the mean share in use.
-    expected_failovers
-        V, expected number of nodes in violation.
-    expected_overload
-        O, expected excess of nodes over their thresholds, relative to these, summed over nodes and metrics; 0 if its
-        weight is 0.
-    extension_terms
-        The extension terms by name, without their weights.
-    """
+    """The energy of a configuration, with its terms."""
 
     total: float
+    """The energy that the search minimised."""
     movement: float
+    """m, in moves."""
     imbalance: float
+    """I, mean coefficient of variation."""
     fragmentation: float
+    """F, sum over the held-out nodes of the mean share in use."""
     expected_failovers: float
+    """V, expected number of nodes in violation."""
     extension_terms: Mapping[str, float] = attrs.field(factory=dict, hash=False)
+    """The extension terms by name, without their weights."""
     expected_overload: float = attrs.field(default=0.0, kw_only=True)
+    """O, expected excess of nodes over their thresholds, relative to these, summed over nodes and metrics; 0 if its
+    weight is 0.
+    """
 
     def __add__(self, other: Energy) -> Energy:
         return Energy(
@@ -65,55 +184,41 @@ class Energy:
 
 @attrs.frozen
 class Plan:
-    """The moves that the engine proposes, with their context.
-
-    Parameters
-    ----------
-    moves
-        In an order in which they can be applied. Those of an engine are equal to a tuple and made when looked at.
-    energy_before, energy_after
-        Energy before and after the moves; `energy_before.movement` is 0. The expected failovers of a promoted secondary
-        are those of a primary from the next plan on.
-    unplaced
-        Replicas that are not placed.
-    end_reason
-        Why the last search ended.
-    phases
-        The phases that ran.
-    proposals
-        Counts of the proposals.
-    actions
-        The action for each service domain, by the name of its first service.
-    bound_by
-        Budgets that refused a proposal or delayed a repair: ``"moves"``, ``"node_moves"``, ``"service_moves"``.
-    outcomes
-        For each service domain: the phases that ran, why the others did not, and the replicas that may not move.
-    reproducible
-        False if a time limit ended a search, instead of a number of proposals.
-    renewed
-        Replicas whose expected demand was computed again since the plan before: new ones, those with reports or other
-        classes, and those whose age made it due. It does not count when plans are compared.
-    temperature
-        The temperature at the end of balancing, in units of the energy; the highest of several service domains. None:
-        no balancing ran. `Budget.temperature` continues from it.
-    undrained
-        Replicas that stay on nodes that have to be emptied, if the plan looked for repairs.
-    """
+    """The moves that the engine proposes, with their context."""
 
     moves: Sequence[Move]
+    """In an order in which they can be applied. Those of an engine are equal to a tuple and made when looked at."""
     energy_before: Energy
     energy_after: Energy
+    """Energy before and after the moves; `energy_before.movement` is 0. The expected failovers of a promoted secondary
+    are those of a primary from the next plan on.
+    """
     unplaced: tuple[Unplaced, ...] = ()
+    """Replicas that are not placed."""
     end_reason: str = "nothing to do"
+    """Why the last search ended."""
     phases: tuple[Phase, ...] = ()
+    """The phases that ran."""
     proposals: Proposals = attrs.field(factory=Proposals)
+    """Counts of the proposals."""
     bound_by: tuple[str, ...] = ()
+    """Budgets that refused a proposal or delayed a repair: ``"moves"``, ``"node_moves"``, ``"service_moves"``."""
     actions: Mapping[str, str] = attrs.field(factory=dict)
+    """The action for each service domain, by the name of its first service."""
     outcomes: tuple[DomainOutcome, ...] = ()
+    """For each service domain: the phases that ran, why the others did not, and the replicas that may not move."""
     reproducible: bool = True
+    """False if a time limit ended a search, instead of a number of proposals."""
     renewed: int = attrs.field(default=0, eq=False)
+    """Replicas whose expected demand was computed again since the plan before: new ones, those with reports or other
+    classes, and those whose age made it due. It does not count when plans are compared.
+    """
     temperature: float | None = None
+    """The temperature at the end of balancing, in units of the energy; the highest of several service domains. None: no
+    balancing ran. `Budget.temperature` continues from it.
+    """
     undrained: tuple[Undrained, ...] = ()
+    """Replicas that stay on nodes that have to be emptied, if the plan looked for repairs."""
 
     def explain(self, partition: str) -> str:
         """Return in one or two sentences the moves of a partition and their reasons, or why there are none.

@@ -5,7 +5,15 @@ A refusal is the number of a rule; its file in `plb.constraints` has the rest, `
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
+from typing import ClassVar
+
+import attrs
+
+from plb.model.role import Role
+from plb.phrasing import rule_in_words
+from plb.validation import ReadOnlyMapping
 
 
 class Rule(IntEnum):
@@ -52,3 +60,56 @@ BUDGETS = (Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES, Rule.BUILDS, Rule.SW
 """Rules that limit the number of moves, builds or swaps of a plan, not the nodes of a replica."""
 JOINING = 1 << RULES
 """Bit that allows a child only on a node of its parent, even if it was on another node before."""
+
+
+NO_NUMBERS: Mapping[str, float] = ReadOnlyMapping({})
+"""The numbers of a violation without any."""
+
+
+@attrs.frozen
+class Violation:
+    """A violation of any kind; as text, its numbers in words. The files of the rules have the classes."""
+
+    @property
+    def rule(self) -> str:
+        """Name of the rule or of the extension constraint."""
+        raise NotImplementedError
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name."""
+        raise NotImplementedError
+
+
+@attrs.frozen
+class Breach(Violation):
+    """A replica, or a domain of a partition, that breaks a constraint other than capacity."""
+
+    @property
+    def priority(self) -> int:
+        """Priority of the rule: 0 hard, 1 soft, 2 optimisation."""
+        raise NotImplementedError
+
+    @property
+    def domain(self) -> str | None:
+        """The fault or upgrade domain; None for a rule without domains."""
+        return None
+
+
+@attrs.frozen
+class BrokenConstraint(Violation):
+    """A replica that breaks an extension constraint."""
+
+    rule: str
+    """Name of the constraint."""
+    partition: str
+    role: Role
+    node: str
+    index: int
+    """Row of the replica, as in `plb.PlacedReplica`."""
+
+    priority: ClassVar[int] = 0
+    numbers: ClassVar[Mapping[str, float]] = NO_NUMBERS
+
+    def __str__(self) -> str:
+        return f"{self.role.name.lower()} of {self.partition} on node {self.node} breaks {rule_in_words(self.rule)}"

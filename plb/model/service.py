@@ -49,64 +49,52 @@ def _blocked_nodes(names: Iterable[str]) -> frozenset[str]:
 
 @attrs.frozen(field_transformer=with_plain_scalars)
 class Service:
-    """A service: the common properties of its partitions.
-
-    Parameters
-    ----------
-    name
-        Name of the service, unique in the cluster.
-    stateful
-        True: one primary, the others secondaries. False: instances.
-    tenant_class
-        Class of similar tenants, the key in the demand history ([1] section 3); None: unknown.
-    target_replicas
-        Target number of replicas of each partition, at most 2^20; 0: unknown, so that each `Partition` has its number
-        of missing replicas.
-    default_load
-        Load by role (a `Role` or its name in small letters) and metric, in user units, until the first report; missing
-        ones are 0.
-    placement_constraint
-        Expression over node properties, such as ``"ssd == true && zone != z3"``; empty: any node.
-    move_cost
-        Cost of moving a replica: a `MoveCost` or its value; or a number of moves, to tenths, of which the settings of
-        these levels change nothing.
-    max_moves
-        Largest number of moves of replicas of this service in a plan; None: no limit.
-    metrics
-        Weight by metric, for a service that reports some metrics only; None: all metrics of the engine, each with
-        weight 1. Services that share a metric, or an affinity, are searched together.
-    affinity_to
-        Name of the parent, another service. Replicas of this service must be on nodes of its replicas. None: no
-        affinity.
-    aligned
-        Whether primaries must be on the node of the parent's primary, and secondaries on nodes of its secondaries.
-    application
-        Name of the application that it belongs to, whose limits then bind it (`plb.Application`); unknown names are
-        allowed. None: none.
-    on_every_node
-        True: one replica on every allowed node; `target_replicas` is not used.
-    blocked_nodes
-        Names of the nodes on which the service may not be placed. Unknown names are allowed.
-    limits
-        Promised maximum of a replica, by metric, in user units: the limit of [5]. Estimators from reports use it for
-        replicas with too few reports. The engine does not enforce it. Missing: no known promise.
-    """
+    """A service: the common properties of its partitions."""
 
     name: str
+    """Name of the service, unique in the cluster."""
     stateful: bool = attrs.field(default=True, kw_only=True)
+    """True: one primary, the others secondaries. False: instances."""
     tenant_class: str | None = attrs.field(default=None, kw_only=True)
+    """Class of similar tenants, the key in the demand history ([1] section 3); None: unknown."""
     target_replicas: int = attrs.field(default=1, kw_only=True)
+    """Target number of replicas of each partition, at most 2^20; 0: unknown, so that each `Partition` has its number of
+    missing replicas.
+    """
     default_load: Mapping[Role, Mapping[str, float]] = attrs.field(factory=dict, kw_only=True)
+    """Load by role (a `Role` or its name in small letters) and metric, in user units, until the first report; missing
+    ones are 0.
+    """
     placement_constraint: str = attrs.field(default="", kw_only=True)
+    """Expression over node properties, such as ``"ssd == true && zone != z3"``; empty: any node."""
     move_cost: MoveCost | float = attrs.field(default=MoveCost.LOW, kw_only=True)
+    """Cost of moving a replica: a `MoveCost` or its value; or a number of moves, to tenths, of which the settings of
+    these levels change nothing.
+    """
     max_moves: int | None = attrs.field(default=None, kw_only=True)
+    """Largest number of moves of replicas of this service in a plan; None: no limit."""
     metrics: Mapping[str, float] | None = attrs.field(default=None, kw_only=True)
+    """Weight by metric, for a service that reports some metrics only; None: all metrics of the engine, each with weight
+    1. Services that share a metric, or an affinity, are searched together.
+    """
     affinity_to: str | None = attrs.field(default=None, kw_only=True)
+    """Name of the parent, another service. Replicas of this service must be on nodes of its replicas. None: no
+    affinity.
+    """
     aligned: bool = attrs.field(default=True, kw_only=True)
+    """Whether primaries must be on the node of the parent's primary, and secondaries on nodes of its secondaries."""
     application: str | None = attrs.field(default=None, kw_only=True)
+    """Name of the application that it belongs to, whose limits then bind it (`plb.Application`); unknown names are
+    allowed. None: none.
+    """
     on_every_node: bool = attrs.field(default=False, kw_only=True)
+    """True: one replica on every allowed node; `target_replicas` is not used."""
     blocked_nodes: frozenset[str] = attrs.field(default=frozenset(), kw_only=True, converter=_blocked_nodes)
+    """Names of the nodes on which the service may not be placed. Unknown names are allowed."""
     limits: Mapping[str, float] = attrs.field(factory=dict, kw_only=True)
+    """Promised maximum of a replica, by metric, in user units: the limit of [5]. Estimators from reports use it for
+    replicas with too few reports. The engine does not enforce it. Missing: no known promise.
+    """
 
     def __attrs_post_init__(self) -> None:
         check_name("service", self.name)

@@ -38,27 +38,18 @@ Translate = Callable[[Any], Any]
 
 @attrs.frozen
 class Setting:
-    """Properties of a setting besides its default here.
-
-    Parameters
-    ----------
-    name
-        Name in Service Fabric; empty if it has no such setting.
-    original
-        Default of Service Fabric, as in its files; None if it has no such setting.
-    unit
-        Unit in words.
-    check
-        Called with item, field and value; returns the value to keep, or raises an error.
-    translate
-        Converts a value of Service Fabric.
-    """
+    """Properties of a setting besides its default here."""
 
     name: str
+    """Name in Service Fabric; empty if it has no such setting."""
     original: Any
+    """Default of Service Fabric, as in its files; None if it has no such setting."""
     unit: str
+    """Unit in words."""
     check: Check
+    """Called with item, field and value; returns the value to keep, or raises an error."""
     translate: Translate = lambda value: value
+    """Converts a value of Service Fabric."""
 
 
 class Checked:

@@ -52,17 +52,12 @@ class RuledOut:
 
 @attrs.frozen
 class Refused(RuledOut):
-    """Nodes that a rule or an extension constraint without further numbers excludes.
-
-    Parameters
-    ----------
-    words
-        The text; empty: the name of the rule.
-    """
+    """Nodes that a rule or an extension constraint without further numbers excludes."""
 
     rule: str
     nodes: int
     words: str = ""
+    """The text; empty: the name of the rule."""
 
     def __str__(self) -> str:
         return self.words or rule_in_words(self.rule)
@@ -70,15 +65,10 @@ class Refused(RuledOut):
 
 @attrs.frozen
 class Declined(RuledOut):
-    """Nodes that no rule excludes, and that the placement policy does not choose.
-
-    Parameters
-    ----------
-    rule
-        Name of the policy.
-    """
+    """Nodes that no rule excludes, and that the placement policy does not choose."""
 
     rule: str
+    """Name of the policy."""
     nodes: int
 
     def __str__(self) -> str:
@@ -87,16 +77,11 @@ class Declined(RuledOut):
 
 @attrs.frozen
 class Together:
-    """A partition whose placement is all-or-nothing.
-
-    Parameters
-    ----------
-    requested, found
-        Number of replicas to place, and of those that find a node when they are placed in turn.
-    """
+    """A partition whose placement is all-or-nothing."""
 
     requested: int
     found: int
+    """Number of replicas to place, and of those that find a node when they are placed in turn."""
 
     def __str__(self) -> str:
         text = "its placement is all-or-nothing"
@@ -109,28 +94,22 @@ class Together:
 
 @attrs.frozen
 class Unplaced:
-    """A replica that is not placed.
-
-    Parameters
-    ----------
-    nodes
-        Number of nodes.
-    diagnosis
-        Nodes by the rule that excludes them, in the order of the checks; each node counts at the first rule it fails.
-        Rules that placement relaxed are not checked.
-    given_up
-        Soft rules that placement relaxed without success.
-    together
-        For an all-or-nothing placement: its result. A replica that found a node waits for the others; the nodes of one
-        that found none are evaluated with the others in place.
-    """
+    """A replica that is not placed."""
 
     partition: str
     role: Role
     nodes: int
+    """Number of nodes."""
     diagnosis: Sequence[RuledOut] = ()
+    """Nodes by the rule that excludes them, in the order of the checks; each node counts at the first rule it fails.
+    Rules that placement relaxed are not checked.
+    """
     given_up: tuple[str, ...] = ()
+    """Soft rules that placement relaxed without success."""
     together: Together | None = None
+    """For an all-or-nothing placement: its result. A replica that found a node waits for the others; the nodes of one
+    that found none are evaluated with the others in place.
+    """
 
     @property
     def ruled_out(self) -> dict[str, int]:
@@ -164,17 +143,14 @@ class Undrained(Unplaced):
 
     Parameters
     ----------
-    node
-        Name of the node.
-    immovable
-        Why no plan may move the replica; None: plans may.
-
     `diagnosis` is empty if the replica is immovable, or if some node is open to it, so that a later plan may move it. A
     budget of moves that holds the replica rules out all nodes. Of many replicas, only the first have numbers.
     """
 
     node: str
+    """Name of the node."""
     immovable: Immovable | None = None
+    """Why no plan may move the replica; None: plans may."""
 
     def __str__(self) -> str:
         who = f"{self.role.name.lower()} of {self.partition}"

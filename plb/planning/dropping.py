@@ -19,6 +19,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool
 from plb.constraints.affinity import breaks_pair
 from plb.constraints.domains import EVEN
+from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import move_row
 from plb.extensions.configuration import Proposal
@@ -30,18 +31,12 @@ from plb.state.arrays import Problem, Solution, siblings_of
 
 @attrs.frozen(eq=False)
 class Surplus:
-    """A partition with too many replicas.
-
-    Parameters
-    ----------
-    rows
-        Its rows.
-    count
-        How many are too many.
-    """
+    """A partition with too many replicas."""
 
     rows: Sequence[int]
+    """Its rows."""
     count: int
+    """How many are too many."""
 
 
 def drop_surplus(
@@ -207,3 +202,26 @@ def _take_off(problem: Problem, solution: Solution, row: int) -> None:
         solution.node[row] = NOWHERE
     else:
         move_row(problem, solution, row, NOWHERE)
+
+
+def without_replaced_standbys(problem: Problem, solution: Solution) -> Solution:
+    """Return the solution without the standbys that new or moved replicas of their partitions replace.
+
+    Their removal is not a move.
+    """
+    if not problem.standbys:
+        return solution
+    node = solution.node
+    came = (node != NOWHERE) & (node != problem.origin)
+    replaced = [
+        row
+        for row in np.flatnonzero(problem.standby & (node != NOWHERE)).tolist()
+        if any(came[one] and node[one] == node[row] for one in siblings_of(problem, row))
+    ]
+    if not replaced:
+        return solution
+    left = node.copy()
+    left[replaced] = NOWHERE
+    without = solution_from_scratch(problem, left)
+    without.totals.movement = solution.totals.movement
+    return without

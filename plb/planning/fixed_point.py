@@ -34,40 +34,27 @@ Circumstances: TypeAlias = tuple[int, int, PlbConfig, Budget]
 
 @attrs.frozen
 class Occasion:
-    """The input of the phases of one call.
-
-    Parameters
-    ----------
-    domain
-        Key of the service domain; None if all services are one.
-    services
-        Indices of its services; None: all.
-    circumstances
-        All else that its result depends on, but seed and replicas: versions of nodes and services, settings and budget.
-    """
+    """The input of the phases of one call."""
 
     domain: int | None
+    """Key of the service domain; None if all services are one."""
     services: Sequence[int] | None
+    """Indices of its services; None: all."""
     circumstances: Circumstances
+    """All else that its result depends on, but seed and replicas: versions of nodes and services, settings and budget.
+    """
 
 
 @attrs.define(eq=False)
 class _End:
-    """The configuration in which a search ended.
-
-    Parameters
-    ----------
-    circumstances
-        Those of its `Occasion`.
-    services
-        Its services, counted from 1; None: all.
-    differing
-        The rows that are not as they were at the end, each with its values then.
-    """
+    """The configuration in which a search ended."""
 
     circumstances: Circumstances
+    """Those of its `Occasion`."""
     services: frozenset[int] | None
+    """Its services, counted from 1; None: all."""
     differing: dict[int, bytes]
+    """The rows that are not as they were at the end, each with its values then."""
 
     def follow(self, rows: Int, before: Int, after: Int) -> None:
         """Note that rows have changed from one set of values to another."""

@@ -9,8 +9,7 @@ from plb.evaluation.proposals import FIRST_RULE
 from plb.model.move import Move, Phase, Reason
 from plb.model.outcome import DomainOutcome, Idle, Proposals
 from plb.model.rules import BUDGETS, Rule
-from plb.planning.immovable import concerned, immovable_replicas
-from plb.planning.service_domains import ServiceDomain
+from plb.planning.service_domains import ServiceDomain, concerned, immovable_replicas
 from plb.search.budget import EndReason
 from plb.search.result import Annealed, new_tally, proposals_of
 from plb.state.arrays import Problem

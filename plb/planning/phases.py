@@ -17,44 +17,34 @@ from plb.constraints.throttling import most_in_build
 from plb.energy.score import energy_of, weights_in_balancing
 from plb.energy.terms import values_of
 from plb.errors import ConflictError
-from plb.evaluation.self_checks import compare_with_scratch
+from plb.evaluation.delta import compare_with_scratch
 from plb.model import DeactivationIntent
 from plb.model.move import Phase, Reason
 from plb.model.outcome import Idle
-from plb.model.plan import Energy, Plan
-from plb.model.plan_moves import PlanMoves
+from plb.model.plan import Energy, Plan, PlanMoves
 from plb.model.rules import Rule
 from plb.model.unplaced import Undrained
-from plb.planning.audit import Audit
-from plb.planning.balancing_variants import balancing_variants
-from plb.planning.binding_budgets import bounding_budgets
-from plb.planning.dropping import Surplus, drop_surplus, still_surplus
-from plb.planning.missing_replicas import placed_all_or_nothing, unplaced_of
-from plb.planning.move_reasons import MoveReasons
-from plb.planning.pending_work import Work
+from plb.planning.dropping import Surplus, drop_surplus, still_surplus, without_replaced_standbys
+from plb.planning.explanations.diagnosis import Audit, placed_all_or_nothing, undrained_of, unplaced_of
+from plb.planning.explanations.move_reasons import MoveReasons, bounding_budgets
+from plb.planning.live.work_lists import WorkLists
 from plb.planning.phase_log import PhaseLog
 from plb.planning.plan_start import Broken, check_start
 from plb.planning.role_returns import Return, Returns
-from plb.planning.rule_priorities import placement_masks, rule_masks, rule_priorities
-from plb.planning.service_domains import ServiceDomain
-from plb.planning.standbys import without_replaced_standbys
-from plb.planning.undrained_replicas import undrained_of
+from plb.planning.rule_priorities import balancing_variants, placement_masks, rule_masks, rule_priorities
+from plb.planning.service_domains import ServiceDomain, Work
 from plb.planning.upgrades import Handover, RoleChanges
-from plb.planning.work_lists import WorkLists
-from plb.search.balancing import balance, most_displaced
-from plb.search.balancing_thresholds import is_unbalanced, unbalanced_services, uneven_metrics
-from plb.search.breaches import Breaches, find_breaches, rows_judged_by, suspects_after
-from plb.search.budget import Budget, EndReason
-from plb.search.chosen_settings import chosen_settings
+from plb.search.annealing.overload_price import WIN
+from plb.search.balancing import balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
+from plb.search.budget import Budget, EndReason, chosen_settings, stream_of
 from plb.search.extensions import Extensions, energy_with
 from plb.search.placement import place_rows
-from plb.search.places import NO_PLACES, NO_ROWS, Places, go_to, moved_rows
-from plb.search.price_path import WIN
-from plb.search.random_streams import stream_of
-from plb.search.repair import repair
+from plb.search.repair.breaches import Breaches, find_breaches, rows_judged_by, suspects_after
+from plb.search.repair.repair import repair
 from plb.search.result import Annealed, moves_of
-from plb.settings.annealing import Cooling
+from plb.search.transactions import NO_PLACES, NO_ROWS, Places, go_to, moved_rows
 from plb.settings.config import Checks, PlbConfig
+from plb.settings.search import Cooling
 from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.replica_table import merged
@@ -65,18 +55,12 @@ AFFINITY_BIT = 1 << Rule.AFFINITY
 
 @attrs.frozen(eq=False)
 class Begun:
-    """The start of a phase.
-
-    Parameters
-    ----------
-    places
-        The rows that earlier phases have moved, and their nodes.
-    broken
-        The rows that break an extension constraint, each with its name.
-    """
+    """The start of a phase."""
 
     places: Places
+    """The rows that earlier phases have moved, and their nodes."""
     broken: Mapping[int, str]
+    """The rows that break an extension constraint, each with its name."""
 
 
 class PhaseRun:

@@ -10,10 +10,9 @@ import numpy as np
 from plb.array_types import NOWHERE
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.move import MoveKind
-from plb.model.plan import Plan
-from plb.model.plan_moves import KINDS, PlanMoves
-from plb.search.breaches import Breaches
-from plb.search.places import Places
+from plb.model.plan import KINDS, Plan, PlanMoves
+from plb.search.repair.breaches import Breaches
+from plb.search.transactions import Places
 from plb.state.arrays import TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.move_checks import check_moves

@@ -10,35 +10,31 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Float
 from plb.compiler import uninterrupted
-from plb.engine_extensions import EngineExtensions
 from plb.errors import ConflictError
 from plb.extensions.configuration import Configuration
 from plb.model import Application, Service
-from plb.model.alternatives import Alternatives
+from plb.model.alternatives import Alternatives, NodeScores
 from plb.model.move import Phase
 from plb.model.outcome import Idle
 from plb.model.plan import Plan, merged
-from plb.model.scores import NodeScores
-from plb.model.violations import Violation
-from plb.planning.audit import Audit
-from plb.planning.cluster_capacity import check_application, check_service
+from plb.model.rules import Violation
+from plb.planning.explanations.diagnosis import Audit
+from plb.planning.explanations.queries import check_application, check_service
+from plb.planning.explanations.what_if import WhatIf, scores_of
 from plb.planning.fixed_point import FixedPoint, Occasion
-from plb.planning.live_state import LiveState
-from plb.planning.pending_work import Work, WorkToPlace
+from plb.planning.live.live_state import LiveState
+from plb.planning.live.problem import ServiceTables, build_tables, tables_version
 from plb.planning.phases import PhaseRun
 from plb.planning.plan_start import start_of
-from plb.planning.refresh import PHASES, Refresh, idle_outcome, plan_without_nodes
 from plb.planning.rule_priorities import rule_priorities
-from plb.planning.scheduler import Action, DomainRecord, Scheduler
-from plb.planning.scoring import scores_of
-from plb.planning.service_domains import ServiceDomain, ServiceDomains
-from plb.planning.service_tables import ServiceTables, build_tables, tables_version
-from plb.planning.what_if import WhatIf
+from plb.planning.scheduler import PHASES, Action, DomainRecord, Refresh, Scheduler, idle_outcome, plan_without_nodes
+from plb.planning.service_domains import ServiceDomain, ServiceDomains, Work, WorkToPlace
+from plb.registry import EngineExtensions
 from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import HistoricalSimulation, estimator_of, reports_kept
 from plb.search.budget import Budget
 from plb.search.extensions import Extensions, extensions_of
-from plb.search.places import NO_PLACES
+from plb.search.transactions import NO_PLACES
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_sources import demand_forecast_of, settings_of_forecast

@@ -18,32 +18,23 @@ from plb.evaluation.proposals import refusal
 from plb.model.role import PRIMARY
 from plb.model.rules import NO_REFUSAL
 from plb.search.extensions import Extensions
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState, PartitionRecord
-from plb.state.proposal import Proposal
 from plb.state.role_slots import slots_of
 
 
 @attrs.frozen(eq=False)
 class Return:
-    """Places of a partition that wait for replicas to return.
-
-    Parameters
-    ----------
-    partition
-        Name of the partition.
-    places
-        Rows of the places without a replica: standbys, and those of dropped replicas.
-    missing
-        Rows of its missing replicas.
-    primary
-        Row of the primary that returns; NOWHERE: any missing replica does.
-    """
+    """Places of a partition that wait for replicas to return."""
 
     partition: str
+    """Name of the partition."""
     places: Sequence[int]
+    """Rows of the places without a replica: standbys, and those of dropped replicas."""
     missing: Sequence[int]
+    """Rows of its missing replicas."""
     primary: int = NOWHERE
+    """Row of the primary that returns; NOWHERE: any missing replica does."""
 
 
 def return_of(state: ClusterState, record: PartitionRecord) -> Return | None:

@@ -15,8 +15,8 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
+from plb.constraints.application_sums import gains_too_much
 from plb.constraints.preferred_location import is_upgraded
-from plb.constraints.reservations import gains_too_much
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import apply_proposal
@@ -28,9 +28,8 @@ from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
 from plb.planning.role_returns import Return
 from plb.planning.rule_priorities import rule_masks
 from plb.search.extensions import Extensions
-from plb.state.arrays import NO_BUDGET, Problem, Solution, are_siblings, siblings_of
+from plb.state.arrays import NO_BUDGET, Problem, Proposal, Solution, are_siblings, siblings_of
 from plb.state.cluster_state import ClusterState
-from plb.state.proposal import Proposal
 from plb.state.role_slots import default_loads, expected_load, load_of_next_primary, may_change_role
 
 Swap = tuple[int, int]
@@ -39,30 +38,20 @@ Swap = tuple[int, int]
 
 @attrs.frozen(eq=False)
 class Handover:
-    """A partition of which another replica is to become the primary.
-
-    Parameters
-    ----------
-    partition
-        Name of the partition.
-    primary
-        Row of the primary; NOWHERE without one: a secondary is then promoted.
-    takers
-        Rows of the secondaries that may become the primary.
-    marked
-        Row of the replica with the mark.
-    void
-        Row of the replica of which a move of kind void tells that its role cannot change; NOWHERE: none is told.
-    returns
-        Whether the role goes back to where it was before the upgrade.
-    """
+    """A partition of which another replica is to become the primary."""
 
     partition: str
+    """Name of the partition."""
     primary: int
+    """Row of the primary; NOWHERE without one: a secondary is then promoted."""
     takers: Sequence[int]
+    """Rows of the secondaries that may become the primary."""
     marked: int
+    """Row of the replica with the mark."""
     void: int
+    """Row of the replica of which a move of kind void tells that its role cannot change; NOWHERE: none is told."""
     returns: bool
+    """Whether the role goes back to where it was before the upgrade."""
 
 
 UNCHECKED = 1 << Rule.AFFINITY | 1 << Rule.PLACEMENT

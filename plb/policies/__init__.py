@@ -1,20 +1,24 @@
 """Placement policies, which place one replica at a time. docs/policies.md has an example.
 
-Begin reading in `plb.policies.first_fit`.
+Begin reading in `plb.policies.fits`.
 """
 
 from __future__ import annotations
 
 from plb.extensions.policies import PlacementPolicy
-from plb.policies.first_fit import FirstFit
-from plb.policies.fits import BestFit, WorstFit
-from plb.policies.inner_product import InnerProduct
+from plb.policies.fits import (
+    BestFit,
+    FirstFit,
+    InnerProduct,
+    PrvBestFit,
+    PrvWorstFit,
+    Random,
+    StandardDeviation,
+    Weighting,
+    WorstFit,
+)
 from plb.policies.learned import Learned
-from plb.policies.prv import PrvBestFit, PrvWorstFit
-from plb.policies.random import Random
 from plb.policies.repacking import Repacking
-from plb.policies.standard_deviation import StandardDeviation
-from plb.policies.weighting import Weighting
 
 BUILT_IN: tuple[PlacementPolicy, ...] = (
     FirstFit(),

@@ -2,9 +2,54 @@
 
 from __future__ import annotations
 
-from plb.array_types import Float, Int
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.extensions.configuration import Configuration
-from plb.policies.weighting import Weighting, shares_with, weighted
+from plb.validation import check_count, check_member, check_name, check_number
+
+
+class Weighting(StrEnum):
+    """Combination of the shares of several metrics to one number."""
+
+    SUM = "sum"
+    """Equation (3), FFDSum: the sum over metrics of w_j·share, w_j being the mean usage of all placed replicas,
+    each as a share of the capacity of its node. As printed, (3) has node load in the unit of the metric, so that the
+    metric with the largest numbers would decide; FFDSum comes from bins of capacity 1, so that here it is a share."""
+    MAX = "max"
+    """Equation (4): the largest share."""
+
+
+def lasting(configuration: Configuration, nodes: Int) -> Int:
+    """Return the `nodes` that are not being deactivated, or all if each of them is.
+
+    A node that is being deactivated is not in the statistics, so that it would seem to have no cost.
+    """
+    counted = nodes[configuration.problem.counted[nodes]]
+    return counted if len(counted) else nodes
+
+
+def weighted(weighting: Weighting, configuration: Configuration, shares: Float) -> Float:
+    """Return W of loads, (N,), that are given as shares, (N, R)."""
+    if weighting is Weighting.MAX:
+        return np.asarray(shares.max(axis=1), np.float64)
+    return np.asarray((shares * metric_weights(configuration)).sum(axis=1), np.float64)
+
+
+def metric_weights(configuration: Configuration) -> Float:
+    """Return w_j of equation (3) up to a common factor, (R,), the number of replicas."""
+    return np.asarray(configuration.shares.sum(axis=0), np.float64)
+
+
+def shares_with(configuration: Configuration, row: int, nodes: Int) -> Float:
+    """Return the load of nodes as shares after a replica is added, (N, R)."""
+    problem, solution = configuration.problem, configuration.solution
+    return np.asarray((solution.node_load[nodes] + problem.load[row]) * problem.inverse_capacity[nodes], np.float64)
 
 
 class BestFit:
@@ -53,3 +98,158 @@ def emptiest(weighting: Weighting, configuration: Configuration, row: int, nodes
 
 def _with_row(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> Float:
     return weighted(weighting, configuration, shares_with(configuration, row, nodes))
+
+
+class FirstFit:
+    """Takes the node that the engine has known for longest."""
+
+    name = "first_fit"
+
+    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
+        """Return the first node."""
+        return int(nodes[0])
+
+
+class InnerProduct:
+    """Chooses the node with the largest weighted inner product of demand and free capacity, else the lowest index.
+
+    It is the alignment score of Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014, section
+    3.2: the sum over metrics of w_j·demand·free, both as shares of the capacity of the node. [1] does not state
+    the weights; here they are those of its equation (3). Free is the free capacity before the placement. A
+    metric of which a node has no capacity does not count there.
+    """
+
+    name = "inner_product"
+
+    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
+        """Return the node."""
+        problem = configuration.problem
+        demand = problem.load[row] * problem.inverse_capacity[nodes]
+        free = 1.0 - configuration.shares[nodes]
+        return int(nodes[np.asarray(metric_weights(configuration) * demand * free).sum(axis=1).argmax()])
+
+
+class StandardDeviation:
+    """Takes the node that leaves the least sum over metrics of the standard deviation of node load.
+
+    Load is a share of the capacity of the node itself, over all nodes that are up; one without a capacity of a metric
+    counts with 0, as in `Configuration.shares`. A node that is being deactivated comes last; ties go to the lowest
+    index.
+    """
+
+    name = "standard_deviation"
+
+    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
+        """Return the node."""
+        nodes = lasting(configuration, nodes)
+        problem, here = configuration.problem, configuration.node_of(row)
+        shares, counted = configuration.shares, problem.counted
+        if here != NOWHERE:
+            shares[here] -= problem.load[row] * problem.inverse_capacity[here]
+        up = max(1, int(counted.sum()))
+        # distances from the mean without the replica; what it adds to them follows for all nodes at once
+        distance = (shares - shares[counted].sum(axis=0) / up) * counted[:, None]
+        added = problem.load[row] * problem.inverse_capacity[nodes] * counted[nodes, None]
+        squares = (distance**2).sum(axis=0) + (2 * distance[nodes] + added) * added - added**2 / up
+        return int(nodes[np.sqrt(np.maximum(squares, 0.0)).sum(axis=1).argmin()])
+
+
+class Random:
+    """Samples the node with the generator of the search."""
+
+    name = "random"
+
+    def begin(self, configuration: Configuration, rng: np.random.Generator) -> None:
+        """Keep the generator."""
+        self._rng = rng
+
+    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
+        """Return a node, sampled uniformly."""
+        return int(self._rng.choice(nodes))
+
+    def memory(self) -> Mapping[str, Any]:
+        """Return nothing: each search has its own generator."""
+        return {}
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Go on from nothing."""
+
+
+@attrs.frozen(kw_only=True)
+class PrvBestFit:
+    """The fullest node after placement among those where a violation is less likely than theta (algorithm 2).
+
+    Where there is none, the node where the placement raises the probability least; ties go to the fullest, then to the
+    lowest index.
+    """
+
+    theta: float = 0.01
+    """Probability from which on a violation is too likely, in [0, 1] ([1] section 8.3: 0.01)."""
+    weighting: Weighting = Weighting.MAX
+    """Which W the fit compares ([1] section 8.3: W_Max)."""
+    name: str = "prv_best_fit"
+    """Name of the policy."""
+
+    def __attrs_post_init__(self) -> None:
+        item = f"policy {check_name('policy', self.name)}"
+        object.__setattr__(self, "theta", check_number(item, "theta", self.theta, high=1.0))
+        object.__setattr__(self, "weighting", check_member(item, "weighting", self.weighting, Weighting))
+
+    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
+        """Return the node."""
+        nodes = lasting(configuration, nodes)
+        probability = configuration.violation_probabilities_with(row)[nodes]
+        candidates = nodes[probability < self.theta]
+        if not len(candidates):
+            candidates = _least_raised(configuration, nodes, probability)
+        return fullest(self.weighting, configuration, row, candidates)
+
+
+@attrs.frozen(kw_only=True)
+class PrvWorstFit(PrvBestFit):
+    """The emptiest node after placement among those with a probability of a violation below theta (algorithm 3).
+
+    Held-out nodes are used after all others with a probability below theta. They are the M nodes of least W
+    among those that are up, computed for each placement as in the algorithm, with the W of the policy. Those
+    of `PlbConfig.held_out_nodes`, which belong to the energy and are fixed at the start of a phase, are not used.
+    If the probability is too high on every node, the node with the least increase is chosen; ties go to
+    the emptiest, then to the lowest index.
+
+    Parameters
+    ----------
+    theta, weighting, name
+        See `PrvBestFit`.
+    """
+
+    name: str = "prv_worst_fit"
+    held_out: int = 3
+    """M, the number of held-out nodes ([1] section 8.3: 3)."""
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        object.__setattr__(self, "held_out", check_count(f"policy {self.name}", "held_out", self.held_out))
+
+    def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
+        """Return the node."""
+        nodes = lasting(configuration, nodes)
+        probability = configuration.violation_probabilities_with(row)[nodes]
+        acceptable = probability < self.theta
+        for preferred in (acceptable & ~self._held_out(configuration)[nodes], acceptable):
+            if preferred.any():
+                return emptiest(self.weighting, configuration, row, nodes[preferred])
+        return emptiest(self.weighting, configuration, row, _least_raised(configuration, nodes, probability))
+
+    def _held_out(self, configuration: Configuration) -> Bool:
+        """Return whether each node is held out, (N,); ties go to the lowest index."""
+        up = np.flatnonzero(configuration.problem.counted)
+        weights = weighted(self.weighting, configuration, configuration.shares[up])
+        held_out = np.zeros(configuration.nodes, np.bool_)
+        held_out[up[weights.argsort(kind="stable")[: self.held_out]]] = True
+        return held_out
+
+
+def _least_raised(configuration: Configuration, nodes: Int, probability: Float) -> Int:
+    """Return the nodes of least Delta; `probability` is that of a violation on each node after placement."""
+    # equal differences of multiples of 1/K need not be equal floats
+    delta = (probability - configuration.violation_probabilities[nodes]).round(12)
+    return np.asarray(nodes[delta == delta.min()], np.int64)

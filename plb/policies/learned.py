@@ -20,7 +20,7 @@ from plb.errors import InvalidValueError, UnknownNameError
 from plb.extensions.configuration import Configuration
 from plb.learning.placement_game import WAIT, Observation, ObservationShape
 from plb.model import Role
-from plb.policies.weighting import lasting
+from plb.policies.fits import lasting
 from plb.risk.expected_demand import ExpectedDemand
 from plb.validation import check_name, check_names, check_number, check_switch
 
@@ -56,6 +56,7 @@ class Learned:
     may_wait: bool = False
     """True: if the network gives waiting the highest probability, the replica is not placed by this plan."""
     name: str = "learned"
+    """Name of the policy."""
     _network: LearnedPolicy | None = attrs.field(init=False, default=None)
     _expected: ExpectedDemand | None = attrs.field(init=False, default=None)
     _past: list[tuple[float, Mapping[str, Float]]] = attrs.field(init=False, factory=list)

@@ -23,27 +23,20 @@ from plb.array_types import NOWHERE, Int
 from plb.constraints.application_sums import occupied_nodes
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import ALL_RULES, Rule
-from plb.policies.first_fit import FirstFit
+from plb.policies.fits import FirstFit
 from plb.validation import check_count, check_name
 
 
 @attrs.frozen(kw_only=True)
 class Repacking(FirstFit):
-    """First fit, for which a few smaller replicas at most may be moved.
-
-    Parameters
-    ----------
-    size_classes
-        Number of size classes; the last is that of shares of at most 1/`size_classes`.
-    most_moves
-        Most replicas that are moved for one.
-    name
-        Name of the policy.
-    """
+    """First fit, for which a few smaller replicas at most may be moved."""
 
     size_classes: int = 8
+    """Number of size classes; the last is that of shares of at most 1/`size_classes`."""
     most_moves: int = 10
+    """Most replicas that are moved for one."""
     name: str = "repacking"
+    """Name of the policy."""
 
     def __attrs_post_init__(self) -> None:
         item = f"policy {check_name('policy', self.name)}"

@@ -2,24 +2,209 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+import math
+import re
+from collections.abc import Callable
+from enum import Enum, StrEnum
 from functools import partial
 
+import attrs
 import numpy as np
 
 from plb.array_types import Float, Int
-from plb.provisioning.algorithm_names import Algorithm, Way, parse_algorithm
-from plb.provisioning.application_centric import first_fit, no_candidates, ordered_fit
-from plb.provisioning.fewest_candidates import fewest_candidates, nothing_struck
-from plb.provisioning.matching import match, no_matches
-from plb.provisioning.measures import Measure, hybrid, residual_of, sizes
-from plb.provisioning.node_centric import fill_nodes, nothing_filled
-from plb.provisioning.node_count_search import fewest_nodes, with_enough_nodes
-from plb.provisioning.packing import STOPPED, Packing, places_of
+from plb.errors import NoPlanError, UnknownNameError
+from plb.provisioning.application_centric import (
+    fewest_candidates,
+    first_fit,
+    no_candidates,
+    nothing_struck,
+    ordered_fit,
+)
+from plb.provisioning.node_centric import Score, fill_nodes, match, no_matches, nothing_filled
+from plb.provisioning.packing import NO_CAPACITY, STOPPED, Measure, Packing, hybrid, places_of, residual_of, sizes
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.released_programs import fill_in_turn, nothing_sorted, resorted_fit, whole_shares
 from plb.provisioning.solver_context import ReportProgress, SolverContext, order_of
 from plb.provisioning.spreading import nothing_spread, spread
+
+
+class Way(Enum):
+    """How places are found."""
+
+    FIRST_FIT = "FF"
+    BEST_FIT = "BF"
+    WORST_FIT = "WF"
+    NODE_CENTRIC = "NCD"
+    SPREAD = "SpreadWF"
+    MATCH = "Match"
+    NODE_CANDIDATES = "Medea-NodeCandidates"
+    INTEGER_PROGRAM = "ILP"
+
+
+@attrs.frozen
+class Algorithm:
+    """An algorithm of [3] by the parts of its name."""
+
+    name: str
+    """Its name."""
+    way: Way
+    """How places are found."""
+    measure: Measure = Measure.AVERAGE
+    """Of nodes and, where `decreasing`, of applications."""
+    score: Score = Score.DOT_PRODUCT
+    """Of pairs of application and node, where there is one."""
+    decreasing: bool = False
+    """Whether applications are ordered from large to small."""
+    demand_share: float = 1.0
+    """α of equation 3 for the order of applications: 1 is demand alone, 0 degree alone."""
+    decrement_percent: float | None = None
+    """Steps by which the number of nodes decreases, in percent of the lower bound; None: by bisection, if the number of
+    nodes is searched.
+    """
+    gap_percent: float = 0.0
+    """Accepted percentage of nodes above the bound of an integer program."""
+
+
+BASELINES = {
+    "Medea-TagPopularity": Algorithm("Medea-TagPopularity", Way.FIRST_FIT, decreasing=True, demand_share=0.0),
+    "Medea-NodeCandidates": Algorithm("Medea-NodeCandidates", Way.NODE_CANDIDATES, decreasing=True, demand_share=0.0),
+    "LRASched-Fitness": Algorithm("LRASched-Fitness", Way.NODE_CENTRIC, score=Score.FITNESS),
+}
+_MEASURE = rf"(?P<measure>{'|'.join(Measure)})"
+_SIZE = rf"{_MEASURE}(-Hybrid(?P<share>0(\.\d+)?|1(\.0+)?))?"
+_SEARCH = r"(BinSearch|Decr(?P<decrement>\d+(\.\d+)?))"
+_SCORE = rf"(?P<score>{'|'.join(Score)})"
+_FORMS = tuple(
+    re.compile(form)
+    for form in (
+        r"(?P<way>FF)",
+        r"(?P<way>FF)(?P<decreasing>D)-(?P<degree>Degree)",
+        rf"(?P<way>FF|BF|WF)(?P<decreasing>D)-{_SIZE}",
+        rf"(?P<way>BF|WF)-{_MEASURE}",
+        rf"(?P<way>NCD)-{_SCORE}",
+        rf"(?P<way>SpreadWF)(?P<decreasing>D)-{_SIZE}-{_SEARCH}",
+        rf"(?P<way>SpreadWF)-{_MEASURE}-{_SEARCH}",
+        rf"(?P<way>Match)-{_SCORE}-{_SEARCH}",
+        r"(?P<way>ILP)(-Gap(?P<gap>\d{1,2}(\.\d+)?))?",
+    )
+)
+
+
+def algorithm_names() -> tuple[str, ...]:
+    """Return the names of the algorithms, with 2 for the percentage of steps, without hybrid sizes and gaps."""
+    fits = [f"{way}-{measure}" for way in ("FFD", "BF", "BFD", "WF", "WFD") for measure in Measure]
+    nodes = [f"NCD-{score}" for score in Score]
+    searches = [
+        f"{first}-{search}"
+        for first in [f"SpreadWF{d}-{measure}" for d in ("", "D") for measure in Measure]
+        + [f"Match-{score}" for score in Score]
+        for search in ("BinSearch", "Decr2")
+    ]
+    return ("FF", "FFD-Degree", *fits, *nodes, *searches, *BASELINES, "ILP")
+
+
+def parse_algorithm(name: str) -> Algorithm:
+    """Return the algorithm of a name.
+
+    Raises
+    ------
+    UnknownNameError
+        The name is unknown.
+    """
+    if name in BASELINES:
+        return BASELINES[name]
+    for form in _FORMS:
+        match = form.fullmatch(name)
+        if match:
+            return _algorithm(name, match.groupdict())
+    raise UnknownNameError("algorithm", name, algorithm_names())
+
+
+def _algorithm(name: str, parts: dict[str, str | None]) -> Algorithm:
+    share, decrement = parts.get("share"), parts.get("decrement")
+    return Algorithm(
+        name,
+        Way(parts["way"]),
+        Measure(parts.get("measure") or Measure.AVERAGE),
+        Score(parts.get("score") or Score.DOT_PRODUCT),
+        decreasing=parts.get("decreasing") is not None,
+        demand_share=0.0 if parts.get("degree") else 1.0 if share is None else float(share),
+        decrement_percent=None if decrement is None else float(decrement),
+        gap_percent=float(parts.get("gap") or 0.0),
+    )
+
+
+FIRST_SPARE = 64
+"""Nodes of each kind beyond half as many again as the lower bound, at first."""
+
+
+def with_enough_nodes(
+    context: SolverContext, algorithm: Algorithm, pack: Callable[[Packing], int]
+) -> tuple[Packing, int]:
+    """Fill packings with increasing numbers of nodes of each kind until all fits; return the last, and its result."""
+    nodes = min(context.most_nodes, context.lower_bound + context.lower_bound // 2 + FIRST_SPARE)
+    while True:
+        packing = context.packing(nodes)
+        outcome = pack(packing)
+        if outcome != NO_CAPACITY:
+            return packing, outcome
+        if nodes == context.most_nodes:
+            raise NoPlanError(context.instance.name, algorithm.name, nodes)
+        nodes = min(context.most_nodes, 2 * nodes)
+
+
+def fewest_nodes(
+    context: SolverContext,
+    algorithm: Algorithm,
+    best: ProvisioningPlan,
+    pack: Callable[[Packing], int],
+    report: ReportProgress,
+) -> ProvisioningPlan:
+    """Return the plan with the smallest number of nodes at which an algorithm succeeds ([3] section 5.1).
+
+    Parameters
+    ----------
+    best
+        The plan of First Fit, which gives a sufficient number; if the algorithm fails with it, the result.
+    pack
+        Runs the algorithm on the nodes of a packing; returns how many replicas are left over, or `STOPPED`.
+    """
+    most = context.reach(best)
+
+    def succeeds(nodes: int) -> bool:
+        """Return whether a number of nodes suffices; if so, its plan becomes the best."""
+        nonlocal best
+        packing = context.packing_of_first(nodes)
+        with context.watched():
+            missing = pack(packing)
+        if missing == STOPPED:
+            return False
+        report(f"{algorithm.name}: {nodes:,} nodes {'suffice' if missing == 0 else f'leave {missing:,} replicas over'}")
+        if missing == 0:
+            best = context.plan(packing, algorithm.name)
+        return missing == 0
+
+    if most == 0 or not succeeds(most):  # 0: First Fit passes by the first kind, of which there is no end
+        return best
+    if algorithm.decrement_percent is None:
+        _bisect(context, succeeds, most)
+    else:
+        step = max(1, math.ceil(context.lower_bound * algorithm.decrement_percent / 100.0))
+        while most - step >= context.lower_bound and not context.time_is_over and succeeds(most - step):
+            most -= step
+    return best
+
+
+def _bisect(context: SolverContext, succeeds: Callable[[int], bool], most: int) -> None:
+    """Bisect the numbers of nodes between the lower bound and one that suffices."""
+    low = context.lower_bound
+    while low < most and not context.time_is_over:
+        nodes = (low + most) // 2
+        if succeeds(nodes):
+            most = nodes
+        else:
+            low = nodes + 1
+
 
 FIRST_FIT = parse_algorithm("FF")
 

@@ -9,41 +9,252 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import attrs
 import numpy as np
+import numpy.typing as npt
 
-from plb.array_types import Int32
+from plb.array_types import Int, Int32
+from plb.compiler import kernel
 from plb.errors import ConflictError, InvalidValueError
-from plb.provisioning.affinity import Affinity, Neighbours, contradiction
-from plb.provisioning.whole_numbers import whole_numbers
-from plb.validation import (
-    check_count,
-    check_items,
-    check_kind,
-    check_name,
-    check_number,
-    with_plain_scalars,
-)
+from plb.validation import check_count, check_items, check_kind, check_name, check_number, with_plain_scalars
+
+MOST = 2**30
+"""Units of demand and of capacity at the most, so that sums of a few stay within 32 bits."""
+MOST_DECIMALS = 300
+"""Powers of ten beyond that are no finite numbers of double precision."""
+
+
+def array_of(item: str, field: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return an array of what was given; raise `InvalidValueError` for lists of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InvalidValueError(item, field, values, "lists of equal lengths") from None
+
+
+def whole_numbers(item: str, field: str, values: npt.ArrayLike, axes: int, *, low: int = 0, high: int = MOST) -> Int32:
+    """Return a copy of whole numbers from `low` to `high` with so many axes.
+
+    Raises
+    ------
+    InvalidValueError
+        They are none, or have other axes.
+    """
+    array = array_of(item, field, values)
+    if array.ndim != axes or array.dtype.kind not in "iuf":
+        raise InvalidValueError(
+            item, field, f"{array.dtype} {array.shape}", f"numbers with {axes} ax{'i' if axes == 1 else 'e'}s"
+        )
+    bad = ~((array >= low) & (array <= high) & (array == np.floor(array)))
+    if bad.any():
+        at = tuple(int(place) for place in np.argwhere(bad)[0])
+        raise InvalidValueError(item, f"{field}{list(at)}", array[at].item(), f"a whole number from {low} to {high}")
+    return np.ascontiguousarray(array.astype(np.int32))
+
+
+def whole_units(values: npt.ArrayLike, most_decimals: int = 6) -> tuple[Int32, float]:
+    """Return numbers in whole units of a power of ten, and that power; those with more decimals are rounded up.
+
+    The unit is the largest that holds all of them exactly, at least 10 to the power of -`most_decimals`.
+
+    Raises
+    ------
+    InvalidValueError
+        A number is negative, not finite, or more than `MOST` units, or `most_decimals` is not from 0 to 300.
+    """
+    check_count("whole units", "most_decimals", most_decimals, high=MOST_DECIMALS)
+    given = array_of("whole units", "values", values)
+    if given.dtype.kind not in "iuf":
+        raise InvalidValueError("whole units", "values", f"{given.dtype} {given.shape}", "numbers")
+    array = given.astype(np.float64)
+    if not (np.isfinite(array) & (array >= 0.0)).all():
+        bad = array[~(np.isfinite(array) & (array >= 0.0))][0]
+        raise InvalidValueError("whole units", "values", float(bad), "finite numbers >= 0")
+    with np.errstate(over="ignore"):  # what becomes infinite is refused below
+        for decimals in range(most_decimals + 1):
+            whole = np.rint(array * 10.0**decimals)
+            if np.array_equal(whole / 10.0**decimals, array):
+                break
+        else:
+            # a product in binary may lie a little above the decimal number that is meant
+            whole = np.ceil(np.round(array * 10.0**decimals, 3))
+    if whole.max(initial=0.0) > MOST:
+        largest = float(array.max())
+        raise InvalidValueError(
+            "whole units", "values", largest, f"at most {MOST * 10.0**-decimals:g} with {decimals} decimals"
+        )
+    return whole.astype(np.int32), 10.0**-decimals
+
+
+ANY_NUMBER = 2**31 - 1
+"""Stands for no limit."""
+
+
+class Neighbours(NamedTuple):
+    """The limits of all applications in both directions, for kernels.
+
+    Those of application i are in ``start[i]:start[i + 1]``.
+    """
+
+    out_start: Int
+    """(L + 1,)"""
+    out_other: Int32
+    """(E,) the applications that i limits."""
+    out_most: Int32
+    """(E,) the largest number of their replicas on a node with i."""
+    in_start: Int
+    """(L + 1,)"""
+    in_other: Int32
+    """(E,) the applications that limit i."""
+    in_most: Int32
+    """(E,) the largest number of replicas of i on a node with them."""
+    most_on_a_node: Int32
+    """(L,) the largest number of replicas of an application on a node; `ANY_NUMBER`: no limit."""
+
+
+@attrs.frozen(eq=False)
+class Affinity:
+    """Directed limits a_ij ([3] section 3.1): on a node with a replica of i are at most a_ij replicas of j."""
+
+    source: Int32
+    target: Int32
+    most: Int32
+    """(E,) i, j and a_ij. A limit of an application for itself counts all of its replicas on a node: 1 means at most
+    one on a node, and 0 means none, which an instance refuses. Different limits for the same pair are refused as well.
+    """
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @classmethod
+    def none(cls) -> Affinity:
+        """Return no limits."""
+        empty = np.zeros(0, np.int32)
+        return cls(empty, empty, empty)
+
+    @classmethod
+    def from_columns(
+        cls, source: npt.ArrayLike, target: npt.ArrayLike, most: npt.ArrayLike, applications: int
+    ) -> Affinity:
+        """Return the limits of columns, each (E,), after checks; errors are as in `checked`."""
+        columns = {"source": source, "target": target, "most": most}
+        return cls(*(array_of("affinity", *column) for column in columns.items())).checked("affinity", applications)
+
+    def checked(self, item: str, applications: int) -> Affinity:
+        """Return the limits of a number of applications after checks.
+
+        Parameters
+        ----------
+        item
+            Name for messages.
+
+        Raises
+        ------
+        ConflictError
+            The columns differ in length.
+        InvalidValueError
+            A number is no application, or a limit negative.
+        """
+        highest = {"source": applications - 1, "target": applications - 1, "most": ANY_NUMBER - 1}
+        columns = [whole_numbers(item, name, getattr(self, name), 1, high=high) for name, high in highest.items()]
+        lengths = dict(zip(highest, map(len, columns), strict=True))
+        if len({*lengths.values()}) > 1:
+            raise ConflictError(f"{item}: the columns have {lengths} values; expected equally many")
+        return Affinity(*columns)
+
+    def neighbours(self, applications: int) -> Neighbours:
+        """Return the limits by application."""
+        most_on_a_node = np.full(applications, ANY_NUMBER, np.int32)
+        source, target, most = self.source, self.target, self.most
+        itself = source == target
+        if itself.any():
+            np.minimum.at(most_on_a_node, source[itself], most[itself])
+            source, target, most = source[~itself], target[~itself], most[~itself]
+        return Neighbours(
+            *_by_application(source, target, most, applications),
+            *_by_application(target, source, most, applications),
+            most_on_a_node,
+        )
+
+
+def contradiction(affinity: Affinity, neighbours: Neighbours) -> tuple[int, int] | None:
+    """Return two applications with limits that contradict each other; None: there are none.
+
+    They are one application that may be on no node with itself, or a pair with different limits.
+    """
+    itself = affinity.source == affinity.target
+    for application, most in zip(affinity.source[itself].tolist(), affinity.most[itself].tolist(), strict=True):
+        if most == 0 or most != neighbours.most_on_a_node[application]:
+            return application, application
+    applications = len(neighbours.most_on_a_node)
+    arc = _different(neighbours, np.full(applications, -1, np.int32), np.zeros(applications, np.int32))
+    if arc < 0:
+        return None
+    return int(np.searchsorted(neighbours.out_start, arc, side="right")) - 1, int(neighbours.out_other[arc])
+
+
+@kernel
+def _different(neighbours: Neighbours, seen_by: Int32, seen: Int32) -> int:
+    """Return an arc with another limit of the same pair before it, -1 without one; `seen_by`, (L,), is -1."""
+    for application in range(len(seen_by)):
+        for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
+            other, most = neighbours.out_other[arc], neighbours.out_most[arc]
+            if seen_by[other] == application and seen[other] != most:
+                return arc
+            seen_by[other], seen[other] = application, most
+    return -1
+
+
+def degrees(neighbours: Neighbours) -> Int:
+    """Return the number of applications with which each application shares a limit, (L,) ([3] equation 3)."""
+    found = np.zeros(len(neighbours.most_on_a_node), np.int64)
+    _count_others(neighbours, np.full(len(found), -1, np.int32), found)
+    return found
+
+
+@kernel
+def _count_others(neighbours: Neighbours, seen_by: Int32, found: Int) -> None:
+    """Count the others of each application, (L,); `seen_by`, (L,), is -1."""
+    for application in range(len(found)):
+        for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
+            other = neighbours.out_other[arc]
+            found[application] += seen_by[other] != application
+            seen_by[other] = application
+        for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
+            other = neighbours.in_other[arc]
+            found[application] += seen_by[other] != application
+            seen_by[other] = application
+
+
+def _by_application(first: Int32, other: Int32, most: Int32, applications: int) -> tuple[Int, Int32, Int32]:
+    """Return bounds, the others and the limits, in the order of `first`, which is stable."""
+    start = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=applications))]).astype(np.int64)
+    others, limits = np.empty_like(other), np.empty_like(most)
+    _sort_by_application(first, other, most, start[:-1].copy(), others, limits)
+    return start, others, limits
+
+
+@kernel
+def _sort_by_application(first: Int32, other: Int32, most: Int32, place: Int, others: Int32, limits: Int32) -> None:
+    """Write the values of each application, (E,), from its start on, (L,)."""
+    for arc in range(len(first)):
+        application = first[arc]
+        others[place[application]], limits[place[application]] = other[arc], most[arc]
+        place[application] += 1
 
 
 @attrs.frozen(eq=False, field_transformer=with_plain_scalars)
 class NodeType:
-    """Nodes of one kind.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    capacity
-        (R,) of each resource, in whole units.
-    count
-        Number of nodes; None: unlimited.
-    """
+    """Nodes of one kind."""
 
     name: str
+    """Its name."""
     capacity: Int32
+    """(R,) of each resource, in whole units."""
     count: int | None = None
+    """Number of nodes; None: unlimited."""
 
     def __attrs_post_init__(self) -> None:
         check_name("node type", self.name)
@@ -55,36 +266,24 @@ class NodeType:
 
 @attrs.frozen(eq=False)
 class Instance:
-    """A provisioning problem.
-
-    Parameters
-    ----------
-    name
-        For tables and messages.
-    resources
-        Names of the resources.
-    applications
-        Names of the applications, (L,).
-    replicas
-        (L,) at least 1 each.
-    demand
-        (L, R, T) of a replica, in whole units.
-    affinity
-        Limits between applications.
-    nodes
-        The kinds of nodes, those that are to be used first in front; [3] has one.
-    units
-        (R,) what a unit of each resource is worth, in user units, for tables and files.
-    """
+    """A provisioning problem."""
 
     name: str
+    """For tables and messages."""
     resources: tuple[str, ...]
+    """Names of the resources."""
     applications: tuple[str, ...]
+    """Names of the applications, (L,)."""
     replicas: Int32
+    """(L,) at least 1 each."""
     demand: Int32
+    """(L, R, T) of a replica, in whole units."""
     affinity: Affinity
+    """Limits between applications."""
     nodes: tuple[NodeType, ...]
+    """The kinds of nodes, those that are to be used first in front; [3] has one."""
     units: tuple[float, ...]
+    """(R,) what a unit of each resource is worth, in user units, for tables and files."""
 
     def __attrs_post_init__(self) -> None:
         item = f"instance {check_name('instance', self.name)}"
@@ -186,3 +385,44 @@ def _names(item: str, field: str, names: Sequence[str]) -> tuple[str, ...]:
         doubled = next(name for name, count in Counter(given).items() if count > 1)
         raise InvalidValueError(item, field, doubled, "names that are each given once")
     return given
+
+
+def lower_bound(instance: Instance) -> int:
+    """Return the larger of the bounds by total demand ([3] equation 4) and by large replicas (Martello and Toth's L2).
+
+    Both are computed for each dimension and ignore limits between applications. If nodes differ, all have the capacity
+    of the largest in the dimension.
+
+    Notes
+    -----
+    L2 of S. Martello, P. Toth, "Lower bounds and reduction procedures for the bin packing problem", Discrete Applied
+    Mathematics 28, 1990, section 2; for demand that varies, at the time points where it is highest.
+    """
+    demand = instance.dimensions()
+    capacity = instance.largest_capacity()
+    totals = instance.replicas.astype(np.int64) @ demand
+    by_demand = -(-totals // capacity)
+    bound = int(by_demand.max(initial=1))
+    first = np.arange(len(instance.resources)) * instance.time_points
+    at_peaks = np.unique(by_demand.reshape(len(instance.resources), -1).argmax(axis=1) + first)
+    for dimension in at_peaks:
+        bound = max(bound, _large_replicas(demand[:, dimension], instance.replicas, int(capacity[dimension])))
+    return bound
+
+
+def _large_replicas(demand: Int32, replicas: Int32, capacity: int) -> int:
+    """Return L2 of one dimension: the largest, over α, of bounds on replicas of at least α."""
+    order = np.argsort(demand, kind="stable")
+    asked, count = demand[order].astype(np.int64), replicas[order].astype(np.int64)
+    replicas_below = np.concatenate([[0], np.cumsum(count)])
+    demand_below = np.concatenate([[0], np.cumsum(asked * count)])
+    alpha = np.unique(asked[2 * asked <= capacity])
+    half = np.searchsorted(asked, capacity // 2, side="right")
+    lone = np.searchsorted(asked, capacity - alpha, side="right")
+    small = np.searchsorted(asked, alpha, side="left")
+    larger_than_half = replicas_below[-1] - replicas_below[half]
+    paired = replicas_below[lone] - replicas_below[half]
+    beside = paired * capacity - (demand_below[lone] - demand_below[half])
+    rest = np.maximum(0, demand_below[half] - demand_below[small] - beside)
+    bounds = larger_than_half + -(-rest // capacity)
+    return int(bounds.max(initial=larger_than_half))

@@ -27,8 +27,7 @@ import numpy.typing as npt
 
 from plb.array_types import Bool, Float, Int, Int32
 from plb.errors import ConflictError, NoPlanError
-from plb.provisioning.affinity import ANY_NUMBER
-from plb.provisioning.instance import Instance
+from plb.provisioning.instance import ANY_NUMBER, Instance
 from plb.provisioning.large_neighbourhood_search import best_in_time
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.solver_context import ReportProgress, SolverContext

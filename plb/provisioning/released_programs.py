@@ -25,12 +25,18 @@ import numpy as np
 
 from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
-from plb.provisioning.measures import EPSILON, EXPONENTIAL, EXTENDED_SUM, MAX, SURROGATE, Residual, add_node
 from plb.provisioning.node_centric import Filling, leave_node, most_wanted, place_on_node, score_of, set_weights
 from plb.provisioning.packing import (
+    EPSILON,
+    EXPONENTIAL,
+    EXTENDED_SUM,
+    MAX,
     NO_CAPACITY,
     STOPPED,
+    SURROGATE,
     Packing,
+    Residual,
+    add_node,
     count_node,
     drop_full,
     fitting,

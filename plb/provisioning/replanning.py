@@ -16,23 +16,29 @@ import numpy as np
 from plb.array_types import Float, Int, Int32
 from plb.compiler import Stream, kernel
 from plb.errors import ConflictError, NoCapacityError
-from plb.provisioning.large_neighbourhood_search import TEMPERATURE, Annealing, empty, empty_in_turn
-from plb.provisioning.measures import Measure, sizes
-from plb.provisioning.neighbourhood import (
+from plb.provisioning.algorithms import Rules, Way, parse_algorithm, run
+from plb.provisioning.instance import Instance
+from plb.provisioning.integer_program import solve_exactly
+from plb.provisioning.large_neighbourhood_search import (
+    TEMPERATURE,
+    Annealing,
     ClearedPart,
     SearchState,
     allowed_on,
+    best_in_time,
     best_node,
     change,
+    empty,
+    empty_in_turn,
     lift_limits,
     note_limits,
     search_state_of,
 )
-from plb.provisioning.packing import NO_CAPACITY, Packing, fitting, open_node, places_of
+from plb.provisioning.packing import NO_CAPACITY, Measure, Packing, fitting, open_node, places_of, sizes
 from plb.provisioning.plan import ProvisioningPlan, faults_of_rows
 from plb.provisioning.replicas_by_node import ANY_MOVES, NOTHING, no_replicas, original_nodes_of
 from plb.provisioning.solver_context import ReportProgress, SolverContext, order_of, say_nothing
-from plb.validation import check_count, check_kind
+from plb.validation import check_count, check_kind, check_member, check_text
 
 NAME = "Replanned"
 PRICE = 3e-3
@@ -293,3 +299,67 @@ def _list_used(packing: Packing, neighbourhood: ClearedPart) -> int:
             packing.live[live] = node
             live += 1
     return live
+
+
+AUTO = "auto"
+"""The algorithm that chooses by the time allowed."""
+
+
+def provision(
+    instance: Instance,
+    algorithm: str = AUTO,
+    *,
+    rules: Rules | str = Rules.PAPER,
+    time_limit: float | None = None,
+    seed: int = 0,
+    report: ReportProgress | None = None,
+) -> ProvisioningPlan:
+    """Plan where all replicas go, on as few nodes as the algorithm can.
+
+    Parameters
+    ----------
+    instance
+        What is to be placed.
+    algorithm
+        A name as in `plb.provisioning.algorithms`, or "auto": what is best in the time allowed.
+    rules
+        Of the paper, or of its authors' programs (for demand that does not vary, and not with "auto").
+    time_limit
+        In seconds. First Fit is never stopped; an algorithm that is stopped gives way to its best plan so far, or to
+        First Fit's. With a limit, a plan may depend on the machine.
+    seed
+        Seed of the random numbers of "auto". The other algorithms use none.
+    report
+        Called with each number of nodes that is tried.
+
+    Raises
+    ------
+    InvalidValueError
+        An argument is not valid.
+    UnknownNameError
+        There is no such algorithm.
+    ConflictError
+        The authors' programs' rules do not go with the instance or the algorithm, or the instance is too large for it.
+    NoPlanError
+        There are too few nodes for the algorithm.
+    """
+    check_kind("provisioning", "instance", instance, Instance)
+    check_text("provisioning", "algorithm", algorithm)
+    check_count("provisioning", "seed", seed)
+    rules = check_member("provisioning", "rules", rules, Rules)
+    if rules is Rules.RELEASED and instance.time_points > 1:
+        raise ConflictError(
+            f"instance {instance.name}: rules = 'released' is for demand that does not vary; it has "
+            f"{instance.time_points} time points"
+        )
+    report = report or say_nothing
+    if algorithm == AUTO:
+        if rules is Rules.RELEASED:
+            raise ConflictError(
+                "provisioning: rules = 'released' needs the name of an algorithm; 'auto' has its own rules"
+            )
+        return best_in_time(SolverContext(instance, time_limit), report, seed=seed)
+    parsed, context = parse_algorithm(algorithm), SolverContext(instance, time_limit)
+    if parsed.way is Way.INTEGER_PROGRAM:
+        return solve_exactly(context, report, gap_percent=parsed.gap_percent)
+    return run(context, parsed, rules, report)

@@ -11,9 +11,7 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.compiler import working_time
-from plb.provisioning.affinity import degrees
-from plb.provisioning.instance import Instance
-from plb.provisioning.lower_bound import lower_bound
+from plb.provisioning.instance import Instance, degrees, lower_bound
 from plb.provisioning.packing import Packing, empty_packing, places_of
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.replicas_by_node import ReplicasByNode, add_all, no_replicas

@@ -14,18 +14,22 @@ import numpy as np
 
 from plb.array_types import Float, Int, Int32
 from plb.compiler import kernel
-from plb.provisioning.measures import Residual, add_node, left, reweigh, varies
 from plb.provisioning.packing import (
     STOPPED,
     Packing,
+    Residual,
+    add_node,
     drop_full,
     fitting,
+    left,
     lift_limits,
     limit_nodes,
     note_place,
+    reweigh,
     sort_by,
     take,
     take_from_totals,
+    varies,
 )
 
 

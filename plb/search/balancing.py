@@ -2,51 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 import numpy as np
 
-from plb.array_types import Int
+from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import Stream
+from plb.energy.empty_nodes import lack_of_empty_nodes
 from plb.energy.terms import present_energy
+from plb.model import Metric
+from plb.model.metric import PlacementStrategy
 from plb.model.outcome import Proposals
-from plb.search.annealing import anneal_chains, without_leaving_load
+from plb.model.quanta import MetricQuanta
+from plb.model.service import Service
+from plb.search.annealing.annealing import anneal_chains, without_leaving_load
+from plb.search.annealing.move_generation import Choice, migration_slots, similar_partners
+from plb.search.annealing.overload_price import is_priceable, with_overload_price
 from plb.search.budget import Budget
-from plb.search.defragmentation import emptying_moves
 from plb.search.extensions import Extensions
 from plb.search.hottest_nodes import hot_nodes, relief_of, relieve
-from plb.search.move_generation import Choice, migration_slots
-from plb.search.overload_price import is_priceable, with_overload_price
-from plb.search.places import NO_ROWS, go_to, places_of
 from plb.search.result import Annealed
-from plb.search.similar_replicas import similar_partners
+from plb.search.transactions import NO_ROWS, go_to, places_of
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
+from plb.state.defragmentation import is_packed, packs, reserves, strategy_of, target_empty_nodes
+
+
+def emptying_moves(problem: Problem, start: Solution, config: PlbConfig, movable: Int) -> tuple[Problem, Int]:
+    """Return the problem with only the nodes as targets that are to stay in use, and the rows that load the others.
+
+    For a packed metric, these are the nodes with more load than the mean of the counted nodes. For one that reserves
+    nodes, they are all but as many of the emptiest as are to be empty, so that no more moves than what loads these.
+    """
+    used, emptied = np.zeros((2, len(problem.limit)), np.bool_)
+    leaves = np.zeros(len(movable), np.bool_)
+    for index, metric in enumerate(config.metrics):
+        counted = problem.counted_for[:, index]
+        if not counted.any() or not (packs(metric) or reserves(metric)):
+            continue
+        stay = _above_mean(problem, start, index) if packs(metric) else ~emptiest_nodes(problem, start, index)
+        if not packs(metric):
+            emptied |= ~stay
+        used |= stay
+        leaves |= ~stay[start.node[movable]] & (problem.load[movable, index] > 0)
+    targets = problem.targets[(used & ~emptied)[problem.targets]]
+    if not len(targets):
+        return problem, movable[:0]
+    return problem._replace(targets=targets), movable[leaves]
+
+
+def _above_mean(problem: Problem, start: Solution, metric: int) -> Bool:
+    """Return a mask, (N,), of the nodes with more load than the mean of the counted ones."""
+    load = start.node_load[:, metric]
+    above: Bool = load > load[problem.counted_for[:, metric]].mean()
+    return above
+
+
+def emptiest_nodes(problem: Problem, start: Solution, metric: int) -> Bool:
+    """Return a mask, (N,), of the nodes of which the energy counts the lack of empty nodes."""
+    lack_of_empty_nodes(problem, start, metric)
+    picked: Bool = start.picked == 1
+    return picked
 
 
 @attrs.frozen
 class Variant:
-    """One of the alternative searches of balancing.
-
-    Parameters
-    ----------
-    mask
-        Enforced rules.
-    swap_probability, exchange_probability, larger_share
-        See `plb.search.move_generation.Choice`.
-    only_empties
-        Whether replicas move only from less loaded to fuller nodes (`RestrictedDefragmentationHeuristic`).
-    biased
-        Whether sampling is biased to moves that may balance an unbalanced metric (`plb.search.biased_sampling`).
-    """
+    """One of the alternative searches of balancing."""
 
     mask: int
+    """Enforced rules."""
     swap_probability: float
     exchange_probability: float
     only_empties: bool = False
+    """Whether replicas move only from less loaded to fuller nodes (`RestrictedDefragmentationHeuristic`)."""
     biased: bool = False
+    """Whether sampling is biased to moves that may balance an unbalanced metric (`move_generation`)."""
     larger_share: float = 0.0
+    """See `plb.search.annealing.move_generation.Choice`."""
 
 
 def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
@@ -140,3 +173,122 @@ def _best_of_variants(
     tally = np.sum([result.tally for result, *_ in found], axis=0)
     larger_steps = sum((result.larger_steps for result, *_ in found), Proposals())
     return attrs.evolve(best, tally=tally, larger_steps=larger_steps)
+
+
+def _is_empty(problem: Problem, solution: Solution, metric: int) -> Bool:
+    """Return which nodes count as empty for a metric, (N,); with overlap, for all metrics that reserve nodes."""
+    empty: Bool = solution.node_load <= problem.empty_limit
+    if problem.empty_overlap and problem.reserving[metric]:
+        return np.asarray(empty[:, problem.reserving].all(axis=1))
+    return empty[:, metric]
+
+
+def _needs_packing(metric: Metric, loads: Float, empty: Bool, group: Int) -> bool:
+    """Return whether a metric is too even to be packed, has too few empty nodes, or is uneven on the other nodes.
+
+    Parameters
+    ----------
+    loads, empty
+        (n,) load of the counted nodes, and whether each counts as empty.
+    group
+        (2, n) their fault and upgrade domains.
+    """
+    if strategy_of(metric) is PlacementStrategy.RESERVATION_AND_BALANCE and not empty.all():
+        others = loads[~empty]
+        if _is_uneven(others, metric.balancing_threshold, metric.activity_threshold, float(others.max())):
+            return True
+    if metric.empty_nodes is not None or reserves(metric):
+        return _lacks_empty_nodes(metric, empty, group)
+    if metric.balancing_threshold == 1:
+        return True
+    for of_kind in group:
+        for domain in np.unique(of_kind):
+            inside = loads[of_kind == domain]
+            if len(inside) >= 2 and inside.min() > 0 and inside.max() / inside.min() <= metric.balancing_threshold:
+                return True
+    return False
+
+
+def _lacks_empty_nodes(metric: Metric, empty: Bool, group: Int) -> bool:
+    """Return whether fewer nodes are empty than the metric requires, in total or in some domain."""
+    target = target_empty_nodes(metric, len(empty))
+    if not metric.empty_nodes_across_domains:
+        return bool(empty.sum() < target)
+    for of_kind in group:
+        found = [int(empty[of_kind == domain].sum()) for domain in np.unique(of_kind)]
+        share, rest = divmod(target, len(found))
+        enough = sum(1 for count in found if count > share)
+        if min(found) < share or enough < rest:
+            return True
+    return False
+
+
+def uneven_metrics(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
+    """Return `Problem.uneven`, (1 + L, R): unbalanced metrics over all services, and within local domains."""
+    over_all = unbalanced_metrics(problem, solution, config, quanta)
+    return np.vstack([over_all, unbalanced_locals(problem, solution, config, quanta)])
+
+
+def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> bool:
+    """Return whether a metric is unbalanced, in all or one service (docs/service-fabric.md, Balancing thresholds)."""
+    return bool(uneven_metrics(problem, solution, config, quanta).any())
+
+
+def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
+    """Return which metrics are unbalanced over all services, (R,).
+
+    Loads are compared in user units, over the counted nodes.
+    """
+    found = np.zeros(len(config.metrics), np.bool_)
+    for index, metric in enumerate(config.metrics):
+        counted = problem.counted_for[:, index]
+        if problem.metric_weight[index] <= 0 or metric.balancing_threshold <= 0 or not counted.any():
+            continue
+        loads = quanta.in_user_units(metric.name, solution.node_load[counted, index])
+        if is_packed(metric):
+            empty = _is_empty(problem, solution, index)[counted]
+            found[index] = _needs_packing(metric, loads, empty, problem.group[:, counted])
+        else:
+            found[index] = _is_uneven(loads, metric.balancing_threshold, metric.activity_threshold, loads.max())
+    return found
+
+
+def unbalanced_services(
+    problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta, services: Mapping[int, Service]
+) -> set[int]:
+    """Return the indices of the services with a metric that is unbalanced over all services or within the service."""
+    over_all = unbalanced_metrics(problem, solution, config, quanta)
+    names = {metric.name for metric, unbalanced in zip(config.metrics, over_all, strict=True) if unbalanced}
+    within = unbalanced_locals(problem, solution, config, quanta)
+    found = set()
+    for index, service in services.items():
+        local = int(problem.local_of[index])
+        has_one = bool(names) if service.metrics is None else bool(names & set(service.metrics))
+        if has_one or (local != NOWHERE and within[local].any()):
+            found.add(index)
+    return found
+
+
+def _is_uneven(loads: Float, threshold: float, activity: float, highest: float) -> bool:
+    """Return whether max > min + 1, `highest` exceeds the activity threshold, and max/min exceeds the threshold."""
+    low, high = float(loads.min()), float(loads.max())
+    active = activity == 0 or highest > activity
+    return high > low + 1 and active and (not (threshold > 1 and low > 0) or high / low > threshold)
+
+
+def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
+    """Return which metrics of local domains are unbalanced, (L, R); none without `local_balancing_threshold`."""
+    found = np.zeros(problem.local_weight.shape, np.bool_)
+    if config.local_balancing_threshold <= 0:
+        return found
+    for local in range(len(problem.local_nodes)):
+        counted = problem.local_counted[local]
+        for index, metric in enumerate(config.metrics):
+            if problem.local_weight[local, index] <= 0 or is_packed(metric) or not counted.any():
+                continue
+            loads = quanta.in_user_units(metric.name, solution.local_load[local, counted, index])
+            highest = quanta.to_user(metric.name, int(solution.node_load[counted, index].max()))
+            found[local, index] = _is_uneven(
+                loads, config.local_balancing_threshold, metric.activity_threshold, highest
+            )
+    return found

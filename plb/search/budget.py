@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from enum import Enum
+from functools import lru_cache
+from typing import Any
 
 import attrs
+import numpy as np
 
 from plb.compiler import working_time
 from plb.errors import InvalidValueError
-from plb.validation import (
-    check_count,
-    check_number,
-    with_plain_scalars,
-)
+from plb.model.role import PRIMARY
+from plb.settings.config import LONG_SEARCH, Combination, PlbConfig
+from plb.settings.search import Cooling
+from plb.state.arrays import Problem
+from plb.validation import check_count, check_number, with_plain_scalars
 
 ENDLESS = 2**40
 """Rounds of a chain that ends only by time or convergence."""
@@ -34,28 +37,22 @@ class EndReason(Enum):
 
 @attrs.frozen(field_transformer=with_plain_scalars)
 class Budget:
-    """Limits of a search.
-
-    Parameters
-    ----------
-    proposals
-        Proposals over all chains; None: as configured, or without limit where `seconds` is given.
-    seconds
-        Wall time of the call, in which the plan is made as well; all searches of the call share it. A plan that this
-        limit ends early is marked as not reproducible.
-    until
-        Reading of `plb.compiler.working_time` at which annealing ends, even before the first round is complete. Set
-        from the search timeouts of the configuration.
-    temperature
-        First temperature of balancing, in units of the energy. With that of the plan before, `Plan.temperature`,
-        annealing goes on over several calls; balancing then runs again even if nothing has changed. None: as
-        configured.
-    """
+    """Limits of a search."""
 
     proposals: int | None = None
+    """Proposals over all chains; None: as configured, or without limit where `seconds` is given."""
     seconds: float | None = None
+    """Wall time of the call, in which the plan is made as well; all searches of the call share it. A plan that this
+    limit ends early is marked as not reproducible.
+    """
     until: float | None = attrs.field(default=None, kw_only=True)
+    """Reading of `plb.compiler.working_time` at which annealing ends, even before the first round is complete. Set from
+    the search timeouts of the configuration.
+    """
     temperature: float | None = attrs.field(default=None, kw_only=True)
+    """First temperature of balancing, in units of the energy. With that of the plan before, `Plan.temperature`,
+    annealing goes on over several calls; balancing then runs again even if nothing has changed. None: as configured.
+    """
 
     def __attrs_post_init__(self) -> None:
         if self.proposals is not None:
@@ -111,3 +108,129 @@ class Budget:
         ends = [] if self.seconds is None else [begun + self.seconds * share]
         ends += [] if self.until is None else [begun + (self.until - begun) * share]
         return min(ends, default=None)
+
+
+PROPOSALS_A_SECOND = 1_000_000
+"""Assumed speed of a search with a budget of seconds."""
+PROPOSALS_A_REPLICA = 30
+"""Least number of proposals of balancing for each movable replica, where neither budget nor settings give one."""
+LONG_FROM = 100
+"""Proposals for each movable replica from which a hot search pays, where moves cost nothing."""
+EXCHANGES_FROM = 1000
+"""Proposals for each movable replica from which a search with a price of moves finds too few other proposals."""
+FEW_MOVES = 0.5
+"""Share of the movable replicas below which a limit of moves decides which of them to move."""
+ROUNDS, PROPOSALS_A_ROUND, CHAINS, INITIAL_TEMPERATURE = 25, 60, 4, 1.0
+"""What a search has where the settings leave it open."""
+
+USUAL: dict[str, Any] = {
+    "chains": CHAINS,
+    "cooling": Cooling.BY_ROUND,
+    "initial_temperature": INITIAL_TEMPERATURE,
+    "exchange_probability": 0.1,
+    "exchange_moved_replicas": False,
+    "similar_exchange_share": 0.0,
+    "biased_sampling": False,
+}
+"""Choices of placement and repair, and of balancing where the energy is a product, the cooling is given, or terms of
+users, of which nothing is known, get a long search."""
+PRICED: dict[str, Any] = {**USUAL, "chains": 1, "cooling": Cooling.BY_PRICE, "initial_temperature": 1e-4}
+"""Choices for short searches, and where moves cost something or only few are allowed."""
+LONG: dict[str, Any] = {**USUAL, **{name: LONG_SEARCH[name] for name in USUAL if name in LONG_SEARCH}}
+"""Choices for long searches where moves cost nothing."""
+EXCHANGES: dict[str, Any] = {"exchange_probability": 0.5, "similar_exchange_share": 0.7}
+
+
+def chosen_settings(problem: Problem, config: PlbConfig, budget: Budget, movable: int, limit: int) -> PlbConfig:
+    """Return the settings of a balancing search, with a choice for each that is None.
+
+    Parameters
+    ----------
+    movable
+        Number of replicas that may move.
+    limit
+        Largest number of replicas that the search may displace.
+    """
+    least = 0 if config.combination is Combination.SERVICE_FABRIC else PROPOSALS_A_REPLICA * movable
+    per_round = _proposals_a_round(config, least)
+    choice = _choice(problem, config, budget, per_round, movable, limit)
+    chosen = _with(config, per_round, tuple(choice.items()))
+    is_swappable = bool((problem.role[problem.movable] == PRIMARY).any())
+    is_service_fabric = config.combination is Combination.SERVICE_FABRIC
+    return chosen if is_swappable or is_service_fabric else _without_swaps(chosen)
+
+
+def _choice(
+    problem: Problem, config: PlbConfig, budget: Budget, per_round: int, movable: int, limit: int
+) -> dict[str, Any]:
+    """Return what the search would have where all settings were None."""
+    if config.combination is Combination.SERVICE_FABRIC or _is_schedule_given(config, budget):
+        return USUAL
+    a_replica = proposals_of(_with(config, per_round, ()), budget) / max(1, movable)
+    if config.extension_terms and a_replica >= LONG_FROM:
+        return USUAL
+    costs = math.isfinite(problem.weights.tenths_of_move)
+    if not costs and limit >= FEW_MOVES * movable and a_replica >= LONG_FROM:
+        return LONG if a_replica >= LONG_FROM * CHAINS else {**LONG, "chains": 1}
+    exchanges = EXCHANGES if a_replica >= EXCHANGES_FROM else {}
+    return {**PRICED, **exchanges, "biased_sampling": _is_imbalance_all(problem, config)}
+
+
+def _is_schedule_given(config: PlbConfig, budget: Budget) -> bool:
+    """Return whether the settings or the host say how a chain cools."""
+    temperatures = config.initial_temperature, config.absolute_initial_temperature, budget.temperature
+    is_specific = config.enable_cluster_specific_initial_temperature
+    return config.cooling is not None or config.restarts > 0 or is_specific or temperatures != (None, None, None)
+
+
+def _is_imbalance_all(problem: Problem, config: PlbConfig) -> bool:
+    """Return whether only imbalance makes moves worth it, so that no other moves have to be proposed."""
+    weights = problem.weights
+    expected = weights.expected_failovers > 0.0 or weights.expected_overload > 0.0
+    fragmentation = weights.fragmentation > 0.0 and len(problem.held_out) > 0
+    return not (expected or fragmentation or config.extension_terms)
+
+
+def proposals_of(config: PlbConfig, budget: Budget) -> float:
+    """Return the proposals of a whole search, as far as they are known."""
+    if budget.proposals is not None or budget.seconds is not None:
+        in_time = math.inf if budget.seconds is None else budget.seconds * PROPOSALS_A_SECOND
+        return min(in_time, math.inf if budget.proposals is None else budget.proposals)
+    per_round = config.simulated_annealing_iterations_per_round or PROPOSALS_A_ROUND
+    return (config.max_simulated_annealing_iterations or ROUNDS) * per_round * (config.chains or 1)
+
+
+def _proposals_a_round(config: PlbConfig, least: int) -> int:
+    """Return the proposals of a chain in a round; `least`: of all chains in all rounds, if the setting is None."""
+    if config.simulated_annealing_iterations_per_round is not None:
+        return config.simulated_annealing_iterations_per_round
+    rounds = config.max_simulated_annealing_iterations or ROUNDS
+    return max(PROPOSALS_A_ROUND, -(-least // (rounds * (config.chains or 1))))
+
+
+@lru_cache(maxsize=64)
+def _without_swaps(config: PlbConfig) -> PlbConfig:
+    """Return settings that propose no swaps of roles; a search that does nothing else stays as it is."""
+    only_swaps = config.swap_primary_probability == 1.0
+    return config if only_swaps else attrs.evolve(config, swap_primary_probability=0.0)
+
+
+@lru_cache(maxsize=64)
+def _with(config: PlbConfig, per_round: int, choice: tuple[tuple[str, Any], ...]) -> PlbConfig:
+    """Return settings with a choice for those that are None."""
+    chosen = {name: value for name, value in choice if getattr(config, name) is None}
+    return attrs.evolve(config, simulated_annealing_iterations_per_round=per_round, **chosen)
+
+
+def stream_of(seed: np.random.SeedSequence, *parts: int) -> np.random.SeedSequence:
+    """Return the descendant of a seed that a first call of `spawn` at each level returns at these positions.
+
+    Its siblings are not created: creating one takes as long as a hundred proposals, and most parts of a search do
+    nothing.
+
+    Parameters
+    ----------
+    parts
+        Index of the child, then index of its child, and so on.
+    """
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *parts), pool_size=seed.pool_size)

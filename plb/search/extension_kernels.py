@@ -13,8 +13,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import CallByAddress, by_pointer, call_python, kernel, pointer_to
 from plb.evaluation.delta import apply_proposal
-from plb.state.arrays import Problem, Solution
-from plb.state.proposal import Proposal, inverse_of
+from plb.state.arrays import Problem, Proposal, Solution, inverse_of
 
 NO_KERNEL = 0
 IN_PYTHON = 1
@@ -87,7 +86,7 @@ class ExtensionState(NamedTuple):
     tally: Int
     """(TALLY_SIZE,) scratch."""
     python: Int
-    """(1,) address of the callback of extensions in Python (`plb.search.extension_callbacks`), or NO_KERNEL."""
+    """(1,) address of the callback of extensions in Python (`plb.search.extension_state`), or NO_KERNEL."""
     running: Int
     """(7,) what the running kernel of an extension answers, such as CHANGE or TEST, and the extension's index.
 

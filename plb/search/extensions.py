@@ -14,23 +14,21 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import energy_of_solution
-from plb.engine_extensions import EngineExtensions, copied
 from plb.errors import ExtensionError, InvalidValueError
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.constraints import CompiledConstraint, Constraint, sums_from_scratch
 from plb.extensions.energy_terms import CompiledTerm, EnergyTerm
-from plb.extensions.failures import CONSTRAINT, NEIGHBOURHOOD, TERM, errors_of, named
-from plb.extensions.kernel_data import WithKernels
+from plb.extensions.kernel_data import CONSTRAINT, NEIGHBOURHOOD, TERM, WithKernels, errors_of, named
 from plb.extensions.neighbourhoods import AnyNeighbourhood, CompiledNeighbourhood, what_is_wrong
 from plb.extensions.policies import PlacementPolicy
 from plb.model.outcome import Proposals
 from plb.model.plan import Energy
 from plb.policies import KNOWN as KNOWN_POLICIES
+from plb.registry import EngineExtensions, copied
 from plb.risk.demand_history import DemandHistory
 from plb.search.extension_kernels import APPLY, CHANGE, COUNT, NODE_COST, NOTHING, OUT_OF_RANGE, PROPOSE, TEST
 from plb.state.arrays import Problem, Solution
-from plb.state.cluster_state import ClusterState
-from plb.state.index_names import Description, describe
+from plb.state.cluster_state import ClusterState, Description, describe
 
 JOURNAL = 1024
 """Moves that a solution notes for the sums of constraints; more of them between two tests are seldom."""
@@ -48,40 +46,27 @@ KERNELS = {
 
 @attrs.frozen(eq=False)
 class Extensions:
-    """Terms with their weights, constraints, neighbourhoods, a policy, and counts of refused and rejected proposals.
-
-    Parameters
-    ----------
-    weights
-        Weight of each term by name.
-    terms
-        The terms, in the order of the weights; chains work on copies.
-    constraints
-        The constraints, all of them hard.
-    description
-        Names and models behind the arrays.
-    policy
-        Placement policy that decides in place of the search, or None.
-    neighbourhoods
-        In the order of the settings; chains work on copies.
-    refused, rejected
-        Number of proposals refused by each constraint, and rejected because of each term.
-    declined
-        Rows that the policy declined to place.
-    running
-        The `running` of every chain (`plb.search.extension_kernels.ExtensionState`).
-    """
+    """Terms with their weights, constraints, neighbourhoods, a policy, and counts of refused and rejected proposals."""
 
     weights: Mapping[str, float]
+    """Weight of each term by name."""
     terms: tuple[EnergyTerm, ...]
+    """The terms, in the order of the weights; chains work on copies."""
     constraints: tuple[Constraint, ...]
+    """The constraints, all of them hard."""
     description: Description
+    """Names and models behind the arrays."""
     policy: PlacementPolicy | None = None
+    """Placement policy that decides in place of the search, or None."""
     neighbourhoods: tuple[AnyNeighbourhood, ...] = ()
+    """In the order of the settings; chains work on copies."""
     refused: Counter[str] = attrs.field(factory=Counter)
     rejected: Counter[str] = attrs.field(factory=Counter)
+    """Number of proposals refused by each constraint, and rejected because of each term."""
     declined: set[int] = attrs.field(factory=set)
+    """Rows that the policy declined to place."""
     running: list[Int] = attrs.field(factory=list)
+    """The `running` of every chain (`plb.search.extension_kernels.ExtensionState`)."""
     _data: dict[str, tuple[Problem, Any]] = attrs.field(factory=dict)
     """Data of extensions with kernels, and for which problem they are, by kind and name."""
 

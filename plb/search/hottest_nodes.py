@@ -18,12 +18,10 @@ from plb.energy.terms import present_energy
 from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, REJECTED, evaluate, refusal
 from plb.model.rules import NO_REFUSAL
-from plb.search.budget import Budget
-from plb.search.chosen_settings import PROPOSALS_A_SECOND, proposals_of
-from plb.settings.annealing import Cooling
+from plb.search.budget import PROPOSALS_A_SECOND, Budget, proposals_of
 from plb.settings.config import PlbConfig
-from plb.state.arrays import Problem, Solution
-from plb.state.proposal import Proposal, proposed
+from plb.settings.search import Cooling
+from plb.state.arrays import Problem, Proposal, Solution, proposed
 
 FEW_MOVES = 0.1
 """Share of the movable replicas below which a limit of moves may leave the hottest nodes as they are."""
@@ -35,16 +33,11 @@ DRAWS = 1000
 
 @attrs.frozen
 class Relief:
-    """What a balancing search leaves for the relief of the hottest nodes.
-
-    Parameters
-    ----------
-    moves, proposals
-        Numbers that the search may not use.
-    """
+    """What a balancing search leaves for the relief of the hottest nodes."""
 
     moves: int
     proposals: int
+    """Numbers that the search may not use."""
 
     def held_back(self, problem: Problem, budget: Budget) -> tuple[Problem, Budget]:
         """Return what the search may use."""

@@ -2,36 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel
+from plb.constraints import application_capacity, scale_out
 from plb.constraints.capacity import excess_of, overloads
 from plb.constraints.domains import SPREADING
 from plb.energy.terms import present_energy
 from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, SCORED, refusal
 from plb.extensions.configuration import Configuration, Proposal
-from plb.extensions.failures import POLICY, errors_of
+from plb.extensions.kernel_data import POLICY, errors_of
 from plb.extensions.policies import choose, leaving_order, moves_for, prepares, repacks
 from plb.model.rules import JOINING, NO_REFUSAL
-from plb.search.affinity_moves import move_children
-from plb.search.application_repair import holds_reservation
-from plb.search.breaches import breaking_rows, suspects_after
-from plb.search.budget import EndReason
+from plb.search.budget import EndReason, stream_of
 from plb.search.extension_state import constraints_of
 from plb.search.extensions import Extensions
-from plb.search.places import NO_ROWS
-from plb.search.policy_applications import repair_applications_by_policy
-from plb.search.random_streams import stream_of
+from plb.search.repair.affinity_moves import move_children
+from plb.search.repair.applications import holds_reservation
+from plb.search.repair.breaches import breaking_rows, broken_applications, suspects_after
 from plb.search.result import Annealed, new_tally
-from plb.search.transactions import Transaction, has_capacity, new_transaction, try_move, undo_transaction
-from plb.state.arrays import Problem, Solution
-from plb.state.proposal import proposed
+from plb.search.transactions import NO_ROWS, Transaction, has_capacity, new_transaction, try_move, undo_transaction
+from plb.state.arrays import Problem, Solution, proposed
 
 Place = Callable[[int], Sequence[Proposal]]
+"""Places a row and returns the moves that undo this, to be applied in reverse order; empty if it stays."""
+
+
+def repair_applications_by_policy(configuration: Configuration, repaired: int, place: Place) -> None:
+    """Move replicas of each application off nodes too many, then off nodes on which it exceeds its capacity.
+
+    Parameters
+    ----------
+    repaired
+        Bit mask over `Rule`: the rules to repair.
+    """
+    for application in broken_applications(configuration.problem, configuration.solution, repaired).tolist():
+        if repaired >> scale_out.RULE & 1:
+            _leave_nodes(configuration, application, place)
+        if repaired >> application_capacity.RULE & 1:
+            for row in _overfilling(configuration, application):
+                place(row)
+
+
+def _leave_nodes(configuration: Configuration, application: int, place: Place) -> None:
+    """Leave the nodes with the fewest replicas of an application, each wholly or not at all."""
+    problem, solution = configuration.problem, configuration.solution
+    replicas = solution.application_replicas[application].copy()
+    for node in np.argsort(replicas, kind="stable")[np.count_nonzero(replicas == 0) :].tolist():
+        if solution.application_nodes[application] <= problem.most_nodes[application]:
+            return
+        rows = _rows_on(configuration, application, node)
+        done: list[Proposal] = []
+        if problem.movable[rows].all():
+            for row in rows:
+                if solution.node[row] == node:  # a child may have moved already
+                    done += place(row)
+        if solution.application_replicas[application, node]:
+            for back in reversed(done):
+                configuration.apply(back)
+
+
+def _overfilling(configuration: Configuration, application: int) -> Iterator[int]:
+    """Yield movable rows that add to an excess of an application on their node, while there is one."""
+    problem, solution = configuration.problem, configuration.solution
+    for node in range(configuration.nodes):
+        for row in _rows_on(configuration, application, node):
+            excess = solution.application_load[application, node] - problem.application_node_limit[application]
+            adds = (excess > 0) & (problem.load[row] > 0)
+            if problem.movable[row] and solution.node[row] == node and adds.any():
+                yield row
+
+
+def _rows_on(configuration: Configuration, application: int, node: int) -> list[int]:
+    """Return the rows of an application on a node, ascending."""
+    problem, solution = configuration.problem, configuration.solution
+    found = (problem.application == application) & (solution.node == node) & ~problem.leaving
+    return np.flatnonzero(found & (solution.node != NOWHERE)).tolist()
+
+
 """Places a row and returns the moves that undo this, to be applied in reverse order; empty if the row has no node."""
 
 

@@ -21,12 +21,12 @@ from plb.evaluation.proposals import (
 )
 from plb.model.move import Reason
 from plb.model.outcome import Proposals
-from plb.model.plan_moves import KINDS, PlanMoves
+from plb.model.plan import KINDS, PlanMoves
 from plb.model.role import PRIMARY, SECONDARY
 from plb.model.rules import Rule
+from plb.search.annealing.neighbourhoods import Neighbourhoods, kinds_of
 from plb.search.budget import EndReason
 from plb.search.move_order import Steps, executable_order
-from plb.search.neighbourhoods import Neighbourhoods, kinds_of
 from plb.state.arrays import TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.move_checks import ADD, DROP, MOVE, SWAP
@@ -147,27 +147,18 @@ def larger_steps_of(names: Sequence[str], chains: Iterable[Neighbourhoods]) -> P
 
 @attrs.frozen(eq=False)
 class Annealed:
-    """The statistics of a search, which has changed the solution that it was given to its result.
-
-    Parameters
-    ----------
-    energy
-        The energy of the result; where chains annealed, including extension terms.
-    tally
-        (TALLY_SIZE,) number of proposals by outcome.
-    end_reason
-        Why the search ended.
-    temperature
-        The temperature at the end of the chain with the best result, in units of the energy; None: no chain ran.
-    larger_steps
-        Steps tried and accepted in each larger neighbourhood that was searched; all other counts are 0.
-    """
+    """The statistics of a search, which has changed the solution that it was given to its result."""
 
     energy: float
+    """The energy of the result; where chains annealed, including extension terms."""
     tally: Int
+    """(TALLY_SIZE,) number of proposals by outcome."""
     end_reason: EndReason
+    """Why the search ended."""
     temperature: float | None = None
+    """The temperature at the end of the chain with the best result, in units of the energy; None: no chain ran."""
     larger_steps: Proposals = attrs.field(factory=Proposals)
+    """Steps tried and accepted in each larger neighbourhood that was searched; all other counts are 0."""
 
 
 def new_tally() -> Int:

@@ -8,20 +8,99 @@ from types import MappingProxyType
 from typing import Any
 
 import attrs
+import numpy as np
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Metric
-from plb.model.setting_fields import count, number, share, switch
+from plb.model.setting_fields import Checked, Setting, count, declared, number, share, switch
 from plb.risk.estimators import Evaluation, MonteCarlo, estimator_of
-from plb.settings.annealing import AnnealingSettings, Cooling
-from plb.settings.balancing import BalancingSettings, DefragmentationSettings
-from plb.settings.constraints import ConstraintSettings
-from plb.settings.extensions import NEIGHBOURHOODS, ExtensionSettings
-from plb.settings.scheduling import SchedulingSettings
-from plb.settings.search import SEARCH_TIMEOUTS, PlacementSettings, SearchSettings
-from plb.settings.service_fabric_settings import original_defaults, translated, with_maps
-from plb.settings.throttling import ThrottlingSettings
-from plb.validation import LARGEST_WEIGHT, check_items, check_member
+from plb.settings.limits import ConstraintSettings, SchedulingSettings, ThrottlingSettings
+from plb.settings.search import (
+    SEARCH_TIMEOUTS,
+    AnnealingSettings,
+    BalancingSettings,
+    Cooling,
+    DefragmentationSettings,
+    PlacementSettings,
+    SearchSettings,
+)
+from plb.settings.service_fabric import original_defaults, translated, with_maps
+from plb.validation import (
+    LARGEST_WEIGHT,
+    ReadOnlyMapping,
+    check_items,
+    check_mapping,
+    check_member,
+    check_number,
+    check_text,
+    plain_scalar,
+)
+
+ANNEALING = "annealing"
+"""Name under which settings choose the search of the engine instead of a policy."""
+
+
+NEIGHBOURHOODS = ("ejection_chain", "partition", "node", "service")
+"""Names of the built-in larger neighbourhoods (`plb.search.annealing.neighbourhoods`)."""
+
+
+def _weights(item: str, field: str, value: Any) -> Mapping[str, float]:
+    given = check_mapping(item, field, value, "a mapping of names of energy terms to weights")
+    return ReadOnlyMapping(
+        {
+            check_text(item, field, name): check_number(item, f"{field}[{name}]", weight, high=LARGEST_WEIGHT)
+            for name, weight in given.items()
+        }
+    )
+
+
+def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise InvalidValueError(item, field, value, "a list of names")
+    if len(set(value)) < len(value):
+        raise ConflictError(f"{item}: {field} has a name twice: {list(value)}")
+    return tuple(check_text(item, field, name) for name in value)
+
+
+def _policy(item: str, field: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidValueError(item, field, value, "the name of a placement policy")
+    return check_text(item, field, value)
+
+
+def _options(item: str, field: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise InvalidValueError(item, field, value, "a mapping of names of options to values")
+    return ReadOnlyMapping({check_text(item, field, name): _option(option) for name, option in value.items()})
+
+
+def _option(value: Any) -> Any:
+    """Return an option with scalars of Python in place of those of NumPy, also in lists and tuples."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_option, value))
+    return plain_scalar(value) if isinstance(value, np.generic) else value
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class ExtensionSettings(Checked):
+    """The registered terms, constraints, neighbourhoods and policies (`plb.registry`) that an engine uses."""
+
+    extension_terms: Mapping[str, float] = declared({}, Setting("", None, "weight by name", _weights))
+    """Extension terms and their weights. Each adds weight·term to the energy in both forms."""
+    extension_constraints: tuple[str, ...] = declared((), Setting("", None, "names", _names))
+    """Extension constraints. They are hard."""
+    larger_neighbourhoods: tuple[str, ...] = declared(NEIGHBOURHOODS, Setting("", None, "names", _names))
+    """The larger neighbourhoods that balancing searches, with a `larger_neighbourhood_share`; other names than these
+    are of extensions.
+    """
+    policy: str = declared(ANNEALING, Setting("", None, "name", _policy))
+    """Placement policy that places and repairs one replica at a time, without balancing. annealing: the search of the
+    engine.
+    """
+    policy_options: Mapping[str, Any] = declared({}, Setting("", None, "value by name", _options))
+    """Options of the policy that differ from those of the registered one. The parameters of its class have names and
+    ranges.
+    """
 
 
 class Combination(Enum):
@@ -148,126 +227,111 @@ class PlbConfig(
     Fabric in snake_case; docs/settings.md lists them all. With the defaults here the engine is simple to use;
     `from_service_fabric` starts from the defaults of Service Fabric. InitialRandomSeed of Service Fabric is the `seed`
     of the engine, not a setting.
-
-    Parameters
-    ----------
-    metrics
-        The metrics of the energy; at least one, with unique names.
-    combination : name, default additive
-        Combination of the terms to the energy.
-    w_failovers : moves, default 0.1
-        Weight of the expected failovers, added to the moves ([1] section 8.2: 0.10). 0: the original energy.
-    w_overload : moves, default 100.0
-        Weight of the expected overload, added to the moves; not in [1]. At 100, overload of a hundredth of the
-        threshold of a node counts as one move. 0: not used.
-    w_imbalance : weight, default 10.0
-        Weight of the imbalance in the additive form. The default has the fewest violations of 1, 10 and 100 with the
-        default energy, on tenants that no other study uses (docs/studies.md, Beyond the paper). In balancing the weight
-        grows with the cluster, so that it means the same at any size: a replica of average load is worth moving between
-        nodes whose loads differ by 1/w_imbalance of the mean load (docs/terms/imbalance.md, In balancing).
-    w_fragmentation : weight, default 1.0
-        Weight of the demand on held-out nodes.
-    held_out_nodes : nodes, default 0
-        M, the number of least loaded nodes that stay free for large tenants ([1] section 6.2).
-    capacity_limit : name, default threshold
-        The load to which a node may be filled.
-    replay : name, default anchored
-        The use of a sampled trace for a replica with reported demand. Before the first report the replica follows the
-        trace.
-    evaluation : name, default peak
-        Test of a repetition for violations. peak: every replica at its largest future demand ([1] section 7). timeline:
-        exact, at every departure ([1] section 5.3), which takes longer.
-    estimator : text, default monte-carlo
-        Estimator of the probability of a violation (`plb.risk.estimators`): monte-carlo ([1]), which needs a demand
-        history; historical-simulation, which uses the past week of the replicas; gaussian ([2]) or a peak predictor
-        ([5]) such as n-sigma:n=3,warmup=12,history=60, which use their newest reports. Only the first two have an
-        expected overload, and only monte-carlo a timeline.
-    repetitions : draws, default 100
-        K, the Monte Carlo samples of each replica ([1] section 8.1: 100).
-    one_action_per_refresh : switch, default False
-        Whether `refresh` does at most one action for each service domain, as Service Fabric does, instead of all
-        actions that are due.
-    chains : count, default None
-        Annealing chains, of which the best result is used; the first one of equal results. None: 4; balancing chooses.
-    threads : count, default None
-        Threads that run the chains. None: one for each core. The result does not depend on it.
-    exchange_probability : share, default None
-        Share of exchanges of two replicas of different partitions among the proposals that are not swaps. Service
-        Fabric has no such proposal: 0. None: balancing chooses (docs/search.md).
-    exchange_moved_replicas : switch, default None
-        Whether exchanges have that share also among the proposals for replicas that the search has moved already. Where
-        most replicas have moved and nodes are full, few other proposals are left. None: balancing chooses.
-    similar_exchange_share : share, default None
-        Share of the exchanges of balancing whose partner has about the load of the replica in every metric, above all
-        in the full ones. Where nodes are full, few other exchanges are allowed. None: balancing chooses.
-    larger_neighbourhood_share : share, default 0.0
-        Part of the budget of balancing for steps of several moves, which get replicas past full nodes: ejection chains,
-        and the new placement of several replicas of a partition, of two nodes or of a service, unless
-        `larger_neighbourhoods` chooses others. Each of these is made as often as it pays. A step counts as as many
-        proposals as it asks for nodes and tries moves.
-    soft_capacity : switch, default False
-        Whether balancing may overload nodes on its way, at a price that rises over the budget, and takes only results
-        that overload none. Where nodes are nearly full, large replicas find places so. It needs cooling by_budget, and
-        partitions of one replica; with others, and with reservations of applications, capacity is as hard as usual.
-    allow_chained_moves : switch, default False
-        Whether, in one plan, a replica may take the node that another replica of its partition leaves, as in Service
-        Fabric. The moves then have to be applied in the order of the plan, each after the departure from its target.
-    spread_moves : switch, default False
-        Whether a balancing move that breaks the spread over domains moves further replicas of the partition until the
-        spread holds again, as Service Fabric does. One proposal then makes several moves.
-    biased_sampling : switch, default None
-        Whether balancing proposes only moves that may reduce the imbalance of a metric, from nodes above the mean to
-        nodes below, as Service Fabric does. Slow balancing then searches with and without this bias. None: balancing
-        chooses.
-    is_singleton_replica_move_allowed_during_upgrade : switch, default False
-        Whether services with one target replica avoid nodes that are paused or restarted. Other new replicas may use
-        these nodes until their safety check has ended. A setting of the failover manager of Service Fabric.
-    drain_removed_nodes : switch, default True
-        Whether a replica breaks the node rule on a node that is deactivated with the intent `remove_data` or
-        `remove_node`, so that repairs empty the node. Off in Service Fabric, whose failover manager replaces it.
-    refuse_applications_without_capacity : switch, default False
-        Whether an application is refused whose reservation, for its minimum number of nodes, exceeds what the cluster
-        has left.
-    refuse_services_without_capacity : switch, default False
-        Whether a new service is refused whose default loads, of one partition, exceed what the cluster has left.
-    max_moves : moves, default None
-        Largest number of moves of a plan, without the placement of new replicas. None: no limit.
-    max_moves_per_node : moves, default None
-        Largest number of moves of a plan that touch one node. None: no limit.
-    checks : name, default off
-        When the engine checks its increments.
     """
 
     metrics: tuple[Metric, ...] = attrs.field(converter=_tuple_of_metrics)
+    """The metrics of the energy; at least one, with unique names."""
     combination: Combination = attrs.field(default=Combination.ADDITIVE, converter=_combination)
+    """Combination of the terms to the energy."""
     w_failovers: float = number(0.10, unit="moves", high=LARGEST_WEIGHT)
+    """Weight of the expected failovers, added to the moves ([1] section 8.2: 0.10). 0: the original energy."""
     w_overload: float = number(100.0, unit="moves", high=LARGEST_WEIGHT)
+    """Weight of the expected overload, added to the moves; not in [1]. At 100, overload of a hundredth of the threshold
+    of a node counts as one move. 0: not used.
+    """
     w_imbalance: float = number(10.0, unit="weight", high=LARGEST_WEIGHT)
+    """Weight of the imbalance in the additive form. The default has the fewest violations of 1, 10 and 100 with the
+    default energy, on tenants that no other study uses (docs/studies.md, Beyond the paper). In balancing the weight
+    grows with the cluster, so that it means the same at any size: a replica of average load is worth moving between
+    nodes whose loads differ by 1/w_imbalance of the mean load (docs/terms/imbalance.md, In balancing).
+    """
     w_fragmentation: float = number(1.0, unit="weight", high=LARGEST_WEIGHT)
+    """Weight of the demand on held-out nodes."""
     held_out_nodes: int = count(0, unit="nodes")
+    """M, the number of least loaded nodes that stay free for large tenants ([1] section 6.2)."""
     capacity_limit: CapacityLimit = attrs.field(default=CapacityLimit.THRESHOLD, converter=_capacity_limit)
+    """The load to which a node may be filled."""
     replay: Replay = attrs.field(default=Replay.ANCHORED, converter=_replay)
+    """The use of a sampled trace for a replica with reported demand. Before the first report the replica follows the
+    trace.
+    """
     evaluation: Evaluation = attrs.field(default=Evaluation.PEAK, converter=_evaluation)
+    """Test of a repetition for violations. peak: every replica at its largest future demand ([1] section 7). timeline:
+    exact, at every departure ([1] section 5.3), which takes longer.
+    """
     estimator: str = attrs.field(default=MonteCarlo.kind, converter=_estimator)
+    """Estimator of the probability of a violation (`plb.risk.estimators`): monte-carlo ([1]), which needs a demand
+    history; historical-simulation, which uses the past week of the replicas; gaussian ([2]) or a peak predictor ([5])
+    such as n-sigma:n=3,warmup=12,history=60, which use their newest reports. Only the first two have an expected
+    overload, and only monte-carlo a timeline.
+    """
     one_action_per_refresh: bool = switch(False)
+    """Whether `refresh` does at most one action for each service domain, as Service Fabric does, instead of all actions
+    that are due.
+    """
     repetitions: int = count(100, unit="draws", low=1)
+    """K, the Monte Carlo samples of each replica ([1] section 8.1: 100)."""
     chains: int | None = count(None, low=1, none=True)
+    """Annealing chains, of which the best result is used; the first one of equal results. None: 4; balancing chooses.
+    """
     threads: int | None = count(None, low=1, none=True)
+    """Threads that run the chains. None: one for each core. The result does not depend on it."""
     exchange_probability: float | None = share(None, none=True)
+    """Share of exchanges of two replicas of different partitions among the proposals that are not swaps. Service Fabric
+    has no such proposal: 0. None: balancing chooses (docs/search.md).
+    """
     exchange_moved_replicas: bool | None = switch(None, none=True)
+    """Whether exchanges have that share also among the proposals for replicas that the search has moved already. Where
+    most replicas have moved and nodes are full, few other proposals are left. None: balancing chooses.
+    """
     similar_exchange_share: float | None = share(None, none=True)
+    """Share of the exchanges of balancing whose partner has about the load of the replica in every metric, above all in
+    the full ones. Where nodes are full, few other exchanges are allowed. None: balancing chooses.
+    """
     larger_neighbourhood_share: float = share(0.0)
+    """Part of the budget of balancing for steps of several moves, which get replicas past full nodes: ejection chains,
+    and the new placement of several replicas of a partition, of two nodes or of a service, unless
+    `larger_neighbourhoods` chooses others. Each of these is made as often as it pays. A step counts as as many
+    proposals as it asks for nodes and tries moves.
+    """
     soft_capacity: bool = switch(False)
+    """Whether balancing may overload nodes on its way, at a price that rises over the budget, and takes only results
+    that overload none. Where nodes are nearly full, large replicas find places so. It needs cooling by_budget, and
+    partitions of one replica; with others, and with reservations of applications, capacity is as hard as usual.
+    """
     allow_chained_moves: bool = switch(False)
+    """Whether, in one plan, a replica may take the node that another replica of its partition leaves, as in Service
+    Fabric. The moves then have to be applied in the order of the plan, each after the departure from its target.
+    """
     spread_moves: bool = switch(False)
+    """Whether a balancing move that breaks the spread over domains moves further replicas of the partition until the
+    spread holds again, as Service Fabric does. One proposal then makes several moves.
+    """
     biased_sampling: bool | None = switch(None, none=True)
+    """Whether balancing proposes only moves that may reduce the imbalance of a metric, from nodes above the mean to
+    nodes below, as Service Fabric does. Slow balancing then searches with and without this bias. None: balancing
+    chooses.
+    """
     is_singleton_replica_move_allowed_during_upgrade: bool = switch(False)
+    """Whether services with one target replica avoid nodes that are paused or restarted. Other new replicas may use
+    these nodes until their safety check has ended. A setting of the failover manager of Service Fabric.
+    """
     drain_removed_nodes: bool = switch(True)
+    """Whether a replica breaks the node rule on a node that is deactivated with the intent `remove_data` or
+    `remove_node`, so that repairs empty the node. Off in Service Fabric, whose failover manager replaces it.
+    """
     refuse_applications_without_capacity: bool = switch(False)
+    """Whether an application is refused whose reservation, for its minimum number of nodes, exceeds what the cluster
+    has left.
+    """
     refuse_services_without_capacity: bool = switch(False)
+    """Whether a new service is refused whose default loads, of one partition, exceed what the cluster has left."""
     max_moves: int | None = count(None, unit="moves", none=True)
+    """Largest number of moves of a plan, without the placement of new replicas. None: no limit."""
     max_moves_per_node: int | None = count(None, unit="moves", none=True)
+    """Largest number of moves of a plan that touch one node. None: no limit."""
     checks: Checks = attrs.field(default=Checks.OFF, converter=_checks)
+    """When the engine checks its increments."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -319,7 +383,7 @@ class PlbConfig(
         mapping
             Values by original name, such as ``{"MaxPercentageToMove": 0.5, "MetricBalancingThresholds": {"CPU": 2}}``;
             times in seconds, with ``"max"`` for never. Unknown names raise `UnknownNameError`. Names without an effect
-            in this engine (`plb.settings.ignored`) are ignored.
+            in this engine (`plb.settings.service_fabric`) are ignored.
         metrics
             The metrics. Entries of maps by metric are applied to them; an entry for another metric raises an error.
         fields

@@ -8,7 +8,7 @@ from plb.array_types import NOWHERE
 from plb.errors import ConflictError
 from plb.model import Role
 from plb.model.move import Move
-from plb.model.plan_moves import KINDS, PlanMoves
+from plb.model.plan import KINDS, PlanMoves
 from plb.model.role import PRIMARY, ROLES
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.move_checks import (
@@ -20,10 +20,10 @@ from plb.state.move_checks import (
     VOID,
     adds_second_primary,
     answers_return,
+    carry_out,
     check_moves,
     preferred,
 )
-from plb.state.plain_moves import carry_out
 from plb.state.role_slots import (
     default_loads,
     fill_up,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from plb.array_types import Bool, Float, Float32, Int, Int8, Int32, UInt8
+from plb.array_types import NOWHERE, Bool, Float, Float32, Int, Int8, Int32, UInt8
 from plb.compiler import Record, by_pointer, kernel
 
 TENTHS = 10
@@ -82,7 +82,7 @@ class Problem(NamedTuple):
     move_limit: Int
     """(N, R) quanta; the same for replicas that move: what `buffered_limits` leaves, or the load before."""
     repair_limit: Int
-    """(N, R) quanta; a repair relieves a node above this: `plb.state.node_limits.buffered_limits`."""
+    """(N, R) quanta; a repair relieves a node above this: `plb.state.topology.buffered_limits`."""
     threshold: Int32
     """(N, R) quanta; an aggregate of this or more is a violation."""
     inverse_capacity: Float
@@ -415,3 +415,34 @@ def are_siblings(problem: Problem, row: int, partner: int) -> bool:
             return True
         other = problem.sibling[other]
     return False
+
+
+class Proposal(NamedTuple):
+    """A move of one replica, or an exchange of two."""
+
+    row: int
+    """Row of the replica."""
+    target: int
+    """Index of the node it goes to, or NOWHERE to remove it."""
+    partner: int = NOWHERE
+    """Row of the replica on `target` that changes nodes with it, or NOWHERE. Rows of one partition swap roles."""
+    source: int = NOWHERE
+    """Index of the node it leaves, or NOWHERE if it has none. A configuration fills it in when it hands a proposal on,
+    so that those who make one need not."""
+
+    @property
+    def inverse(self) -> Proposal:
+        """The proposal that undoes this one after it is made."""
+        return Proposal(self.row, self.source, self.partner, self.target)
+
+
+@kernel
+def proposed(solution: Solution, row: int, target: int, partner: int) -> Proposal:
+    """Return a proposal for a row on its present node."""
+    return Proposal(row, target, partner, solution.node[row])
+
+
+@kernel
+def inverse_of(proposal: Proposal) -> Proposal:
+    """Return the proposal that undoes another one after this is made."""
+    return Proposal(proposal.row, proposal.source, proposal.partner, proposal.target)

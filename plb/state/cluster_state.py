@@ -14,18 +14,18 @@ from typing import Any
 import attrs
 import numpy as np
 
-from plb.array_types import Int
+from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.errors import UnknownNameError
-from plb.model import MoveCost, Node, Role, Service
+from plb.model import Metric, MoveCost, Node, Role, Service
 from plb.model.expressions import Expression, parse_expression
-from plb.model.partition_names import PartitionNames
+from plb.model.partition import PartitionNames
 from plb.model.quanta import MetricQuanta
+from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import estimator_of, reports_kept
 from plb.settings.config import PlbConfig
-from plb.state.application_table import ApplicationTable
 from plb.state.arrays import NO_BUDGET
 from plb.state.replica_table import RowTable
-from plb.state.service_table import ServiceTable
+from plb.state.tables import ApplicationTable, ServiceTable
 from plb.validation import ReadOnlyMapping
 
 NO_REPORTS: Mapping[Any, Any] = ReadOnlyMapping({})
@@ -69,18 +69,12 @@ class PartitionRecord:
 
 @attrs.frozen
 class FeasibilityClass:
-    """The requirements of a service on nodes.
-
-    Parameters
-    ----------
-    expression
-        Its placement constraint.
-    blocked
-        Names of the nodes on which it may not be placed.
-    """
+    """The requirements of a service on nodes."""
 
     expression: Expression
+    """Its placement constraint."""
     blocked: frozenset[str]
+    """Names of the nodes on which it may not be placed."""
 
 
 class ClusterState:
@@ -216,3 +210,102 @@ class ClusterState:
         chosen = list(services)
         state = (self.node_version, *(self.service_version[index] for index in chosen))
         return state, tuple(self.load_version[index] for index in chosen)
+
+
+def standing_load(state: ClusterState) -> Int:
+    """Return the load of every node in quanta, (N, R), without departing replicas."""
+    table = state.rows
+    return load_by_node(state, (table.node != NOWHERE) & ~table.leaving)
+
+
+def load_by_node(state: ClusterState, counted: Bool) -> Int:
+    """Return the load in quanta of those rows on each node that are `counted`, (M,); shape (N, R)."""
+    rows = np.flatnonzero(counted)
+    load = np.zeros(state.capacity.shape[::-1], np.int64)
+    if len(rows):
+        nodes, loads = state.rows.node[rows], state.rows.load[rows]
+        for metric, of_metric in enumerate(load):  # metric by metric, as NumPy is ten times faster in one dimension
+            np.add.at(of_metric, nodes, loads[:, metric])
+    return np.ascontiguousarray(load.T)
+
+
+def reserved_load(state: ClusterState) -> Int:
+    """Return what every node keeps free for applications beyond their loads in quanta, (N, R)."""
+    table, applications = state.rows, state.applications
+    kept = np.zeros_like(state.capacity)
+    if not applications.reserves:
+        return kept
+    rows = np.flatnonzero(table.used & (table.node != NOWHERE) & ~table.leaving)
+    application = state.service_table.application[table.service[rows]]
+    rows, application = rows[application != NOWHERE], application[application != NOWHERE]
+    places, place = np.unique(np.stack([application, table.node[rows]], axis=1), axis=0, return_inverse=True)
+    load = np.zeros((len(places), kept.shape[1]), np.int64)
+    np.add.at(load, place.reshape(-1), table.load[rows])
+    np.add.at(kept, places[:, 1], np.maximum(0, applications.reservation[places[:, 0]] - load))
+    return kept
+
+
+@attrs.frozen(eq=False)
+class Description:
+    """The names of the indices of a `Problem`."""
+
+    nodes: Sequence[Node] = ()
+    services: Sequence[Service] = ()
+    metrics: Sequence[Metric] = ()
+    """By index: (N,), (S,) and (R,)."""
+    partitions: Mapping[int, str] = attrs.field(factory=dict)
+    """Name of the partition of each row that is in use."""
+    quanta: Float = attrs.field(factory=lambda: np.ones(1))
+    """(R,) size of a quantum of each metric in user units; without a description, quanta are the unit."""
+    now: float = 0.0
+    """Time that the search is for, in seconds."""
+    history: DemandHistory | None = None
+    """The past tenants from which demand is sampled, or None."""
+    replicas: RowTable | None = None
+    """Further data of each row besides its arrays in a `Problem`; None: no data."""
+
+
+def describe(state: ClusterState, now: float = 0.0, history: DemandHistory | None = None) -> Description:
+    """Return the names for the arrays of the present state; valid until the state changes."""
+    return Description(
+        tuple(state.nodes),
+        tuple(state.services),
+        state.config.metrics,
+        state.row_partition,
+        state.quanta.quanta,
+        now,
+        history,
+        state.rows,
+    )
+
+
+def application_fields(state: ClusterState) -> dict[str, Any]:
+    """Return the fields; they are copies."""
+    return {
+        **state.applications.fields(),
+        "application_upgraded": _upgraded_nodes(state),
+        "completed_domains": _completed_domains(state),
+    }
+
+
+def _completed_domains(state: ClusterState) -> Int:
+    """Return `Problem.completed_domains`, (A+1,)."""
+    table = state.applications
+    completed = np.zeros(table.capacity + 1, np.int64)
+    if state.config.prefer_upgraded_uds:
+        known = {node.upgrade_domain_name for node in state.nodes}
+        for name, entry in table.entry.items():
+            completed[entry] = len(known & table.applications[name].upgraded_domains)
+        completed[-1] = len(known & state.upgraded_domains)
+    return completed
+
+
+def _upgraded_nodes(state: ClusterState) -> Bool:
+    """Return `Problem.application_upgraded`, (A, N)."""
+    table = state.applications
+    upgraded = np.zeros((table.capacity, len(state.nodes)), np.bool_)
+    for name, entry in table.entry.items():
+        domains = table.applications[name].upgraded_domains
+        if domains and state.config.prefer_upgraded_uds:
+            upgraded[entry] = [node.upgrade_domain_name in domains for node in state.nodes]
+    return upgraded

@@ -12,8 +12,7 @@ from plb.model import Metric
 from plb.model.metric import PlacementStrategy
 from plb.model.quanta import UNLIMITED
 from plb.state.cluster_state import ClusterState
-from plb.state.node_domains import domain_paths
-from plb.state.topology import Topology
+from plb.state.topology import Topology, domain_paths
 
 PACKING = (PlacementStrategy.RESERVATION_AND_PACK, PlacementStrategy.DEFRAGMENTATION)
 RESERVING = (

@@ -15,8 +15,7 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import uninterrupted
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Partition, Role
-from plb.model.partition import READY, UNMARKED
-from plb.model.partition_columns import PartitionColumns
+from plb.model.partition import READY, UNMARKED, PartitionColumns
 from plb.model.quanta import MetricQuanta
 from plb.model.role import ROLES
 from plb.risk.counter_based_random import replica_keys

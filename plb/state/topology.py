@@ -5,15 +5,177 @@ They are computed again only if a node, a feasibility class or a quantum changes
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
 import attrs
 import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
+from plb.model import DeactivationIntent, DeactivationStatus, Metric, Node
+from plb.model.quanta import UNLIMITED
+from plb.model.rules import Rule
+from plb.settings.config import CapacityLimit
 from plb.state.cluster_state import ClusterState
-from plb.state.deactivation import drained_nodes, evacuating_nodes, receiving_nodes
-from plb.state.feasible_nodes import blocked_nodes, feasible_nodes
-from plb.state.node_domains import domain_levels
-from plb.state.node_limits import buffered_limits, inverse_of_capacity, limits_and_thresholds
+
+
+def receiving_nodes(nodes: Sequence[Node]) -> Bool:
+    """Return `Problem.receives`: which nodes take an existing replica, a new one, a new one that is on every node.
+
+    A node that is paused or restarts takes new replicas until its safety check is complete, then only those of
+    stateless services on every node, and existing ones never; one that is removed takes nothing.
+    """
+    receives = np.zeros((3, len(nodes)), np.bool_)
+    for index, node in enumerate(nodes):
+        active = node.deactivation_intent is DeactivationIntent.NONE
+        comes_back = node.deactivation_intent in (DeactivationIntent.PAUSE, DeactivationIntent.RESTART)
+        checking = comes_back and node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
+        checked = comes_back and node.deactivation_status is DeactivationStatus.SAFETY_CHECK_COMPLETE
+        receives[:, index] = active, active or checking, active or checking or checked
+        receives[:, index] &= node.up
+    return receives
+
+
+def evacuating_nodes(nodes: Sequence[Node]) -> Bool:
+    """Return from which deactivated nodes a repair may move replicas: they restart or go, and are being checked."""
+    goes = (DeactivationIntent.RESTART, DeactivationIntent.REMOVE_DATA, DeactivationIntent.REMOVE_NODE)
+    checking = DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
+    found = [node.up and node.deactivation_intent in goes and node.deactivation_status is checking for node in nodes]
+    return np.array(found, np.bool_)
+
+
+def drained_nodes(nodes: Sequence[Node], *, drains: bool) -> Bool:
+    """Return `Problem.drained`: nodes to be removed that are not being activated again; none without `drains`."""
+    goes = (DeactivationIntent.REMOVE_DATA, DeactivationIntent.REMOVE_NODE)
+    back = DeactivationStatus.ACTIVATION_IN_PROGRESS
+    found = [node.up and node.deactivation_intent in goes and node.deactivation_status is not back for node in nodes]
+    return np.array(found, np.bool_) & drains
+
+
+def feasible_nodes(state: ClusterState, *, primary: bool) -> Bool:
+    """Return the feasible nodes of each feasibility class, (X, N): not blocked, and with a true expression."""
+    compares = any(of.expression.properties for of in state.feasibility_classes)
+    properties = [node.placement_properties for node in state.nodes] if compares else []
+    found = np.empty((len(state.feasibility_classes), len(state.nodes)), np.bool_)
+    for of_class, feasibility_class in zip(found, state.feasibility_classes, strict=True):
+        expression, blocked = feasibility_class.expression, feasibility_class.blocked
+        if expression.properties:
+            of_class[:] = [expression.holds(has, primary=primary) for has in properties]
+        else:
+            of_class[:] = expression.holds({}, primary=primary)
+        of_class[[state.node_index[name] for name in blocked if name in state.node_index]] = False
+    return found
+
+
+def blocked_nodes(state: ClusterState) -> Bool | None:
+    """Return `Topology.blocked`, (X, N+1); None if no node is blocked."""
+    classes = state.feasibility_classes
+    if not any(feasibility_class.blocked for feasibility_class in classes):
+        return None
+    blocked = [[node.name in feasibility_class.blocked for node in state.nodes] for feasibility_class in classes]
+    return np.array([[*of_class, False] for of_class in blocked], np.bool_)
+
+
+def domain_paths(state: ClusterState) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Return fault and upgrade domain of every node as paths; if these are off, each node has its own."""
+    config = state.config
+    fault = [node.fault_domain_path if config.fault_domain_enabled else (node.name,) for node in state.nodes]
+    upgrade: list[tuple[str, ...]] = [
+        (node.upgrade_domain_name if config.upgrade_domain_enabled else node.name,) for node in state.nodes
+    ]
+    return fault, upgrade
+
+
+def domain_levels(state: ClusterState, usable_nodes: Bool) -> tuple[Int32, Int32, Int32, Int]:
+    """Return domain and parent, (N, D), usable siblings for each class, (X, N, D), and the rule of each level, (D,).
+
+    A tree in which every node has its own top-level domain constrains nothing and is omitted.
+    """
+    levels: list[tuple[list[tuple[str, ...]], Rule]] = []
+    paths, upgrade = domain_paths(state)
+    if state.config.fault_domain_constraint_priority >= 0 and len({path[0] for path in paths}) < len(paths):
+        deepest = max(len(path) for path in paths)
+        levels += [([path[:depth] for path in paths], Rule.FAULT_DOMAIN) for depth in range(1, deepest + 1)]
+    if state.config.upgrade_domain_constraint_priority >= 0 and len(set(upgrade)) < len(upgrade):
+        levels.append((upgrade, Rule.UPGRADE_DOMAIN))
+    domain = np.zeros((len(paths), len(levels)), np.int32)
+    parent = np.zeros_like(domain)
+    siblings = np.zeros((len(usable_nodes), *domain.shape), np.int32)
+    for level, (names, _) in enumerate(levels):
+        above = [name[:-1] if len(name) > level else name for name in names]
+        if levels[level][1] is Rule.UPGRADE_DOMAIN:
+            above = [()] * len(names)
+        domain[:, level] = _codes(names)
+        parent[:, level] = _codes(above)
+        for group in np.unique(parent[:, level]):
+            inside = parent[:, level] == group
+            for feasibility_class, nodes in enumerate(usable_nodes):
+                usable = np.unique(domain[inside & nodes, level])
+                siblings[feasibility_class, inside & np.isin(domain[:, level], usable), level] = len(usable)
+    return domain, parent, siblings, np.array([rule for _, rule in levels], np.int64)
+
+
+def _codes(names: list[tuple[str, ...]]) -> Int:
+    index = {name: code for code, name in enumerate(dict.fromkeys(names))}
+    return np.array([index[name] for name in names], np.int64)
+
+
+LARGEST_THRESHOLD = 2**31 - 1
+"""Thresholds of per-repetition aggregates are 32-bit; this one is never reached."""
+
+
+def total_capacity(metric: Metric, capacity: int) -> int:
+    """Return the total capacity of a node in quanta: floor((1 + o)·c) with over-booking o, or `UNLIMITED`."""
+    share = metric.node_overbooking_percentage
+    if capacity >= UNLIMITED or share is None:
+        return UNLIMITED
+    return min(UNLIMITED, math.floor((1 + Fraction(str(share))) * capacity))
+
+
+def limits_and_thresholds(state: ClusterState) -> tuple[Int, Int32]:
+    """Return limit and threshold of every node, both (N, R) in quanta."""
+    limit = np.full_like(state.capacity, UNLIMITED)
+    threshold = np.full(state.capacity.shape, LARGEST_THRESHOLD, np.int32)
+    inclusive = state.config.capacity_limit is CapacityLimit.CAPACITY
+    for metric, description in enumerate(state.config.metrics):
+        for capacity in np.unique(state.capacity[:, metric]):
+            total = total_capacity(description, int(capacity))
+            if total >= UNLIMITED:
+                continue
+            nodes = state.capacity[:, metric] == capacity
+            reached = state.quanta.threshold(description, total)
+            threshold[nodes, metric] = min(reached, LARGEST_THRESHOLD)
+            limit[nodes, metric] = total if inclusive else reached - 1
+    return limit, threshold
+
+
+def buffered_limits(state: ClusterState, limit: Int) -> Int:
+    """Return the limit of replicas that move, (N, R) in quanta: at most floor((1 - b)·c) with a buffer b.
+
+    With over-booking that is at most the capacity c.
+    """
+    left = limit.copy()
+    for metric, description in enumerate(state.config.metrics):
+        share = 1 - Fraction(str(description.node_buffer_percentage))
+        for capacity in np.unique(state.capacity[:, metric]) if description.keeps_capacity_free else ():
+            if capacity < UNLIMITED:
+                nodes = state.capacity[:, metric] == capacity
+                left[nodes, metric] = np.minimum(limit[nodes, metric], math.floor(share * int(capacity)))
+    return left
+
+
+def inverse_of_capacity(capacity: Int) -> Float:
+    """Return 1/capacity, (N, R) in 1/quanta; 0 where the capacity is unlimited or 0."""
+    inverse = np.zeros(capacity.shape)
+    real = (capacity > 0) & (capacity < UNLIMITED)
+    inverse[real] = 1.0 / capacity[real]
+    return inverse
+
+
+def move_limits(limit: Int, buffered: Int, load: Int) -> Int:
+    """Return `Problem.move_limit`, (N, R) in quanta: a node above its buffered limit may keep its load."""
+    return np.minimum(limit, np.maximum(buffered, load))
 
 
 @attrs.frozen(eq=False)

@@ -15,38 +15,28 @@ from plb.extensions.configuration import Configuration
 from plb.model import Application, Metric, Node, Partition, Role, Service
 from plb.risk.demand_history import DemandHistory
 from plb.settings.config import PlbConfig
-from plb.state.index_names import describe
+from plb.state.cluster_state import describe
 
 
 @attrs.frozen(repr=False)
 class Cluster:
-    """A cluster as its user describes it; any number of engines can be created from it.
-
-    Parameters
-    ----------
-    metrics, nodes, services, partitions
-        What there is.
-    config
-        Fields of `PlbConfig` apart from the metrics.
-    loads
-        In user units, by partition and node.
-    history
-        Columns of a `DemandHistory`, or None.
-    seed
-        Of the engine.
-    applications
-        Those of the services.
-    """
+    """A cluster as its user describes it; any number of engines can be created from it."""
 
     metrics: tuple[Metric, ...]
     config: Mapping[str, Any]
+    """Fields of `PlbConfig` apart from the metrics."""
     nodes: tuple[Node, ...]
     services: tuple[Service, ...]
     partitions: tuple[Partition, ...]
+    """What there is."""
     loads: Mapping[tuple[str, str], Mapping[str, float]]
+    """In user units, by partition and node."""
     history: Mapping[str, Any] | None
+    """Columns of a `DemandHistory`, or None."""
     seed: int
+    """Of the engine."""
     applications: tuple[Application, ...] = ()
+    """Those of the services."""
 
     def __repr__(self) -> str:
         return brief(self)

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from random import Random
+from typing import Any, TypeAlias
 
 import attrs
 from hypothesis import strategies as st
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model import Metric, MoveCost, Node, Partition, Replica, Role, Service
-from plb.settings.extensions import NEIGHBOURHOODS
+from plb.settings.config import NEIGHBOURHOODS
 from plb.testing.cluster import Cluster
-from plb.testing.histories import peak_columns
+from plb.testing.histories import CLASSES, peak_columns
 
 METRICS = ("cpu", "memory", "disk")
 CONSTRAINTS = {
@@ -211,3 +212,235 @@ def walks(
         node[row] = target
         walk.append(Proposal(row, target, partner))
     return walk
+
+
+@st.composite
+def busy_clusters(draw: st.DrawFn) -> Cluster:
+    """Generate clusters with much work: uneven, tight, with replicas that swap, move and are not placed.
+
+    Hypothesis generates sizes and settings; loads and places come from one generated seed, because values that are
+    generated individually are mostly small and similar, and such clusters have no work.
+    """
+    random = draw(st.builds(Random, st.integers(0, 2**20)))
+    step, parts = draw(st.sampled_from([(None, 4), (1.0, 1)]))  # whole loads reach limits exactly more often
+    metrics = tuple(Metric(name, quantum=step) for name in METRICS[: draw(st.integers(1, 3))])
+    cluster_nodes = _busy_nodes(draw, random, metrics)
+    cluster_services = _busy_services(draw, random, metrics)
+    complete = draw(st.booleans())
+    made = tuple(
+        _busy_partition(random, cluster_nodes, random.choice(cluster_services), f"p{index}", complete)
+        for index in range(draw(st.integers(3, 10)))
+    )
+    loads = {
+        (p.name, r.node): {
+            metric.name: random.randint(0, 12 * parts) / parts * (3 if r.role is Role.PRIMARY else 1)
+            for metric in metrics
+        }
+        for p in made
+        for r in p.replicas
+    }
+    weights = {
+        "w_imbalance": 1000.0,
+        "move_cost_offset": 10.0,
+        "max_percentage_to_move": draw(st.sampled_from([0.3, 1.0])),
+    }
+    return Cluster(
+        metrics=metrics,
+        config={**draw(settings_of_engines()), **weights},
+        nodes=cluster_nodes,
+        services=cluster_services,
+        partitions=made,
+        loads=loads,
+        history=draw(peak_columns(len(metrics))) if draw(st.booleans()) else None,
+        seed=draw(st.integers(0, 3)),
+    )
+
+
+def _busy_nodes(draw: st.DrawFn, random: Random, metrics: tuple[Metric, ...]) -> tuple[Node, ...]:
+    """Draw nodes of one or another tightness, with or without nested fault domains, a few of them down."""
+    racks = draw(st.sampled_from(["none", "flat", "nested"]))
+    tight = draw(st.sampled_from([200, 60, 30]))
+    return tuple(
+        Node(
+            f"n{index}",
+            capacities={metric.name: random.randint(tight // 2, tight) for metric in metrics},
+            fault_domain={"none": None, "flat": f"fd:/{index % 3}", "nested": f"fd:/{index % 2}/{index % 4}"}[racks],
+            upgrade_domain=f"ud{index % 3}" if draw(st.booleans()) else None,
+            properties={"zone": f"z{index % 4}", "ssd": "true" if index % 2 else "false"},
+            up=random.random() < 0.9,
+        )
+        for index in range(draw(st.integers(3, 8)))
+    )
+
+
+def _busy_services(draw: st.DrawFn, random: Random, metrics: tuple[Metric, ...]) -> tuple[Service, ...]:
+    """Generate services of all kinds, most of them without a placement constraint, whose replicas have load."""
+    described = tuple(
+        Service(
+            f"s{index}",
+            stateful=draw(st.booleans()),
+            tenant_class=random.choice(CLASSES),
+            target_replicas=draw(st.integers(1, 4)),
+            placement_constraint=random.choice(["", "", "", *CONSTRAINTS]),
+            move_cost=random.choice(list(MoveCost)),
+            max_moves=draw(st.sampled_from([None, None, None, 1, 2])),
+        )
+        for index in range(draw(st.integers(1, 3)))
+    )
+    return tuple(
+        attrs.evolve(
+            service,
+            default_load={
+                role: {metric.name: random.randint(1, 12) for metric in metrics}
+                for role in ([Role.PRIMARY, Role.SECONDARY] if service.stateful else [Role.INSTANCE])
+            },
+        )
+        for service in described
+    )
+
+
+def _busy_partition(
+    random: Random, cluster_nodes: tuple[Node, ...], service: Service, name: str, complete: bool
+) -> Partition:
+    """Return a partition on nodes at the front of the cluster rather than at its end."""
+    most = min(service.target_replicas, len(cluster_nodes) - 1)
+    standing = most if complete else random.randint(0, most)
+    front = sorted(cluster_nodes, key=lambda node: random.random() * (1 + int(node.name[1:])))
+    roles = [Role.PRIMARY, *[Role.SECONDARY] * 3] if service.stateful else [Role.INSTANCE] * 4
+    replicas = [
+        Replica(role, node.name, pinned=random.random() < 0.1)
+        for role, node in zip(roles, front[:standing], strict=False)
+    ]
+    if standing and random.random() < 0.1:
+        replicas.append(Replica(replicas[-1].role, front[standing].name, leaving=True))
+    return Partition(name, service=service.name, replicas=replicas, created=-float(random.randint(0, 20)))
+
+
+def all_clusters() -> st.SearchStrategy[Cluster]:
+    """Return a strategy of clusters of every kind and busy ones, about as many of each."""
+    return st.booleans().flatmap(lambda busy: busy_clusters() if busy else clusters())
+
+
+Fields: TypeAlias = st.SearchStrategy[dict[str, Any]]
+_CAPACITY = st.sampled_from([None, 20, 10])
+_DOMAIN = st.sampled_from([None, "fd:/a", "fd:/b"])
+_TRAITS: Fields = st.sampled_from(
+    [{}, {"upgrade_domain": "ud0"}, {"upgrade_domain": "ud1"}, {"properties": {"ssd": "true"}}, {"up": False}]
+)
+"""Further properties of a node; one at a time, because few choices shrink fast."""
+_HABITS: Fields = st.sampled_from(
+    [{}, {"tenant_class": CLASSES[1]}, {"move_cost": MoveCost.HIGH}, {"move_cost": MoveCost.ZERO}]
+)
+"""Further properties of a service."""
+_UNIT = st.sampled_from([1, 10_000])
+"""Factors of loads and capacities; squares of the larger ones are beyond 32 bits."""
+
+
+@attrs.frozen
+class _Group:
+    """A partition in a few numbers: its replicas are on consecutive nodes."""
+
+    stateful: bool
+    first: int
+    loads: list[tuple[int, ...]]
+    waiting: int
+    leaving: bool
+    habits: dict[str, Any]
+
+
+def _groups(metrics: int, unit: int, services: Fields) -> st.SearchStrategy[list[_Group]]:
+    load = st.tuples(*[st.integers(0, 12).map(lambda units: units * unit)] * metrics)
+    group = st.builds(
+        _Group,
+        stateful=st.booleans(),
+        first=st.integers(0, 4),
+        loads=st.lists(load, min_size=1, max_size=3),
+        waiting=st.integers(0, 1),
+        leaving=st.booleans(),
+        habits=services,
+    )
+    return st.lists(group, min_size=2, max_size=4)
+
+
+@st.composite
+def small_clusters(draw: st.DrawFn, *, nodes: Fields = _TRAITS, services: Fields = _HABITS) -> Cluster:
+    """Generate two to five nodes, two to four partitions, one to three metrics, and perhaps a history.
+
+    Parameters
+    ----------
+    nodes
+        Strategy of fields of a `Node`, such as the ``properties`` that the data of an extension are about; they replace
+        what is drawn otherwise.
+    services
+        Strategy of fields of a `Service`, likewise, but not of ``stateful``, which its partition has to fit.
+    """
+    names = METRICS[: draw(st.integers(1, 3))]
+    unit = draw(_UNIT)
+    capacities = draw(st.lists(st.tuples(_CAPACITY, _DOMAIN, nodes), min_size=2, max_size=5))
+    made_nodes = tuple(
+        _node(f"n{i}", {} if capacity is None else dict.fromkeys(names, capacity * unit), domain, traits)
+        for i, (capacity, domain, traits) in enumerate(capacities)
+    )
+    groups = draw(_groups(len(names), unit, services))
+    made = [_partition(group, f"p{i}", made_nodes) for i, group in enumerate(groups)]
+    history = draw(st.none() | _peaks(len(names), unit))
+    return Cluster(
+        metrics=tuple(Metric(name) for name in names),
+        config={} if history is None else {"repetitions": draw(st.integers(1, 4))},
+        nodes=made_nodes,
+        services=tuple(_service(group, f"s{i}", names, len(made_nodes)) for i, group in enumerate(groups)),
+        partitions=tuple(made),
+        loads={
+            (partition.name, replica.node): dict(zip(names, load, strict=True))
+            for group, partition in zip(groups, made, strict=True)
+            for load, replica in zip([*group.loads, group.loads[0]], partition.replicas, strict=False)
+        },
+        history=history,
+        seed=0,
+    )
+
+
+def _node(name: str, capacities: dict[str, float], domain: str | None, traits: dict[str, Any]) -> Node:
+    return Node(name, **{"capacities": capacities, "fault_domain": domain, **traits})
+
+
+def _service(group: _Group, name: str, metrics: tuple[str, ...], nodes: int) -> Service:
+    load = dict(zip(metrics, group.loads[0], strict=True))
+    roles = [Role.PRIMARY, Role.SECONDARY] if group.stateful else [Role.INSTANCE]
+    target = min(len(group.loads), nodes) + group.waiting
+    fields: dict[str, Any] = {
+        "stateful": group.stateful,
+        "target_replicas": target,
+        "default_load": dict.fromkeys(roles, load) if group.waiting else {},
+        "tenant_class": CLASSES[0],
+    }
+    return Service(name, **{**fields, **group.habits})
+
+
+def _partition(group: _Group, name: str, nodes: tuple[Node, ...]) -> Partition:
+    others = Role.SECONDARY if group.stateful else Role.INSTANCE
+    standing = min(len(group.loads), len(nodes))
+    places = [nodes[(group.first + i) % len(nodes)].name for i in range(len(nodes))]
+    roles = [Role.PRIMARY if group.stateful else others, *[others] * standing]
+    replicas = [Replica(role, place) for role, place in zip(roles, places[:standing], strict=False)]
+    if group.leaving and standing < len(nodes):
+        replicas.append(Replica(replicas[-1].role, places[standing], leaving=True))
+    return Partition(name, service=f"s{name[1:]}", replicas=replicas)
+
+
+@st.composite
+def _peaks(draw: st.DrawFn, metrics: int, unit: int) -> dict[str, Any]:
+    """Columns of a history of a few traces that are at their peak from the start."""
+    trace = st.tuples(st.sampled_from(list(Role)), st.tuples(*[st.integers(0, 16)] * metrics))
+    traces = draw(st.lists(trace, min_size=1, max_size=4))
+    level = [[units * unit for units in peak] for _, peak in traces]
+    still = [[0] * metrics for _ in traces]
+    return {
+        "tenant_class": [CLASSES[0]] * len(traces),
+        "role": [role for role, _ in traces],
+        "lifetime": [10] * len(traces),
+        "level": level,
+        "initial": still,
+        "growth": still,
+        "maximum": level,
+    }

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.array_types import NOWHERE, Int
-from plb.evaluation.self_checks import what_counts
+from plb.evaluation.delta import what_counts
 from plb.extensions.configuration import Configuration
 from plb.extensions.policies import PlacementPolicy, choose, leaving_order, moves_for, prepares, repacks
 from plb.state.arrays import SCRATCH, Solution
 from plb.testing.cluster import Cluster, configuration_of
 from plb.testing.cluster_strategies import clusters as all_kinds
-from plb.testing.machine import SETTINGS
+from plb.testing.state_machines import SETTINGS
 
 Answer = TypeVar("Answer")
 Story = list[tuple[object, ...]]

@@ -14,8 +14,8 @@ from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration
 from plb.model.quanta import UNLIMITED
 from plb.state.arrays import Problem
-from plb.state.node_limits import LARGEST_THRESHOLD
 from plb.state.replica_table import RowTable
+from plb.state.topology import LARGEST_THRESHOLD
 
 NODE_AXIS: Mapping[str, int] = {
     **dict.fromkeys(

@@ -16,8 +16,7 @@ from cluster.simulation.tenant_arrivals import TenantSequence, with_scaling
 from cluster.simulation.tenant_pools import Source, TracePool
 from plb.model import Role
 from plb.risk import DemandHistory
-from workloads.ragged_arrays import bounds_of
-from workloads.trace import MetricInfo, TraceSet
+from workloads.trace import MetricInfo, TraceSet, bounds_of
 
 DISK = (MetricInfo("disk", "GB"),)
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.compiler.clock import COMPILATION, CompilationClock, CompilationNotice, working_time
+from plb.compiler.clock import COMPILATION, CompilationClock, working_time
+from plb.compiler.notice import CompilationNotice
 from tests.compiler.processes import write
 from tests.engine.strategies import examples
 
@@ -72,18 +73,18 @@ def test_first_compilation_of_a_process_is_a_warning_and_later_ones_are_informat
     """The warning names the kernel, its approximate time, and how to compile ahead."""
     notice = CompilationNotice()
     with caplog.at_level(logging.INFO, "plb"):
-        notice.announce("plb.search.annealing_chain.anneal", 102)
-        notice.announce("plb.planning.pending_work.mark", 1)
-        notice.announce("plb.planning.pending_work.sum", 30)
+        notice.announce("plb.search.annealing.chain.anneal", 102)
+        notice.announce("plb.planning.service_domains.mark", 1)
+        notice.announce("plb.planning.service_domains.sum", 30)
     first, *later = caplog.records
     assert {record.name for record in caplog.records} == {"plb"}
     assert first.levelno == logging.WARNING
-    for words in ("plb.search.annealing_chain.anneal", "about 30 s", "`plb warmup`", "once for this version of plb"):
+    for words in ("plb.search.annealing.chain.anneal", "about 30 s", "`plb warmup`", "once for this version of plb"):
         assert words in first.getMessage()
     assert [record.levelno for record in later] == [logging.INFO] * 2
     assert [record.getMessage() for record in later] == [
-        "Compiling plb.planning.pending_work.mark, about 1 s",
-        "Compiling plb.planning.pending_work.sum, about 3 s",
+        "Compiling plb.planning.service_domains.mark, about 1 s",
+        "Compiling plb.planning.service_domains.sum, about 3 s",
     ]
 
 

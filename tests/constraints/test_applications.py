@@ -30,7 +30,7 @@ from plb import (
 from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration, Proposal
 from plb.search.transactions import new_transaction, try_move, undo_transaction
-from plb.state.application_table import MOST_REMOVED
+from plb.state.tables import MOST_REMOVED
 from plb.testing import configuration_of
 from tests.engine.applications_by_hand import sums_of_applications
 from tests.engine.ruled_clusters import exchanges, visited_configurations

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.evaluation.self_checks import compare_with_scratch
+from plb.evaluation.delta import compare_with_scratch
 from plb.extensions.configuration import Proposal
 from plb.model import ReplicaState
 from plb.model.rules import Rule

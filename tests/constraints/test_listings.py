@@ -31,16 +31,9 @@ from plb.constraints.rules import REASONS_IN_ORDER, description_of
 from plb.constraints.scale_out import broken_applications
 from plb.extensions.configuration import Proposal
 from plb.model.rules import ALL_RULES, Rule
-from plb.search.breaches import broken_rules
+from plb.search.repair.breaches import broken_rules
 from plb.testing import configuration_of
-from tests.engine.applications_by_hand import (
-    kept_free,
-    load_of,
-    members,
-    nodes_in_use,
-    standing,
-    without_replaced,
-)
+from tests.engine.applications_by_hand import kept_free, load_of, members, nodes_in_use, standing, without_replaced
 from tests.engine.listings_by_hand import (
     Situation,
     apart_of,

@@ -24,7 +24,7 @@ from plb import (
     Service,
 )
 from plb.model.quanta import UNLIMITED
-from plb.state.node_limits import LARGEST_THRESHOLD
+from plb.state.topology import LARGEST_THRESHOLD
 from plb.testing import busy_clusters, configuration_of
 from tests.engine.stories import add_instance, engine_with
 from tests.engine.strategies import examples

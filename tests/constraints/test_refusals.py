@@ -15,18 +15,11 @@ from plb.constraints.range import LARGEST_SUM, check_range
 from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import ALL_RULES, BUDGETS, JOINING, NO_REFUSAL, RULES, Rule
-from plb.search.breaches import breaking_rows, broken_rules
+from plb.search.repair.breaches import breaking_rows, broken_rules
 from plb.state.arrays import NO_BUDGET
-from plb.state.node_limits import LARGEST_THRESHOLD
+from plb.state.topology import LARGEST_THRESHOLD
 from plb.testing import configuration_of
-from tests.engine.applications_by_hand import (
-    kept_free,
-    load_of,
-    members,
-    nodes_in_use,
-    standing,
-    without_replaced,
-)
+from tests.engine.applications_by_hand import kept_free, load_of, members, nodes_in_use, standing, without_replaced
 from tests.engine.breaches_by_pass import is_misplaced_by_hand
 from tests.engine.refusals_by_hand import arrivals, by_hand, departed
 from tests.engine.ruled_clusters import enforced_rules, exchanges, visited_configurations

@@ -19,7 +19,7 @@ FEATURES = {
     # their verdicts are part of the interface
     "plb": {"affinity", "application_capacity", "capacity", "domains", "exclusion", "placement", "scale_out"},
     "plb.planning.dropping": {"affinity", "domains", "preferred_location"},  # which surplus replicas may go
-    "plb.planning.live_state": {"range"},  # the sums that it keeps have to fit
+    "plb.planning.live.live_state": {"range"},  # the sums that it keeps have to fit
     "plb.planning.phases": {
         "affinity",
         "domains",
@@ -27,10 +27,10 @@ FEATURES = {
         "scale_out",
         "throttling",
     },  # relaxed placement, light checks, limits by phase
-    "plb.planning.replica_arrays": {"affinity"},  # ties children to parents
+    "plb.planning.live.replica_arrays": {"affinity"},  # ties children to parents
     "plb.planning.rule_priorities": {"domains"},  # light checks
     "plb.planning.role_returns": {"domains"},
-    "plb.planning.undrained_replicas": {"move_budgets", "node"},  # what stays on nodes that have to be emptied
+    "plb.planning.explanations.diagnosis": {"move_budgets", "node"},  # what stays on nodes that have to be emptied
     "plb.planning.upgrades": {
         "affinity",
         "capacity",
@@ -39,13 +39,20 @@ FEATURES = {
         "preferred_location",
     },  # swaps for an upgrade may break these
     "plb.policies.repacking": {"capacity"},  # makes room for a replica
-    "plb.search.application_breaches": {"application_capacity", "scale_out"},  # applications break these
-    "plb.search.breaches": {"capacity"},  # it is broken by nodes, the others by rows
-    "plb.search.eviction": {"affinity"},  # makes room for a replica
-    "plb.search.overload_price": {"capacity"},  # which has a price there
-    "plb.search.policy_applications": {"application_capacity", "scale_out"},  # the order in which a policy repairs
-    "plb.search.policy_search": {"capacity", "domains"},  # the order in which a policy repairs
-    "plb.state.node_domains": {"domains"},  # the rule of each level
+    "plb.search.repair.breaches": {
+        "application_capacity",
+        "capacity",
+        "scale_out",
+    },  # applications and nodes break these, the others are broken by rows
+    "plb.search.repair.eviction": {"affinity"},  # makes room for a replica
+    "plb.search.annealing.overload_price": {"capacity"},  # which has a price there
+    "plb.search.policy_search": {
+        "application_capacity",
+        "capacity",
+        "domains",
+        "scale_out",
+    },  # the order in which a policy repairs
+    "plb.state.topology": {"domains"},  # the rule of each level
 }
 """Modules with a feature of a rule in plain Python, by the name of its file."""
 

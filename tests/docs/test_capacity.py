@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cluster.capacity.search_results import answer, figures
-from cluster.results.directory_comparison import compare_results
-from cluster.results.policy_comparison import FIGURES
+from cluster.capacity.report import answer, figures
+from cluster.results.comparison import compare_results
+from cluster.results.summary_tables import FIGURES
 from tests.cluster.capacity.synthetic import point, question_of
 from tests.cluster.cli.test_compare import summary_of, written
 from tests.docs.pages import ROOT

@@ -84,7 +84,7 @@ def test_methods_with_numbers_document_units_and_errors(name):
         for kind in (plb.Node, plb.Service, plb.Partition)
         if kind.__name__ in str(inspect.signature(METHODS[name]))
     ]
-    text = " ".join([docstring, *(inspect.getdoc(kind) or "" for kind in described)])
+    text = " ".join([docstring, *(inspect.getsource(kind) for kind in described)])
     assert any(unit in text for unit in UNITS)
     assert ERROR.findall(docstring)
 

@@ -15,7 +15,7 @@ from plb.policies import KNOWN
 from plb.risk.estimators import Gaussian, HistoricalSimulation, MonteCarlo
 from plb.risk.peaks import Maximum
 from plb.risk.peaks.spec_parsing import KINDS
-from plb.settings.extensions import ANNEALING
+from plb.settings.config import ANNEALING
 from tests.docs.pages import ROOT
 from tests.docs.shown_changes import section_of
 from workloads.readers import READERS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cluster.plots.energy import plot_energy
-from cluster.report import decisions, moves, outages, quality
+from cluster.plots.moves import plot_energy
+from cluster.report import quality, sections
 from cluster.report.writing import SECTIONS
 from tests.docs.pages import ROOT
 
@@ -15,7 +15,7 @@ GUIDE = (ROOT / "docs" / "report.md").read_text()
 
 def test_the_guide_names_every_section():
     """They have the order of the page."""
-    sources = "\n".join(Path(str(module.__file__)).read_text() for module in (decisions, outages, quality))
+    sources = "\n".join(Path(str(module.__file__)).read_text() for module in (sections, quality))
     rows = re.findall(r"^\| ([A-Z][^|]*?) \|", GUIDE, re.MULTILINE)
     assert len(rows) == len(SECTIONS) + 1
     assert [row for row in rows[:-1] if f'"{row}"' not in sources] == []
@@ -23,8 +23,8 @@ def test_the_guide_names_every_section():
 
 def test_the_guide_states_the_limits():
     """These are the numbers of moves and plans on a page."""
-    assert f"first {moves.MOST_MOVES:,} moves of each run, and {moves.MOST_IN_ALL:,} of all runs" in GUIDE
-    assert decisions.SLOWEST_SHOWN == 20
+    assert f"first {sections.MOST_MOVES:,} moves of each run, and {sections.MOST_IN_ALL:,} of all runs" in GUIDE
+    assert sections.SLOWEST_SHOWN == 20
     assert "the twenty plans" in GUIDE
 
 

@@ -10,8 +10,8 @@ import attrs
 import pytest
 
 import plb
-from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.scenario_file import SECTIONS
+from cluster.scenario.workload_sections import Scaling
 from cluster.simulation.run_tables import TABLES, columns_of
 from tests.docs.pages import ROOT
 

@@ -16,14 +16,14 @@ from cluster.scenario.scenario_file import read_scenario, scenario_from
 from plb import Metric
 from plb.extensions.configuration import Configuration
 from plb.policies import BUILT_IN
-from plb.policies.prv import PrvWorstFit
-from plb.provisioning.algorithm_names import parse_algorithm
+from plb.policies.fits import PrvWorstFit
+from plb.provisioning.algorithms import parse_algorithm
 from plb.registry import extension_policy
 from plb.risk.estimators import Gaussian, HistoricalSimulation, MonteCarlo
 from plb.risk.peaks import Maximum, PeakOracle
 from plb.risk.peaks.spec_parsing import KINDS
 from plb.testing import Invariant
-from plb.testing.invariants import OF_CONSTRAINTS, OF_TERMS
+from plb.testing.facts import OF_CONSTRAINTS, OF_TERMS
 from tests.docs.pages import ROOT, blocks_of
 
 ESTIMATORS, GAUSSIAN, POLICIES, PREDICTION, PROPERTIES, PROVISIONING = (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from plb import InvalidValueError, Metric
 from plb.energy.imbalance import counted_as
-from plb.evaluation.self_checks import compare_with_scratch
+from plb.evaluation.delta import compare_with_scratch
 from plb.testing import all_clusters, configuration_of, walks
 from tests.engine.stories import add_instance, engine_with
 from tests.engine.strategies import examples

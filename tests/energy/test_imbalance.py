@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.constraints.named_solution import NamedSolution
+from plb.constraints.description import NamedSolution
 from plb.energy.imbalance import DESCRIPTION
 from plb.energy.terms import cost_of_node
 from plb.extensions.configuration import Configuration

@@ -12,9 +12,8 @@ from plb import Application, CheckFailedError, Metric
 from plb.array_types import NOWHERE
 from plb.energy import expected_failovers
 from plb.energy.from_scratch import solution_from_scratch
-from plb.evaluation.self_checks import ACCUMULATORS, compare_with_scratch, what_counts
-from plb.extensions.built_in_terms import TERMS
-from plb.extensions.configuration import Configuration, Proposal
+from plb.evaluation.delta import ACCUMULATORS, compare_with_scratch, what_counts
+from plb.extensions.configuration import TERMS, Configuration, Proposal
 from plb.state.arrays import Solution, Totals
 from plb.testing import all_clusters, configuration_of, walks
 from tests.engine.oracle import assert_sums_are_right, energy_by_hand, sums_from_scratch

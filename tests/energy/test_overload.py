@@ -14,7 +14,7 @@ from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, R
 from plb.energy.expected_overload import MOST
 from plb.energy.peak_sums import evaluates_peaks
 from plb.energy.score import UNITS
-from plb.extensions.built_in_terms import built_in_term
+from plb.extensions.configuration import built_in_term
 from plb.model.move import Phase
 from plb.model.outcome import Idle
 from plb.risk import DemandHistory

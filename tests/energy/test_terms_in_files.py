@@ -18,13 +18,11 @@ FEATURES = {
     "cluster.bench.kernels": {"expected_failovers"},  # how fast repetitions are evaluated
     "plb.evaluation.proposals": {"movement"},  # moves count in the budgets
     "plb.extensions.configuration": {"expected_failovers"},  # answers with probabilities of violations
-    "plb.planning.live_state": {"fragmentation", "imbalance"},  # held-out nodes, and other nodes that are counted
-    "plb.planning.load_counting": {"imbalance"},  # how loads are counted
-    "plb.planning.problem": {"fragmentation"},  # held-out nodes
-    "plb.planning.replica_arrays": {"movement"},  # settings of move costs
-    "plb.planning.scoring": {"expected_failovers"},  # answers with probabilities of violations
-    "plb.planning.service_tables": {"imbalance"},  # settings of services
-    "plb.search.biased_sampling": {"imbalance"},  # proposals that even out a metric
+    "plb.planning.live.live_state": {"fragmentation", "imbalance"},  # held-out nodes, and other nodes that are counted
+    "plb.planning.live.problem": {"fragmentation", "imbalance"},  # held-out nodes, how loads are counted
+    "plb.planning.live.replica_arrays": {"movement"},  # settings of move costs
+    "plb.planning.explanations.what_if": {"expected_failovers"},  # answers with probabilities of violations
+    "plb.search.annealing.move_generation": {"imbalance"},  # proposals that even out a metric
 }
 """Modules with a feature of a term, by the name of its file."""
 

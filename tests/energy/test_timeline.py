@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
-from plb.extensions.built_in_terms import built_in_term
-from plb.extensions.configuration import Configuration, Proposal
+from plb.extensions.configuration import Configuration, Proposal, built_in_term
 from plb.risk import DemandHistory
 from plb.testing import configuration_of, walks
 from plb.testing.cluster import Cluster

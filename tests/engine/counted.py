@@ -8,7 +8,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE
 from plb.model.quanta import UNLIMITED
-from plb.policies.weighting import Weighting
+from plb.policies.fits import Weighting
 
 
 class Counted:

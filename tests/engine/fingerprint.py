@@ -11,8 +11,8 @@ import numpy as np
 
 from plb import PlacementAndLoadBalancing
 
-MADE_WHEN_READ = ("_sampler", "_partition_names", "_merged")
-"""What follows from the rest of the state, and is made by the first query that reads it."""
+MADE_WHEN_READ = ("_sampler", "_partition_names", "_merged", "_scratch")
+"""What follows from the rest of the state and is made by the first query that reads it, and work arrays."""
 
 
 def snapshot(engine: PlacementAndLoadBalancing) -> dict[str, Any]:

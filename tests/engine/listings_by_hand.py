@@ -25,8 +25,8 @@ from plb import (
     UnevenSpread,
 )
 from plb.array_types import NOWHERE
+from plb.constraints.description import NamedSolution
 from plb.constraints.domains import ANY, EVEN
-from plb.constraints.named_solution import NamedSolution
 from plb.extensions.configuration import Configuration
 from plb.model.quanta import UNLIMITED
 from plb.model.rules import ALL_RULES, Rule

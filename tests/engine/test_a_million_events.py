@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, PlbError, Replica, Role, Service
-from plb.planning import live_state
+from plb.planning.live import live_state
 from plb.risk import DemandHistory
 
 from .kept_arrays import check_kept

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, PlbError, Replica, Role, Service
-from plb.model.plan_moves import PlanMoves
+from plb.model.plan import PlanMoves
 from plb.testing import all_clusters
 from tests.engine.strategies import examples
 

@@ -21,13 +21,13 @@ from plb import (
     Service,
 )
 from plb.compiler import Stream
-from plb.evaluation.self_checks import compare_with_scratch
+from plb.evaluation.delta import compare_with_scratch
 from plb.extensions.configuration import Proposal
 from plb.model import ReplicaState
 from plb.model.rules import Rule
-from plb.search.affinity_moves import bring_parent
 from plb.search.extension_state import constraints_of
 from plb.search.move_order import Steps, executable_order
+from plb.search.repair.affinity_moves import bring_parent
 from plb.search.transactions import new_transaction
 from plb.testing import configuration_of
 

@@ -29,11 +29,10 @@ from plb import (
     Snapshot,
     UnknownNameError,
 )
-from plb.engine_extensions import EngineExtensions
 from plb.planning import snapshots
 from plb.planning.scheduler import DomainRecord, Scheduler, Stage
 from plb.policies import BUILT_IN
-from plb.registry import register_constraint, register_policy, register_term
+from plb.registry import EngineExtensions, register_constraint, register_policy, register_term
 from plb.risk import DemandHistory
 from plb.risk.estimators import Kept
 from plb.state.cluster_state import PartitionRecord

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from plb import Metric, PlacementAndLoadBalancing, Plan, PlbError, Role, Snapshot
-from plb.evaluation.self_checks import what_counts
+from plb.evaluation.delta import what_counts
 from plb.risk import DemandHistory
 from plb.state.arrays import SCRATCH
 

@@ -28,7 +28,7 @@ from plb import (
 from plb.compiler import kernel
 from plb.extensions.neighbourhoods import MOST_PROPOSED, CompiledNeighbourhood, Neighbourhood
 from plb.registry import check_extensions, register_neighbourhood
-from plb.settings.extensions import NEIGHBOURHOODS
+from plb.settings.config import NEIGHBOURHOODS
 from plb.testing import busy_clusters
 from tests.engine.fingerprint import snapshot as fingerprint
 from tests.engine.strategies import examples

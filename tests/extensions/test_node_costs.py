@@ -24,8 +24,8 @@ from plb import (
 from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
 from plb.extensions.energy_terms import CompiledTerm, cost_at_node
+from plb.search.annealing.move_generation import COMPARED_ROWS, Choice, costly_row
 from plb.search.extension_state import extensions_of_chain
-from plb.search.move_generation import COMPARED_ROWS, Choice, costly_row
 from plb.testing import busy_clusters, verify
 from tests.engine.strategies import examples
 

@@ -19,12 +19,11 @@ from plb import (
     Role,
     Service,
 )
-from plb.model.partition_columns import PartitionColumns
+from plb.model.partition import PartitionColumns
+from plb.ready_made import LeastDomains, MetricBalance, MoveCostBetweenDomains, SameDomain
 from plb.registry import register_constraint, register_policy, register_term
 from plb.risk.demand_history import DemandHistory
-from plb.rules import LeastDomains, SameDomain
-from plb.settings.throttling import ThrottlingSettings
-from plb.terms import MetricBalance, MoveCostBetweenDomains
+from plb.settings.limits import ThrottlingSettings
 
 NAME = "tenant-\udce9"
 

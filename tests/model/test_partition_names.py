@@ -8,7 +8,7 @@ from copy import deepcopy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.model.partition_names import PartitionNames
+from plb.model.partition import PartitionNames
 
 names = st.lists(st.text(max_size=3), max_size=6)
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb import InvalidValueError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Role, Service
-from plb.model.expressions import parse_expression
-from plb.model.placement_policies import PolicyName, ServicePlacementPolicy, constraint_of_policies
+from plb.model.expressions import PolicyName, ServicePlacementPolicy, constraint_of_policies, parse_expression
 
 DOMAINS = ("fd:/dc0/r0", "fd:/dc0/r1", "fd:/dc1/r0", "fd:/dc10/r0")
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Move, MoveKind, Phase, Reason, Role
-from plb.model.plan import Energy, Plan, merged
-from plb.model.plan_moves import PlanMoves
+from plb.model.plan import Energy, Plan, PlanMoves, merged
 
 NAMES = st.sampled_from(["a", "b", "c"])
 MOVES = st.builds(

@@ -12,7 +12,7 @@ import pytest
 
 from cluster.learning.jobs import Job
 from plb import Move, MoveKind, PartitionColumns, Phase, Reason, Role
-from plb.model.plan_moves import PlanMoves
+from plb.model.plan import PlanMoves
 from plb.risk import DemandHistory
 
 HISTORY = DemandHistory.from_columns(

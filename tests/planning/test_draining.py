@@ -112,7 +112,7 @@ def test_replica_that_fits_nowhere_is_named_with_the_rules():
 def test_only_the_first_of_many_replicas_have_numbers(monkeypatch):
     """The others have the number of nodes by rule."""
     numbered = undrained_without_room()
-    monkeypatch.setattr("plb.planning.undrained_replicas.MOST_DIAGNOSED", 0)
+    monkeypatch.setattr("plb.planning.explanations.diagnosis.MOST_DIAGNOSED", 0)
     counted = undrained_without_room()
     assert [one.ruled_out for one in counted] == [one.ruled_out for one in numbered]
     assert "on n1" in str(numbered[0])

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.evaluation.self_checks import compare_with_scratch
-from plb.planning import live_state
-from plb.planning.problem import build_problem
+from plb.evaluation.delta import compare_with_scratch
+from plb.planning.live import live_state
+from plb.planning.live.problem import build_problem
 from plb.risk import DemandHistory
 from plb.state.due_queue import NEVER, empty_queue, set_due, take_due
 from tests.engine.strategies import examples

@@ -9,23 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb import (
-    Metric,
-    Node,
-    Partition,
-    PlacementAndLoadBalancing,
-    PlbConfig,
-    Replica,
-    Role,
-    Service,
-)
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.extensions.configuration import Proposal
 from plb.model import DeactivationIntent, DeactivationStatus
-from plb.policies.fits import BestFit, WorstFit
-from plb.policies.inner_product import InnerProduct
-from plb.policies.prv import PrvBestFit, PrvWorstFit
-from plb.policies.standard_deviation import StandardDeviation
-from plb.policies.weighting import Weighting
+from plb.policies.fits import BestFit, InnerProduct, PrvBestFit, PrvWorstFit, StandardDeviation, Weighting, WorstFit
 from plb.testing import clusters, configuration_of, walks
 from tests.engine.counted import Counted, assert_is_least
 from tests.engine.strategies import examples

@@ -28,10 +28,9 @@ from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.policies import smallest_first
 from plb.model.outcome import Idle
 from plb.policies import BUILT_IN
-from plb.policies.first_fit import FirstFit
-from plb.policies.random import Random
+from plb.policies.fits import FirstFit, Random
 from plb.registry import extension_policy, register_constraint, register_policy
-from plb.settings.extensions import ANNEALING
+from plb.settings.config import ANNEALING
 from plb.testing import all_clusters, clusters, configuration_of, walks
 from tests.engine.oracle import assert_rules_are_kept, placement_of, sums_from_scratch
 from tests.engine.strategies import examples

@@ -17,8 +17,7 @@ from plb import (
     UnknownNameError,
 )
 from plb.policies import BUILT_IN
-from plb.policies.prv import PrvWorstFit
-from plb.policies.weighting import Weighting
+from plb.policies.fits import PrvWorstFit, Weighting
 from plb.registry import check_extensions, extension_policy, register_policy
 
 BY_NAME = {policy.name: policy for policy in BUILT_IN}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from plb.provisioning import Instance, ProvisioningPlan
-from plb.provisioning.measures import EPSILON, Measure
+from plb.provisioning.packing import EPSILON, Measure
 
 Residual = Callable[[Sequence["Bin"], "Bin"], float]
 Placement = list[tuple[int, dict[int, int]]]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb.provisioning import Instance, NodeType, NoPlanError, Rules, algorithm_names, lower_bound, provision
-from plb.provisioning.measures import Measure, residual_of, sizes
+from plb.provisioning.packing import Measure, residual_of, sizes
 from plb.provisioning.released_programs import whole_shares
 from plb.provisioning.solver_context import SolverContext, order_of
 from plb.provisioning.spreading import nothing_spread

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from plb import ConflictError, InvalidValueError, UnknownNameError
 from plb.provisioning import Affinity, Instance, NodeType, NoPlanError, algorithm_names, provision, whole_units
-from plb.provisioning.algorithm_names import Way, parse_algorithm
-from plb.provisioning.measures import Measure
+from plb.provisioning.algorithms import Way, parse_algorithm
+from plb.provisioning.packing import Measure
 from tests.provisioning.strategies import instances, make_instance
 
 INSTANCE = make_instance([4, 3], [2, 2], [(0, 1, 1)])

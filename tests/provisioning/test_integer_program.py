@@ -20,8 +20,7 @@ from plb.provisioning import (
     lower_bound,
     provision,
 )
-from plb.provisioning.algorithm_names import parse_algorithm
-from plb.provisioning.algorithms import first_fit_plan
+from plb.provisioning.algorithms import first_fit_plan, parse_algorithm
 from plb.provisioning.integer_program import model_of, nonzeros
 from plb.provisioning.solver_context import ReportProgress, SolverContext
 from tests.provisioning import naive

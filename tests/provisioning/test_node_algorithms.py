@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb.provisioning import Instance, Rules
-from plb.provisioning.affinity import degrees
-from plb.provisioning.matching import match, no_matches
-from plb.provisioning.node_centric import Score, nothing_filled
+from plb.provisioning.instance import degrees
+from plb.provisioning.node_centric import Score, match, no_matches, nothing_filled
 from plb.provisioning.solver_context import SolverContext, order_of
 from tests.provisioning import naive_nodes
 from tests.provisioning.strategies import instances

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from plb.compiler import Stream
 from plb.provisioning import Affinity, Instance, NodeType, NoPlanError, lower_bound, provision
-from plb.provisioning.affinity import ANY_NUMBER
 from plb.provisioning.algorithms import first_fit_plan
-from plb.provisioning.large_neighbourhood_search import Annealing, empty_a_node
-from plb.provisioning.neighbourhood import search_state_of
+from plb.provisioning.instance import ANY_NUMBER
+from plb.provisioning.large_neighbourhood_search import Annealing, empty_a_node, search_state_of
 from plb.provisioning.packing import Packing
 from plb.provisioning.replicas_by_node import no_original_nodes
 from plb.provisioning.solver_context import SolverContext

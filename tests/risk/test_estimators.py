@@ -24,9 +24,7 @@ from plb import (
     Service,
     UnknownNameError,
 )
-from plb.extensions.admission_constraint import Admission
-from plb.extensions.built_in_terms import built_in_term
-from plb.extensions.configuration import Proposal
+from plb.extensions.configuration import Admission, Proposal, built_in_term
 from plb.registry import register_constraint
 from plb.risk.estimators import Evaluation, Gaussian, estimator_of, reads_limits
 from plb.risk.peaks import BorgDefault, Form, Maximum, NSigma, RcLike

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from cluster.cli import start
-from cluster.console.output import INTERRUPTED
+from cluster.console import INTERRUPTED
 from cluster.results.reading import read_results
 from cluster.simulation.run_tables import TABLES
 from tests.command_line import plb

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb import InvalidValueError, MoveKind, Partition, Replica, Role, Service
-from plb.rules import LeastDomains
+from plb.ready_made import LeastDomains
 from plb.testing import Cluster, configuration_of, small_clusters, verify
 from tests.machines import short_machine_of
 from tests.rules.questions import RACKS, check_every_proposal, domain_of, engine_with, racks_of

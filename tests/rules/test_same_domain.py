@@ -18,7 +18,7 @@ from plb import (
     Role,
     Service,
 )
-from plb.rules import SameDomain
+from plb.ready_made import SameDomain
 from plb.testing import configuration_of, verify
 from tests.machines import short_machine_of
 from tests.rules.questions import RACKS, check_every_proposal, domain_of, engine_with, racks_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from plb.compiler import Stream, kernel
-from plb.search.move_generation import generate_proposal
+from plb.search.annealing.move_generation import generate_proposal
 
 
 @kernel

@@ -7,8 +7,8 @@ import pytest
 from plb import Replica, Role, Service
 from plb.compiler import Stream
 from plb.model.rules import ALL_RULES
-from plb.search.affinity_moves import rejoin
 from plb.search.extension_state import constraints_of
+from plb.search.repair.affinity_moves import rejoin
 from plb.search.transactions import new_transaction
 from tests.engine.stories import add_partition, engine_on, search_of
 

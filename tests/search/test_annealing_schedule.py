@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import ConflictError, Metric, PlbConfig
-from plb.search.budget import Budget
-from plb.search.cooling_schedule import (
+from plb.search.annealing.cooling_schedule import (
     CONVERGED,
     RESTARTING,
     RUNNING,
@@ -20,6 +19,7 @@ from plb.search.cooling_schedule import (
     heat_up,
     new_schedule,
 )
+from plb.search.budget import Budget
 from tests.engine.stories import engine_with
 from tests.engine.strategies import examples
 

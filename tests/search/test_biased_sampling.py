@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.compiler import Stream
-from plb.search.biased_sampling import is_worth_swapping, node_worth_reaching, replica_worth_moving
+from plb.search.annealing.move_generation import is_worth_swapping, node_worth_reaching, replica_worth_moving
 from plb.testing import Cluster, busy_clusters, configuration_of
 from tests.engine.stories import add_partition
 from tests.engine.strategies import examples

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import LONG_SEARCH, Metric, PlbConfig
-from plb.search.budget import Budget
-from plb.search.chosen_settings import EXCHANGES_FROM, LONG_FROM, PROPOSALS_A_REPLICA, chosen_settings
-from plb.search.price_path import FEWEST_STAGES, FIRST, PROPOSALS_A_STAGE, STAGES, PricePath
-from plb.settings.annealing import Cooling
+from plb.search.annealing.overload_price import FEWEST_STAGES, FIRST, PROPOSALS_A_STAGE, STAGES, PricePath
+from plb.search.budget import EXCHANGES_FROM, LONG_FROM, PROPOSALS_A_REPLICA, Budget, chosen_settings
+from plb.settings.search import Cooling
 from plb.testing import configuration_of
 from tests.engine.stories import engine_with
 from tests.engine.strategies import examples

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.model.metric import PlacementStrategy
 from plb.model.rules import ALL_RULES
-from plb.planning.balancing_variants import balancing_variants
+from plb.planning.rule_priorities import balancing_variants
 from plb.search.balancing import Variant, balance
 from plb.search.budget import Budget
-from plb.search.candidate_filter import filtered
-from plb.search.places import NO_ROWS, moved_rows
+from plb.search.placement import filtered
+from plb.search.transactions import NO_ROWS, moved_rows
 from plb.state.defragmentation import emptiness_weights, packs, reserves, strategy_of, target_empty_nodes
 from plb.testing import all_clusters, configuration_of, walks
 from tests.engine.stories import add_instance, engine_with, search_of

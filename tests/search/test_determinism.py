@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Node
-from plb.search.annealing import THREADED_PROPOSALS
+from plb.search.annealing.annealing import THREADED_PROPOSALS
 from plb.testing import all_clusters
 from tests.engine.strategies import examples
 

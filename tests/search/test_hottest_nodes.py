@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from plb import Metric, Node, PartitionColumns, PlacementAndLoadBalancing, PlbConfig, Role, Service
 from plb.compiler import Stream
 from plb.energy.terms import present_energy
-from plb.evaluation.self_checks import compare_with_scratch
+from plb.evaluation.delta import compare_with_scratch
 from plb.planning.rule_priorities import rule_masks
 from plb.search import hottest_nodes
 from plb.search.budget import Budget
 from plb.search.hottest_nodes import HOT_SHARE, Relief, hot_nodes, relief_of, relieve
 from plb.search.result import new_tally
-from plb.settings.annealing import Cooling
+from plb.settings.search import Cooling
 from plb.testing import busy_clusters, configuration_of
 from tests.engine.strategies import examples
 

@@ -13,10 +13,10 @@ from plb.constraints.capacity import NodeViolation
 from plb.extensions.configuration import Configuration
 from plb.model.rules import ALL_RULES, Rule
 from plb.planning.rule_priorities import rule_priorities
-from plb.search.breaches import find_breaches
 from plb.search.extension_state import constraints_of
-from plb.search.misplaced_repair import move_parents_without_child
-from plb.search.repair_lists import new_repair_state, undo_repair
+from plb.search.repair.breaches import find_breaches
+from plb.search.repair.lists import new_repair_state, undo_repair
+from plb.search.repair.nodes import move_parents_without_child
 from plb.state.arrays import siblings_of
 from plb.testing import all_clusters
 from tests.engine.applications_by_hand import load_of, members, nodes_in_use

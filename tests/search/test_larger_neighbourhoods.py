@@ -15,10 +15,10 @@ from plb import Checks, Metric, Node, Partition, PlacementAndLoadBalancing, PlbC
 from plb.array_types import NOWHERE
 from plb.compiler import Stream
 from plb.energy.rows_on_nodes import stand_in_list
-from plb.evaluation.self_checks import compare_with_scratch
-from plb.search import annealing
-from plb.search.move_generation import Choice
-from plb.search.neighbourhoods import (
+from plb.evaluation.delta import compare_with_scratch
+from plb.search.annealing import annealing
+from plb.search.annealing.move_generation import Choice
+from plb.search.annealing.neighbourhoods import (
     LEAST_PART,
     MOST_ASKED,
     NEIGHBOURHOODS,
@@ -32,14 +32,8 @@ from plb.search.neighbourhoods import (
     random_neighbourhood,
     rows_of_services,
 )
-from plb.search.transactions import (
-    into_single_moves,
-    new_transaction,
-    redo_transaction,
-    try_move,
-    undo_transaction,
-)
-from plb.state.proposal import Proposal
+from plb.search.transactions import into_single_moves, new_transaction, redo_transaction, try_move, undo_transaction
+from plb.state.arrays import Proposal
 from plb.testing import all_clusters, busy_clusters, configuration_of
 from tests.engine.strategies import examples
 from tests.extensions.proposing import Anything, SwiftAnything, SwiftRotation

@@ -10,8 +10,8 @@ import pytest
 
 from plb import Node, Partition, PlacementAndLoadBalancing, Replica, Role, Service
 from plb.extensions.neighbourhoods import MOST_PROPOSED
-from plb.search.neighbourhoods import MOST_ASKED, OF_USERS, kinds_of
-from plb.settings.extensions import NEIGHBOURHOODS
+from plb.search.annealing.neighbourhoods import MOST_ASKED, OF_USERS, kinds_of
+from plb.settings.config import NEIGHBOURHOODS
 from tests.extensions.proposing import Fixed, Rotation, SwiftFixed, SwiftRotation
 from tests.search.test_larger_neighbourhoods import circle
 

@@ -8,8 +8,8 @@ from hypothesis import given
 
 from plb.array_types import NOWHERE
 from plb.energy.from_scratch import solution_from_scratch
-from plb.evaluation.self_checks import compare_with_scratch
-from plb.search.places import NO_PLACES, go_to, moved_rows, places_of
+from plb.evaluation.delta import compare_with_scratch
+from plb.search.transactions import NO_PLACES, go_to, moved_rows, places_of
 from tests.engine.ruled_clusters import visited_configurations
 from tests.engine.strategies import examples
 

@@ -11,7 +11,7 @@ from plb.array_types import NOWHERE
 from plb.compiler import Stream
 from plb.model.rules import ALL_RULES
 from plb.search.extension_state import constraints_of
-from plb.search.preferred_swaps import move_or_swap
+from plb.search.repair.swaps import move_or_swap
 from plb.search.transactions import new_transaction, undo_transaction
 from tests.engine.stories import search_of
 

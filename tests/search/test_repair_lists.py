@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from plb.array_types import NOWHERE
 from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration
-from plb.search.breaches import find_breaches, suspects_after
-from plb.search.repair_lists import (
+from plb.search.repair.breaches import find_breaches, suspects_after
+from plb.search.repair.lists import (
     RepairState,
     list_rows_on_nodes,
     new_repair_state,

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from plb import Node, Partition, PlacementAndLoadBalancing, Service
 from plb.array_types import NOWHERE
 from plb.compiler import Stream
-from plb.evaluation.self_checks import compare_with_scratch
+from plb.evaluation.delta import compare_with_scratch
 from plb.model.rules import ALL_RULES
-from plb.search.eviction import residents_of
 from plb.search.placement import _place_randomly
+from plb.search.repair.eviction import residents_of
 from plb.testing import clusters
 from tests.engine.stories import add_instance, engine_on, search_of
 from tests.engine.strategies import examples

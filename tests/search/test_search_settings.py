@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.bench.clusters import bench_cluster
+from cluster.bench.engine import bench_cluster
 from plb import MoveKind, Node, Partition, Replica, Role, Service
 from plb.extensions.configuration import Proposal
 from plb.model.rules import Rule
+from plb.search.annealing.cooling_schedule import Settings, first_temperature
 from plb.search.budget import Budget
-from plb.search.cooling_schedule import Settings, first_temperature
 from plb.testing import all_clusters, busy_clusters, configuration_of, walks
 from tests.engine.oracle import sums_from_scratch
 from tests.engine.stories import add_instance, engine_with, search_of

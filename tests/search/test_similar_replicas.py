@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
-from plb.search import similar_replicas
-from plb.search.move_generation import Choice
-from plb.search.similar_replicas import ACCURACY, relative_sizes, similar_partners
+from plb.search.annealing import move_generation
+from plb.search.annealing.move_generation import ACCURACY, Choice, relative_sizes, similar_partners
 from plb.testing import busy_clusters, configuration_of
 from tests.engine.strategies import examples
 from tests.search.random_proposals import random_proposals
@@ -29,7 +28,7 @@ def test_partners_are_about_the_nearest_of_the_movable_rows(cluster, partners):
     configuration = configuration_of(engine)
     problem, solution = configuration.problem, configuration.solution
     movable = np.flatnonzero(problem.movable & (solution.node >= 0))
-    with patch.object(similar_replicas, "PARTNERS", partners):
+    with patch.object(move_generation, "PARTNERS", partners):
         fields = similar_partners(problem, solution, movable, engine.config)
     if len(movable) < 2:
         assert not fields
@@ -54,7 +53,7 @@ def test_all_exchanges_are_with_similar_replicas_if_the_settings_say_so(cluster,
     configuration = configuration_of(engine)
     problem, solution = configuration.problem, configuration.solution
     movable = np.flatnonzero(problem.movable & (solution.node >= 0))
-    with patch.object(similar_replicas, "PARTNERS", 2):
+    with patch.object(move_generation, "PARTNERS", 2):
         fields = similar_partners(problem, solution, movable, engine.config)
     if len(movable) < 2:
         return
@@ -79,7 +78,7 @@ def test_a_full_metric_counts_more_than_one_with_much_room():
     configuration = configuration_of(engine)
     row = {name: engine.replicas(name)[0].index for name in loads}
     movable = np.flatnonzero(configuration.problem.movable)
-    with patch.object(similar_replicas, "PARTNERS", 1):
+    with patch.object(move_generation, "PARTNERS", 1):
         fields = similar_partners(configuration.problem, configuration.solution, movable, config)
     assert fields["similar"][fields["place"][row["this"]]].tolist() == [row["same_cpu"]]
 
@@ -110,7 +109,7 @@ def test_equal_replicas_are_partners_of_each_other():
         engine.report_load(f"p{number}", "ab"[number % 2], {"cpu": 1})
     configuration = configuration_of(engine)
     movable = np.flatnonzero(configuration.problem.movable)
-    with patch.object(similar_replicas, "PARTNERS", 3):
+    with patch.object(move_generation, "PARTNERS", 3):
         fields = similar_partners(configuration.problem, configuration.solution, movable, engine.config)
     for row in movable.tolist():
         others = fields["similar"][fields["place"][row]].tolist()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 
 from plb.array_types import NOWHERE
-from plb.search import annealing
-from plb.search.cooling_schedule import new_schedule
-from plb.search.undo_log import UndoLog, forget_start, is_full, note_accepted
-from plb.state.proposal import Proposal
+from plb.search.annealing import annealing
+from plb.search.annealing.chain import UndoLog, forget_start, is_full, note_accepted
+from plb.search.annealing.cooling_schedule import new_schedule
+from plb.state.arrays import Proposal
 from plb.testing import all_clusters
 from tests.engine.strategies import examples
 

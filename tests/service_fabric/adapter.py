@@ -9,7 +9,7 @@ import attrs
 
 from plb import Checks, ConflictError, InsufficientCapacityError, PlacementAndLoadBalancing, PlbConfig, Role
 from plb.model.metric import MetricSettings
-from plb.settings.service_fabric_settings import by_original_name
+from plb.settings.service_fabric import by_original_name
 from tests.service_fabric.actions import CollectedActions, after_moves, domains_with_moves
 from tests.service_fabric.described import (
     application_from,

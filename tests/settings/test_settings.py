@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import pickle
@@ -33,8 +32,7 @@ from plb import (
 from plb.model.metric import MetricSettings
 from plb.model.setting_fields import Setting, settings_of
 from plb.search.budget import EndReason
-from plb.settings.ignored import IGNORED, NOT_ACTED_ON
-from plb.settings.service_fabric_settings import by_original_name
+from plb.settings.service_fabric import IGNORED, NOT_ACTED_ON, by_original_name
 from tests.engine.strategies import examples
 
 SHARED = Path(os.environ.get("PLB_SERVICE_FABRIC", "/work/shared/service-fabric")) / "config_defaults.json"
@@ -403,21 +401,6 @@ def test_page_lists_only_existing_fields_and_all_ignored_names():
     assert set(rows_of_page()) == fields
     text = PAGE.read_text()
     assert not [name for name in IGNORED if f"`{name}`" not in text]
-
-
-@pytest.mark.parametrize("kind", [*PlbConfig.__mro__[:10], MetricSettings], ids=lambda kind: kind.__name__)
-def test_docstring_says_unit_and_defaults(kind):
-    """Each field declared in a class has a line ``name : unit, default here[, Service Fabric its own]``."""
-    text = inspect.getdoc(kind)
-    inherited = {field.name for base in kind.__mro__[1:] if attrs.has(base) for field in attrs.fields(base)}
-    for name, setting in settings_of(kind).items():
-        if name in inherited:
-            continue
-        default = default_of(attrs.fields_dict(kind)[name])
-        line = f"{name} : {setting.unit}, default {shown(default)}"
-        if setting.original is not None and setting.original != {} and translated_default(setting) != default:
-            line += f", Service Fabric {translated_default(setting)!r}"
-        assert line in text.splitlines()
 
 
 def test_every_setting_is_read():

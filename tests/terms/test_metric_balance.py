@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb import InvalidValueError, Node, UnknownNameError
-from plb.terms import MetricBalance
+from plb.ready_made import MetricBalance
 from plb.testing import Cluster, Invariant, small_clusters, verify
 from tests.machines import short_machine_of
 from tests.terms.walks import engine_with, least

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb import InvalidValueError
-from plb.terms import MostMovedService, SafetyCapacity
+from plb.ready_made import MostMovedService, SafetyCapacity
 from plb.testing import all_clusters, verify
 from tests.machines import short_machine_of
 from tests.terms.walks import assert_sums_follow, engine_with, least

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plb import InvalidValueError, Node
 from plb.extensions.configuration import Proposal
 from plb.extensions.energy_terms import apply_proposal_of_terms, begin, delta
-from plb.terms import MoveCostBetweenDomains, SafetyCapacity
+from plb.ready_made import MoveCostBetweenDomains, SafetyCapacity
 from plb.testing import small_clusters, verify
 from tests.machines import short_machine_of
 from tests.terms.walks import engine_with, least

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb import Partition
-from plb.terms import MetricBalance, MostMovedService, MoveCostBetweenDomains, SafetyCapacity
+from plb.ready_made import MetricBalance, MostMovedService, MoveCostBetweenDomains, SafetyCapacity
 from tests.terms.walks import CAPACITIES, NODES, engine_with
 
 pytestmark = pytest.mark.kernels

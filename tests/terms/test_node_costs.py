@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.extensions.energy_terms import apply_proposal_of_terms, begin, cost_at_node
-from plb.terms import MetricBalance, SafetyCapacity
+from plb.ready_made import MetricBalance, SafetyCapacity
 from plb.testing import configuration_of, small_clusters, verify, walks
 from tests.engine.strategies import examples
 

@@ -12,7 +12,7 @@ from plb import Node, Partition, Replica, Role, Service
 from plb.state.arrays import Problem
 from plb.testing import BrokenInvariantError, Cluster, Invariant, configuration_of, machine_of
 from plb.testing.cluster_strategies import METRICS, Metric
-from plb.testing.machine import REPEATABLE
+from plb.testing.state_machines import REPEATABLE
 
 
 def first_failure(subject: Any, **options: Any) -> Invariant:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
-from plb.testing.machine import SETTINGS
-from plb.testing.state_machines import ConfigurationMachine
+from plb.testing.state_machines import SETTINGS, ConfigurationMachine
 from tests.extensions import test_compiled_terms, test_extension_constraints, test_kernel_data
 from tests.rules import test_least_domains, test_same_domain
 from tests.terms import test_metric_balance, test_most_moved_service, test_move_costs, test_safety_capacity

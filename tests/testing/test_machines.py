@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from plb import InvalidValueError, Node
 from plb.state.arrays import Problem
 from plb.testing import Invariant, configuration_of, counterexample, machine_of, small_clusters, verify
-from plb.testing.relabelling import (
-    NODE_AXIS,
-    NODE_VALUES,
-    ROW_AXIS,
-    ROW_VALUES,
-    with_rows_swapped,
-    with_units_halved,
-)
+from plb.testing.relabelling import NODE_AXIS, NODE_VALUES, ROW_AXIS, ROW_VALUES, with_rows_swapped, with_units_halved
 from tests.machines import short_machine_of
 
 from . import planted

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
-from plb.extensions.built_in_terms import TERMS
+from plb.extensions.configuration import TERMS
 from plb.testing import Invariant, counterexample
 from tests.machines import short_machine_of
 

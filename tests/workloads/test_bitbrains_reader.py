@@ -13,13 +13,12 @@ import polars as pl
 import pytest
 
 from plb.errors import InvalidValueError
+from workloads.column_checks import TraceError
 from workloads.compression import compress
-from workloads.errors import TraceError
 from workloads.readers import READERS, ConversionReport, Options, read_public
 from workloads.readers.bitbrains import FILE, METRICS, REASONS
 from workloads.readers.sampled import REPEATED
-from workloads.trace import TraceSet
-from workloads.train_test_split import split_tenants
+from workloads.trace import TraceSet, split_tenants
 
 SHARED = Path(os.environ.get("PLB_BITBRAINS", "/work/shared/data/bitbrains_rnd"))
 

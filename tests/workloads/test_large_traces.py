@@ -15,7 +15,7 @@ import pytest
 from tests.workloads.public_traces import alibaba_meta, alibaba_row, text
 from tests.workloads.trace_strategies import one_tenant
 from workloads.trace_files import TENANTS_FILE, TRACES_FILE, write_traces
-from workloads.trace_header import KEY
+from workloads.trace_validation import KEY
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="needs /proc")]
 

@@ -23,12 +23,11 @@ from tests.workloads.public_traces import (
     text,
 )
 from workloads.readers import READERS
-from workloads.readers.alibaba2018 import INVALID, OUTSIDE
-from workloads.readers.azure_packing2020 import BACKWARDS, NOT_OFFERED, TOO_FAR
+from workloads.readers.alibaba import INVALID, OUTSIDE, UNKNOWN_APP, WITHOUT_INSTANCE
+from workloads.readers.azure import BACKWARDS, NOT_OFFERED, TOO_FAR
 from workloads.readers.base import MISSING, NEGATIVE
 from workloads.readers.planetlab import OUT_OF_RANGE
 from workloads.readers.sampled import REPEATED, UNLISTED
-from workloads.readers.tianchi2018 import UNKNOWN_APP, WITHOUT_INSTANCE
 
 DAY = 86_400
 

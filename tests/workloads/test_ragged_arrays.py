@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workloads import ragged_arrays
+from workloads import trace
 
 LISTS = st.lists(st.lists(st.floats(0, 100, width=32), min_size=1, max_size=9), min_size=1, max_size=6)
 
@@ -20,16 +20,14 @@ LISTS = st.lists(st.lists(st.floats(0, 100, width=32), min_size=1, max_size=9), 
 def test_reductions_agree_with_each_segment(parts: list[list[float]], share: float) -> None:
     """Maximum, minimum, mean, percentile and positions equal those of each separate segment."""
     rows = np.array([value for part in parts for value in part], np.float32)
-    bounds = ragged_arrays.bounds_of(np.array([len(part) for part in parts]))
-    assert ragged_arrays.maximum(rows, bounds).tolist() == [max(part) for part in parts]
-    assert ragged_arrays.minimum(rows, bounds).tolist() == [min(part) for part in parts]
-    np.testing.assert_allclose(ragged_arrays.mean(rows, bounds), [np.mean(part) for part in parts], rtol=1e-6)
+    bounds = trace.bounds_of(np.array([len(part) for part in parts]))
+    assert trace.maximum(rows, bounds).tolist() == [max(part) for part in parts]
+    assert trace.minimum(rows, bounds).tolist() == [min(part) for part in parts]
+    np.testing.assert_allclose(trace.mean(rows, bounds), [np.mean(part) for part in parts], rtol=1e-6)
     ranked = [sorted(part)[math.ceil(round(share * len(part), 9)) - 1] for part in parts]
-    assert ragged_arrays.percentile(rows, bounds, share).tolist() == ranked
-    assert ragged_arrays.step_of_row(bounds).tolist() == [k for part in parts for k in range(len(part))]
-    assert ragged_arrays.per_row(np.arange(len(parts)), bounds).tolist() == [
-        i for i, part in enumerate(parts) for _ in part
-    ]
+    assert trace.percentile(rows, bounds, share).tolist() == ranked
+    assert trace.step_of_row(bounds).tolist() == [k for part in parts for k in range(len(part))]
+    assert trace.per_row(np.arange(len(parts)), bounds).tolist() == [i for i, part in enumerate(parts) for _ in part]
 
 
 @settings(deadline=None)
@@ -37,16 +35,16 @@ def test_reductions_agree_with_each_segment(parts: list[list[float]], share: flo
 def test_first_where_finds_the_first_row_or_the_end(parts: list[list[float]]) -> None:
     """The result is the first true row of each segment, or the length of the segment if there is none."""
     rows = np.array([value for part in parts for value in part], np.float32)
-    bounds = ragged_arrays.bounds_of(np.array([len(part) for part in parts]))
+    bounds = trace.bounds_of(np.array([len(part) for part in parts]))
     expected = [next((k for k, value in enumerate(part) if value > 50), len(part)) for part in parts]
-    assert ragged_arrays.first_where(rows > 50, bounds).tolist() == expected
+    assert trace.first_where(rows > 50, bounds).tolist() == expected
 
 
 def test_negative_zero_does_not_change_the_percentile() -> None:
     """A negative zero, which has a large bit pattern, counts as zero."""
     rows = np.array([-0.0, 1.0, 2.0], np.float32)
-    assert ragged_arrays.percentile(rows, np.array([0, 3]), 0.9)[0] == pytest.approx(2.0)
-    assert ragged_arrays.percentile(rows, np.array([0, 3]), 0.1)[0] == pytest.approx(0.0)
+    assert trace.percentile(rows, np.array([0, 3]), 0.9)[0] == pytest.approx(2.0)
+    assert trace.percentile(rows, np.array([0, 3]), 0.1)[0] == pytest.approx(0.0)
 
 
 @settings(deadline=None)
@@ -54,19 +52,19 @@ def test_negative_zero_does_not_change_the_percentile() -> None:
 def test_highest_ahead_is_limited_to_the_horizon_and_the_segment(parts: list[list[float]], steps: int) -> None:
     """The result of a row is the maximum of the row and the next rows of its segment."""
     rows = np.array([value for part in parts for value in part], np.float32)
-    bounds = ragged_arrays.bounds_of(np.array([len(part) for part in parts]))
+    bounds = trace.bounds_of(np.array([len(part) for part in parts]))
     expected = [max(part[k : k + steps + 1]) for part in parts for k in range(len(part))]
-    assert ragged_arrays.highest_ahead(rows, bounds, steps).tolist() == expected
-    both = ragged_arrays.highest_ahead(np.stack([rows, -rows], axis=1), bounds, steps)
+    assert trace.highest_ahead(rows, bounds, steps).tolist() == expected
+    both = trace.highest_ahead(np.stack([rows, -rows], axis=1), bounds, steps)
     assert both[:, 0].tolist() == expected
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=8), st.data())
 def test_rows_of_chosen_segments(lengths: list[int], data: st.DataObject) -> None:
     """Segments have the requested order and may repeat. No segments give no rows."""
-    bounds = ragged_arrays.bounds_of(np.array(lengths))
+    bounds = trace.bounds_of(np.array(lengths))
     chosen = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=8))
-    rows, found = ragged_arrays.rows_of(np.array(chosen, np.int64), bounds)
+    rows, found = trace.rows_of(np.array(chosen, np.int64), bounds)
     expected = [list(range(bounds[place], bounds[place + 1])) for place in chosen]
     assert [rows[a:b].tolist() for a, b in pairwise(found)] == expected
     assert found[-1] == len(rows) == sum(map(len, expected))

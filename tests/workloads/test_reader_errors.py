@@ -29,7 +29,7 @@ from tests.workloads.public_traces import (
     text,
 )
 from tests.workloads.test_public_formats import contest, readings
-from workloads.errors import TraceError, TraceProblem
+from workloads.column_checks import TraceError, TraceProblem
 from workloads.readers import Options
 from workloads.readers.files import streamable
 

@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb.errors import InvalidValueError, PlbError, UnknownNameError
-from workloads.errors import TraceError
-from workloads.ragged_arrays import bounds_of
+from workloads.column_checks import TraceError
 from workloads.realisations import BITBRAINS_FILE, PLANETLAB_FILE, UsageSamples, read_samples
-from workloads.trace import MetricInfo
+from workloads.trace import MetricInfo, bounds_of
 from workloads.trace_files import write_traces
 
 from .trace_strategies import METRICS, one_tenant

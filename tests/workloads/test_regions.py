@@ -13,9 +13,18 @@ from hypothesis import strategies as st
 from plb.errors import InvalidValueError, UnknownNameError
 from plb.model import Role
 from tests.workloads.trace_strategies import assert_same
-from workloads.classes import CLASSES, LOCAL, METRICS
 from workloads.compression import compress
-from workloads.region_parameters import AIMED_SHARE, PUBLISHED_SHARE, RegionParameters, Usage, highest, lowest
+from workloads.region_parameters import (
+    AIMED_SHARE,
+    CLASSES,
+    LOCAL,
+    METRICS,
+    PUBLISHED_SHARE,
+    RegionParameters,
+    Usage,
+    highest,
+    lowest,
+)
 from workloads.region_statistics import FASTEST, SLOWEST, check_region, rank_correlation
 from workloads.regions import BLOCK, REGIONS, generate, generate_chunks, generate_history
 from workloads.trace import TraceSet, concatenate

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from plb.errors import InvalidValueError
 from workloads.readers import Options, convert, read_public
+from workloads.readers.base import family_numbers, one_class, sized_classes
 from workloads.readers.external_sort import REFUSED, ROW, Frame
-from workloads.readers.naming import family_numbers, one_class, sized_classes
 from workloads.readers.sampled import SampledReader
 from workloads.trace import MetricInfo
 from workloads.trace_files import read_traces

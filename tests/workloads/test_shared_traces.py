@@ -13,7 +13,7 @@ import pytest
 
 from workloads.compression import compress
 from workloads.readers import READERS, read_public
-from workloads.train_test_split import split_tenants
+from workloads.trace import split_tenants
 
 DATA = Path(os.environ.get("PLB_DATA", "/work/shared/data"))
 

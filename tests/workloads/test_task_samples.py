@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb.risk.peaks import PeakOracle, RcLike, predict
-from workloads.errors import TraceError
+from workloads.column_checks import TraceError
 from workloads.task_samples import SampleTable, prediction_frame, read_task_samples, write_frame
 
 HEADER = "machine,task,time_s,usage,limit\n"

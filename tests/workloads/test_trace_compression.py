@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from plb.errors import InvalidValueError, UnknownNameError
 from tests.workloads.trace_strategies import one_tenant, trace_sets
 from workloads.compression import GROWN, compress, compress_columns, compression_effect, model_curves
-from workloads.ragged_arrays import maximum, minimum
 from workloads.regions import REGIONS, generate
-from workloads.trace import TraceSet
+from workloads.trace import TraceSet, maximum, minimum
 
 
 @settings(deadline=None)

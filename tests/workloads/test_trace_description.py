@@ -13,8 +13,8 @@ import pytest
 from tests.workloads.public_traces import alibaba_meta, alibaba_row, converted, text
 from tests.workloads.test_trace_format import FAULTS, Edit, folder, put, rewrite
 from workloads import trace_files as trace_format
-from workloads.classes import METRICS
-from workloads.errors import TraceError
+from workloads.column_checks import TraceError
+from workloads.region_parameters import METRICS
 from workloads.regions import REGIONS, generate
 from workloads.trace import TraceSet
 from workloads.trace_description import describe

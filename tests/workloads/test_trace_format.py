@@ -15,8 +15,8 @@ from hypothesis import given, settings
 
 from plb.errors import InvalidValueError
 from tests.workloads.trace_strategies import METRICS, assert_same, one_tenant, trace_sets
+from workloads.column_checks import MAX_LISTED, TraceError, TraceProblem
 from workloads.compression import compress
-from workloads.errors import MAX_LISTED, TraceError, TraceProblem
 from workloads.trace import MetricInfo, TraceSet, concatenate
 from workloads.trace_files import (
     TENANTS_FILE,
@@ -27,7 +27,7 @@ from workloads.trace_files import (
     write_history,
     write_traces,
 )
-from workloads.trace_header import KEY
+from workloads.trace_validation import KEY
 
 Edit = Callable[[pl.DataFrame], pl.DataFrame]
 

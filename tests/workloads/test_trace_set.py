@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
 from tests.workloads.trace_strategies import assert_same, one_tenant, trace_sets
-from workloads.trace import TraceSet, concatenate
-from workloads.train_test_split import split_tenants
+from workloads.trace import TraceSet, concatenate, split_tenants
 
 
 @settings(deadline=None)

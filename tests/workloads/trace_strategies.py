@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from plb.model import Role
-from workloads.ragged_arrays import bounds_of
-from workloads.trace import MetricInfo, TraceSet
+from workloads.trace import MetricInfo, TraceSet, bounds_of
 
 METRICS = (MetricInfo("cpu", "vCores", trend=False), MetricInfo("disk", "GB"))
 

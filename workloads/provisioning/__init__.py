@@ -5,12 +5,12 @@ Begin reading in `workloads.provisioning.user_units`.
 
 from workloads.provisioning.authors import read_authors, write_authors
 from workloads.provisioning.contest import read_contest, write_contest
-from workloads.provisioning.graphs import GraphKind, affinity_graph
-from workloads.provisioning.plans import read_contest_placement, read_plan, write_moves, write_plan
-from workloads.provisioning.source import read_instance
+from workloads.provisioning.plans import read_contest_placement, read_instance, read_plan, write_moves, write_plan
 from workloads.provisioning.user_units import (
     PAPER_NODES,
+    GraphKind,
     NodeSpec,
+    affinity_graph,
     build_instance,
     larger_instance,
     peaks_only,

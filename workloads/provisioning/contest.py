@@ -20,13 +20,12 @@ import polars as pl
 from plb.array_types import Bool, Float
 from plb.errors import InvalidValueError
 from plb.provisioning import Affinity, Instance
-from plb.provisioning.affinity import ANY_NUMBER
+from plb.provisioning.instance import ANY_NUMBER
 from plb.validation import check_names
 from workloads.column_checks import Checker
-from workloads.provisioning.tables import MOST_REPLICAS, read_table, unknown_names
+from workloads.provisioning.authors import MOST_REPLICAS, read_table, unknown_names
 from workloads.provisioning.user_units import MOST_DEMAND, NodeSpec, build_instance, user_demand, user_nodes
-from workloads.readers.files import TextTable
-from workloads.readers.tianchi2018 import (
+from workloads.readers.alibaba import (
     APPS,
     APPS_FILE,
     CURVES,
@@ -38,6 +37,7 @@ from workloads.readers.tianchi2018 import (
     curves_of,
     one_file,
 )
+from workloads.readers.files import TextTable
 from workloads.writing import in_one_piece
 
 CONSTANT = ("disk", "P", "M", "PM")

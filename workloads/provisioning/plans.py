@@ -9,19 +9,30 @@ The initial machines of the contest are a plan, too: a start for replanning.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from plb.array_types import Int32
+from plb.errors import InvalidValueError
 from plb.provisioning import Instance, Moves, ProvisioningPlan, lower_bound
-from plb.provisioning.moves import NOWHERE
+from plb.provisioning.plan import NOWHERE
 from workloads.column_checks import Checker
-from workloads.provisioning.contest import MACHINES_FILE, check_resources, read_instances, read_machines
-from workloads.provisioning.tables import need_file, positions, read_headed, unknown_names, whole_numbers, writer_of
-from workloads.provisioning.user_units import user_nodes
-from workloads.readers.tianchi2018 import INSTANCES_FILE, one_file
+from workloads.provisioning.authors import (
+    need_file,
+    positions,
+    read_authors,
+    read_headed,
+    unknown_names,
+    whole_numbers,
+    writer_of,
+)
+from workloads.provisioning.contest import MACHINES_FILE, check_resources, read_contest, read_instances, read_machines
+from workloads.provisioning.user_units import PAPER_NODES, NodeSpec, user_nodes
+from workloads.readers.alibaba import INSTANCES_FILE, one_file
 from workloads.writing import in_one_piece, write_parquet
 
 COLUMNS = ("node", "node_type", "application", "replicas")
@@ -206,3 +217,48 @@ def _kinds(directory: Path, machines: pl.DataFrame, instance: Instance) -> Int32
     check.bad_rows(kind < 0, ", ".join(instance.resources), found, f"what a node of the instance has, {allowed}")
     check.raise_problems()
     return kind
+
+
+_NODE = re.compile(r"((?P<name>[^=,]+)=)?(?P<capacity>\d+(\.\d+)?(,\d+(\.\d+)?)*)(x(?P<count>\d{1,9}))?")
+
+
+def read_instance(path: str | Path, nodes: Sequence[NodeSpec] | None = None) -> Instance:
+    """Read an instance: the files of the contest if the path is a directory, else a file of the authors of [3].
+
+    Parameters
+    ----------
+    path
+        File or directory.
+    nodes
+        The kinds of nodes, those to be used first in front. None: the contest's machines, and for the authors' files
+        those of [3] section 5.1.
+
+    Raises
+    ------
+    TraceError, InvalidValueError
+        As `read_contest` and `read_authors` do.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return read_contest(path, nodes=nodes)
+    return read_authors(path, nodes=PAPER_NODES if nodes is None else nodes)
+
+
+def parse_nodes(specs: Sequence[str]) -> list[NodeSpec]:
+    """Return kinds of nodes from texts: ``64,128``, ``large=92,288`` or ``large=92,288x3000``.
+
+    Raises
+    ------
+    InvalidValueError
+        A text is not valid.
+    """
+    return [_parse_node(number, text) for number, text in enumerate(specs)]
+
+
+def _parse_node(number: int, text: str) -> NodeSpec:
+    match = _NODE.fullmatch(text.strip())
+    if match is None:
+        raise InvalidValueError("nodes", f"kind {number}", text, "capacities such as 64,128 or large=92,288x3000")
+    capacity = tuple(float(value) for value in match["capacity"].split(","))
+    count = None if match["count"] is None else int(match["count"])
+    return NodeSpec(match["name"] or ("node" if number == 0 else f"node{number + 1}"), capacity, count)

@@ -20,8 +20,7 @@ from plb.risk.demand_history import DemandHistory
 from plb.validation import check_count, check_number
 from workloads.compression import compress
 from workloads.provisioning.user_units import user_demand
-from workloads.ragged_arrays import bounds_of
-from workloads.trace import HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
+from workloads.trace import HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet, bounds_of
 from workloads.trace_validation import MOST_REPLICAS
 
 MOST_CLASSES = 32_767
@@ -34,22 +33,16 @@ SHORTEST_HOURS = 1 / 60
 
 @attrs.frozen(eq=False)
 class PlannedTenants:
-    """The tenants of a plan; tenant i has the places ``node[start[i]:start[i + 1]]``, all different.
-
-    Parameters
-    ----------
-    traces
-        The T tenants by application, then by layer. The first of an application has its name, the others
-        ``<application>/2`` and so on. Each application is a tenant class, and a family.
-    node
-        int32 (P,): nodes of the plan, numbered by kind, and within a kind as in the plan.
-    start
-        int64 (T + 1,): bounds of the tenants in `node`.
-    """
+    """The tenants of a plan; tenant i has the places ``node[start[i]:start[i + 1]]``, all different."""
 
     traces: TraceSet
+    """The T tenants by application, then by layer. The first of an application has its name, the others
+    ``<application>/2`` and so on. Each application is a tenant class, and a family.
+    """
     node: Int32
+    """int32 (P,): nodes of the plan, numbered by kind, and within a kind as in the plan."""
     start: Int
+    """int64 (T + 1,): bounds of the tenants in `node`."""
 
     def history(self) -> DemandHistory:
         """Return the demand of each application as that of a past tenant.

@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from workloads.readers.alibaba2018 import ALIBABA2018
-from workloads.readers.azure import AZURE2017, AZURE2019
-from workloads.readers.azure_packing2020 import AZURE_PACKING2020
+from workloads.readers.alibaba import ALIBABA2018, TIANCHI2018
+from workloads.readers.azure import AZURE2017, AZURE2019, AZURE_PACKING2020
 from workloads.readers.base import Options, Reader
 from workloads.readers.bitbrains import BITBRAINS
 from workloads.readers.convert import convert, read_public
+from workloads.readers.external_sort import ConversionReport
 from workloads.readers.google2011 import GOOGLE2011
 from workloads.readers.google2019 import GOOGLE2019
 from workloads.readers.planetlab import PLANETLAB
-from workloads.readers.report import ConversionReport
-from workloads.readers.tianchi2018 import TIANCHI2018
 
 __all__ = ["READERS", "ConversionReport", "Options", "Reader", "convert", "read_public"]
 

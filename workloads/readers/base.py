@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import attrs
+import numpy as np
 import polars as pl
 
 from plb.array_types import Int
 from plb.errors import InvalidValueError
 from plb.validation import check_count, check_number
 from workloads.column_checks import LARGEST
-from workloads.readers.external_sort import first_reason
-from workloads.readers.report import ConversionReport
+from workloads.readers.external_sort import OWNER, ConversionReport, first_reason
 from workloads.trace import MetricInfo, TraceSet
 
 MEAN_OR_MAX = ("mean", "max")
@@ -26,27 +28,18 @@ MOST_ROWS = 10**12
 
 @attrs.frozen(kw_only=True)
 class Options:
-    """How a public trace is converted.
-
-    Parameters
-    ----------
-    window_days
-        Longest life of a tenant; longer series are cut into windows. None: the reader's default.
-    aggregate
-        How the values within one step are combined.
-    max_gap_minutes
-        Longest gap that is filled with the last value; a longer one cuts the series in two.
-    min_hours
-        Shortest series that becomes a tenant. None: the reader's default.
-    rows_in_memory
-        Rows in memory; a larger trace is sorted in files in the output directory.
-    """
+    """How a public trace is converted."""
 
     window_days: float | None = None
+    """Longest life of a tenant; longer series are cut into windows. None: the reader's default."""
     aggregate: Literal["mean", "max"] = "mean"
+    """How the values within one step are combined."""
     max_gap_minutes: float = 60.0
+    """Longest gap that is filled with the last value; a longer one cuts the series in two."""
     min_hours: float | None = None
+    """Shortest series that becomes a tenant. None: the reader's default."""
     rows_in_memory: int = 4_000_000
+    """Rows in memory; a larger trace is sorted in files in the output directory."""
 
     def __attrs_post_init__(self) -> None:
         if self.window_days is not None:
@@ -61,18 +54,12 @@ class Options:
 
 @attrs.frozen(eq=False)
 class TracePart:
-    """Some of a trace's tenants.
-
-    Parameters
-    ----------
-    traces
-        The tenants.
-    start_seconds
-        int64 (T,): when each began, seconds since the trace's origin.
-    """
+    """Some of a trace's tenants."""
 
     traces: TraceSet
+    """The tenants."""
     start_seconds: Int
+    """int64 (T,): when each began, seconds since the trace's origin."""
 
 
 class Reader(Protocol):
@@ -142,3 +129,51 @@ def measured(values: dict[str, pl.Expr], others: dict[str, pl.Expr] | None = Non
     negative = pl.any_horizontal(value < 0 for value in numbers.values())
     reasons = {MISSING: ~known} | (others or {}) | {NEGATIVE: negative}
     return [*(value.alias(name) for name, value in numbers.items()), first_reason(reasons)]
+
+
+Classes = Callable[[pl.DataFrame], pl.DataFrame]
+"""From steps (owner, step, metrics, limits) to ``owner`` and ``tenant_class``, one row an owner."""
+
+
+def family_numbers(families: list[Any]) -> Int:
+    """Return whole numbers for families: numbers unchanged, names by a hash that is the same on all machines."""
+    known = {family: family for family in set(families) if isinstance(family, int)}
+    for name in set(families) - set(known):
+        known[name] = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 2
+    return np.array([known[family] for family in families], np.int64)
+
+
+def sized_classes(prefix: str, sizes: dict[str, pl.Expr]) -> Classes:
+    """Return a rule that makes a class of the usual request of an owner, each size rounded up to a power of two.
+
+    Parameters
+    ----------
+    prefix
+        Prefix of the name; the whole name if no size is known.
+    sizes
+        The usual size of the steps of an owner, by its letter in the name.
+    """
+
+    def classes(steps: pl.DataFrame) -> pl.DataFrame:
+        usual = steps.group_by(OWNER).agg(size.alias(letter) for letter, size in sizes.items())
+        # the logarithm of a power of two may be slightly too large
+        power = [pl.lit(2.0).pow(pl.col(letter).log(2).round(9).ceil()).alias(letter) for letter in sizes]
+        rounded = usual.with_columns(power).select(*sizes).iter_rows()
+        names = ["_".join([prefix, *_sizes(dict(zip(sizes, row, strict=True)))]) for row in rounded]
+        return usual.select(OWNER).with_columns(tenant_class=pl.Series(names, dtype=pl.String))
+
+    return classes
+
+
+def _sizes(sizes: dict[str, float | None]) -> list[str]:
+    return [f"{letter}{size:.3g}" for letter, size in sizes.items() if size is not None and 0 < size < math.inf]
+
+
+def one_class(name: str) -> Classes:
+    """Return a rule that puts all owners into one class."""
+    return lambda steps: steps.select(pl.col(OWNER).unique(maintain_order=True)).with_columns(tenant_class=pl.lit(name))
+
+
+def listed_classes(steps: pl.DataFrame) -> pl.DataFrame:
+    """Return the classes that the table of owners gives."""
+    return steps.group_by(OWNER).agg(pl.col("tenant_class").first())

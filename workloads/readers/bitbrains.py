@@ -25,10 +25,9 @@ from pathlib import Path
 import polars as pl
 
 from workloads.column_checks import LARGEST, LATEST, Checker
-from workloads.readers.base import MISSING, NEGATIVE, Options
+from workloads.readers.base import MISSING, NEGATIVE, Options, sized_classes
 from workloads.readers.external_sort import OWNER, TIME, Clock, Frame, first_reason
 from workloads.readers.files import ROWS_OF_MANY, TextTable, need_files, parquet_chunks
-from workloads.readers.naming import sized_classes
 from workloads.readers.sampled import SampledReader
 from workloads.trace import MetricInfo
 

@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 
 from workloads.readers.base import Options, Reader, TracePart
+from workloads.readers.external_sort import ConversionReport
 from workloads.readers.files import check_readable
-from workloads.readers.report import ConversionReport
 from workloads.trace import TraceSet, concatenate
 from workloads.trace_files import TENANTS_FILE, TRACES_FILE, samples_frame, tenants_frame
-from workloads.trace_header import Header
+from workloads.trace_validation import Header
 from workloads.writing import in_one_piece, write_parquet
 
 

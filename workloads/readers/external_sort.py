@@ -7,7 +7,8 @@ about as many rows, and each range is read from the row groups of all files that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,9 +16,80 @@ import attrs
 import numpy as np
 import polars as pl
 
+from plb.array_types import Bool, Int
 from workloads.column_checks import LATEST, Checker
-from workloads.readers.report import ConversionReport
 from workloads.writing import in_one_piece
+
+
+@attrs.define(kw_only=True)
+class ConversionReport:
+    """The counts of a conversion; complete when it is done."""
+
+    rows_read: int = 0
+    """Rows of the source."""
+    rows_refused: Counter[str] = attrs.field(factory=Counter)
+    """Refused rows by reason; a row counts for the first reason."""
+    rows_kept: int = 0
+    """The used rows: ``rows_read - sum(rows_refused.values())``."""
+    owners: int = 0
+    """Machines, instances or containers with at least one row that was kept."""
+    step_seconds: float
+    """Sampling interval of the converted trace, seconds."""
+    steps: int = 0
+    """Steps with at least one row."""
+    steps_filled: int = 0
+    gaps_filled: int = 0
+    """Steps that were missing in short gaps and repeat the last value, and the gaps that they fill."""
+    gaps_cut: int = 0
+    """Longer gaps, each of which cut a series in two."""
+    tenants: int = 0
+    """Tenants that were made of the series."""
+    tenants_refused: int = 0
+    steps_refused: int = 0
+    """Tenants that were too short, and the steps (filled ones included) in them."""
+    steps_kept: int = 0
+    """Steps of the tenants: ``steps + steps_filled - steps_refused``."""
+    clipped: Counter[str] = attrs.field(factory=Counter)
+    """Kept values above MaxUsage that were clipped to it, by metric."""
+    over_request: Counter[str] = attrs.field(factory=Counter)
+    """Kept values above the request, by metric, if the source allows them; MaxUsage was raised to them."""
+
+    def read(self, rows: int) -> None:
+        """Add rows of the source, which are kept until they are refused."""
+        self.rows_read += rows
+        self.rows_kept += rows
+
+    def refuse(self, reasons: Mapping[str, int]) -> None:
+        """Add refused rows by reason; a reason that is named with 0 rows is reported with 0."""
+        for reason, rows in reasons.items():
+            self.rows_refused[reason] += rows
+            self.rows_kept -= rows
+
+    def cut(self, lengths: Int, kept: Bool) -> None:
+        """Add tenants with the steps of each; those that are not `kept` are refused as too short."""
+        self.tenants += int(kept.sum())
+        self.tenants_refused += int((~kept).sum())
+        self.steps_refused += int(lengths[~kept].sum())
+        self.steps_kept += int(lengths[kept].sum())
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.rows_read:,} rows read, {self.rows_kept:,} kept; refused: {_listed(self.rows_refused)}",
+            f"{self.steps:,} steps of {self.step_seconds:g} s of {self.owners:,} owners, {self.steps_filled:,} more "
+            f"filled in {self.gaps_filled:,} gaps; {self.gaps_cut:,} longer gaps cut the series",
+            f"{self.tenants:,} tenants with {self.steps_kept:,} steps kept; {self.tenants_refused:,} with "
+            f"{self.steps_refused:,} steps refused as too short",
+        ]
+        if self.clipped:
+            lines.append(f"values clipped to MaxUsage: {_listed(self.clipped)}")
+        if self.over_request:
+            lines.append(f"values above the request, which raised MaxUsage: {_listed(self.over_request)}")
+        return "\n".join(lines)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "none"
+
 
 ROW_GROUP = 16_384
 OWNER, TIME, REFUSED, ROW = "owner", "time", "refused", "row"
@@ -42,39 +114,27 @@ MICROSECONDS = Clock(
 
 @attrs.frozen(kw_only=True)
 class Frame:
-    """Some rows of one file of a public trace, in its order.
-
-    Parameters
-    ----------
-    path
-        The file.
-    rows
-        Columns ``owner`` (text or a whole number), ``time`` (as the source has it), ``refused`` (the reason for a row
-        that cannot be used, else null), the metrics, ``limit_<metric>`` if the row has a request, and ``row`` (number
-        of the row or line in the file, from 1).
-    clock
-        The unit of ``time``.
-    """
+    """Some rows of one file of a public trace, in its order."""
 
     path: Path
+    """The file."""
     rows: pl.DataFrame
+    """Columns ``owner`` (text or a whole number), ``time`` (as the source has it), ``refused`` (the reason for a row
+    that cannot be used, else null), the metrics, ``limit_<metric>`` if the row has a request, and ``row`` (number of
+    the row or line in the file, from 1).
+    """
     clock: Clock = SECONDS
+    """The unit of ``time``."""
 
 
 @attrs.frozen
 class Chunks:
-    """Kept rows, in files sorted by owner and time.
-
-    Parameters
-    ----------
-    paths
-        The files, in the order in which they were written.
-    last_time
-        The largest time.
-    """
+    """Kept rows, in files sorted by owner and time."""
 
     paths: tuple[Path, ...]
+    """The files, in the order in which they were written."""
     last_time: int
+    """The largest time."""
 
     def ranges(self, rows: int) -> Iterator[pl.DataFrame]:
         """Yield the rows of all owners, sorted by owner and time, whole owners and about so many rows at a time.

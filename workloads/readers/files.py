@@ -26,8 +26,7 @@ import numpy as np
 import polars as pl
 
 from plb.phrasing import counted
-from workloads.column_checks import DAMAGED, Checker, damage, other_separator
-from workloads.errors import TraceError, TraceProblem
+from workloads.column_checks import DAMAGED, Checker, TraceError, TraceProblem, damage, other_separator
 from workloads.readers.external_sort import ROW
 
 STREAMED = ("", ".gz", ".zst")
@@ -121,22 +120,16 @@ Batches = Iterator[pl.DataFrame]
 
 @attrs.frozen(kw_only=True)
 class TextTable:
-    """A text file of columns without a schema of its own.
-
-    Parameters
-    ----------
-    columns
-        Names and types, in the order of the file; an empty field is null.
-    separator
-        One character between two fields.
-    header
-        Whether the first line names the columns; it has to name these, in this order. Otherwise it has a field for each
-        column.
-    """
+    """A text file of columns without a schema of its own."""
 
     columns: Mapping[str, Any]
+    """Names and types, in the order of the file; an empty field is null."""
     separator: str = ","
+    """One character between two fields."""
     header: bool = False
+    """Whether the first line names the columns; it has to name these, in this order. Otherwise it has a field for each
+    column.
+    """
 
     def _scan(self, path: Path, columns: Mapping[str, Any], skipped: int) -> pl.LazyFrame:
         """Return a lazy scan of a file after some lines; a further column has the fields beyond the last one."""

@@ -19,10 +19,9 @@ from pathlib import Path
 
 import polars as pl
 
-from workloads.readers.base import MISSING, NEGATIVE, Options, measured
+from workloads.readers.base import MISSING, NEGATIVE, Options, measured, sized_classes
 from workloads.readers.external_sort import MICROSECONDS, OWNER, TIME, Frame
 from workloads.readers.files import ROWS_OF_MANY, TextTable, find_files, need_files
-from workloads.readers.naming import sized_classes
 from workloads.readers.sampled import SampledReader
 from workloads.trace import MetricInfo
 

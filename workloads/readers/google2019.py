@@ -24,7 +24,7 @@ from typing import Any
 import polars as pl
 
 from workloads.column_checks import Checker
-from workloads.readers.base import MISSING, NEGATIVE, Options, measured
+from workloads.readers.base import MISSING, NEGATIVE, Options, measured, sized_classes
 from workloads.readers.external_sort import MICROSECONDS, OWNER, TIME, Frame
 from workloads.readers.files import (
     ROWS_OF_MANY,
@@ -36,7 +36,6 @@ from workloads.readers.files import (
     schema_of,
     streamable,
 )
-from workloads.readers.naming import sized_classes
 from workloads.readers.sampled import SampledReader
 from workloads.trace import MetricInfo
 

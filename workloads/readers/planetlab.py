@@ -22,10 +22,9 @@ import numpy as np
 import polars as pl
 
 from workloads.column_checks import LATEST, TIMES, Checker
-from workloads.readers.base import Options
+from workloads.readers.base import Options, one_class
 from workloads.readers.external_sort import OWNER, ROW, TIME, Clock, Frame, first_reason
 from workloads.readers.files import parquet_chunks, schema_of, trace_files
-from workloads.readers.naming import one_class
 from workloads.readers.sampled import SampledReader
 from workloads.trace import DAY_SECONDS, MetricInfo
 

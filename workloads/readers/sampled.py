@@ -26,13 +26,91 @@ import polars as pl
 from plb.array_types import Bool, Float32, Int
 from plb.model import Role
 from workloads.column_checks import LARGEST, Checker
-from workloads.ragged_arrays import maximum
-from workloads.readers.base import Options, TracePart
-from workloads.readers.external_sort import OWNER, TIME, Chunks, Frame, sort_into_chunks
-from workloads.readers.gaps_and_windows import Windows, cut
-from workloads.readers.naming import family_numbers
-from workloads.readers.report import ConversionReport
-from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
+from workloads.readers.base import Options, TracePart, family_numbers
+from workloads.readers.external_sort import OWNER, TIME, Chunks, ConversionReport, Frame, sort_into_chunks
+from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet, bounds_of, maximum, per_row
+
+
+@attrs.frozen(eq=False)
+class Windows:
+    """Pieces of series, which may become tenants."""
+
+    rows: Int
+    """Rows of the steps, one for each step of a piece; a row is repeated if a gap after it was filled."""
+    bounds: Int
+    """Bounds of the pieces in `rows`."""
+    first_step: Int
+    """Step at which each piece begins; it may lie in a gap that was filled."""
+    gaps_filled: int
+    gaps_cut: int
+    """Gaps that were filled, and those that cut a series."""
+
+    @property
+    def lengths(self) -> Int:
+        """Steps of each piece."""
+        return np.diff(self.bounds)
+
+    def keep(self, pieces: Bool) -> Windows:
+        """Return these pieces only."""
+        inside = per_row(pieces, self.bounds)
+        return attrs.evolve(
+            self, rows=self.rows[inside], bounds=bounds_of(self.lengths[pieces]), first_step=self.first_step[pieces]
+        )
+
+
+def cut(owner: Int, step: Int, longest_gap: int, longest: int | None) -> Windows:
+    """Cut series into pieces.
+
+    Parameters
+    ----------
+    owner, step
+        Whose each row is, and which step it is, in the order of owner and step, no step of an owner twice.
+    longest_gap
+        Most missing steps in a row that are filled, with the row before them.
+    longest
+        Most steps of a piece; None: as long as they are.
+    """
+    same = np.diff(owner) == 0
+    missing = np.diff(step) - 1
+    long_gap = same & (missing > longest_gap)
+    joined = same & ~long_gap
+    repeats = np.append(np.where(joined, missing + 1, 1), 1)
+    series = np.concatenate([[0], np.cumsum(~joined)])
+    lengths = np.bincount(series, repeats).astype(np.int64)
+    rows = np.repeat(np.arange(len(step)), repeats)
+    bounds = bounds_of(lengths_of_pieces(lengths, longest)[1])
+    begin, row = bounds[:-1], rows[bounds[:-1]]
+    return Windows(
+        rows=rows,
+        bounds=bounds,
+        first_step=step[row] + begin - bounds_of(repeats)[row],
+        gaps_filled=int((joined & (missing > 0)).sum()),
+        gaps_cut=int(long_gap.sum()),
+    )
+
+
+def lengths_of_pieces(lengths: Int, longest: int | None) -> tuple[Int, Int]:
+    """Cut series into windows, all of full length but the last of each series.
+
+    Parameters
+    ----------
+    lengths
+        Steps of the series, each at least 1.
+    longest
+        Most steps of a window; None: the series stay as they are.
+
+    Returns
+    -------
+    tuple
+        Series and steps of each window.
+    """
+    if longest is None:
+        return np.arange(len(lengths)), lengths
+    windows = -(-lengths // longest)
+    sizes = np.full(int(windows.sum()), longest, np.int64)
+    sizes[np.cumsum(windows) - 1] = lengths - (windows - 1) * longest
+    return np.repeat(np.arange(len(lengths)), windows), sizes
+
 
 REPEATED = "with the owner and time of a row above"
 UNLISTED = "of an owner that the table of owners does not list"
@@ -40,38 +118,7 @@ UNLISTED = "of an owner that the table of owners does not list"
 
 @attrs.frozen(kw_only=True)
 class SampledReader:
-    """A reader of samples; see `workloads.readers.base.Reader` for the fields that are not here.
-
-    Parameters
-    ----------
-    frames
-        Yields all rows of a source: ``frames(source, options, scratch)``.
-    places
-        Columns of the source that hold owner and time, for messages.
-    reasons
-        All reasons for which rows are refused; the count names them also where no row was refused.
-    owners
-        A table with a row an owner, or None: ``owners(source, scratch)``. Columns ``owner`` and any of
-        ``scale_<metric>`` (unit of the sample in the metric's unit), ``limit_<metric>``, ``tenant_class``, and
-        ``end_s`` (when the owner ended; null where it did not within the trace).
-    owners_complete
-        True: rows of an owner that the table does not list are refused.
-    classes
-        Classes by owner, from steps with the columns ``owner``, ``step``, the metrics and their limits.
-    prefix
-        Stands before the owner in a tenant's name.
-    family
-        Common properties of the tenants of a family, by owner.
-    clip
-        True: the request is a limit.
-    repeated
-        Called with the source if rows repeat an owner and time; it may raise an error, else the rows are refused and
-        counted.
-    always_censored
-        True: no tenant's end is known.
-    window_days, min_hours
-        What `Options` of these names are by default.
-    """
+    """A reader of samples; see `workloads.readers.base.Reader` for the fields that are not here."""
 
     name: str
     files: str
@@ -79,18 +126,35 @@ class SampledReader:
     origin: str
     request: str
     frames: Callable[[Path, Options, Path], Iterator[Frame]]
+    """Yields all rows of a source: ``frames(source, options, scratch)``."""
     places: tuple[str, str]
+    """Columns of the source that hold owner and time, for messages."""
     reasons: tuple[str, ...]
+    """All reasons for which rows are refused; the count names them also where no row was refused."""
     owners: Callable[[Path, Path], pl.LazyFrame | None] = attrs.field(default=lambda *_: None)
+    """A table with a row an owner, or None: ``owners(source, scratch)``. Columns ``owner`` and any of
+    ``scale_<metric>`` (unit of the sample in the metric's unit), ``limit_<metric>``, ``tenant_class``, and ``end_s``
+    (when the owner ended; null where it did not within the trace).
+    """
     owners_complete: bool = False
+    """True: rows of an owner that the table does not list are refused."""
     classes: Callable[[pl.DataFrame], pl.DataFrame]
+    """Classes by owner, from steps with the columns ``owner``, ``step``, the metrics and their limits."""
     prefix: str = ""
+    """Stands before the owner in a tenant's name."""
     family: Callable[[Any], Any] = attrs.field(default=lambda owner: owner)
+    """Common properties of the tenants of a family, by owner."""
     clip: bool = True
+    """True: the request is a limit."""
     repeated: Callable[[Path], None] | None = None
+    """Called with the source if rows repeat an owner and time; it may raise an error, else the rows are refused and
+    counted.
+    """
     always_censored: bool = False
+    """True: no tenant's end is known."""
     window_days: float | None = None
     min_hours: float = 0.0
+    """What `Options` of these names are by default."""
     step_seconds: float = STEP_SECONDS
 
     def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:

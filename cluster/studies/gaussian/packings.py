@@ -7,19 +7,30 @@ their usage at the same times.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import polars as pl
 
-from cluster.studies.gaussian.design import GPAS, INSTANCE, MEANS, SIMULTANEOUS, Case, cases, samples_of
 from cluster.studies.runner import Row
-from plb.array_types import Float32, Int
+from plb import PlbError
+from plb.array_types import Float, Float32, Int
 from plb.risk.gaussian import (
+    GPA,
     MAX_FAILURES,
+    OVERLOADS,
+    PAPER_TESTS,
     PERCENTS,
+    Cantelli,
+    Fit,
     FitTest,
+    MeanTimes,
     TaskStatistics,
     Total,
     normalised_machines,
@@ -28,7 +39,110 @@ from plb.risk.gaussian import (
     pack,
     split_observations,
 )
-from workloads.realisations import UsageSamples
+from workloads.realisations import UNKNOWN, UsageSamples, read_samples
+
+MEAN_TASK = 13.69 / 500
+"""[2] table 1: 500 tasks use 13.69 machines on average. The default capacity is such that this holds."""
+INSTANCES, QUICK_INSTANCES = 50, 4
+"""[2] section 5.1."""
+TASKS, REALISATIONS = 1000, 10_000
+"""[2] section 5.1: tasks of an instance, and realisations of a task."""
+SAMPLES, QUICK_SAMPLES = 10_000, 200
+"""[2] section 3.6: samples of tasks for each size."""
+SIZES = (10, 20, 30, 50, 100, 250, 500)
+"""[2] table 1: tasks in a sample."""
+SAMPLES_A_RUN = 100
+AVERAGED = 12
+"""Consecutive samples whose mean is the coarser measurement: an hour of 5-minute samples."""
+CAPACITIES = (0.5, 0.8, 1.0, 2.0, 5.0)
+"""[2] section 5.4."""
+CLAIRVOYANCE = (0.001, 0.01, 0.1, 0.3, 0.5, 0.8, 1.0)
+"""[2] section 5.5."""
+INSTANCE, TOTALS, PERIODS, SIMULTANEOUS = range(4)
+"""Random streams of a seed."""
+LEAST_OBSERVED = 2
+"""With fewer realisations there is no standard deviation."""
+MEANS: tuple[FitTest, ...] = tuple(MeanTimes(factor) for factor in (1.0, 1.25, 2.0))
+GPAS: tuple[FitTest, ...] = tuple(GPA(overload) for overload in OVERLOADS)
+MEANS_AND_GPAS = (*MEANS, *GPAS)
+CANTELLI: tuple[FitTest, ...] = tuple(Cantelli(deviations) for deviations in (1.0, 1.7, 4.4))
+BY_CAPACITY: tuple[FitTest, ...] = (MeanTimes(2.0), MeanTimes(1.25), GPA(0.001), GPA(0.1))
+"""[2] figure 11: two pairs with similar results at capacity 1."""
+
+
+@attrs.frozen
+class Case:
+    """A way to pack an instance."""
+
+    test: FitTest
+    fit: Fit = Fit.BEST
+    """Packing test and heuristic."""
+    capacity: float = 1.0
+    """Capacity of the machines, relative to the capacity of the study."""
+    clairvoyance: float = 1.0
+    """Share of the realisations that the test observes."""
+    averaged: bool = False
+    """True: the test observes means of several samples."""
+    rebalanced: bool = True
+    """True: tasks are moved to the last machine at the end."""
+
+    def described(self) -> dict[str, Any]:
+        """Return the case as plain JSON values."""
+        return {**attrs.asdict(self, recurse=False), "test": self.test.name, "fit": self.fit.value}
+
+
+def cases(realisations: int) -> tuple[Case, ...]:
+    """Return all cases, each once; `realisations` limits the levels of clairvoyance."""
+    levels = [share for share in CLAIRVOYANCE if round(share * realisations) >= LEAST_OBSERVED]
+    found = [
+        *(Case(test) for test in PAPER_TESTS),
+        *(Case(test, fit=Fit.FIRST) for test in PAPER_TESTS),
+        *(Case(test, averaged=True) for test in PAPER_TESTS),
+        *(Case(test, capacity=c, rebalanced=on) for test in BY_CAPACITY for c in CAPACITIES for on in (True, False)),
+        *(Case(test, clairvoyance=share) for test in MEANS_AND_GPAS for share in levels),
+        *(Case(test, rebalanced=False) for test in (*MEANS_AND_GPAS, *CANTELLI)),
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=2)
+def samples_of(traces: str, resources: tuple[str, ...] | None) -> UsageSamples:
+    """Return the samples of a trace, which are read once in each process."""
+    return read_samples(traces, resources)
+
+
+def capacities_of(samples: UsageSamples, given: Sequence[float] | None) -> tuple[float, ...]:
+    """Return the capacity for each resource. Default: the mean task uses `MEAN_TASK` of it.
+
+    Raises
+    ------
+    PlbError
+        The number of capacities differs from that of the resources, or no task uses a resource.
+    """
+    names = [metric.name for metric in samples.resources]
+    if given:
+        if len(given) != len(names):
+            raise PlbError(f"study: {len(given)} capacities for the resources {', '.join(names)}; give one for each")
+        return tuple(given)
+    means = samples.mean().mean(axis=0)
+    unused = [name for name, mean in zip(names, means, strict=True) if not mean]
+    if unused:
+        raise PlbError(f"study: no task uses {unused[0]}; leave it out or give its capacity")
+    return tuple((means / MEAN_TASK).tolist())
+
+
+def periods_of(samples: UsageSamples, most: int, seed: int) -> tuple[int, ...]:
+    """Return the known periods of a trace, ascending; at most `most`, chosen at random."""
+    periods = np.unique(samples.period[samples.period != UNKNOWN])
+    chosen = np.random.default_rng([seed, PERIODS]).permutation(periods)[:most]
+    return tuple(sorted(chosen.tolist()))
+
+
+def digests_of_traces(traces: Path) -> Mapping[str, str]:
+    """Return the SHA-256 of the files of a trace by name."""
+    files = [traces] if traces.is_file() else sorted(traces.glob("*.parquet"))
+    return {file.name: sha256(file.read_bytes()).hexdigest() for file in files}
+
 
 COLUMNS: Mapping[str, Any] = {
     "instance": pl.Int64,
@@ -168,3 +282,72 @@ def simultaneous_frame(rows: Sequence[Row]) -> pl.DataFrame:
         for test, values in zip(SIMULTANEOUS_TESTS, row["found"], strict=True)
     ]
     return pl.DataFrame(found, schema={"period": pl.Int64, "test": pl.String, **SIMULTANEOUS_FIGURES})
+
+
+PERCENTS_OF_TOTALS = (95.0, 99.0, 99.9)
+"""[2] figure 6."""
+CRITICAL = 0.752
+"""Critical value of the Anderson-Darling statistic, corrected for the number of values, at 5 %: D'Agostino and
+Stephens, *Goodness-of-Fit Techniques*, 1986, table 4.7, mean and variance unknown."""
+
+
+def run_totals(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Sample tasks for every size; return the differences between their totals and Gaussians."""
+    samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
+    rng = np.random.default_rng([arguments["seed"], TOTALS, arguments["part"]])
+    realisations = samples.draw(
+        choose_tasks(samples, max(arguments["tasks"], SIZES[-1]), rng), arguments["realisations"], rng
+    )
+    statistics = observe(realisations)
+    found: list[list[Any]] = []
+    for size in SIZES:
+        for _ in range(arguments["samples"]):
+            chosen = rng.choice(len(realisations), size, replace=False)
+            totals = realisations[chosen].sum(axis=0, dtype=np.float64)
+            fitted = Total.of_independent(statistics.mean[chosen], statistics.variance[chosen])
+            for resource, capacity in enumerate(arguments["capacity"]):
+                differences = _differences(totals[:, resource], fitted, resource)
+                rejected = not is_gaussian(totals[:, resource])
+                found.append([size, resource, rejected, float(fitted.mean[resource]) / capacity, *differences])
+    return {"found": found}
+
+
+def _differences(totals: Float, fitted: Total, resource: int) -> list[float | None]:
+    """Return the relative difference of the Gaussian percentiles from the empirical ones; None where these are 0."""
+    empirical = np.percentile(totals, PERCENTS_OF_TOTALS)
+    gaussian = [float(fitted.percentile(percent / 100.0)[resource]) for percent in PERCENTS_OF_TOTALS]
+    return [
+        (ours - theirs) / theirs if theirs else None for ours, theirs in zip(gaussian, empirical.tolist(), strict=True)
+    ]
+
+
+def is_gaussian(values: Float) -> bool:
+    """Return whether the Anderson-Darling test, at a significance of 5 %, does not reject a Gaussian."""
+    count = len(values)
+    return bool(anderson_darling(values) * (1.0 + 0.75 / count + 2.25 / count**2) <= CRITICAL)
+
+
+def anderson_darling(values: Float) -> float:
+    """Return the Anderson-Darling statistic of a Gaussian of unknown mean and variance; infinite without variance."""
+    from scipy.special import log_ndtr  # type: ignore[import-untyped]
+
+    count = len(values)
+    deviation = float(values.std(ddof=1))
+    if not deviation:
+        return math.inf
+    ordered = (np.sort(values) - values.mean()) / deviation
+    weights = np.arange(1, 2 * count, 2)
+    return float(-count - np.dot(weights, log_ndtr(ordered) + log_ndtr(-ordered[::-1])) / count)
+
+
+def totals_frame(rows: Sequence[Row]) -> pl.DataFrame:
+    """Return a row for each sample and resource."""
+    names = ["size", "resource", "rejected", "mean", *(f"p{percent:g}" for percent in PERCENTS_OF_TOTALS)]
+    types = [pl.Int64, pl.Int64, pl.Boolean, *[pl.Float64] * (len(names) - 3)]
+    found = [
+        {"part": row["part"], **dict(zip(names, one, strict=True)), "resource": row["resources"][one[1]]}
+        for row in rows
+        for one in row["found"]
+    ]
+    schema = {"part": pl.Int64, **dict(zip(names, types, strict=True)), "resource": pl.String}
+    return pl.DataFrame(found, schema=schema)

@@ -19,13 +19,17 @@ import attrs
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario import MOST_REPEATS
 from cluster.studies.design import MOST_SAMPLES, digest
-from cluster.studies.gaussian import design
-from cluster.studies.gaussian.figures import as_json, tables
-from cluster.studies.gaussian.packings import packings_frame, run_packing, run_simultaneous, simultaneous_frame
-from cluster.studies.gaussian.plots import plots
-from cluster.studies.gaussian.totals import run_totals, totals_frame
-from cluster.studies.runner import Finished
-from cluster.studies.study import Study, StudyResult
+from cluster.studies.gaussian import packings
+from cluster.studies.gaussian.figures import as_json, plots, tables
+from cluster.studies.gaussian.packings import (
+    packings_frame,
+    run_packing,
+    run_simultaneous,
+    run_totals,
+    simultaneous_frame,
+    totals_frame,
+)
+from cluster.studies.runner import Finished, Study, StudyResult
 from plb.compiler import working_time
 from plb.validation import check_count, check_number
 
@@ -40,47 +44,35 @@ RUN: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
 
 @attrs.frozen(kw_only=True)
 class GaussianStudy(Study):
-    """[2] table 1 and figures 6 to 13, on one trace.
-
-    Parameters
-    ----------
-    traces
-        File or directory; see `workloads.realisations.read_samples`.
-    resources
-        Names of the resources. A task has to fit in all.
-    capacity
-        Capacity of a machine for each resource, in its unit.
-    instances, instance_tasks, realisations
-        Number of instances, tasks of each instance, realisations of each task.
-    samples
-        Samples of tasks for each size of table 1 and figure 6.
-    periods
-        Periods of the trace whose tasks are also packed with their usage at the same times.
-    averaged
-        Consecutive samples whose mean is the coarser measurement of figure 10.
-    seed
-        Seed of all random numbers.
-    """
+    """[2] table 1 and figures 6 to 13, on one trace."""
 
     name = "gaussian"
 
     traces: Path
+    """File or directory; see `workloads.realisations.read_samples`."""
     resources: tuple[str, ...]
+    """Names of the resources. A task has to fit in all."""
     capacity: tuple[float, ...]
-    instances: int = design.INSTANCES
-    instance_tasks: int = design.TASKS
-    realisations: int = design.REALISATIONS
-    samples: int = design.SAMPLES
+    """Capacity of a machine for each resource, in its unit."""
+    instances: int = packings.INSTANCES
+    instance_tasks: int = packings.TASKS
+    realisations: int = packings.REALISATIONS
+    """Number of instances, tasks of each instance, realisations of each task."""
+    samples: int = packings.SAMPLES
+    """Samples of tasks for each size of table 1 and figure 6."""
     periods: tuple[int, ...] = ()
-    averaged: int = design.AVERAGED
+    """Periods of the trace whose tasks are also packed with their usage at the same times."""
+    averaged: int = packings.AVERAGED
+    """Consecutive samples whose mean is the coarser measurement of figure 10."""
     seed: int = 0
+    """Seed of all random numbers."""
 
     def __attrs_post_init__(self) -> None:
         check_count("study", "instances", self.instances, low=1, high=MOST_REPEATS)
         check_count("study", "samples", self.samples, low=1, high=MOST_SAMPLES)
         check_count("study", "tasks", self.instance_tasks, low=1)
         check_count("study", "averaged", self.averaged, low=1)
-        check_count("study", "realisations", self.realisations, low=design.LEAST_OBSERVED)
+        check_count("study", "realisations", self.realisations, low=packings.LEAST_OBSERVED)
         check_count("study", "seed", self.seed)
         for name, capacity in zip(self.resources, self.capacity, strict=True):
             check_number("study", f"capacity[{name}]", capacity, low_open=True)
@@ -92,14 +84,14 @@ class GaussianStudy(Study):
 
     def tasks(self) -> Sequence[Task]:
         """Return a task for each instance, for some samples of all sizes, and for each period."""
-        parts = range(0, self.samples, design.SAMPLES_A_RUN)
+        parts = range(0, self.samples, packings.SAMPLES_A_RUN)
         runs = [{"kind": "packing", "part": part} for part in range(self.instances)]
         runs += [
-            {"kind": "totals", "part": part, "samples": min(design.SAMPLES_A_RUN, self.samples - first)}
+            {"kind": "totals", "part": part, "samples": min(packings.SAMPLES_A_RUN, self.samples - first)}
             for part, first in enumerate(parts)
         ]
         runs += [{"kind": "simultaneous", "part": period} for period in self.periods]
-        known = digest(self._of_all_runs(), design.digests_of_traces(self.traces), {"sizes": design.SIZES})
+        known = digest(self._of_all_runs(), packings.digests_of_traces(self.traces), {"sizes": packings.SIZES})
         return [
             Task(f"{run['kind']} {run['part']}, {run.get('samples')}, {known}", run | self._shared_arguments())
             for run in runs
@@ -126,7 +118,7 @@ class GaussianStudy(Study):
 
     def _of_all_runs(self) -> dict[str, Any]:
         """Return everything on which all runs depend, as plain JSON values."""
-        return {**self._shared_arguments(), "cases": [case.described() for case in design.cases(self.realisations)]}
+        return {**self._shared_arguments(), "cases": [case.described() for case in packings.cases(self.realisations)]}
 
     def _shared_arguments(self) -> dict[str, Any]:
         lists = {"resources": list(self.resources), "capacity": list(self.capacity)}

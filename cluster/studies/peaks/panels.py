@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import attrs
 import numpy as np
 
-from cluster.studies.peaks.samples import peak_differences, run_times, task_level_peaks, usage_by_limit
 from plb.array_types import Float, Int
 from plb.risk.peaks import (
     BorgDefault,
@@ -26,7 +25,111 @@ from plb.risk.peaks import (
     predict,
     spec,
 )
+from workloads.cells import Cell
 from workloads.task_samples import MICROSECONDS
+from workloads.trace import highest_ahead
+
+WEEK, HOUR = 7 * 86400 * MICROSECONDS, 3600 * MICROSECONDS
+PERCENTILES = (50.0, 80.0, 90.0, 95.0, 99.0, 100.0)
+"""Percentiles of the usage of a task within an hour; their sums approximate the peak of the machine."""
+
+
+def weeks_of(cell: Cell) -> list[int]:
+    """Return the whole weeks of a cell with samples, from 0. The first week counts even if it is not whole."""
+    since = cell.samples.time - cell.samples.time.min()
+    whole = (int(since.max()) + cell.samples.step) // WEEK
+    return [number for number in np.unique(since // WEEK).tolist() if number < max(1, whole)]
+
+
+def week(samples: TaskSamples, number: int) -> TaskSamples:
+    """Return the samples of a week."""
+    begin = samples.time.min() + number * WEEK
+    chosen = (samples.time >= begin) & (samples.time < begin + WEEK)
+    return TaskSamples.from_columns(
+        machine=machine_of_row(samples)[chosen],
+        task=samples.task[chosen],
+        time=samples.time[chosen],
+        usage=samples.usage[chosen],
+        limit=samples.limit[chosen],
+        step=samples.step,
+    )
+
+
+def machine_of_row(samples: TaskSamples) -> Int:
+    """Return the machine of every sample."""
+    return np.repeat(samples.machine, np.diff(samples.start))
+
+
+def usage_by_limit(samples: TaskSamples) -> Float:
+    """Return the ratio of usage to limit of every sample with a limit."""
+    limited = samples.limit > 0.0
+    return np.asarray(samples.usage[limited] / samples.limit[limited])
+
+
+def run_times(samples: TaskSamples) -> Float:
+    """Return the hours of every task on a machine."""
+    start = _starts(machine_of_row(samples), samples.task)
+    last = np.append(start[1:], len(samples)) - 1
+    return np.asarray((samples.time[last] - samples.time[start] + samples.step) / HOUR)
+
+
+def task_level_peaks(samples: TaskSamples, horizon: int) -> Float:
+    """Return the sum of the largest future usage of each task, a value for each machine and step.
+
+    The order is that of `plb.risk.peaks.Predictions`. As for the oracle, the present usage does not count, and usage is
+    capped at the present limit. The horizon is a number of samples of the task.
+    """
+    sums = []
+    for machine in samples.machines():
+        start = machine.task_start
+        is_last = np.zeros(len(machine.usage), np.bool_)
+        is_last[start[1:] - 1] = True
+        highest = highest_ahead(machine.usage, start, horizon - 1)
+        to_come = np.where(is_last, 0.0, np.roll(highest, -1))
+        sums.append(np.bincount(machine.snapshot, np.minimum(to_come, machine.limit)))
+    return np.concatenate(sums)
+
+
+def peak_differences(samples: TaskSamples) -> dict[str, Float]:
+    """Return sums of the tasks' percentiles within an hour minus the peak of the machine in it, relative to that peak.
+
+    [5] has the usage within five minutes. Samples do not, so the percentiles are those of an hour of samples.
+    """
+    machine, hour = machine_of_row(samples), samples.time // HOUR
+    step, step_of_row = _groups(machine, samples.time)
+    _, hour_of_row = _groups(machine, hour)
+    actual = np.zeros(hour_of_row.max() + 1)
+    np.maximum.at(actual, hour_of_row[step], np.bincount(step_of_row, samples.usage))
+    start = _starts(machine, samples.task, hour)
+    piece = np.repeat(np.arange(len(start)), np.diff(np.append(start, len(samples))))
+    usage = samples.usage[np.lexsort((samples.usage, piece))]
+    used = actual > 0.0
+    differences = {}
+    for percentile in PERCENTILES:
+        sums = np.bincount(hour_of_row[start], _percentiles(usage, start, percentile))
+        differences[f"{percentile:g}th percentile"] = (sums[used] - actual[used]) / actual[used]
+    return differences
+
+
+def _groups(machine: Int, time: Int) -> tuple[Int, Int]:
+    """Return a row of each machine and time, and the group of each row."""
+    times, place = np.unique(time, return_inverse=True)
+    _, first, group = np.unique(machine * len(times) + place, return_index=True, return_inverse=True)
+    return first, group
+
+
+def _percentiles(usage: Float, start: Int, percentile: float) -> Float:
+    """Return the percentile of each group of ascending values, with linear interpolation."""
+    place = (np.diff(np.append(start, len(usage))) - 1) * (percentile / 100.0)
+    lower, upper = usage[start + np.floor(place).astype(np.int64)], usage[start + np.ceil(place).astype(np.int64)]
+    return lower + (upper - lower) * (place % 1.0)
+
+
+def _starts(*columns: Int) -> Int:
+    """Return the rows that differ from the previous row in any column, and the first row."""
+    new = np.logical_or.reduce([np.diff(column, prepend=column[0] - 1) != 0 for column in columns])
+    return np.flatnonzero(new)
+
 
 QUANTILES = np.linspace(0.0, 1.0, 201)
 HORIZON = 24.0
@@ -34,32 +137,25 @@ HORIZON = 24.0
 HORIZONS, LONGEST_HORIZON = (3.0, 6.0, 12.0, 24.0, 48.0), 72.0
 WARMUP, HISTORY = 2.0, 10.0
 """Hours ([5] section 5.3)."""
-DAY, WEEK = 24.0, 168.0
+DAY, WEEK_HOURS = 24.0, 168.0
 """Hours of a day and of the past of historical simulation, which is not in [5]."""
 WARMUPS, HISTORIES = (1.0, 2.0, 3.0), (2.0, 5.0, 10.0)
-DEVIATIONS, PERCENTILES = (2.0, 3.0, 5.0, 10.0), (80.0, 90.0, 95.0, 99.0)
+DEVIATIONS, VARIED_PERCENTILES = (2.0, 3.0, 5.0, 10.0), (80.0, 90.0, 95.0, 99.0)
 RATE, SEVERITY, SAVINGS = "violation rate of a machine", "violation severity of a machine", "savings of a machine"
 CELL_SAVINGS = "savings of the cell"
 
 
 @attrs.frozen(eq=False)
 class Panel:
-    """The distributions of a part of a figure.
-
-    Parameters
-    ----------
-    figure, letter
-        Number of the figure in [5], and letter of the panel; "" if the figure has one panel.
-    axis
-        The quantity.
-    curves
-        Quantiles at `QUANTILES` by label.
-    """
+    """The distributions of a part of a figure."""
 
     figure: int
     letter: str
+    """Number of the figure in [5], and letter of the panel; "" if the figure has one panel."""
     axis: str
+    """The quantity."""
     curves: Mapping[str, Float]
+    """Quantiles at `QUANTILES` by label."""
 
 
 class PeakEstimates:
@@ -123,7 +219,7 @@ class Family:
         horizon = self._steps(HORIZON)
         return HistoricalPeak(
             warmup=self._steps(WARMUP),
-            history=max(self._steps(WEEK), horizon + 1),
+            history=max(self._steps(WEEK_HOURS), horizon + 1),
             horizon=horizon,
             stride=max(1, self._steps(DAY) // 24),
             day=self._steps(DAY),
@@ -146,7 +242,7 @@ class Family:
 def predictor_panels(samples: TaskSamples) -> Iterator[Panel]:
     """Yield figures 1 and 6, panel 7 b, and figures 8 to 10: predictors and oracles on one week of a cell."""
     family = Family(samples.step)
-    varied = {8: _varied(family.sigma, "n", DEVIATIONS), 9: _varied(family.rc_like, "percentile", PERCENTILES)}
+    varied = {8: _varied(family.sigma, "n", DEVIATIONS), 9: _varied(family.rc_like, "percentile", VARIED_PERCENTILES)}
     further = [predictor for groups in varied.values() for group in groups.values() for predictor in group.values()]
     horizons = [family.oracle(hours) for hours in (*HORIZONS, LONGEST_HORIZON)]
     estimates = PeakEstimates(samples, [family.oracle(), *horizons, *further, *family.compared().values()])

@@ -19,16 +19,23 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 
-from cluster.console.tables import new_table
+from cluster.console import new_table
 from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.digests import code_of_tenants_in, digest_of_files
 from cluster.studies.design import digest
 from cluster.studies.figures import figures_of
-from cluster.studies.peaks.panels import QUANTILES, Panel, cell_panels, merged, predictor_panels, week_panels
-from cluster.studies.peaks.samples import week, weeks_of
-from cluster.studies.runner import Finished
-from cluster.studies.study import Study, StudyResult
+from cluster.studies.peaks.panels import (
+    QUANTILES,
+    Panel,
+    cell_panels,
+    merged,
+    predictor_panels,
+    week,
+    week_panels,
+    weeks_of,
+)
+from cluster.studies.runner import Finished, Study, StudyResult
 from plb.compiler import working_time
 from workloads.cells import Cell, cell_of_region, read_cell
 from workloads.regions import REGIONS
@@ -47,25 +54,17 @@ TABLE_FIGURE = 10
 
 @attrs.frozen
 class CellSource:
-    """The origin of a cell.
-
-    Parameters
-    ----------
-    traces
-        File or directory of samples; None: the region.
-    region
-        Name of a region; None: the traces.
-    machines, days
-        Size of the cell of a region.
-    seed
-        Seed of the cell.
-    """
+    """The origin of a cell."""
 
     traces: str | None = None
+    """File or directory of samples; None: the region."""
     region: str | None = None
+    """Name of a region; None: the traces."""
     machines: int = MACHINES
     days: float = 7.0
+    """Size of the cell of a region."""
     seed: int = 0
+    """Seed of the cell."""
 
     def inputs(self) -> dict[str, str]:
         """Return the digest of the traces; or those of the region and of the code of its tenants."""
@@ -88,17 +87,12 @@ def _cell(source: str) -> Cell:
 
 @attrs.frozen(eq=False)
 class PeakStudy(Study):
-    """[5] figures 1 and 6 to 12. The first week of the first cell corresponds to cell a of [5].
-
-    Parameters
-    ----------
-    cells
-        The origins of the cells, at least one.
-    """
+    """[5] figures 1 and 6 to 12. The first week of the first cell corresponds to cell a of [5]."""
 
     name = "peaks"
 
     cells: Sequence[CellSource]
+    """The origins of the cells, at least one."""
 
     @classmethod
     def of_traces(cls, traces: Path, seed: int) -> PeakStudy:

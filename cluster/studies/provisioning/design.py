@@ -50,18 +50,12 @@ ALGORITHMS: Mapping[PublishedFigure, tuple[str, ...]] = {
 
 @attrs.frozen
 class AlgorithmArm:
-    """An algorithm with its rules.
-
-    Parameters
-    ----------
-    algorithm
-        Name of the algorithm.
-    rules
-        As in `plb.provisioning.provision`.
-    """
+    """An algorithm with its rules."""
 
     algorithm: str
+    """Name of the algorithm."""
     rules: Rules
+    """As in `plb.provisioning.replanning`."""
 
     @property
     def name(self) -> str:
@@ -86,24 +80,16 @@ def arms(figure: PublishedFigure) -> tuple[AlgorithmArm, ...]:
 
 @attrs.frozen
 class InstanceGroup:
-    """Instances with the same properties.
-
-    Parameters
-    ----------
-    figure
-        Figure of [3].
-    graph
-        Kind of the graph of limits.
-    density
-        Density of the limits.
-    applications
-        Number of applications. None: the applications of the base, unchanged.
-    """
+    """Instances with the same properties."""
 
     figure: PublishedFigure
+    """Figure of [3]."""
     graph: GraphKind
+    """Kind of the graph of limits."""
     density: float
+    """Density of the limits."""
     applications: int | None = None
+    """Number of applications. None: the applications of the base, unchanged."""
 
     @property
     def name(self) -> str:

@@ -20,18 +20,12 @@ from workloads.provisioning import GraphKind
 
 @attrs.frozen
 class Published:
-    """A mean of [3].
-
-    Parameters
-    ----------
-    value
-        Percent or seconds.
-    at_most
-        True: the paper states an upper bound.
-    """
+    """A mean of [3]."""
 
     value: float
+    """Percent or seconds."""
     at_most: bool = False
+    """True: the paper states an upper bound."""
 
     def __str__(self) -> str:
         return f"{'<' if self.at_most else ''}{self.value:g}"
@@ -39,18 +33,12 @@ class Published:
 
 @attrs.frozen
 class Means:
-    """The means of [3] for an algorithm on a group; None: not published.
-
-    Parameters
-    ----------
-    deviation
-        Deviation from the lower bound in percent.
-    seconds
-        Seconds of computation.
-    """
+    """The means of [3] for an algorithm on a group; None: not published."""
 
     deviation: Published | None = None
+    """Deviation from the lower bound in percent."""
     seconds: Published | None = None
+    """Seconds of computation."""
 
 
 COLUMNS = ("set", "group", "algorithm", "mean_deviation_percent", "mean_seconds")

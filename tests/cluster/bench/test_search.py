@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from cluster.bench import plain_annealing, search
-from cluster.bench.plain_annealing import STRETCH, anneal_for
+from cluster.bench import search
 from cluster.bench.search import (
     QUICK,
     SHAPES,
+    STRETCH,
     SearchRun,
+    anneal_for,
     engine_of,
     excess_load,
     placement_of,
@@ -25,7 +26,7 @@ from cluster.bench.search import (
     shapes_of,
 )
 from cluster.bench.search_instances import Fullness, Objective, SearchShape, draw_instance
-from cluster.console.output import BAD_INPUT
+from cluster.console import BAD_INPUT
 from plb import UnknownNameError
 from plb.model.rules import ALL_RULES
 from plb.testing import configuration_of
@@ -42,8 +43,7 @@ READINGS = 20
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a second pass at each reading of the clock by the benchmark, so that results do not depend on the machine."""
     passed = count()
-    for module in (search, plain_annealing):
-        monkeypatch.setattr(module, "working_time", lambda: float(next(passed)))
+    monkeypatch.setattr(search, "working_time", lambda: float(next(passed)))
 
 
 @pytest.mark.usefixtures("clock")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cluster.capacity.question import Question, Searched
-from cluster.capacity.search_results import Point
+from cluster.capacity.report import Point
 
 
 def question_of(searched: Searched = Searched.NODES, **given: float) -> Question:

@@ -12,9 +12,8 @@ import pytest
 from rich.console import Console
 
 from cluster.capacity import running
-from cluster.capacity.evaluation import Subject, run_at, tenants_at
 from cluster.capacity.question import Searched, ask
-from cluster.capacity.running import CapacitySearch
+from cluster.capacity.running import CapacitySearch, Subject, run_at, tenants_at
 from cluster.errors import DensityError
 from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.tenant_arrivals import make_tenants
@@ -286,7 +285,7 @@ def test_plot_draws_into_given_axes(synthetic, scenario, tmp_path):
     """The plot has one line of points per policy, and the limit."""
     from matplotlib.figure import Figure
 
-    from cluster.capacity.plots import plot_capacity
+    from cluster.capacity.report import plot_capacity
 
     search = synthetic(scenario, tmp_path / "out", Counting(falling))
     search.run()
@@ -302,7 +301,7 @@ def test_plot_of_very_many_violations_is_logarithmic(synthetic, scenario, tmp_pa
     """Thus values near the limit remain visible."""
     from matplotlib.figure import Figure
 
-    from cluster.capacity.plots import plot_capacity
+    from cluster.capacity.report import plot_capacity
 
     search = synthetic(scenario, tmp_path / "out", Counting(lambda *which: 0.0 if which[1] > 20 else violations))
     search.run()

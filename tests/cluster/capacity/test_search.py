@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.capacity.search import least_sufficient
+from cluster.capacity.question import least_sufficient
 
 
 def searched(sufficient, start, lowest, highest, first_step):

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cluster.capacity.question import Searched, ask
-from cluster.capacity.report import sentence
-from cluster.capacity.search_results import answer, figures, point_of
+from cluster.capacity.report import answer, figures, point_of, sentence
 from cluster.errors import ScenarioError
-from cluster.scenario.cluster_section import MOST_NODES
+from cluster.scenario.cluster_sections import MOST_NODES
 from cluster.scenario.scenario_file import scenario_from
 from plb import InvalidValueError
 from tests.cluster.capacity.synthetic import point, question_of, totals

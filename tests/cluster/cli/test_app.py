@@ -14,9 +14,9 @@ from cluster.bench import engine as bench
 from cluster.bench import search
 from cluster.capacity import question
 from cluster.cli.app import app
-from cluster.console.output import BAD_INPUT, clear_errors
+from cluster.console import BAD_INPUT, clear_errors
 from cluster.studies import compression
-from cluster.studies.gaussian import design as gaussian
+from cluster.studies.gaussian import packings as gaussian
 from cluster.studies.provisioning import design as provisioning
 from tests.command_line import plb
 

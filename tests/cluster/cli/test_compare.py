@@ -14,12 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from cluster.results.checks import AMOUNTS, BY_CAUSE, COUNTS
-from cluster.results.comparison_report import lines, table_of_differences
-from cluster.results.directory_comparison import compare_results
-from cluster.results.policy_comparison import FIGURES
-from cluster.results.reading import Results, read_results
-from cluster.results.scenario_differences import scenario_differences, why_other_tenants
+from cluster.results.comparison import compare_results, lines, table_of_differences
+from cluster.results.reading import AMOUNTS, BY_CAUSE, COUNTS, Results, read_results
+from cluster.results.recorded_run import scenario_differences, why_other_tenants
+from cluster.results.summary_tables import FIGURES
 from cluster.results.writing import stamp
 from cluster.runs.experiment import prepare
 from cluster.scenario.digests import code_of_tenants

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import plb_command
-from cluster.console.output import BAD_INPUT
+from cluster.console import BAD_INPUT
 from tests.sources import ROOT
 
 

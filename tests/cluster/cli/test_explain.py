@@ -13,9 +13,8 @@ import pytest
 from typer.main import get_command
 
 from cluster.cli.app import app
-from cluster.console.output import BAD_INPUT
-from cluster.explanation.replay import RunReplay
-from cluster.explanation.tenant_history import history_of, stay_of
+from cluster.console import BAD_INPUT
+from cluster.explanation.explanation import RunReplay, history_of, stay_of
 from cluster.results.recorded_run import RecordedRun, read_run
 from cluster.results.writing import ResultsFolder
 from cluster.scenario.times import in_words

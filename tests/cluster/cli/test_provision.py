@@ -16,7 +16,7 @@ from cluster.cli.app import app
 from plb.provisioning import ProvisioningPlan, algorithm_names, lower_bound, provision
 from tests.cluster.small_provisioning import write_base, write_curves
 from workloads.provisioning import read_instance, read_plan
-from workloads.provisioning.source import parse_nodes
+from workloads.provisioning.plans import parse_nodes
 
 KEYS = ["algorithm", "nodes", "lower_bound", "deviation_percent", "seconds", "valid"]
 """The stable keys."""
@@ -156,7 +156,7 @@ def test_an_unwritable_file_is_refused_before_planning(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planning may take hours, and the plan would be lost."""
-    monkeypatch.setattr("plb.provisioning.provision", lambda *_, **__: pytest.fail("a plan was sought"))
+    monkeypatch.setattr("plb.provisioning.replanning", lambda *_, **__: pytest.fail("a plan was sought"))
     result = plb(base, "--out", tmp_path / "plan.csv.zst")
     assert result.exit_code == 2, result.output
     assert "file plan.csv.zst: ending = '.zst' is not allowed" in re.sub(r"\s+", " ", result.stderr)

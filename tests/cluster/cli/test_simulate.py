@@ -15,10 +15,10 @@ import attrs
 import polars as pl
 import pytest
 
-from cluster.console.output import BAD_INPUT
+from cluster.console import BAD_INPUT
 from cluster.plots.base import plot_violations
 from cluster.results.reading import read_results
-from cluster.results.saved_plots import save_plots
+from cluster.results.summary_tables import save_plots
 from cluster.runs.experiment import prepare
 from cluster.runs.pool import interrupts_blocked
 from cluster.scenario.scenario_file import override, read_scenario

@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from cluster.console.output import BAD_INPUT
+from cluster.console import BAD_INPUT
 from cluster.warmup import tasks as warmup_tasks
 from cluster.warmup import warmup
 from cluster.warmup.tasks import TASKS
 from plb.compiler.cache import SUFFIX, kernel_cache
-from plb.compiler.clock import NOTICE, logger
+from plb.compiler.notice import NOTICE, logger
 from tests.command_line import plb
 from tests.sources import ROOT, modules
 
 LOG = "warmup.log"
-OF_EXTENSIONS = ("plb.terms.", "plb.rules.")
+OF_EXTENSIONS = ("plb.ready_made.",)
 """Modules whose kernels are compiled as parts of those that adapt them, under the names of the latter."""
 ESTIMATORS = """
 cluster.nodes = 8

@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cluster.console.output import BAD_INPUT
-from cluster.explanation.replay import RunReplay
+from cluster.console import BAD_INPUT
+from cluster.explanation.explanation import RunReplay
 from cluster.results.recorded_run import RecordedRun, read_run
 from cluster.results.writing import stamp, versions
 from cluster.scenario.scenario_file import read_scenario, scenario_from

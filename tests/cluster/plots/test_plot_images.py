@@ -19,25 +19,20 @@ import pytest
 from matplotlib.figure import Figure
 
 import cluster
-from cluster.capacity.plots import plot_capacity
-from cluster.capacity.search_results import answer
+from cluster.capacity.report import answer, plot_capacity
 from cluster.learning.evaluation import EvaluationResult, plot_figure
 from cluster.learning.training import plot_curve
 from cluster.plots.base import plot_counts, plot_violations
-from cluster.plots.energy import plot_energy
-from cluster.plots.loads import plot_load_bands, plot_load_map
-from cluster.plots.moves import plot_causes, plot_domain_moves, plot_failovers
-from cluster.plots.tenants import availability_by_class, plot_availability
+from cluster.plots.loads import availability_by_class, plot_availability, plot_load_bands, plot_load_map
+from cluster.plots.moves import plot_causes, plot_domain_moves, plot_energy, plot_failovers
 from cluster.plots.traces import plot_classes, plot_days, plot_growth, plot_lifetimes, plot_tenants, plot_usage
-from cluster.studies.calibration_results import Scored, plot_reliability
 from cluster.studies.compression import Effect, plot_effects
 from cluster.studies.design import StudySetting
-from cluster.studies.figures import ClaimTable
-from cluster.studies.forecast_scores import ScoreEstimate, Scores
-from cluster.studies.gaussian.plots import boxes
+from cluster.studies.figures import ClaimTable, plot_ratios, plot_settings
+from cluster.studies.forecast_scores import Scored, ScoreEstimate, Scores, plot_reliability
+from cluster.studies.gaussian.figures import boxes
 from cluster.studies.peaks.panels import QUANTILES, Panel
 from cluster.studies.peaks.study import plot_panel
-from cluster.studies.plots import plot_ratios, plot_settings
 from plb.learning.checkpoints import CurveRow
 from plb.risk import Recalibration
 from tests.cluster.capacity.synthetic import point, question_of

@@ -14,11 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from cluster.plots.base import COLOURS, DAY, coloured, plot_counts, plot_violations
-from cluster.plots.loads import plot_load_bands, plot_load_map
-from cluster.plots.tenants import MOST_CLASSES, plot_availability
+from cluster.plots.loads import MOST_CLASSES, plot_availability, plot_load_bands, plot_load_map
 from cluster.studies.design import StudySetting
-from cluster.studies.figures import ClaimTable
-from cluster.studies.plots import figure_of_settings
+from cluster.studies.figures import ClaimTable, figure_of_settings
 
 
 def axes(width: float = 6.0, height: float = 3.2) -> Axes:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cluster.report import moves as listed
+from cluster.report import sections as listed
 from cluster.report.writing import report_page
 from cluster.results.reading import read_results
 from tests.cluster.report.pages import Page, number

@@ -14,7 +14,7 @@ import pytest
 
 from cluster.errors import ResultsError
 from cluster.report.writing import report_page
-from cluster.results.directory_comparison import compare_results
+from cluster.results.comparison import compare_results
 from cluster.results.reading import read_results
 from cluster.simulation.run_tables import TABLES
 from cluster.simulation.simulation import Simulation

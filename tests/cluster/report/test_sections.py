@@ -12,10 +12,9 @@ import polars as pl
 import pytest
 
 from cluster.errors import ResultsError
-from cluster.report import outages
-from cluster.report.blocks import PageTable
-from cluster.report.decisions import refusals_section
-from cluster.report.material import Material
+from cluster.report import quality
+from cluster.report.blocks import Material, PageTable
+from cluster.report.sections import refusals_section
 from cluster.report.writing import report_page
 from cluster.results.reading import read_results
 from cluster.simulation.run_tables import columns_of
@@ -120,9 +119,9 @@ def test_interruptions_faults_and_upgrades_are_listed(page: Page, eventful: Path
 
 def test_node_events_are_limited_for_each_policy(eventful: Path, monkeypatch: pytest.MonkeyPatch):
     """A policy with many events does not displace later policies. The order is that of the scenario."""
-    monkeypatch.setattr(outages, "MOST_EVENTS", 2)
+    monkeypatch.setattr(quality, "MOST_EVENTS", 2)
     material = Material(read_results(eventful))
-    whole = outages.outages_section(material)
+    whole = quality.outages_section(material)
     tables = {block.caption: block.rows for block in whole.blocks if isinstance(block, PageTable)}
     for name, caption in (("node_events", "Nodes that went down"), ("upgrades", "Upgrade domains")):
         (rows,) = [rows for key, rows in tables.items() if key.startswith(caption)]

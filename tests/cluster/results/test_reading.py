@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from cluster.errors import ResultsError
 from cluster.report.writing import report_page
-from cluster.results.checks import AMOUNTS, BY_CAUSE, COUNTS
-from cluster.results.policy_comparison import compare
-from cluster.results.reading import Results, read_results
+from cluster.results.reading import AMOUNTS, BY_CAUSE, COUNTS, Results, read_results
+from cluster.results.summary_tables import compare
 from cluster.results.writing import ResultsFolder
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario_file import scenario_from

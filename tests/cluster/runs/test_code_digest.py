@@ -16,23 +16,21 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cluster.capacity.evaluation import Subject, run_at
 from cluster.capacity.question import Searched, ask
+from cluster.capacity.running import Subject, run_at
 from cluster.results.writing import versions
 from cluster.runs import code_digest as module
 from cluster.runs.code_digest import PRESENTATION, code_digest, code_of, digest_of_code, is_below, roots, with_versions
 from cluster.runs.sweep import Task
-from cluster.studies.arms import MODIFIED
-from cluster.studies.base import base_of_scenario
+from cluster.studies.base import MODIFIED, base_of_scenario
 from cluster.studies.calibration import CalibrationStudy
 from cluster.studies.compression import CompressionStudy
-from cluster.studies.design import Design, StudySetting
+from cluster.studies.design import Design, StudySetting, run_simulation
 from cluster.studies.gaussian.study import GaussianStudy
 from cluster.studies.overhead import OverheadStudy
 from cluster.studies.peaks.study import CellSource, PeakStudy
 from cluster.studies.provisioning.design import PublishedFigure
 from cluster.studies.provisioning.study import ProvisioningStudy
-from cluster.studies.simulated import run_simulation
 from plb import PlbError
 from tests.cluster import small_studies
 from tests.cluster.small_provisioning import write_base

@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.errors import ResultsExistError, ScenarioError, ScenarioProblem
-from cluster.scenario.cluster_section import NodeGroup
-from cluster.scenario.faults_section import Crash, Flapping, Outage
+from cluster.scenario.cluster_sections import Crash, Flapping, NodeGroup, Outage
 from cluster.scenario.scenario import FIXED_METRIC_FIELDS
 from cluster.scenario.scenario_file import SECTIONS, read_scenario, scenario_from
 from cluster.scenario.sections import check_directory_name, directory_name
-from cluster.scenario.workload_section import Growth
+from cluster.scenario.workload_sections import Growth
 from plb import Metric, PlbConfig, PlbError
-from workloads.errors import TraceError, TraceProblem
+from workloads.column_checks import TraceError, TraceProblem
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.toml"))
 

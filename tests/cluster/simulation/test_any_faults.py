@@ -8,9 +8,9 @@ import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cluster.simulation.engine_setup import nodes_of
 from cluster.simulation.faults import make_faults
 from cluster.simulation.recorder import RunResult
+from cluster.simulation.services import nodes_of
 from cluster.simulation.simulation import Simulation
 from plb import Metric
 from plb.model import Role

@@ -12,10 +12,10 @@ import pytest
 from cluster.errors import ScenarioError
 from cluster.report.writing import report_page
 from cluster.results.reading import read_results
-from cluster.scenario.applications_section import ApplicationsSection, Known
 from cluster.scenario.scenario_file import scenario_from
+from cluster.scenario.workload_sections import ApplicationsSection, Known
+from cluster.simulation.services import NO_APPLICATION, TenantApplications
 from cluster.simulation.simulation import Simulation
-from cluster.simulation.tenant_applications import NO_APPLICATION, TenantApplications
 from cluster.simulation.tenant_arrivals import TenantSequence
 from plb import UnknownNameError
 from tests.cluster.report.pages import Page, results_of

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cluster.errors import ScenarioError
 from cluster.runs.experiment import prepare
-from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.scenario_file import scenario_from
+from cluster.scenario.workload_sections import Scaling
 from cluster.simulation.recorder import RunResult
 from plb import ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model import Role

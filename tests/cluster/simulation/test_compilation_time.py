@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 import pytest
 
-from cluster.bench.decisions import fastest
+from cluster.bench.kernels import fastest
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.simulation import Simulation
-from cluster.studies.provisioning import planning
+from cluster.studies.provisioning import study
 from cluster.studies.provisioning.design import PublishedFigure, arms
 from cluster.warmup.tasks import _tiny_instance
 from plb import PlacementAndLoadBalancing
@@ -55,6 +55,6 @@ def test_a_bench_excludes_it(compiling):
 
 def test_a_study_of_provisioning_excludes_it(compiling, monkeypatch: pytest.MonkeyPatch):
     """The seconds of an algorithm exclude it."""
-    monkeypatch.setattr(planning, "provision", compiling(planning.provision))
-    _, seconds = planning._planned(_tiny_instance(), arms(next(iter(PublishedFigure)))[0], 1.0)
+    monkeypatch.setattr(study, "provision", compiling(study.provision))
+    _, seconds = study._planned(_tiny_instance(), arms(next(iter(PublishedFigure)))[0], 1.0)
     assert seconds < 0

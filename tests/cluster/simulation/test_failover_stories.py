@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster.scenario.faults_section import Flapping
+from cluster.scenario.cluster_sections import Flapping
 from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.recorder import RunResult
 from plb import InvalidValueError, PlbError

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from cluster.errors import ScenarioError
-from cluster.provisioning.scenario_of_plan import MARGIN, write_scenario
+from cluster.provisioning import MARGIN, write_scenario
 from cluster.results.reading import read_results
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario import BUILT_IN_POLICIES, Scenario

@@ -16,39 +16,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.capacity.evaluation import Subject, tenants_at
 from cluster.capacity.question import Searched, ask
+from cluster.capacity.running import Subject, tenants_at
 from cluster.errors import DensityError, ScenarioError
-from cluster.explanation.replay import RunReplay
+from cluster.explanation.explanation import RunReplay
 from cluster.results.recorded_run import read_run
 from cluster.results.writing import ResultsFolder
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import override, read_scenario, scenario_from
-from cluster.scenario.workload_section import Workload
+from cluster.scenario.workload_sections import Workload
 from cluster.simulation.simulation import Simulation
 from cluster.simulation.tenant_arrivals import TenantSequence, make_tenants
-from cluster.simulation.tenant_pools import Source, read_source
-from cluster.simulation.trace_inputs import digest_of_traces
-from cluster.simulation.trace_split import split_traces
-from cluster.studies.arms import MODIFIED, ORIGINAL
-from cluster.studies.base import base_of_scenario
-from cluster.studies.design import Design, StudySetting
-from cluster.studies.figures import ClaimTable, table_of_settings
-from cluster.studies.pilots import ANNEALING_PILOT
-from cluster.studies.plots import figure_of_ratios, figure_of_settings
-from cluster.studies.request import StudyRequest
+from cluster.simulation.tenant_pools import Source, digest_of_traces, read_source, split_traces
+from cluster.studies.base import MODIFIED, ORIGINAL, base_of_scenario
+from cluster.studies.design import Design, StudySetting, prepared
+from cluster.studies.figures import ClaimTable, figure_of_ratios, figure_of_settings, table_of_settings
+from cluster.studies.request import ANNEALING_PILOT, StudyRequest
 from cluster.studies.runner import OutputDirectory
-from cluster.studies.simulated import prepared
 from plb import ConflictError, InvalidValueError, PlacementAndLoadBalancing, PlbError
 from plb.model import Role
 from tests.cluster.tiny import Tenant, traces_of
 from tests.workloads.trace_strategies import METRICS, trace_sets
 from workloads.readers.bitbrains import BIN_SECONDS
 from workloads.regions import REGIONS, generate, with_random_starts
-from workloads.trace import TraceSet
+from workloads.trace import TraceSet, sample_families
 from workloads.trace_files import read_traces, write_traces
-from workloads.train_test_split import sample_families
 
 DATA = Path(os.environ.get("PLB_DATA", "/work/shared/data"))
 EXAMPLE = Path(__file__).parents[3] / "examples" / "recorded_arrivals.toml"

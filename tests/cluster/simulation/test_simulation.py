@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.runs.experiment import Experiment, prepare
-from cluster.scenario.cluster_section import ClusterSection
+from cluster.scenario.cluster_sections import ClusterSection
 from cluster.scenario.scenario_file import scenario_from
-from cluster.simulation.engine_setup import coarse_quantum, metrics_of, nodes_of
-from cluster.simulation.services import InitialDemand
+from cluster.simulation.services import InitialDemand, coarse_quantum, metrics_of, nodes_of
 from cluster.simulation.simulation import Simulation
 from plb.model import Role
 from tests.cluster.tiny import small_region

@@ -11,8 +11,7 @@ import pytest
 
 from cluster.simulation.recorder import RunResult
 from cluster.studies import calibration
-from cluster.studies.arms import Arm
-from cluster.studies.base import base_of_scenario
+from cluster.studies.base import Arm, base_of_scenario
 from cluster.studies.calibration import (
     ESTIMATORS,
     HORIZONS,
@@ -23,12 +22,10 @@ from cluster.studies.calibration import (
     predictions_of,
     recorded_violations,
 )
-from cluster.studies.calibration_results import Scored, recalibrated_by_the_others, tables_of_scores
-from cluster.studies.design import Design, StudySetting
-from cluster.studies.forecast_scores import NodePredictions
+from cluster.studies.design import Design, StudySetting, prepared, run_simulation
+from cluster.studies.forecast_scores import NodePredictions, Scored, recalibrated_by_the_others, tables_of_scores
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import OutputDirectory
-from cluster.studies.simulated import prepared, run_simulation
 from plb import InvalidValueError
 from plb.risk import Recalibration
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study

@@ -14,7 +14,7 @@ from cluster.studies import energy_configurations, overhead, sensitivity
 from cluster.studies.base import base_of_regions, base_of_scenario
 from cluster.studies.design import Design, StudySetting
 from cluster.studies.overhead import OverheadStudy
-from cluster.studies.pilots import PILOT_SEED
+from cluster.studies.request import PILOT_SEED
 from plb.testing import configuration_of
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
 from workloads.region_parameters import RegionParameters

@@ -15,18 +15,23 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli.app import app
-from cluster.studies.gaussian.design import (
+from cluster.studies.gaussian.figures import findings, rebalancing
+from cluster.studies.gaussian.packings import (
     CAPACITIES,
     CLAIRVOYANCE,
+    CRITICAL,
     MEAN_TASK,
     Case,
+    PackingInstance,
+    anderson_darling,
     capacities_of,
     cases,
+    is_gaussian,
+    packings_frame,
+    run_simultaneous,
+    simultaneous_frame,
 )
-from cluster.studies.gaussian.figures import findings, rebalancing
-from cluster.studies.gaussian.packings import PackingInstance, packings_frame, run_simultaneous, simultaneous_frame
 from cluster.studies.gaussian.study import GaussianStudy
-from cluster.studies.gaussian.totals import CRITICAL, anderson_darling, is_gaussian
 from plb import PlbError
 from plb.risk.gaussian import GPA, PAPER_TESTS, MeanTimes
 from workloads.realisations import read_samples

@@ -10,8 +10,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cluster.studies.peaks.panels import HORIZON, Family, cell_panels, merged, predictor_panels, week_panels
-from cluster.studies.peaks.samples import peak_differences, run_times, task_level_peaks, week, weeks_of
+from cluster.studies.peaks.panels import (
+    HORIZON,
+    Family,
+    cell_panels,
+    merged,
+    peak_differences,
+    predictor_panels,
+    run_times,
+    task_level_peaks,
+    week,
+    week_panels,
+    weeks_of,
+)
 from plb.risk.peaks import TaskSamples
 from tests.command_line import plb
 from workloads.cells import Cell, cell_of_region

@@ -19,14 +19,19 @@ from cluster.cli.app import app
 from cluster.errors import ScenarioError
 from cluster.studies import annealing, compression, densities, policies
 from cluster.studies.annealing import AnnealingStudy
-from cluster.studies.arms import MODIFIED, ORIGINAL, with_initial_demand, with_oracle
-from cluster.studies.base import Base, base_of_regions, base_of_scenario
+from cluster.studies.base import (
+    MODIFIED,
+    ORIGINAL,
+    Base,
+    base_of_regions,
+    base_of_scenario,
+    with_initial_demand,
+    with_oracle,
+)
 from cluster.studies.compression import CompressionStudy
 from cluster.studies.design import Design, StudySetting
-from cluster.studies.pilots import ANNEALING_MARKS, ANNEALING_PILOT, PILOT_SEED, PILOTS, Pilot
-from cluster.studies.request import StudyRequest
-from cluster.studies.runner import Finished, OutputDirectory, stamped_as
-from cluster.studies.study import run_study
+from cluster.studies.request import ANNEALING_MARKS, ANNEALING_PILOT, PILOT_SEED, PILOTS, Pilot, StudyRequest
+from cluster.studies.runner import Finished, OutputDirectory, run_study, stamped_as
 from plb import UnknownNameError
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from plb.provisioning import Affinity, Instance
-from workloads.errors import TraceError, TraceProblem
+from workloads.column_checks import TraceError, TraceProblem
 from workloads.provisioning import NodeSpec, build_instance
 
 DATA = Path(os.environ.get("PLB_DATA", "/work/shared/data"))

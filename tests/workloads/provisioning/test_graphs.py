@@ -17,7 +17,7 @@ from plb.errors import InvalidValueError
 from plb.provisioning import Affinity, Instance
 from tests.workloads.provisioning.instances import instances, shared
 from workloads.provisioning import GraphKind, affinity_graph, larger_instance, read_authors, with_graph
-from workloads.provisioning.graphs import LIMIT_COUNTS, threshold_of
+from workloads.provisioning.user_units import LIMIT_COUNTS, threshold_of
 
 KINDS = st.sampled_from(GraphKind)
 DENSITIES = st.floats(0.0, 0.5)

@@ -1,0 +1,338 @@
+"""``plb capacity``: the number of nodes that a scenario needs for some violations a day, or its highest density."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from cluster.cli.options import Jobs, Json, Quiet
+from cluster.console import clear_errors, messages, output, progress
+
+if TYPE_CHECKING:
+    from cluster.capacity.running import CapacitySearch
+    from cluster.explanation.explanation import Explanation
+    from cluster.results.writing import ResultsFolder
+    from cluster.runs.experiment import Experiment
+    from cluster.scenario.scenario import Scenario
+    from cluster.simulation.recorder import RunResult
+
+
+@clear_errors
+def simulate_command(
+    scenario: Annotated[Path, Argument(help="The scenario, a TOML file.")],
+    policy: Annotated[
+        list[str] | None, Option(help="Policy to run. Can be repeated. Default: those of the scenario.")
+    ] = None,
+    seed: Annotated[int | None, Option(help="Seed, instead of that of the scenario.")] = None,
+    repeats: Annotated[int | None, Option(help="Runs of each policy, each with its own tenants.")] = None,
+    density: Annotated[float | None, Option(help="Tenant density, instead of that of the scenario.")] = None,
+    days: Annotated[float | None, Option(help="Simulated days, instead of those of the scenario.")] = None,
+    out: Annotated[Path | None, Option(help="Directory for tables, summary and plots. Default: results/NAME.")] = None,
+    force: Annotated[bool, Option("--force", help="Overwrite results in the directory.")] = False,
+    traces: Annotated[Path | None, Option(help="Directory of the traces, instead of that of the scenario.")] = None,
+    json: Annotated[Path | None, Option(help="Write the figures of the summary table to this file.")] = None,
+    jobs: Annotated[int, Option(min=1, help="Processes. The results do not depend on it.")] = 1,
+    quiet: Quiet = False,
+) -> None:
+    """Run a scenario under its policies, and compare them.
+
+    All policies have the same tenants. The directory has the Parquet tables of each run, summary.json, timings.json,
+    columns.json and plots. After Ctrl-C the results so far are kept.
+    """
+    from cluster.results.writing import ResultsFolder, check_free, check_outputs, files_of_results
+    from cluster.runs.experiment import prepare
+    from cluster.scenario.scenario_file import inputs_of, override, read_scenario
+
+    chosen = override(
+        read_scenario(scenario), policy=policy, seed=seed, repeats=repeats, density=density, days=days, traces=traces
+    )
+    folder = out or Path("results") / chosen.name
+    check_free(folder, force=force)
+    check_outputs([scenario, *inputs_of(chosen), *files_of_results(folder)], [], json)
+    with messages(quiet=quiet).status("Reading the workload and sampling the tenants ..."):
+        experiment = prepare(chosen)
+    results = ResultsFolder(folder, chosen, experiment.source, force=force)
+    runs, interrupted = _run(experiment, results, jobs, quiet)
+    begun = any(run.totals["simulated_seconds"] for run in runs)
+    if begun:
+        _close(chosen, experiment, runs, folder, json, quiet=quiet)
+    if interrupted:
+        what = "the results so far are in" if begun else "there are no results yet; see"
+        raise KeyboardInterrupt(f"{what} {folder}")
+
+
+def _run(experiment: Experiment, results: ResultsFolder, jobs: int, quiet: bool) -> tuple[list[RunResult], bool]:
+    """Run everything with a progress bar; return the runs, and whether Ctrl-C ended them."""
+    from rich.progress import TaskProgressColumn, TimeElapsedColumn
+
+    days = experiment.scenario.run.days
+    runs: list[RunResult] = []
+    try:
+        with progress(TaskProgressColumn(), TimeElapsedColumn(), quiet=quiet) as bar:
+            label = {pair: f"{pair[0]}, repeat {pair[1] + 1}" for pair in experiment.pairs}
+            tasks = {pair: bar.add_task(name, total=days, start=False) for pair, name in label.items()}
+
+            def report(policy: str, repeat: int, seconds: float) -> None:
+                bar.start_task(tasks[policy, repeat])
+                bar.update(tasks[policy, repeat], completed=seconds / 86400.0)
+
+            for run in experiment.runs(jobs=jobs, progress=report):
+                results.add(run)
+                runs.append(run)
+                report(run.policy, run.repeat, float(run.totals["simulated_seconds"]))
+                bar.stop_task(tasks[run.policy, run.repeat])
+    except KeyboardInterrupt:
+        return runs, True
+    return runs, len(runs) < len(experiment.pairs) or not all(run.complete for run in runs)
+
+
+def _close(
+    scenario: Scenario, experiment: Experiment, runs: list[RunResult], folder: Path, json: Path | None, *, quiet: bool
+) -> None:
+    """Compare the runs: the table, the figures as JSON, the plots."""
+    from cluster.results.reading import read_results
+    from cluster.results.summary_tables import compare, comparison_table, outage_table, save_plots
+    from cluster.results.writing import stamped, write_json
+
+    results = read_results(folder)
+    comparison = compare(runs, scenario.run.policies)
+    if json is not None:
+        write_json(json, stamped(comparison.as_json(), scenario.digest(), scenario.run.seed))
+    save_plots(results)
+    console = output(quiet=quiet)
+    console.print(comparison_table(comparison, _title(scenario, experiment), _cut_short(runs)))
+    if scenario.faults.is_any or scenario.upgrades.is_any:
+        console.print(outage_table(runs, comparison.policies))
+    console.print(f"Tables, summary and plots: {folder}", soft_wrap=True)
+    console.print(f"To make a report: plb report {shlex.quote(str(folder))}", soft_wrap=True)
+
+
+def _title(scenario: Scenario, experiment: Experiment) -> str:
+    tenants = sum(len(sequence.arrival) for sequence in experiment.sequences) / len(experiment.sequences)
+    if scenario.workload.kind == "plan":
+        packed = "a plan"
+    elif scenario.workload.arrivals == "recorded":
+        packed = "recorded arrivals"
+    else:
+        packed = f"density {scenario.workload.density:g}"
+    return (
+        f"{scenario.name}: {scenario.cluster.nodes} nodes, {packed}, "
+        f"{scenario.run.days:g} days, {tenants:,.0f} tenants, seed {scenario.run.seed}"
+    )
+
+
+def _cut_short(runs: list[RunResult]) -> str:
+    """Return which runs are incomplete: their figures cannot be compared with those of complete runs."""
+    cut = [f"{run.policy}, repeat {run.repeat + 1} covers {run.days:.2f} days only" for run in runs if not run.complete]
+    return "; ".join(cut)
+
+
+@clear_errors
+def report_command(
+    results: Annotated[Path, Argument(metavar="DIR", help="Results directory of plb simulate.")],
+    out: Annotated[Path | None, Option(help="File to write. Default: DIR/report.html.")] = None,
+    force: Annotated[bool, Option("--force", help="Overwrite the file.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a page on a run: policies compared, violations, loads, energies, availability, every move and its reason.
+
+    The page is one file that needs no network: open it in any browser, or send it to somebody.
+    """
+    from cluster.report.writing import report_page
+    from cluster.results.reading import read_results
+    from cluster.results.writing import REPORT, check_outputs, files_of_results, write_text
+
+    path = out or results / REPORT
+    found = read_results(results)
+    check_outputs(files_of_results(results), [path], None, force=force)
+    with messages(quiet=quiet).status("Drawing and writing ..."):
+        write_text(path, report_page(found))
+    output(quiet=quiet).print(f"Report: {path}", soft_wrap=True)
+
+
+@clear_errors
+def compare_command(
+    folder: Annotated[list[Path], Argument(metavar="DIR...", help="Results directories.")],
+    figure: Annotated[
+        list[str] | None,
+        Option(
+            help="Figure to show: violations, violations_avoidable, violations_unavoidable, shortages_unresolved, "
+            "failovers, moves, placement_failures, downtime_seconds or wall_seconds; can be repeated. Ratios are of "
+            "the first. Default: those in the closing table of plb simulate."
+        ),
+    ] = None,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Compare the results of several scenarios or policies.
+
+    All are compared with the first policy of the first directory, and repeat by repeat if the tenants are the same. The
+    differences between the scenarios are listed.
+    """
+    from cluster.results.comparison import compare_results, lines, table_of_differences, table_of_rows
+    from cluster.results.reading import read_results
+    from cluster.results.summary_tables import FIGURES, SHOWN
+    from cluster.results.writing import check_outputs, files_of_results, stamped, write_json
+    from plb import UnknownNameError
+
+    figures = list(dict.fromkeys(figure or SHOWN))
+    for name in figures:
+        if name not in FIGURES:
+            raise UnknownNameError("figure", name, FIGURES, "--figure")
+    check_outputs([file for one in folder for file in files_of_results(one)], [], json)
+    found = compare_results([read_results(one) for one in folder])
+    if json is not None:
+        write_json(json, stamped(found.as_json(), *found.origin))
+    console = output(quiet=quiet)
+    console.print(table_of_rows(found, figures))
+    differences = table_of_differences(found, figures)
+    if differences is not None:
+        console.print(differences)
+    for line in lines(found):
+        console.print(line, soft_wrap=True)
+
+
+@clear_errors
+def explain_command(
+    results: Annotated[Path, Argument(metavar="DIR", help="The results directory of plb simulate.")],
+    partition: Annotated[str, Option(help="The tenant: a name from the column `tenant` of the tables.")],
+    time: Annotated[
+        str, Option(help="Time since the start: seconds, 3d, 2d4h30m or 36h. Includes all events at this time.")
+    ],
+    policy: Annotated[str | None, Option(help="Policy of the run. Default: the first of the scenario.")] = None,
+    repeat: Annotated[int, Option(min=1, help="Repeat of the run, from 1. Tables count from 0.")] = 1,
+    best: Annotated[int, Option(min=1, help="Number of other nodes to show, the best or nearest ones.")] = 5,
+    scenario: Annotated[
+        Path | None, Option(help="Scenario file; required if it names other files, or if the traces have moved.")
+    ] = None,
+    traces: Annotated[Path | None, Option(help="Directory of the traces, if they have moved.")] = None,
+    json: Annotated[
+        Path | None, Option(help="Write all data of the explanation to this file; `repeat` counts from 0.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Explain why the replicas of a tenant were on their nodes, or were not placed, and what would have to change.
+
+    The run is simulated again up to the time, which takes at most as long as before, and compared with the tables. For
+    every node, the explanation has the rule that excludes it, or the energy with the replica on it.
+    """
+    from cluster.explanation.explanation import question
+    from cluster.explanation.output import as_json, render
+    from cluster.results.recorded_run import read_run
+    from cluster.results.writing import check_outputs, files_of_results, stamped, write_json
+    from cluster.scenario.scenario_file import inputs_of, read_scenario
+    from cluster.scenario.times import seconds_of
+
+    seconds = seconds_of(time)
+    given = None if scenario is None else read_scenario(scenario)
+    run = read_run(results, policy, repeat - 1, given=given, traces=traces)
+    read = [*files_of_results(results), *inputs_of(run.scenario), *([] if scenario is None else [scenario])]
+    check_outputs(read, [], json)
+    found = _answer(question(run, partition, seconds), quiet)
+    if json is not None:
+        digest = str(run.results.summary["scenario_sha256"])
+        write_json(json, stamped(as_json(found), digest, run.scenario.run.seed))
+    console = output(quiet=quiet)
+    for one in render(found, best):
+        console.print(one)
+
+
+def _answer(asked: Explanation, quiet: bool) -> Explanation:
+    """Repeat the run with a progress bar."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    from cluster.explanation.explanation import answer
+
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=messages(), disable=quiet, transient=True) as bar:
+        task = bar.add_task(f"{asked.run.policy}, repeat {asked.run.repeat + 1} (replay)", total=asked.time_s)
+        return answer(asked, lambda now: bar.update(task, completed=now))
+
+
+@clear_errors
+def capacity_command(
+    # long because of the options, each with its help
+    scenario: Annotated[Path, Argument(help="The scenario, a TOML file.")],
+    violations: Annotated[
+        float | None, Option(help="Largest number of violations a day of the cluster. Default: 1.")
+    ] = None,
+    nodes: Annotated[
+        bool,
+        Option("--nodes/--density", help="Search for the fewest nodes for the tenants, or for the highest density."),
+    ] = True,
+    refused: Annotated[
+        float | None, Option(help="Largest share of tenants that are not placed on arrival. Default: 0.")
+    ] = None,
+    lowest: Annotated[
+        float | None, Option(help="Smallest number of nodes, or lowest density. Default: one step.")
+    ] = None,
+    highest: Annotated[
+        float | None, Option(help="Largest number of nodes, or highest density. Default: 4 times that of the scenario.")
+    ] = None,
+    step: Annotated[float | None, Option(help="Resolution of the answer. Default: 1 node; density 0.05.")] = None,
+    policy: Annotated[
+        list[str] | None, Option(help="Policy. Can be repeated; each has an answer. Default: those of the scenario.")
+    ] = None,
+    repeats: Annotated[
+        int | None, Option(min=1, help="Runs of each policy at each value. Default: those of the scenario, at least 3.")
+    ] = None,
+    days: Annotated[float | None, Option(help="Simulated days, instead of those of the scenario.")] = None,
+    seed: Annotated[int | None, Option(help="Seed, instead of that of the scenario.")] = None,
+    traces: Annotated[Path | None, Option(help="Directory of the traces, instead of that of the scenario.")] = None,
+    out: Annotated[
+        Path | None, Option(help="Directory of the results. Default: results/capacity-NAME-nodes or -density.")
+    ] = None,
+    force: Annotated[
+        bool, Option("--force", help="Answer another question in this directory. Runs that fit are reused.")
+    ] = False,
+    jobs: Jobs = None,
+    json: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Find the number of nodes for a number of violations a day, or the highest density.
+
+    Simulations search the answer for every policy, first in steps that double, then by bisection. The tenants do not
+    depend on the number of nodes. Finished runs are kept. After Ctrl-C the same command resumes the search.
+    """
+    from cluster.capacity.question import LEAST_REPEATS, Searched, ask
+    from cluster.capacity.running import CapacitySearch, Subject
+    from cluster.results.writing import check_outputs
+    from cluster.scenario.scenario_file import inputs_of, read_scenario
+
+    chosen = repeats or max(read_scenario(scenario).run.repeats, LEAST_REPEATS)
+    given: dict[str, Any] = {"policy": policy, "seed": seed, "repeats": chosen, "days": days}
+    given |= {"density": None, "traces": None if traces is None else str(traces)}
+    subject = Subject.read(scenario, given)
+    limits = {"violations": violations, "refused": refused, "lowest": lowest, "highest": highest, "step": step}
+    question = ask(subject.scenario, Searched.NODES if nodes else Searched.DENSITY, limits)
+    folder = out or Path("results") / f"capacity-{subject.scenario.name}-{question.searched}"
+    console = messages(quiet=quiet)
+    check_outputs([scenario, *inputs_of(subject.scenario)], [], json)
+    search = CapacitySearch(subject, question, folder, jobs=jobs, force=force, console=console)
+    try:
+        search.run()
+    except KeyboardInterrupt:
+        _show(search, None, quiet=quiet)
+        raise KeyboardInterrupt(f"the same command continues from {folder}") from None
+    _show(search, json, quiet=quiet)
+
+
+def _show(search: CapacitySearch, json: Path | None, *, quiet: bool) -> None:
+    """Print the runs and the answers; write them as JSON."""
+    from cluster.capacity.report import sentence, table_of_points
+    from cluster.results.writing import stamped, write_json
+
+    if json is not None:
+        depends_on = {**search.asked, "inputs": dict(search.subject.inputs)}
+        found = stamped(search.figures, depends_on, search.subject.scenario.run.seed)
+        found["stamp"]["versions"] |= search.code
+        write_json(json, found)
+    console = output(quiet=quiet)
+    if any(answer.points for answer in search.answers.values()):
+        console.print(table_of_points(search.question, search.subject.scenario, search.answers))
+    for answer in search.answers.values():
+        console.print(sentence(search.question, answer), soft_wrap=True)
+    console.print(f"Report, runs and plot: {search.folder}", soft_wrap=True)

@@ -1,0 +1,223 @@
+"""The scenario of a plan: a cluster with its nodes, which begins with its tenants on them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from cluster.console import FAILED, messages, output, say
+from cluster.results.writing import stamped, write_json, write_text
+from cluster.scenario.sections import directory_name
+from cluster.simulation.planned_tenants import used_kinds
+from plb.provisioning import Moves, ProvisioningPlan
+from plb.provisioning.solver_context import ReportProgress
+from workloads.provisioning import NodeSpec, write_plan
+from workloads.provisioning.authors import writer_of
+
+
+def check_endings(outputs: Sequence[Path | None]) -> None:
+    """Raise `InvalidValueError` if a file name has a compression that cannot be written; None: no file.
+
+    Call it before the search, which may take long.
+    """
+    for path in outputs:
+        if path is not None:
+            writer_of(path)
+
+
+def finish(
+    plan: ProvisioningPlan,
+    faults: Sequence[str],
+    written: Mapping[str, Path | None],
+    json: Path | None,
+    *,
+    configuration: Mapping[str, Any],
+    seed: int,
+    moves: Moves | None = None,
+    quiet: bool,
+) -> None:
+    """Print the summary table, the written files and the faults; end with exit code 1 if there are faults.
+
+    Parameters
+    ----------
+    plan, faults
+        The plan, and its faults.
+    written
+        Written files by their contents; None: not written.
+    json
+        File of the figures; None: none.
+    configuration, seed
+        Everything on which the plan depends, as plain JSON values, for the stamp of the figures.
+    moves
+        Moves from the present placement to the plan; None: there is no present placement.
+    quiet
+        True: print faults only.
+    """
+    console = output(quiet=quiet)
+    console.print(_table(plan, moves, valid=not faults))
+    for fault in faults:
+        say(fault)
+    for what, path in written.items():
+        if path is not None:
+            console.print(f"{what}: {path}")
+    if json is not None:
+        write_json(json, stamped(_figures(plan, moves, valid=not faults), configuration, seed))
+    if faults:
+        raise typer.Exit(FAILED)
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[ReportProgress]:
+    """Show the latest message on standard error."""
+    if quiet:
+        yield lambda _text: None
+        return
+    with messages().status("") as status:
+        yield lambda text: status.update(escape(text))
+
+
+def _figures(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> dict[str, Any]:
+    figures = {
+        "algorithm": plan.algorithm,
+        "nodes": plan.nodes,
+        "lower_bound": plan.lower_bound,
+        "deviation_percent": plan.deviation_percent,
+        "seconds": plan.seconds,
+        "valid": valid,
+    }
+    if moves is None:
+        return figures
+    return {**figures, "moved": moves.moved, "placed": moves.placed, "removed": moves.removed}
+
+
+def _table(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> Table:
+    problem = plan.instance
+    table = Table(title=f"plan for {problem.name}", show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_row("applications", f"{len(problem.applications):,}")
+    table.add_row("replicas", f"{int(problem.replicas.sum()):,}")
+    table.add_row("limits between applications", f"{len(problem.affinity):,}")
+    table.add_row("time points", f"{problem.time_points:,}")
+    table.add_row("algorithm", plan.algorithm)
+    table.add_row("nodes", f"{plan.nodes:,}")
+    for number, node_type in enumerate(problem.nodes):
+        if len(problem.nodes) > 1:
+            table.add_row(f"  {node_type.name}", f"{int((plan.kind == number).sum()):,}")
+    table.add_row("lower bound", f"{plan.lower_bound:,}")
+    table.add_row("above it", f"{plan.deviation_percent:.2f} %")
+    table.add_row("seconds", f"{plan.seconds:.2f}")
+    if moves is not None:
+        table.add_row("replicas that move", f"{moves.moved:,}")
+        table.add_row("replicas that come", f"{moves.placed:,}")
+        table.add_row("replicas that go", f"{moves.removed:,}")
+    table.add_row("valid", "yes" if valid else "no")
+    return table
+
+
+MARGIN = 0.001
+"""Share by which nodes of the scenario are larger than those of the plan.
+
+A plan may fill a node to the last unit, and a node that reaches its threshold is in violation. The engine rounds the
+load of each replica up to a quantum of one to two millionths of the capacity of the first node. The margin is enough
+for hundreds of replicas.
+"""
+SCENARIO, PLAN = "scenario.toml", "plan.csv"
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def write_scenario(folder: Path, plan: ProvisioningPlan, source: Path, nodes: Sequence[str] | None) -> Path:
+    """Write ``scenario.toml`` and ``plan.csv`` to a folder, which is created if necessary; return the scenario's path.
+
+    Parameters
+    ----------
+    plan
+        A plan without faults.
+    source
+        File or directory of its instance.
+    nodes
+        Kinds of nodes from ``--node``.
+    """
+    write_plan(folder / PLAN, plan)
+    inside = source.resolve().is_relative_to(folder.resolve())
+    path = source.resolve().relative_to(folder.resolve()) if inside else source.resolve()
+    text = "\n".join(_lines(plan, path.as_posix(), nodes or ()))
+    write_text(folder / SCENARIO, text + "\n")
+    return folder / SCENARIO
+
+
+def _lines(plan: ProvisioningPlan, source: str, nodes: Sequence[str]) -> Iterator[str]:
+    instance, first = plan.instance, f"n{0:0{len(str(plan.nodes - 1))}d}"
+    yield f"# {plan.algorithm}'s plan for {_text(instance.name)}, as plb provision wrote it."
+    yield f"# To run it: plb simulate {SCENARIO}"
+    yield f"name = {_text(directory_name(instance.name))}"
+    yield ""
+    yield from _cluster(plan)
+    yield ""
+    yield "[workload]"
+    yield 'kind = "plan"'
+    yield f"path = {_text(source)}"
+    yield f"plan = {_text(PLAN)}"
+    if nodes:
+        yield f"nodes = [{', '.join(map(_text, nodes))}]"
+    yield f"density_metric = {_text(_density_metric(plan))}"
+    if instance.time_points > 1:
+        yield f"plan_hours = 24.0  # the {instance.time_points} time points, spread over it and repeated"
+    yield "# An application that grows beyond its plan for a while:"
+    application = _text(instance.applications[0])
+    yield f"# growth = [{{ tenant_class = {application}, at_hours = 6.0, hours = 6.0, factor = 1.5 }}]"
+    yield ""
+    yield "[run]"
+    yield "days = 1"
+    yield 'policies = ["original"]'
+    yield ""
+    yield "# A node that is lost for a while:"
+    yield "# [faults]"
+    yield f'# crashes = [{{ node = "{first}", at_hours = 6.0, hours = 2.0 }}]'
+
+
+def _cluster(plan: ProvisioningPlan) -> Iterator[str]:
+    """Yield the lines of ``[cluster]``: each kind of nodes that the plan uses."""
+    (_, spec), *others = used_kinds(plan)
+    yield "[cluster]"
+    yield f"nodes = {plan.nodes}"
+    yield f"# What nodes of the plan have and {MARGIN:.1%} more: they may be full to the last unit, a node at its"
+    yield "# threshold is in violation, and loads are rounded up a little."
+    yield f"capacities = {_capacities(plan, spec)}"
+    if others:
+        groups = (f"{{ nodes = {nodes}, capacities = {_capacities(plan, kind)} }}" for nodes, kind in others)
+        yield f"groups = [{', '.join(groups)}]"
+    yield "violation_threshold = 1.0"
+    yield "# The plan knows no domains. With fewer than nodes, replicas are spread over them, limits or not, when"
+    yield "# constraints are first checked."
+    for name in ("upgrade_domains", "fault_domains"):
+        yield f"{name} = {plan.nodes}"
+
+
+def _density_metric(plan: ProvisioningPlan) -> str:
+    """Return the first resource that the nodes of the first kind have."""
+    capacity = dict(zip(plan.instance.resources, used_kinds(plan)[0][1].capacity, strict=True))
+    return next((name for name, value in capacity.items() if value > 0), plan.instance.resources[0])
+
+
+def _capacities(plan: ProvisioningPlan, spec: NodeSpec) -> str:
+    enlarged = (f"{value * (1.0 + MARGIN):.12g}" for value in spec.capacity)
+    pairs = (f"{_key(name)} = {value}" for name, value in zip(plan.instance.resources, enlarged, strict=True))
+    return f"{{ {', '.join(pairs)} }}"
+
+
+def _key(name: str) -> str:
+    return name if BARE_KEY.fullmatch(name) else _text(name)
+
+
+def _text(text: str) -> str:
+    """Return a text in quotes, with the escapes of JSON. TOML has the same, except for the delete character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,260 @@
+"""Tables and lines that compare results directories."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+from rich.table import Table
+
+from cluster.results.intervals import Interval
+from cluster.results.reading import Results
+from cluster.results.recorded_run import (
+    other_tenants_code,
+    scenario_differences,
+    version_differences,
+    why_other_tenants,
+)
+from cluster.results.summary_tables import FIGURES, HEADINGS, Estimate, cell, compare, ratio_cell
+from cluster.simulation.recorder import RunSummary
+from plb import ConflictError
+from plb.phrasing import counted, listed
+
+
+@attrs.frozen
+class Row:
+    """A policy of a directory."""
+
+    directory: str
+    policy: str
+    """Names of the directory and the policy."""
+    repeats: int
+    """Number of its finished runs; only these are counted."""
+    figures: Mapping[str, Estimate]
+    """Mean, interval and ratio to the first row, by figure."""
+    pairs: int
+    """Repeats with the same tenants as the first row; 0 in the first row itself."""
+    differences: Mapping[str, Interval]
+    """Difference to the first row, by figure; empty without pairs."""
+    unpaired: str
+    """Why there are no pairs; empty if there are any, and in the first row itself."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain JSON values."""
+        figures = {name: attrs.asdict(estimate) for name, estimate in self.figures.items()}
+        for name, difference in self.differences.items():
+            figures[name] |= {"difference": difference.mean, "difference_half_width": difference.half_width}
+        kept = {"directory": self.directory, "policy": self.policy, "repeats": self.repeats, "pairs": self.pairs}
+        return {**kept, "figures": figures}
+
+
+@attrs.frozen(eq=False)
+class ResultsComparison:
+    """A comparison of several results directories."""
+
+    results: tuple[Results, ...]
+    """The directories."""
+    rows: tuple[Row, ...]
+    """By directory, then in the order of its policies; those without a finished run are omitted."""
+    scenario_differences: Mapping[str, Sequence[Any]]
+    version_differences: Mapping[str, Sequence[Any]]
+    """Keys with different values, with the value in each directory."""
+
+    @property
+    def interrupted(self) -> list[tuple[Results, RunSummary]]:
+        """Interrupted runs with their directories; they are not counted."""
+        return [(one, run) for one in self.results for run in one.runs if not run.complete]
+
+    @property
+    def missing(self) -> list[tuple[Results, int]]:
+        """Directories with runs that have not started, and the number of these runs."""
+        runs = [(one, sum(map(len, one.not_begun.values()))) for one in self.results]
+        return [(one, number) for one, number in runs if number]
+
+    @property
+    def origin(self) -> tuple[dict[str, Any], int | None]:
+        """The inputs, for the stamp of the figures: hashes, seeds and versions; and the seed if all are equal."""
+        kept = ("scenario_sha256", "seed", "versions")
+        compared = [{name: one.summary[name] for name in kept} for one in self.results]
+        seeds = {one["seed"] for one in compared}
+        return {"compared": compared}, seeds.pop() if len(seeds) == 1 else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the comparison as plain JSON values under stable keys."""
+        directories = [
+            {
+                "directory": str(one.folder),
+                "name": one.name,
+                "scenario_sha256": one.summary["scenario_sha256"],
+                "seed": one.summary["seed"],
+                "complete": one.summary["complete"],
+                "interrupted": [{"policy": run.policy, "repeat": run.repeat} for run in one.runs if not run.complete],
+            }
+            for one in self.results
+        ]
+        return {
+            "directories": directories,
+            "rows": [row.as_json() for row in self.rows],
+            "scenario_differences": {key: list(of) for key, of in self.scenario_differences.items()},
+            "version_differences": {key: list(of) for key, of in self.version_differences.items()},
+        }
+
+
+def compare_results(results: Sequence[Results]) -> ResultsComparison:
+    """Compare results directories by their finished runs.
+
+    Raises
+    ------
+    ConflictError
+        A directory is given twice, or none has a finished run.
+    """
+    places = [one.folder.resolve() for one in results]
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            raise ConflictError(f"{results[number].folder}: is given twice")
+    finished = {
+        (number, policy): [run for run in one.runs if run.policy == policy and run.complete]
+        for number, one in enumerate(results)
+        for policy in one.policies
+    }
+    finished = {key: runs for key, runs in finished.items() if runs}
+    if not finished:
+        raise ConflictError(f"{', '.join(str(one.folder) for one in results)}: no run is finished")
+    labels = {key: f"{number}" for number, key in enumerate(finished)}
+    labelled = [attrs.evolve(run, policy=labels[key]) for key, runs in finished.items() for run in runs]
+    figures = compare(labelled, list(labels.values())).figures
+    first, *_ = finished
+    rows = [_row(results, key, first, runs, finished[first], figures[labels[key]]) for key, runs in finished.items()]
+    return ResultsComparison(tuple(results), tuple(rows), scenario_differences(results), version_differences(results))
+
+
+def _row(
+    results: Sequence[Results],
+    key: tuple[int, str],
+    first: tuple[int, str],
+    runs: Sequence[RunSummary],
+    first_runs: Sequence[RunSummary],
+    figures: Mapping[str, Estimate],
+) -> Row:
+    (number, policy), pairs, why = key, [], ""
+    if key != first and not (why := why_other_tenants(results[first[0]], results[number])):
+        known = {run.repeat: run for run in first_runs}
+        both = [(known[run.repeat], run) for run in runs if run.repeat in known]
+        # equal scenarios of different versions may have different tenants; their number reveals it
+        pairs = [(one, other) for one, other in both if one.totals["tenants"] == other.totals["tenants"]]
+        if not pairs:
+            why = "the number of tenants differs in every repeat" if both else "no repeat is finished in both"
+    differences = {
+        name: Interval.of([run.figure(name) - one.figure(name) for one, run in pairs]) for name in FIGURES if pairs
+    }
+    return Row(str(results[number].folder), policy, len(runs), figures, len(pairs), differences, why)
+
+
+IN_WORDS = {
+    "violations_avoidable": "avoidable violations",
+    "violations_unavoidable": "unavoidable violations",
+    "shortages_unresolved": "unresolved shortages",
+}
+"""Figures whose heading alone says too little."""
+LONGEST_VALUE = 60
+"""Maximum number of characters of a printed value."""
+
+
+def table_of_rows(found: ResultsComparison, figures: Sequence[str]) -> Table:
+    """Return the means of every row with their intervals, and ratios of the first figure."""
+    first = found.rows[0]
+    caption = f"ratio: {IN_WORDS.get(figures[0], HEADINGS[figures[0]])} by those of the first row"
+    if max(row.repeats for row in found.rows) > 1:
+        caption += "; means over repeats with 95 % intervals"
+    labels = _labels(found)
+    where = f"{counted(len(found.results), 'result')}, compared with {first.policy} of {labels[first.directory]}"
+    table = _table(where, caption)
+    table.add_column("repeats", justify="right", no_wrap=True)
+    for name in figures:
+        table.add_column(HEADINGS[name], justify="right", no_wrap=True)
+        if name == figures[0]:
+            table.add_column("ratio", justify="right", no_wrap=True)
+    for row in found.rows:
+        cells = [cell(row.figures[name]) for name in figures]
+        cells.insert(1, ratio_cell(row.figures[figures[0]]))
+        table.add_row(labels[row.directory], row.policy, f"{row.repeats}", *cells)
+    return table
+
+
+def table_of_differences(found: ResultsComparison, figures: Sequence[str]) -> Table | None:
+    """Return the differences to the first row, for rows with the same tenants; None if there is no such row."""
+    rows = [row for row in found.rows if row.pairs]
+    if not rows:
+        return None
+    caption = "for each repeat in which both have the same tenants"
+    if max(row.pairs for row in rows) > 1:
+        caption += "; means with 95 % intervals"
+    labels, table = _labels(found), _table("difference to the first row", caption)
+    table.add_column("pairs", justify="right")
+    for name in figures:
+        table.add_column(HEADINGS[name], justify="right", no_wrap=True)
+    for row in rows:
+        cells = [cell(row.differences[name], signed=True) for name in figures]
+        table.add_row(labels[row.directory], row.policy, f"{row.pairs}", *cells)
+    return table
+
+
+def lines(found: ResultsComparison) -> Iterator[str]:
+    """Yield the differences between the directories, and the runs that are not counted."""
+    hashes = {one.summary["scenario_sha256"] for one in found.results}
+    if len(found.results) > 1 and len(hashes) == 1:
+        yield f"All ran the same scenario, {next(iter(hashes))[:12]}."
+    yield from _unpaired(found)
+    others = other_tenants_code(found.results)
+    if others:
+        labels = _labels(found)
+        where = listed([labels[str(one.folder)] for one in others])
+        first = labels[str(found.results[0].folder)]
+        yield f"The code that makes tenants differs between {first} and {where}, so their tenants may differ."
+    yield from _differing("The scenarios differ", found.scenario_differences)
+    yield from _differing("They were made with different versions", found.version_differences)
+    for one, run in found.interrupted:
+        omitted = f"{run.policy}, repeat {run.repeat + 1} of {one.folder}"
+        yield f"Interrupted after {run.days:.2f} days and omitted: {omitted}"
+    for one, runs in found.missing:
+        yield f"Not started: {counted(runs, 'run')} of {one.folder}"
+
+
+def _unpaired(found: ResultsComparison) -> Iterator[str]:
+    """Yield the rows without differences to the first one, and the reason."""
+    labels = _labels(found)
+    policies: dict[tuple[str, str], list[str]] = {}
+    for row in found.rows:
+        if row.unpaired:
+            policies.setdefault((labels[row.directory], row.unpaired), []).append(row.policy)
+    for (label, why), names in policies.items():
+        yield f"No difference to the first row for {listed(names)} of {label}, as its tenants may differ: {why}."
+
+
+def _differing(heading: str, values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    if values:
+        yield f"{heading}:"
+    for key, of in values.items():
+        yield f"  {key}: {' | '.join(map(_text, of))}"
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
+
+
+def _labels(found: ResultsComparison) -> dict[str, str]:
+    """Return labels of the directories: their paths relative to their common parent directory."""
+    places = {str(one.folder): one.folder.resolve() for one in found.results}
+    common = os.path.commonpath([place.parent for place in places.values()])
+    return {name: place.relative_to(common).as_posix() for name, place in places.items()}
+
+
+def _table(title: str, caption: str) -> Table:
+    table = Table(title=title, caption=caption)
+    table.add_column("directory", overflow="fold")
+    table.add_column("policy", no_wrap=True)
+    return table

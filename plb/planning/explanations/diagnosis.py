@@ -1,0 +1,300 @@
+"""Replicas that a plan leaves on nodes that have to be emptied, and why each of them stays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Int
+from plb.compiler import kernel
+from plb.constraints.description import ExcludedNodes, NamedSolution
+from plb.constraints.move_budgets import budget_that_holds
+from plb.constraints.node import rows_to_drain
+from plb.constraints.rules import RULES_IN_ORDER, description_of
+from plb.evaluation.delta import move_row
+from plb.evaluation.proposals import find_refusals, refusal
+from plb.model.rules import NO_REFUSAL, Breach, BrokenConstraint, Rule, Violation
+from plb.model.unplaced import Declined, Refused, RuledOut, Together, Undrained, Unplaced
+from plb.planning.rule_priorities import placement_masks
+from plb.planning.service_domains import ServiceDomain, why_immovable
+from plb.search.extensions import Extensions
+from plb.state.arrays import Problem, Solution, proposed
+from plb.state.cluster_state import ClusterState
+
+
+def unplaced_row(
+    named: NamedSolution,
+    row: int,
+    masks: Sequence[int],
+    together: Together | None = None,
+    extensions: Extensions | None = None,
+) -> Unplaced:
+    """Return why `row`, which has no place in the solution, found none.
+
+    Parameters
+    ----------
+    masks
+        Rules that placement enforced, from all to those of the last attempt.
+    together
+        Result of an all-or-nothing placement.
+    extensions
+        With the extension constraints, which are checked last.
+    """
+    state, problem, solution = named.state, named.problem, named.solution
+    given_up = masks[0] & ~masks[-1]
+    nodes = len(state.nodes)
+    refused = np.full(nodes, NO_REFUSAL)
+    find_refusals(problem, solution, masks[-1], row, refused)
+    diagnosis = [
+        diagnose_rule(named, row, Rule(int(rule)), np.flatnonzero(refused == rule))
+        for rule in np.unique(refused[refused != NO_REFUSAL])
+    ]
+    if extensions is not None:
+        left = np.flatnonzero(refused == NO_REFUSAL)
+        by_extensions = Counter(extensions.refused_nodes(problem, solution, row, left).values())
+        diagnosis += [Refused(name, count) for name, count in by_extensions.items()]
+    return Unplaced(
+        partition=state.row_partition[row],
+        role=named.role_of(row),
+        nodes=nodes,
+        diagnosis=tuple(diagnosis),
+        given_up=tuple(
+            one.rule.name.lower() for one in RULES_IN_ORDER if given_up >> one.rule & 1 and one.concerns(problem, row)
+        ),
+        together=together,
+    )
+
+
+def diagnose_rule(named: NamedSolution, row: int, rule: Rule, nodes: Int) -> RuledOut:
+    """Return the nodes that a rule excludes for `row`, which is not placed in the solution.
+
+    Parameters
+    ----------
+    nodes
+        Indices of the nodes that it rules out.
+    """
+    return description_of(rule).diagnosis(ExcludedNodes(named, row, rule, nodes))
+
+
+ALWAYS_HARD = 0
+"""The priority of the rules of which no setting has one."""
+
+
+class Audit(NamedSolution):
+    """Finds the violations of a solution."""
+
+    def violations(self, extensions: Extensions | None, *, soft: bool) -> tuple[Violation, ...]:
+        """Return all violations: overloaded nodes, broken constraints, then those of extensions.
+
+        Parameters
+        ----------
+        soft
+            Whether broken rules that are not hard are included.
+        """
+        broken: Iterable[tuple[str, int]] = ()
+        if extensions is not None:  # which may change the solution
+            broken = extensions.broken_by_name(extensions.configuration(self.problem, self.solution.copy()))
+        of_extensions = (self.broken(name, row) for name, row in broken)
+        return (*self.overloads(), *self.breaches(up_to=2 if soft else 0), *of_extensions)
+
+    def breaches(self, *, up_to: int) -> list[Breach]:
+        """Return the broken constraints other than capacity, rule by rule.
+
+        Parameters
+        ----------
+        up_to
+            The largest priority that counts: 0 for hard rules only.
+        """
+        requested = (one for one in RULES_IN_ORDER if 0 <= self.priorities.get(one.rule, ALWAYS_HARD) <= up_to)
+        return [breach for rule in requested for breach in rule.breaches(self)]
+
+    def overloads(self) -> list[Violation]:
+        """Return the nodes in the statistics whose load has reached a violation threshold, by metric."""
+        return [violation for rule in RULES_IN_ORDER for violation in rule.node_violations(self)]
+
+    def broken(self, name: str, row: int) -> BrokenConstraint:
+        """Return the verdict on a replica that breaks an extension constraint."""
+        return BrokenConstraint(
+            rule=name,
+            partition=self.state.row_partition[row],
+            role=self.role_of(row),
+            node=self.node_of(row),
+            index=row,
+        )
+
+
+def placed_all_or_nothing(state: ClusterState, problem: Problem, rows: Sequence[int]) -> Int:
+    """Return for each of `rows` the index of its partition if the placement is all-or-nothing, else NOWHERE.
+
+    The service requests that, or `partially_place_services` is off, which holds for all partitions without
+    replicas.
+    """
+    found = np.full(len(rows), NOWHERE)
+    for index, row in enumerate(rows):
+        record = state.partitions[state.row_partition[row]]
+        all_or_nothing = state.feasibility_class_of(record.service).expression.places_all_or_nothing
+        requested = all_or_nothing or not state.config.partially_place_services
+        if requested and all(problem.origin[other] == NOWHERE for other in record.rows):
+            found[index] = record.rows[0]
+    return found
+
+
+def unplaced_of(audit: Audit, missing: Sequence[int], extensions: Extensions | None) -> Iterator[Unplaced]:
+    """Yield why each of `missing` without a node was not placed.
+
+    For an all-or-nothing placement, the replicas are evaluated as if they were placed in turn.
+
+    Parameters
+    ----------
+    audit
+        The result, with the problem of placement.
+    extensions
+        What users add, or None.
+    """
+    state, problem, solution = audit.state, audit.problem, audit.solution
+    left = [row for row in missing if solution.node[row] == NOWHERE]
+    if not left:
+        return
+    masks = placement_masks(state.config)
+    groups = zip(placed_all_or_nothing(state, problem, left).tolist(), left, strict=True)
+    for group, members in groupby(groups, key=itemgetter(0)):
+        rows = [row for _, row in members]
+        if group == NOWHERE:
+            for row in rows:
+                yield _with_declined(unplaced_row(audit, row, masks, None, extensions), row, extensions)
+            continue
+        in_turn = _fill_in_turn(problem, solution, rows, masks[-1], extensions)
+        filled = Audit(state, problem, in_turn, audit.priorities)
+        found = [row for row in rows if in_turn.node[row] != NOWHERE]
+        together = Together(len(rows), len(found))
+        for row in rows:
+            seen = audit if row in found else filled
+            yield _with_declined(unplaced_row(seen, row, masks, together, extensions), row, extensions)
+
+
+def _with_declined(unplaced: Unplaced, row: int, extensions: Extensions | None) -> Unplaced:
+    """Return why a row found no place, with the nodes on which only the policy would rather not place it."""
+    if extensions is None or extensions.policy is None or row not in extensions.declined or not unplaced.fitting:
+        return unplaced
+    declined = Declined(extensions.policy.name, unplaced.fitting)
+    return attrs.evolve(unplaced, diagnosis=(*unplaced.diagnosis, declined))
+
+
+def _fill_in_turn(
+    problem: Problem, start: Solution, rows: Sequence[int], enforced: int, extensions: Extensions | None
+) -> Solution:
+    """Return `start` with each of `rows`, one after the other, on the first feasible node.
+
+    Rules are the enforced ones, and the extension constraints.
+    """
+    solution = start.copy()
+    refused = np.full(len(problem.limit), NO_REFUSAL)
+    for row in rows:
+        find_refusals(problem, solution, enforced, row, refused)
+        fitting = np.flatnonzero(refused == NO_REFUSAL)
+        if extensions is not None:
+            fitting = np.setdiff1d(fitting, list(extensions.refused_nodes(problem, solution, row, fitting)))
+        if len(fitting):
+            move_row(problem, solution, row, int(fitting[0]))
+    return solution
+
+
+MOST_DIAGNOSED = 100
+"""Number of replicas with the numbers that rules compared; the others have the numbers of nodes alone."""
+
+
+def undrained_of(
+    audit: Audit, domain: ServiceDomain | None, masks: Sequence[int], extensions: Extensions | None
+) -> Iterator[Undrained]:
+    """Yield why replicas stay: plans may not move them, a budget holds them, or rules refuse all other nodes.
+
+    Parameters
+    ----------
+    audit
+        The result, with the problem of repairs.
+    domain
+        The service domain of the replicas; None: all services.
+    masks
+        Rules that repairs enforce, from all to the hard ones.
+    extensions
+        With the extension constraints, or None.
+    """
+    problem, solution, every = audit.problem, audit.solution, np.arange(len(audit.state.nodes))
+    trial: Trial | None = None
+    for row in rows_to_drain(problem, solution):
+        if domain is not None and int(problem.service[row]) not in domain.services:
+            continue
+        budget = budget_that_holds(problem, solution, row)
+        if not problem.repairable[row]:
+            yield _staying(audit, row, immovable=why_immovable(audit.state, problem, row))
+        elif budget != NO_REFUSAL:
+            yield _staying(audit, row, diagnosis=(diagnose_rule(audit, row, Rule(budget), every),))
+        else:
+            trial = trial or Trial(audit, masks, extensions)
+            yield _staying(audit, row, **trial.refusals_of(row))
+
+
+def _staying(audit: Audit, row: int, **why: Any) -> Undrained:
+    return Undrained(
+        partition=audit.state.row_partition[row],
+        role=audit.role_of(row),
+        node=audit.node_of(row),
+        nodes=len(audit.state.nodes),
+        **why,
+    )
+
+
+class Trial:
+    """Tries to place replicas elsewhere, one at a time; they may not use the capacity that new ones alone may use.
+
+    Parameters
+    ----------
+    audit, masks, extensions
+        See `undrained_of`.
+    """
+
+    def __init__(self, audit: Audit, masks: Sequence[int], extensions: Extensions | None) -> None:
+        solution = audit.solution.copy()
+        solution = solution if extensions is None else extensions.journalled(solution)
+        problem = audit.problem._replace(bounded=False, limit=audit.problem.move_limit)
+        self._audit = Audit(audit.state, problem, solution, audit.priorities)
+        self._masks, self._extensions, self._diagnosed = masks, extensions, 0
+
+    def refusals_of(self, row: int) -> dict[str, Any]:
+        """Return the diagnosis of a row, and the rules that it gives up; empty if some node is open to it."""
+        problem, solution = self._audit.problem, self._audit.solution
+        node = int(solution.node[row])
+        move_row(problem, solution, row, NOWHERE)
+        refusals = self._refusals_of(row)
+        move_row(problem, solution, row, node)
+        return refusals
+
+    def _refusals_of(self, row: int) -> dict[str, Any]:
+        """Return the same for a row that is taken off its node."""
+        problem, solution = self._audit.problem, self._audit.solution
+        if self._extensions is None and _is_open(problem, solution, self._masks[-1], row):
+            return {}
+        if self._diagnosed >= MOST_DIAGNOSED:
+            refused = np.full(len(problem.limit), NO_REFUSAL)
+            find_refusals(problem, solution, self._masks[-1], row, refused)
+            rules, nodes = np.unique(refused[refused != NO_REFUSAL], return_counts=True)
+            counts = zip(rules.tolist(), nodes.tolist(), strict=True)
+            return {"diagnosis": tuple(Refused(Rule(rule).name.lower(), count) for rule, count in counts)}
+        self._diagnosed += 1
+        unplaced = unplaced_row(self._audit, row, self._masks, None, self._extensions)
+        return {"diagnosis": unplaced.diagnosis, "given_up": unplaced.given_up} if not unplaced.fitting else {}
+
+
+@kernel
+def _is_open(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Return whether no enforced rule refuses `row`, which has no node, on some node."""
+    for target in problem.targets:
+        if refusal(problem, solution, enforced, proposed(solution, row, target, NOWHERE)) == NO_REFUSAL:
+            return True
+    return False

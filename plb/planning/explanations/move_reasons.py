@@ -1,0 +1,187 @@
+"""Budgets of moves that bind a repair: the only rules that refuse a further repair move."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
+from plb.compiler import kernel
+from plb.constraints.move_budgets import budget_that_holds
+from plb.constraints.rules import REASONS_IN_ORDER, RULES_IN_ORDER
+from plb.energy.terms import TERMS_IN_ORDER, energies_without, present_energy
+from plb.evaluation.proposals import refusal
+from plb.model.move import Phase, Reason
+from plb.model.plan import Energy
+from plb.model.rules import BUDGETS, JOINING, RULES, Rule
+from plb.planning.explanations.diagnosis import Audit
+from plb.search.extensions import Extensions, energy_with
+from plb.search.repair.breaches import Breaches, find_breaches, movable_rows_of, note_broken_rules
+from plb.settings.config import ANNEALING
+from plb.state.arrays import Problem, Solution, proposed
+from plb.state.replica_table import merged
+
+
+class MoveReasons:
+    """The reasons of one phase.
+
+    Parameters
+    ----------
+    before
+        The solution at the start of the phase, with its violations.
+    after
+        The solution at its end.
+    repaired
+        Bit mask of the rules that the phase repairs: 0 for all phases but a constraint check.
+    extensions
+        Extension terms and constraints.
+    """
+
+    def __init__(
+        self,
+        phase: Phase,
+        before: Audit,
+        after: Solution,
+        repaired: int,
+        extensions: Extensions | None = None,
+    ) -> None:
+        self.phase, self.before, self.after, self.repaired = phase, before, after, repaired
+        self._extensions = extensions
+        self.problem, self.state = before.problem, before.state
+
+    def of(self, rows: Int) -> dict[int, Reason]:
+        """Return why rows that were placed, (m,), and are on other nodes after the phase, moved."""
+        followed = [one.reasons_to_follow(self.before, self.after, self.phase, rows) for one in RULES_IN_ORDER]
+        reasons = {row: reason for of_rule in reversed(followed) for row, reason in of_rule.items()}
+        reasons.update(self._of_broken_rules(rows))
+        others = [row for row in rows.tolist() if row not in reasons]
+        if not others:
+            return reasons
+        # a policy moves others only to free capacity, in every phase
+        if self.phase is Phase.PLACEMENT or self.state.config.policy != ANNEALING:
+            return reasons | {row: self._eviction(int(self.before.solution.node[row])) for row in others}
+        return reasons | dict.fromkeys(others, self._lower_energy)
+
+    def _of_broken_rules(self, rows: Int) -> dict[int, Reason]:
+        """Return the reasons of the rows that broke a rule on their nodes, or whose nodes broke one."""
+        if not self.repaired:
+            return {}
+        broken = np.zeros(len(rows), np.int64)
+        note_broken_rules(self.problem, self.before.solution, self.repaired, rows, broken)
+        found = ((row, self._of_rules(row, rules)) for row, rules in zip(rows.tolist(), broken.tolist(), strict=True))
+        return {row: reason for row, reason in found if reason is not None}
+
+    def _of_rules(self, row: int, broken: int) -> Reason | None:
+        """Return the reason by the first rule of a bit mask that has one."""
+        for one in REASONS_IN_ORDER if broken else ():
+            if broken >> one.rule & 1 and one.reason is not None:
+                return one.reason(self.before, self.phase, row)
+        return None
+
+    def _eviction(self, node: int) -> Reason:
+        """Return the reason of a move from a node to which others have come."""
+        newcomer = self._newcomers.get(node)
+        other = None if newcomer is None else self.state.row_partition[newcomer]
+        return Reason(self.phase, "eviction", self.state.nodes[node].name, other=other)
+
+    @cached_property
+    def _newcomers(self) -> dict[int, int]:
+        """The first row that came to each node in this phase, a new one if there is any."""
+        before, after = self.before.solution.node, self.after.node
+        came = np.flatnonzero((before != after) & (after != NOWHERE))
+        came = came[np.argsort(before[came] != NOWHERE, kind="stable")]
+        return dict(zip(after[came[::-1]].tolist(), came[::-1].tolist(), strict=True))
+
+    @cached_property
+    def _lower_energy(self) -> Reason:
+        """The reason of a move that repairs nothing: the term with the largest decrease in this phase."""
+        solutions = (self.before.solution, self.after)
+        energies = [energy_with(self._extensions, self.problem, solution) for solution in solutions]
+        term = self._driving_term(*energies)
+        if term is None:
+            return Reason(self.phase, "energy")
+        described = next((one for one in TERMS_IN_ORDER if one.name == term), None)
+        if described is not None and described.reason is not None:
+            return described.reason(self.before, self.after, self.phase)
+        numbers = {"before": energies[0].terms[term], "after": energies[1].terms[term]}
+        return Reason(self.phase, "energy", numbers=numbers, term=term)
+
+    def _driving_term(self, before: Energy, after: Energy) -> str | None:
+        """Return the term without whose change the energy would be highest; None if no term decreased."""
+        without = energies_without(self.problem, self.before.solution, self.after)
+        present = present_energy(self.problem, self.after)
+        extension_terms = {} if self._extensions is None else self._extensions.weights
+        for name, weight in extension_terms.items():
+            without[name] = present + weight * (before.extension_terms[name] - after.extension_terms[name])
+        term = max(without, key=lambda one: without[one])
+        return term if without[term] > present else None
+
+
+_FIRST_BUDGET = int(min(BUDGETS))
+
+
+def bounding_budgets(
+    problem: Problem,
+    solution: Solution,
+    masks: Sequence[int],
+    passed_over: int,
+    suspects: Int,
+    others: Collection[int],
+) -> list[Rule]:
+    """Return the budgets that alone refuse another node or role for a replica that breaks a constraint.
+
+    Moves of further replicas that such a move may require are not considered.
+
+    Parameters
+    ----------
+    solution
+        The result of the repair.
+    masks, passed_over
+        See `plb.search.repair.repair`.
+    suspects
+        See `plb.search.repair.breaches.find_breaches`.
+    others
+        Rows that break extension constraints.
+    """
+    found = np.zeros(RULES, np.bool_)
+    for mask in masks:
+        breaches = find_breaches(problem, solution, mask & ~passed_over, suspects)
+        rows = merged(_breaking_rows(problem, solution, breaches), np.array([*others], np.int64))
+        _mark_budgets(problem, solution, mask, rows[problem.movable[rows]], found)
+    return [rule for rule in BUDGETS if found[rule]]
+
+
+def _breaking_rows(problem: Problem, solution: Solution, breaches: Breaches) -> Int:
+    """Return the rows, ascending, on overloaded nodes, in crowded domains or on nodes that they do not allow."""
+    overloaded: Bool = np.asarray(breaches.overloaded.any(axis=1))
+    rows = breaches.rows
+    if len(breaches.applications):
+        rows = merged(rows, movable_rows_of(problem, solution, breaches.applications))
+    if not overloaded.any():
+        return rows
+    standing = np.flatnonzero(overloaded[solution.node] & (solution.node != NOWHERE))
+    adds = (breaches.overloaded[solution.node[standing]] & (problem.load[standing] > 0)).any(axis=1)
+    return merged(rows, standing[adds])
+
+
+@kernel
+def _mark_budgets(problem: Problem, solution: Solution, enforced: int, rows: Int, found: Bool) -> None:
+    """Mark the budgets, (RULES,), that refuse a move or a swap of one of `rows` that no other rule refuses."""
+    for row in rows:
+        holding = budget_that_holds(problem, solution, row)
+        for target in problem.targets:
+            rule = refusal(problem, solution, enforced | JOINING, proposed(solution, row, target, NOWHERE))
+            if rule >= _FIRST_BUDGET:
+                found[rule] = True
+                if rule == holding:
+                    break
+        other = problem.sibling[row]
+        while other != row:
+            there = solution.node[other]
+            if there != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]:
+                rule = refusal(problem, solution, enforced, proposed(solution, row, there, other))
+                if rule >= _FIRST_BUDGET:
+                    found[rule] = True
+            other = problem.sibling[other]

@@ -1,0 +1,185 @@
+"""Scores all nodes for one replica that waits for a place, in one pass over the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Float, Int
+from plb.constraints.rules import RULES_IN_ORDER
+from plb.energy.expected_failovers import count_violations_with
+from plb.evaluation.delta import move_row
+from plb.evaluation.proposals import find_refusals, new_energies
+from plb.model import Role
+from plb.model.alternatives import Alternatives, ClosedNode, NodeScores, Place
+from plb.model.expressions import UnmetClause
+from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
+from plb.model.unplaced import Refused, RuledOut
+from plb.planning.explanations.diagnosis import Audit, diagnose_rule, unplaced_row
+from plb.planning.rule_priorities import placement_masks, rule_priorities
+from plb.planning.service_domains import why_immovable
+from plb.search.extensions import Extensions, energy_with
+from plb.search.result import new_tally
+from plb.state.arrays import Problem, Solution
+from plb.state.cluster_state import ClusterState
+
+CONSTRAINTS = tuple(one for one in RULES_IN_ORDER if one.rule not in BUDGETS)
+"""The rules on the node of a replica, in the order of the checks."""
+
+
+class WhatIf:
+    """Evaluates all nodes for one replica after the other, without changing the solution.
+
+    Parameters
+    ----------
+    problem, solution
+        The arrays of the cluster, and the nodes of all replicas; the solution is changed and restored.
+    extensions
+        Extension terms and constraints, or None.
+    """
+
+    def __init__(
+        self, state: ClusterState, problem: Problem, solution: Solution, extensions: Extensions | None
+    ) -> None:
+        # budgets limit the moves of a plan, and the departing load of the replica does not block it
+        problem = problem._replace(bounded=False, counts_departed=False)
+        self._state, self._problem, self._solution, self._extensions = state, problem, solution, extensions
+        self._masks = placement_masks(state.config)
+
+    def of(self, row: int) -> Alternatives:
+        """Return the alternatives of a replica."""
+        origin_node = int(self._solution.node[row])
+        problem = self._problem
+        standing = None if origin_node == NOWHERE else self._present(row, origin_node)
+        if origin_node != NOWHERE:
+            # a placed replica may not use the capacity that is reserved for new ones
+            problem = problem._replace(limit=problem.move_limit)
+            self._take(problem, row, NOWHERE)
+        audit = Audit(self._state, problem, self._solution, rule_priorities(self._state.config))
+        refused = {one.rule: self._refused_by(problem, row, one.rule) for one in CONSTRAINTS}
+        masks = self._masks if origin_node == NOWHERE else self._kept_at(origin_node, refused)
+        unplaced = unplaced_row(audit, row, masks, None, self._extensions)
+        closed = self._closed(audit, row, masks[-1], refused)
+        open_nodes = np.setdiff1d(np.arange(len(self._state.nodes)), list(closed))
+        places = [self._place(problem, row, node) for node in open_nodes.tolist()]
+        if origin_node != NOWHERE:
+            self._take(problem, row, origin_node)
+        may_move = origin_node == NOWHERE or bool(problem.repairable[row])
+        return Alternatives(
+            partition=unplaced.partition,
+            role=unplaced.role,
+            index=row,
+            standing=standing,
+            places=tuple(sorted(places, key=lambda place: place.energy.total)),
+            diagnosis=tuple(unplaced.diagnosis),
+            closed=tuple(sorted(closed.values(), key=lambda one: one.distance)),
+            given_up=unplaced.given_up,
+            immovable=None if may_move else why_immovable(self._state, problem, row),
+        )
+
+    def _take(self, problem: Problem, row: int, node: int) -> None:
+        move_row(problem, self._solution, row, node)
+
+    def _place(self, problem: Problem, row: int, node: int) -> Place:
+        """Return the alternative of a node for a replica that is not placed."""
+        self._take(problem, row, node)
+        place = self._present(row, node)
+        self._take(problem, row, NOWHERE)
+        return place
+
+    def _present(self, row: int, node: int) -> Place:
+        solution, repetitions = self._solution, self._problem.weights.repetitions
+        assert solution.node[row] == node
+        return Place(
+            self._state.nodes[node].name,
+            energy_with(self._extensions, self._problem, solution),
+            float(solution.violating[node] / repetitions),
+        )
+
+    def _refused_by(self, problem: Problem, row: int, rule: Rule) -> Int:
+        """Return the nodes that a single rule refuses.
+
+        Nodes out of service, and those with another replica of the partition, are refused by no other rule.
+        """
+        refused = np.full(len(self._state.nodes), NO_REFUSAL)
+        find_refusals(problem, self._solution, 1 << rule, row, refused)
+        return np.flatnonzero(refused == int(rule))
+
+    def _kept_at(self, origin_node: int, refused: dict[Rule, Int]) -> Sequence[int]:
+        """Return the rules of placement, up to the first attempt whose soft rules the node of the replica satisfies."""
+        broken = sum(1 << rule for rule, nodes in refused.items() if origin_node in nodes)
+        soft = [mask & ~self._masks[-1] for mask in self._masks]
+        transaction = next(number for number, rules in enumerate(soft) if not rules & broken)
+        return self._masks[: transaction + 1]
+
+    def _closed(self, audit: Audit, row: int, enforced: int, refused: dict[Rule, Int]) -> dict[int, ClosedNode]:
+        """Return the nodes that an enforced rule, or an extension constraint, excludes."""
+        obstacles: dict[int, list[RuledOut]] = {}
+        unmet: dict[int, tuple[UnmetClause, ...]] = {}
+        for one in CONSTRAINTS:
+            if one.priority is not None and not enforced >> one.rule & 1:
+                continue
+            for node in refused[one.rule].tolist():
+                obstacles.setdefault(node, []).append(diagnose_rule(audit, row, one.rule, np.array([node])))
+                unmet[node] = unmet.get(node, ()) + one.unmet(audit, row, node)
+        if self._extensions is not None:
+            left = np.setdiff1d(np.arange(len(self._state.nodes)), list(obstacles))
+            by_extensions = self._extensions.refused_nodes(audit.problem, self._solution, row, left)
+            obstacles |= {node: [Refused(name, 1)] for node, name in by_extensions.items()}
+        name = self._state.nodes
+        return {
+            node: ClosedNode(name[node].name, tuple(obstacles[node]), unmet.get(node, ())) for node in sorted(obstacles)
+        }
+
+
+def scores_of(
+    state: ClusterState, problem: Problem, solution: Solution, row: int, extensions: Extensions | None
+) -> NodeScores:
+    """Return the scores of all nodes for a row without a node.
+
+    Parameters
+    ----------
+    solution
+        Changed and changed back where terms are evaluated by trial.
+    extensions
+        What users add, or None; a policy has no say.
+    """
+    problem = problem._replace(bounded=False, counts_departed=False)  # budgets limit the moves of a plan
+    nodes = len(state.nodes)
+    masks = placement_masks(state.config)
+    rule, relaxed = np.full(nodes, NO_REFUSAL), np.full(nodes, NO_REFUSAL)
+    find_refusals(problem, solution, masks[0], row, rule)
+    find_refusals(problem, solution, masks[-1], row, relaxed)
+    fitting = np.flatnonzero(rule == NO_REFUSAL)
+    by_extensions = {} if extensions is None else extensions.refused_nodes(problem, solution, row, fitting)
+    fitting = np.setdiff1d(fitting, list(by_extensions))
+    violations = np.zeros(nodes, np.int64)
+    if problem.peak.shape[2] > 0:
+        count_violations_with(problem, solution, row, violations)
+    return NodeScores(
+        partition=state.row_partition[row],
+        role=Role(int(problem.role[row])),
+        index=row,
+        nodes=tuple(node.name for node in state.nodes),
+        energy=_energies(problem, solution, row, fitting, extensions),
+        violation_probability=violations / problem.weights.repetitions,
+        rule=rule,
+        soft=(rule != NO_REFUSAL) & (relaxed == NO_REFUSAL),
+        by_extensions=dict(by_extensions),
+    )
+
+
+def _energies(
+    problem: Problem, solution: Solution, row: int, fitting: np.ndarray, extensions: Extensions | None
+) -> Float:
+    """Return the energy with the row on each node, (N,), infinite for nodes that are not in `fitting`."""
+    energy = np.full(len(problem.limit), np.inf)
+    if extensions is None or not extensions.terms:
+        new_energies(problem, solution, row, fitting, energy, new_tally())
+        return energy
+    for node in fitting.tolist():
+        move_row(problem, solution, row, node)
+        energy[node] = energy_with(extensions, problem, solution).total
+        move_row(problem, solution, row, NOWHERE)
+    return energy

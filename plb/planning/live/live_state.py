@@ -1,0 +1,321 @@
+"""The arrays of the cluster and all sums that follow from them, kept current from call to call.
+
+Reports, descriptions and moves note the rows that they change. Before a search, these rows and those whose expected
+demand is due are taken out of the sums, described again and added, so that a call costs what has changed. Services
+and the availability of nodes are followed likewise; other nodes, settings or sizes of arrays make all arrays new.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from plb.array_types import Bool, Float, Int, Int32
+from plb.constraints.application_sums import occupied_nodes, sum_reserved
+from plb.constraints.range import check_range
+from plb.energy.fragmentation import held_out_nodes
+from plb.energy.from_scratch import solution_from_scratch
+from plb.energy.imbalance import sum_nodes
+from plb.energy.terms import count_again, sum_up
+from plb.planning.fixed_point import MOST_FOLLOWED, FixedPoint, row_values
+from plb.planning.live.problem import (
+    ServiceTables,
+    build_problem,
+    counting,
+    energy_weights,
+    local_domains,
+    problem_of_domain,
+)
+from plb.planning.live.replica_arrays import RowChanges, RowSums, affinities
+from plb.planning.live.work_lists import WorkLists
+from plb.state.arrays import Problem, Solution
+from plb.state.cluster_state import ClusterState, application_fields
+from plb.state.demand_sources import Forecast
+from plb.state.replica_table import merged
+from plb.state.topology import Topology, move_limits
+
+
+class ArrayInputs(NamedTuple):
+    """What the arrays are made for; each changes only as another object."""
+
+    topology: Topology
+    tables: ServiceTables
+    """Those of all services."""
+    peak: Int32
+    """Of the forecast of demand, as `variance_unit`."""
+    variance_unit: Float
+
+    @classmethod
+    def of(cls, topology: Topology, tables: ServiceTables, demand_forecast: Forecast) -> ArrayInputs:
+        """Return the inputs with the present arrays of a forecast."""
+        return cls(topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
+
+    def are(self, others: ArrayInputs, *, but_tables: bool = False) -> bool:
+        """Return whether all are the same objects; `but_tables`: all but the tables of nodes and services."""
+        same_tables = but_tables or (self.topology is others.topology and self.tables is others.tables)
+        return same_tables and self.peak is others.peak and self.variance_unit is others.variance_unit
+
+
+def can_take_over(problem: Problem, state: ClusterState, before: ArrayInputs, given: ArrayInputs) -> bool:
+    """Return whether there are other tables, and only services or the availability of a few nodes have changed.
+
+    Parameters
+    ----------
+    problem
+        Made for `before`.
+    """
+    return not (
+        given.tables is before.tables
+        or not (given.topology is before.topology or given.topology.follows is before.topology.token)
+        or given.tables.limits.most_in_domain is not before.tables.limits.most_in_domain
+        or bool(state.service_table.follows.any()) != problem.related
+        or state.applications.capacity != len(problem.most_nodes)
+        or problem.defragmented.any()
+        or problem.reserving.any()
+        or state.config.local_domain_weight > 0.0
+    )
+
+
+def changed_fields(problem: Problem, state: ClusterState, given: ArrayInputs) -> dict[str, Any]:
+    """Return the fields of `Problem` that follow from the tables which `problem` can take over."""
+    topology, tables = given.topology, given.tables
+    return {
+        "receives": topology.receives,
+        "targets": topology.targets,
+        "counted": topology.counted,
+        "watched": topology.watched,
+        "drained": topology.drained,
+        "counted_for": tables.counted_for,
+        "nodes_of_metric": tables.nodes_of_metric,
+        "metric_weight": tables.metric_weight,
+        "target_empty": tables.groups["target_empty"],
+        "bounded": state.limits_moves,
+        "tight": problem.keeps_departed or topology.buffered or state.applications.capacity > 0,
+        **application_fields(state),
+    }
+
+
+SHARE_FOR_ALL = 4
+"""If more than one row in so many has changed, all arrays are made new, which is faster."""
+
+
+class LiveState:
+    """The problem and the solution of all services, with every replica on its present node.
+
+    Parameters
+    ----------
+    state
+        The described cluster.
+    fixed_point
+        Learns which rows have changed.
+    """
+
+    problem: Problem
+    solution: Solution
+    """As of the last update. A search to which the solution is lent changes it and changes it back."""
+    work: WorkLists
+    """What calls for work in them."""
+    _sums: RowSums
+
+    def __init__(self, state: ClusterState, fixed_point: FixedPoint) -> None:
+        self._state, self._fixed_point = state, fixed_point
+        self._made_for: ArrayInputs | None = None
+        self._lent_for: ArrayInputs | None = None
+        self._renewed = 0
+        self._now = 0.0
+        self._partitions_version = 0
+
+    def update(
+        self,
+        topology: Topology,
+        tables: ServiceTables,
+        demand_forecast: Forecast,
+        now: float,
+    ) -> None:
+        """Bring all arrays to the present state of the cluster and the expected demand at `now`.
+
+        Raises
+        ------
+        InvalidValueError
+            The peaks of a node could exceed their 32 bits, or a percentage of a capacity its 64.
+        """
+        changes = self._state.rows.changes
+        described, changed = changes.described, changes.noted
+        same_partitions = self._state.partitions_version == self._partitions_version
+        made_for = self._made_for
+        unchanged = same_partitions and not len(changed) and now == self._now
+        if unchanged and made_for is not None and ArrayInputs.of(topology, tables, demand_forecast).are(made_for):
+            return
+        self._made_for = self._lent_for = None  # after an error from here on, all arrays are made new
+        changes.take()
+        due = demand_forecast.find_due(self._state, now, None if made_for is None else changed)
+        self._renewed += len(due)
+        given = ArrayInputs.of(topology, tables, demand_forecast)
+        is_followed, nodes = self._take_over_tables(made_for, given)
+        if nodes:
+            on_nodes = np.flatnonzero(np.isin(self.problem.origin, nodes))
+            described, changed = merged(described, on_nodes), merged(changed, on_nodes)
+        is_current = made_for is not None and given.are(made_for, but_tables=is_followed)
+        aged = is_current and self.problem.timeline and now != self._now
+        tied = is_current and self.problem.related and (is_followed or not same_partitions)
+        self._now, self._partitions_version = now, self._state.partitions_version
+        is_current = is_current and self._has_same_local_domains(topology)
+        most = max(MOST_FOLLOWED, self._state.rows.capacity // SHARE_FOR_ALL)
+        if len(changed) > most:
+            self._fixed_point.forget()
+        if not is_current or len(described) > most:
+            demand_forecast.renew(self._state)
+            self._make(topology, tables, demand_forecast)
+        elif len(changed) or len(due) or aged or tied or is_followed:
+            rows = RowChanges(described, changed, due)
+            followed = merged(changed, due) if self._fixed_point.remembers_any else changed[:0]
+            before = row_values(self.problem, self.solution.node, followed) if len(followed) else followed
+            affinity, aligned = self.problem.affinity, self.problem.aligned
+            stale = self._sums.change(self.problem, self.solution, topology, demand_forecast, rows)
+            if is_followed:
+                stale[list(nodes)] = True
+                self._sum_nodes()
+            if self._is_counted_otherwise(topology):
+                self._make(topology, tables, demand_forecast)
+            else:
+                self._follow(topology, demand_forecast, stale | aged)
+                ties = (self.problem.affinity, affinity), (self.problem.aligned, aligned)
+                retied = self.problem.related and not all(np.array_equal(*one) for one in ties)
+                self._note(described, followed, before, others=aged or retied)
+        self._made_for = given
+
+    def _sum_nodes(self) -> None:
+        """Compute again what depends on the tables of nodes, services and applications."""
+        self.solution.total[:] = self.solution.squares[:] = 0
+        sum_nodes(self.problem, self.solution)
+        if self.problem.grouped:
+            sum_reserved(self.problem, self.solution)
+
+    def _take_over_tables(self, made_for: ArrayInputs | None, given: ArrayInputs) -> tuple[bool, tuple[int, ...]]:
+        """Take over other services and the availability of a few nodes, if no more has changed since `made_for`.
+
+        Return whether there were such changes, and these nodes.
+        """
+        if made_for is None or not can_take_over(self.problem, self._state, made_for, given):
+            return False, ()
+        self.problem = self.problem._replace(**changed_fields(self.problem, self._state, given))
+        return True, () if given.topology is made_for.topology else given.topology.changed_nodes
+
+    def _note(self, described: Int, rows: Int, before: Int, *, others: bool) -> None:
+        """Update what depends on which rows have changed.
+
+        Parameters
+        ----------
+        described
+            Those of which more than loads have changed.
+        rows, before
+            Those that are followed, and their `row_values` before.
+        others
+            Whether more than `rows` may have changed.
+        """
+        if others:
+            self._fixed_point.forget()
+        elif len(rows):
+            self._fixed_point.follow(rows, before, row_values(self.problem, self.solution.node, rows))
+        if self.problem.related:  # where a parent moves, its children break a rule
+            self.work = WorkLists(self._state, self.problem, self.solution)
+        elif len(described):
+            self.work.renew(self._state, self.problem, self.solution, described)
+
+    def take_renewed(self) -> int:
+        """Return how many rows had their expected demand computed again since the last call."""
+        renewed, self._renewed = self._renewed, 0
+        return renewed
+
+    def start(self, problem: Problem) -> Solution:
+        """Return the solution of `problem`, that of all services or of a service domain; see `lend`."""
+        if problem is self.problem:
+            return self.solution
+        if len(problem.local_nodes) or len(self.problem.local_nodes):
+            return solution_from_scratch(problem, problem.origin.copy())
+        solution = self.solution.copy()
+        sum_up(problem, solution)
+        return solution
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether a search may be changing the solution."""
+        return self._lent_for is not None
+
+    def lend(self) -> None:
+        """Let a search change the solution. Unless it is given back, as after an error, all arrays are made new."""
+        self._lent_for, self._made_for = self._made_for, None
+
+    def take_back(self) -> None:
+        """Take the solution back from a search, which has returned all replicas to their nodes."""
+        self._lent_for, self._made_for = None, self._lent_for
+
+    def of_domain(self, topology: Topology, tables: ServiceTables, demand_forecast: Forecast) -> Problem:
+        """Return the problem of a service domain, of which `tables` are."""
+        return problem_of_domain(self._state, topology, demand_forecast, self.problem, tables)
+
+    def _make(self, topology: Topology, tables: ServiceTables, demand_forecast: Forecast) -> None:
+        """Make all arrays new, in the memory of the old ones."""
+        for name in ("problem", "solution"):  # after an error there may be only one
+            vars(self).pop(name, None)
+        self.problem = build_problem(self._state, topology, demand_forecast, tables)
+        self.solution = solution_from_scratch(self.problem, self.problem.origin.copy())
+        check_range(self.solution)
+        self.work = WorkLists(self._state, self.problem, self.solution)
+        self._sums = RowSums(self._state, self.problem)
+        self._fixed_point.forget()
+
+    def _is_counted_otherwise(self, topology: Topology) -> bool:
+        """Return whether loads are now counted in other units."""
+        problem = self.problem
+        by_percentage, coarseness = counting(self._state, topology, self._sums.all_load, self.solution.node_load)
+        same = np.array_equal(by_percentage, problem.by_percentage)
+        return not (same and np.array_equal(coarseness, problem.coarseness))
+
+    def _has_same_local_domains(self, topology: Topology) -> bool:
+        """Return whether the same services are local domains as in the arrays."""
+        state = self._state
+        if state.config.local_domain_weight == 0.0:
+            return True
+        local = local_domains(state, topology, state.living_indices())["local_of"]
+        return np.array_equal(local, self.problem.local_of)
+
+    def _follow(
+        self,
+        topology: Topology,
+        demand_forecast: Forecast,
+        stale: Bool,
+    ) -> None:
+        """Update what follows from the sums over rows.
+
+        Parameters
+        ----------
+        stale
+            (N,) whether the violations of the node have to be counted again.
+        """
+        problem, solution, state = self.problem, self.solution, self._state
+        numbers = self._sums.numbers
+        fields: dict[str, Any] = {
+            "unspread_rows": numbers.unspread,
+            "standbys": numbers.standbys,
+            "preferring": numbers.preferring > 0,
+            "weights": energy_weights(
+                state, demand_forecast, numbers.replicas, problem.by_percentage, problem.coarseness
+            ),
+        }
+        if problem.timeline:
+            fields |= demand_forecast.futures(state)
+        if problem.related:
+            fields |= affinities(state)
+        if topology.buffered:
+            problem.move_limit[:] = move_limits(topology.limit, topology.move_limit, occupied_nodes(problem, solution))
+        differs = problem.timeline or problem.related or any(getattr(problem, name) != fields[name] for name in fields)
+        held_out = held_out_nodes(state, topology, solution.node_load)
+        if not np.array_equal(held_out, problem.held_out):  # their number changes with that of usable nodes
+            fields["held_out"], differs = held_out, True
+        if differs:
+            problem = self.problem = problem._replace(**fields)
+        count_again(problem, solution, stale)
+        sum_up(problem, solution)
+        check_range(solution)

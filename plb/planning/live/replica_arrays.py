@@ -1,0 +1,392 @@
+"""The sums over the rows of the cluster: changed rows are taken out of all sums, described again, and added.
+
+Sums are whole numbers, so they equal those that are made from scratch.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from operator import add, sub
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int, Int8, Int32
+from plb.compiler import kernel
+from plb.constraints.affinity import AFFINITY_CHILD, FREE, STRANDED
+from plb.constraints.application_sums import count_leaving, count_replica
+from plb.energy.movement import move_cost_values
+from plb.energy.terms import add_load_to_terms
+from plb.evaluation.delta import add_to_node
+from plb.model import MoveCost, Role
+from plb.model.role import PRIMARY
+from plb.settings.config import PlbConfig
+from plb.state.arrays import TENTHS, Problem, Solution
+from plb.state.cluster_state import ClusterState, PartitionRecord
+from plb.state.demand_sources import Forecast
+from plb.state.replica_table import merged
+from plb.state.tables import MOVE_COSTS
+from plb.state.topology import Topology
+
+Rows: TypeAlias = Int | slice
+"""Some rows: their indices, or a slice of all."""
+
+
+def arrays_of_replicas(state: ClusterState, topology: Topology, rows: Rows) -> dict[str, Any]:
+    """Return the fields of `Problem` on each of `rows`."""
+    table = state.rows
+    service = np.where(table.used[rows], table.service[rows], state.service_table.none)
+    node, leaving, standby = table.node[rows], table.leaving[rows], table.standby[rows]
+    feasibility_class = state.service_table.feasibility_class[service]
+    immovable = leaving | standby | table.still[rows] | table.pinned[rows]
+    free = table.used[rows] & ~(immovable | (table.arriving[rows] != NOWHERE))
+    if topology.blocked is not None:
+        free &= ~topology.blocked[feasibility_class, node]
+    return {
+        "load": table.load[:-1][rows],
+        "sibling": table.sibling[rows],
+        "role": table.role[rows],
+        "leaving": leaving,
+        "service": service.astype(np.int32),
+        "feasibility_class": _feasibility_classes_by_role(state, feasibility_class, table.role[rows]),
+        "kind": _kinds(state, service, node),
+        "prefers_siblings": _prefers_siblings(state, service, rows),
+        "application": state.service_table.application[service],
+        "unspread": leaving | standby,
+        "standby": standby,
+        "movable": free & ~table.upgrading[rows] & _with_nowhere(topology.counted)[node],
+        "repairable": free & ~_held_by_upgrade(state, rows) & _with_nowhere(topology.watched)[node],
+        "origin": node,
+        "move_cost": _move_costs(state, service, rows),
+    }
+
+
+def _held_by_upgrade(state: ClusterState, rows: Rows) -> Bool:
+    """Return which rows no repair moves because of an upgrade."""
+    if state.config.allow_constraint_check_fixes_during_application_upgrade:
+        return state.rows.marked[rows]
+    return state.rows.upgrading[rows]
+
+
+def costs_of_moves(state: ClusterState) -> dict[str, Any]:
+    """Return the fields of `Problem` on the costs of moves that are the same for all replicas, in tenths of a move."""
+    config = state.config
+    reported = config.use_move_cost_reports
+    return {
+        "unit_cost": np.full(state.rows.capacity, TENTHS, np.int64),
+        "swap_cost": round(TENTHS * config.swap_cost) if reported else TENTHS,
+        "add_cost": 0 if reported else TENTHS,
+    }
+
+
+def affinities(state: ClusterState) -> dict[str, Any]:
+    """Return the fields of `Problem` on children and their parents (docs/constraints/affinity.md)."""
+    children = state.service_table.children()
+    found = {"related": bool(children), "parents_move": _share_with_parents(state.config)}
+    if not children:
+        return found | _without_parents(state.rows.capacity)
+    found |= {name: array.copy() for name, array in _without_parents(state.rows.capacity).items()}
+    for service in children:
+        parent = state.services[service].affinity_to
+        if parent is not None and parent in state.service_index:
+            parents = [*state.service_partitions[state.service_index[parent]].values()]
+            for record in state.service_partitions[service].values():
+                _tie(state, found, record, parents)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _without_parents(capacity: int) -> dict[str, Any]:
+    """Return the arrays of `affinities`, (M,) each, without parents."""
+    return {
+        "parent_row": np.full(capacity, NOWHERE),
+        "first_child": np.full(capacity, NOWHERE),
+        "next_child": np.full(capacity, NOWHERE),
+        "affinity": np.zeros(capacity, np.int64),
+        "aligned": np.zeros(capacity, np.bool_),
+        "loose": np.zeros(capacity, np.bool_),
+    }
+
+
+def _share_with_parents(config: PlbConfig) -> float:
+    """Return `Problem.parents_move`."""
+    if not config.move_parent_to_fix_affinity_violation:
+        return 0.0
+    return config.move_parent_to_fix_affinity_violation_transition_percentage
+
+
+def _tie(state: ClusterState, found: dict[str, Any], record: PartitionRecord, parents: list[PartitionRecord]) -> None:
+    """Connect the rows of a child with those of its parent, if it has one partition with replicas.
+
+    Parameters
+    ----------
+    found
+        Arrays of `affinities`; changed.
+    parents
+        The partitions of the parent.
+    """
+    rows, service = record.rows, state.services[record.service]
+    if len(parents) != 1 or not parents[0].rows or not rows:
+        alone = not parents and state.config.place_child_without_parent
+        found["affinity"][rows] = FREE if alone else STRANDED
+        return
+    above = parents[0].rows
+    if not state.config.place_child_without_parent and (state.rows.node[above] == NOWHERE).all():
+        found["affinity"][rows] = STRANDED
+        return
+    found["affinity"][rows], found["parent_row"][rows] = AFFINITY_CHILD, above[0]
+    found["next_child"][rows] = found["first_child"][above[0]]
+    found["first_child"][above] = rows[0]
+    found["aligned"][rows] = service.aligned and _has_primary(state, rows) and _has_primary(state, above)
+    larger = service.target_replicas > state.services[parents[0].service].target_replicas > 0
+    found["loose"][rows] = larger and state.config.allow_higher_child_target_replica_count_for_affinity
+
+
+def _has_primary(state: ClusterState, rows: list[int]) -> bool:
+    """Return whether one of the rows of a partition is a primary that does not disappear."""
+    table = state.rows
+    return bool(((table.role[rows] == PRIMARY) & ~table.leaving[rows]).any())
+
+
+def _with_nowhere(nodes: Bool) -> Bool:
+    """Return `nodes` with a last entry, true, for rows without a node; (N + 1,)."""
+    return np.append(nodes, True)
+
+
+def _feasibility_classes_by_role(state: ClusterState, feasibility_class: Int32, role: Int) -> Int32:
+    """Return `Problem.feasibility_class` of rows from that of their service; primaries may have another class."""
+    if not any(of.expression.binds_primary_only for of in state.feasibility_classes):
+        return feasibility_class
+    binds = np.array([of.expression.binds_primary_only for of in state.feasibility_classes], np.bool_)
+    above = np.int32(len(state.feasibility_classes))
+    return np.where(binds[feasibility_class] & (role == PRIMARY), feasibility_class + above, feasibility_class)
+
+
+def _kinds(state: ClusterState, service: Int, node: Int) -> Int8:
+    """Return `Problem.kind` of rows: 0 for a placed replica, 1 for a new one, 2 if it is stateless on every node.
+
+    A new one of a service with one target replica may have the class of a placed one.
+    """
+    table = state.service_table
+    kinds = np.ones(len(service), np.int8)
+    if state.config.is_singleton_replica_move_allowed_during_upgrade:
+        kinds[table.target_replicas[service] == 1] = 0
+    kinds[(table.on_every_node & ~table.stateful)[service]] = 2
+    kinds[node != NOWHERE] = 0
+    return kinds
+
+
+def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
+    """Return `Problem.prefers_siblings` of rows: all placed replicas, and new ones if the partition has a standby.
+
+    A replica with the mark of a returning primary counts as a standby. Without `prefer_existing_replica_locations`,
+    only replicas of such partitions. If upgrade domains are completed in a running upgrade, all new ones, or those of
+    the application that is being upgraded.
+    """
+    table, config = state.rows, state.config
+    node = table.node[rows]
+    if config.preferred_location_constraint_priority < 0:
+        return np.zeros(len(node), np.bool_)
+    somewhere = ~state.service_table.on_every_node[service]
+    stands = node != NOWHERE
+    prefers: Bool = stands & somewhere if config.prefer_existing_replica_locations else np.zeros(len(node), np.bool_)
+    if state.upgraded_domains and config.prefer_upgraded_uds:
+        prefers |= ~stands & somewhere
+    elif state.applications.upgrading and config.prefer_upgraded_uds:
+        of_rows = state.service_table.application[service]
+        prefers |= ~stands & somewhere & np.isin(of_rows, state.applications.upgrading)
+    _add_those_with_standby(table.sibling, table.standby | table.regains, np.arange(table.capacity)[rows], prefers)
+    return prefers
+
+
+@kernel
+def _add_those_with_standby(sibling: Int, standby: Bool, rows: Int, prefers: Bool) -> None:
+    """Set `prefers`, of the shape of `rows`, where the partition of the row has a standby."""
+    for index in range(rows.shape[0]):
+        row = rows[index]
+        other = sibling[row]
+        prefers[index] |= standby[row]
+        while other != row and not prefers[index]:
+            prefers[index] = standby[other]
+            other = sibling[other]
+
+
+def _move_costs(state: ClusterState, service: Int, rows: Rows) -> Int:
+    """Return `Problem.move_cost` of rows, in tenths of a move."""
+    chosen = np.arange(state.rows.capacity)[rows]
+    if not state.config.use_move_cost_reports:
+        return np.full(len(chosen), TENTHS, np.int64)
+    values = move_cost_values(state.config)
+    codes = state.service_table.move_cost[service]
+    levels = np.array([values[cost] for cost in MOVE_COSTS], np.int64)[np.maximum(codes, 0).astype(np.int64)]
+    costs: Int = np.where(codes >= 0, levels, np.rint(TENTHS * (-1.0 - codes)).astype(np.int64))
+    for index, row in enumerate(chosen.tolist()):
+        if state.rows.used[row] and (given := state.partitions[state.row_partition[row]].move_cost):
+            cost = given.get(Role(int(state.rows.role[row])))
+            if cost is not None:
+                costs[index] = values[cost] if isinstance(cost, MoveCost) else round(TENTHS * cost)
+    return costs
+
+
+class RowNumbers(NamedTuple):
+    """How many rows there are of each kind."""
+
+    replicas: int
+    """Without those that leave."""
+    preferring: int
+    unspread: int
+    standbys: int
+
+
+class RowChanges(NamedTuple):
+    """Rows whose part of the sums is another, ascending."""
+
+    described: Int
+    """The rows to describe again."""
+    changed: Int
+    """These, and the rows with other loads."""
+    due: Int
+    """The rows whose peaks are due."""
+
+
+class RowSums:
+    """What each row is in the sums, and the sums over all rows that no array of a solution has.
+
+    Parameters
+    ----------
+    state
+        The described cluster.
+    problem
+        Its arrays; all rows are in the sums as they are described there.
+
+    Attributes
+    ----------
+    numbers
+        How many rows there are of each kind.
+    all_load
+        (R,) the load of all rows together, quanta.
+    """
+
+    def __init__(self, state: ClusterState, problem: Problem) -> None:
+        self._state = state
+        # of every row as it is in the sums
+        self._building: Bool = state.rows.building.copy()
+        self._used: Bool = state.rows.used.copy()
+        self.numbers = self._numbers_of(problem, slice(None))
+        self.all_load: Int = problem.load.sum(axis=0)
+
+    def change(
+        self,
+        problem: Problem,
+        solution: Solution,
+        topology: Topology,
+        demand_forecast: Forecast,
+        rows: RowChanges,
+    ) -> Bool:
+        """Take over changed loads, describe rows again, renew the peaks of others, and update all sums over rows.
+
+        Return the nodes with rows whose violations count, (N,).
+
+        Parameters
+        ----------
+        problem, solution
+            The arrays and the sums; changed.
+        """
+        state, described = self._state, rows.described
+        stale = np.zeros(len(problem.limit), np.bool_)
+        _enter_loads(problem, solution, rows.changed, state.rows.load, self.all_load, stale)
+        other = merged(described, rows.due)
+        if len(other):
+            _add_rows(problem, solution, self._building, other, -1, stale)
+        if len(described):
+            self.numbers = RowNumbers(*map(sub, self.numbers, self._numbers_of(problem, described)))
+            for name, values in arrays_of_replicas(state, topology, described).items():
+                getattr(problem, name)[described] = values
+            solution.node[described] = problem.origin[described]
+            self._building[described] = state.rows.building[described]
+            self._used[described] = state.rows.used[described]
+        demand_forecast.renew(state)
+        if len(described):
+            self.numbers = RowNumbers(*map(add, self.numbers, self._numbers_of(problem, described)))
+        if len(other):
+            _add_rows(problem, solution, self._building, other, 1, stale)
+        return stale
+
+    def _numbers_of(self, problem: Problem, rows: Int | slice) -> RowNumbers:
+        """Return how many of `rows` are of each kind."""
+        of_kinds = (
+            self._used[rows] & ~problem.leaving[rows],
+            problem.prefers_siblings[rows],
+            problem.unspread[rows],
+            problem.standby[rows],
+        )
+        return RowNumbers(*(int(np.count_nonzero(of_kind)) for of_kind in of_kinds))
+
+
+@kernel
+def _enter_loads(problem: Problem, solution: Solution, rows: Int, load: Int, all_load: Int, stale: Bool) -> None:
+    """Take over the loads of `rows`, in the sums of their nodes, too.
+
+    Parameters
+    ----------
+    load
+        (M+1, R) the loads of all rows, quanta.
+    all_load
+        (R,) the load of all rows together; modified.
+    stale
+        (N,) set to true for nodes with such rows whose violations depend on what was reported; modified.
+    """
+    for row in rows:
+        node = problem.origin[row]
+        stays = node != NOWHERE and not problem.leaving[row]
+        if stays:
+            add_load_to_terms(problem, solution, row, node, -1)
+            stale[node] |= problem.timeline
+        if problem.grouped and node != NOWHERE:
+            _count_in_application(problem, solution, row, node, -1)
+        for metric in range(load.shape[1]):
+            change = load[row, metric] - problem.load[row, metric]
+            all_load[metric] += change
+            if node != NOWHERE and not stays:
+                problem.leaving_load[node, metric] += change
+            problem.load[row, metric] = load[row, metric]
+        if stays:
+            add_load_to_terms(problem, solution, row, node, 1)
+        if problem.grouped and node != NOWHERE:
+            _count_in_application(problem, solution, row, node, 1)
+
+
+@kernel
+def _count_in_application(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times a row on `node` to the sums of its application; a leaving one counts only in what leaves."""
+    if problem.leaving[row]:
+        count_leaving(problem, row, node, sign)
+    else:
+        count_replica(problem, solution, row, node, sign)
+
+
+@kernel
+def _add_rows(problem: Problem, solution: Solution, building: Bool, rows: Int, sign: int, stale: Bool) -> None:
+    """Add `sign` times each of `rows` to all sums of its node, and note the node.
+
+    Parameters
+    ----------
+    building
+        (M,) whether the row is in build.
+    stale
+        (N,) set to true for nodes with such rows that stay.
+    """
+    for row in rows:
+        node = problem.origin[row]
+        if node == NOWHERE:
+            continue
+        if building[row]:
+            problem.in_build[node] += sign
+        if problem.leaving[row]:
+            for metric in range(problem.load.shape[1]):
+                problem.leaving_load[node, metric] += sign * problem.load[row, metric]
+        else:
+            add_to_node(problem, solution, row, node, sign)
+            stale[node] = True
+        if problem.grouped:
+            _count_in_application(problem, solution, row, node, sign)

@@ -1,0 +1,106 @@
+"""What calls for work: rows that break a rule, partitions that lack or exceed replicas, and rows that may not move.
+
+The lists belong to the placement that the host has described. They are updated for rows that have changed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
+from plb.compiler import kernel
+from plb.model.rules import ALL_RULES
+from plb.search.repair.breaches import mark_breaking
+from plb.state.arrays import Problem, Solution
+from plb.state.cluster_state import ClusterState
+
+
+class WorkLists:
+    """The lists of a cluster."""
+
+    breaking: set[int]
+    """Rows that break a rule other than capacity, of any priority."""
+    unfinished: set[int]
+    """Rows of partitions that lack replicas, have too many or are being upgraded."""
+    immovable: set[int]
+    """Rows of placed replicas, without standbys, that no plan may move."""
+
+    def __init__(self, state: ClusterState, problem: Problem, solution: Solution) -> None:
+        self.breaking, self.unfinished, self.immovable = set(), set(), set()
+        self.renew(state, problem, solution, np.arange(len(solution.node)))
+
+    def renew(self, state: ClusterState, problem: Problem, solution: Solution, rows: Int) -> None:
+        """Judge rows again; with a row that has moved come all of its partition, and its children."""
+        breaking = np.zeros(len(rows), np.bool_)
+        mark_breaking(problem, solution, ALL_RULES, rows, problem.repairable, breaking)
+        _update(self.breaking, rows, breaking)
+        table = state.rows
+        unfinished = np.zeros(len(rows), np.bool_)
+        _mark_unfinished(
+            rows,
+            table.used,
+            table.node,
+            table.upgrading,
+            table.leaving,
+            table.standby,
+            table.sibling,
+            table.service,
+            state.service_table.target_replicas,
+            state.service_table.on_every_node,
+            unfinished,
+        )
+        _update(self.unfinished, rows, unfinished)
+        immovable = (problem.origin[rows] != NOWHERE) & ~problem.unspread[rows] & ~problem.repairable[rows]
+        _update(self.immovable, rows, immovable & table.used[rows])
+
+
+def _update(found: set[int], rows: Int, belongs: Bool) -> None:
+    """Add the rows that belong to a set, and remove the others from it."""
+    found.difference_update(rows[~belongs].tolist() if len(found) else ())
+    found.update(rows[belongs].tolist())
+
+
+@kernel
+def _mark_unfinished(
+    rows: Int,
+    used: Bool,
+    node: Int,
+    upgrading: Bool,
+    leaving: Bool,
+    standby: Bool,
+    sibling: Int,
+    service: Int,
+    targets: Int,
+    on_every_node: Bool,
+    unfinished: Bool,
+) -> None:
+    """Set, for some rows, whether there may be work to do for their partition.
+
+    Parameters
+    ----------
+    rows
+        (m,)
+    used, node, upgrading, leaving, standby, sibling, service
+        (M,) as in `plb.state.replica_table.RowTable`.
+    targets
+        (S,) target replicas of a partition; 0: any number.
+    on_every_node
+        (S,) whether a service is on every node, and the target does not count.
+    unfinished
+        (m,) modified: the row waits for a place, its partition is being upgraded, or has too many replicas.
+    """
+    for index in range(rows.shape[0]):
+        row = rows[index]
+        if not used[row]:
+            unfinished[index] = False
+            continue
+        unfinished[index] = node[row] == NOWHERE or upgrading[row]
+        target = targets[service[row]]
+        if unfinished[index] or target == 0 or on_every_node[service[row]] or leaving[row] or standby[row]:
+            continue
+        slots = 1
+        other = sibling[row]
+        while other != row:
+            slots += not (leaving[other] or standby[other])
+            other = sibling[other]
+        unfinished[index] = slots > target

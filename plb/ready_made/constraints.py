@@ -1,0 +1,470 @@
+"""Replicas of a service only in domains that have replicas of other services (docs/constraints/ready_made.md).
+
+The dependency constraint of the ROADEF/EURO challenge 2012, whose domains are neighbourhoods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Int
+from plb.compiler import kernel
+from plb.errors import InvalidValueError
+from plb.extensions.configuration import Configuration
+from plb.extensions.constraints import CompiledConstraint
+from plb.model import Node
+from plb.state.arrays import Problem, Proposal, Solution
+from plb.validation import LARGEST_COUNT, ReadOnlyMapping, check_collection, check_count, check_mapping, check_name
+
+Level: TypeAlias = int | str
+UPGRADE_DOMAIN, NODE = "upgrade_domain", "node"
+PROPERTY = "property:"
+"""Beginning of a level that is a property of nodes; its name follows."""
+ALLOWED = f"a depth of fault domains >= 1, {UPGRADE_DOMAIN!r}, {NODE!r}, or '{PROPERTY}' and the name of a property"
+
+
+def check_level(item: str, level: Level) -> Level:
+    """Return a level, or raise `InvalidValueError`."""
+    if isinstance(level, str):
+        if level in (UPGRADE_DOMAIN, NODE) or (level.startswith(PROPERTY) and level.removeprefix(PROPERTY).strip()):
+            return level
+    else:
+        try:
+            return check_count(item, "level", level, low=1)
+        except InvalidValueError:
+            pass  # the error below names all levels
+    raise InvalidValueError(item, "level", level, ALLOWED)
+
+
+def domains_of_nodes(configuration: Configuration, level: Level) -> Int:
+    """Return the number of the domain of each node at a level, (N,), from 0.
+
+    A node without a domain at this level is a domain of its own. One whose fault domain is less deep is in the domain
+    that it has.
+    """
+    if level == NODE:
+        return np.arange(configuration.nodes)
+    numbers: dict[object, int] = {}
+    names = [_domain_of(configuration.node(index), level) for index in range(configuration.nodes)]
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
+
+
+def _domain_of(node: Node, level: Level) -> object:
+    """Return what nodes of one domain have in common."""
+    if isinstance(level, int):
+        return node.fault_domain_path[:level] if node.fault_domain is not None else (None, node.name)
+    if level == UPGRADE_DOMAIN:
+        return node.upgrade_domain if node.upgrade_domain is not None else (None, node.name)
+    return node.placement_properties.get(level.removeprefix(PROPERTY), (None, node.name))
+
+
+def services_with_replicas(configuration: Configuration) -> set[str]:
+    """Return the names of the services with placed or missing replicas; a removed service has none."""
+    indices = np.unique(configuration.problem.service[configuration.rows]).tolist()
+    return {configuration.description.services[index].name for index in indices}
+
+
+def numbered_rows(configuration: Configuration, numbers: Mapping[str, int]) -> Int:
+    """Return the number of each row by the name of its service, (M,); -1 for departing rows and other services."""
+    by_service = np.array([numbers.get(service.name, -1) for service in configuration.description.services], np.int64)
+    known = configuration.rows
+    found = np.full(len(configuration.problem.service), -1)
+    found[known] = by_service[configuration.problem.service[known]]
+    return found
+
+
+def count_replicas(configuration: Configuration, number: Int, domain: Int, size: int) -> Int:
+    """Return how many replicas of each number are placed in each domain, (size, domains)."""
+    rows = configuration.rows
+    node = configuration.solution.node[rows]
+    placed = (number[rows] >= 0) & (node >= 0)
+    counts = np.zeros((size, int(domain.max(initial=-1)) + 1), np.int64)
+    np.add.at(counts, (number[rows[placed]], domain[node[placed]]), 1)
+    return counts
+
+
+SERVICE, PARTITION = "service", "partition"
+
+
+class LeastDomainsData(NamedTuple):
+    """Groups of replicas, G services or partitions, and L domains."""
+
+    group: Int
+    """(M,) group of each row, or -1."""
+    domain: Int
+    """(N,) domain of each node."""
+    least: Int
+    """(G,) least number of distinct domains."""
+
+
+class LeastDomainsSums(NamedTuple):
+    """Replicas of each group."""
+
+    replicas: Int
+    """(G, L) placed replicas by domain."""
+    distinct: Int
+    """(G,) domains with a replica."""
+    placed: Int
+    """(G,)"""
+    missing: Int
+    """(G,) new replicas that are not placed yet."""
+
+
+@kernel
+def is_short(data: LeastDomainsData, sums: LeastDomainsSums, group: int, distinct: int, placed: int, new: int) -> bool:
+    """Return whether a group cannot reach its number, after changes of the sums by these numbers.
+
+    Missing replicas may each reach one more domain. A group of fewer replicas needs a domain for each.
+    """
+    missing = sums.missing[group] + new
+    reachable = sums.distinct[group] + distinct + missing
+    return bool(reachable < min(data.least[group], sums.placed[group] + placed + missing))
+
+
+@kernel
+def breaks(
+    problem: Problem, data: LeastDomainsData, sums: LeastDomainsSums, row: int, source: int, target: int
+) -> bool:
+    """Return whether the move of one replica breaks the rule for a replica, or leaves it broken for this one."""
+    group = data.group[row]
+    if group < 0:
+        return False
+    here = NOWHERE if source == NOWHERE else data.domain[source]
+    there = NOWHERE if target == NOWHERE else data.domain[target]
+    distinct, others = 0, 0
+    if there != NOWHERE:
+        others = sums.replicas[group, there] - (1 if here == there else 0)
+    if here != there:
+        if here != NOWHERE and sums.replicas[group, here] == 1:
+            distinct -= 1
+        if there != NOWHERE and others == 0:
+            distinct += 1
+    placed = (1 if there != NOWHERE else 0) - (1 if here != NOWHERE else 0)
+    new = -placed if problem.origin[row] == NOWHERE else 0
+    if not is_short(data, sums, group, distinct, placed, new):
+        return False
+    return others > 0 or not is_short(data, sums, group, 0, 0, 0)
+
+
+@kernel
+def reduces_domains(
+    problem: Problem, _solution: Solution, data: LeastDomainsData, sums: LeastDomainsSums, proposal: Proposal
+) -> bool:
+    """Return whether a proposal breaks the rule for a replica, or moves one that stays broken.
+
+    An exchange in one group leaves its domains as they are; it may only let another replica share a domain.
+    """
+    row, target, partner, source = proposal
+    if partner == NOWHERE:
+        return breaks(problem, data, sums, row, source, target)
+    group = data.group[row]
+    if group != data.group[partner]:
+        found = breaks(problem, data, sums, row, source, target)
+        return found or breaks(problem, data, sums, partner, target, source)
+    if group < 0 or not is_short(data, sums, group, 0, 0, 0):
+        return False
+    alone_here = sums.replicas[group, data.domain[source]] == 1
+    return bool(alone_here != (sums.replicas[group, data.domain[target]] == 1))
+
+
+@kernel
+def count_in_domain(
+    problem: Problem, data: LeastDomainsData, sums: LeastDomainsSums, row: int, node: int, sign: int
+) -> None:
+    """Add a replica to the sums of its group `sign` times."""
+    group = data.group[row]
+    if group < 0:
+        return
+    domain = data.domain[node]
+    before = sums.replicas[group, domain]
+    sums.replicas[group, domain] = before + sign
+    if before + sign == max(sign, 0):  # the first of the domain has come, or the last has left
+        sums.distinct[group] += sign
+    sums.placed[group] += sign
+    if problem.origin[row] == NOWHERE:
+        sums.missing[group] -= sign
+
+
+class LeastDomains(CompiledConstraint):
+    """The replicas of a service are in at least so many distinct domains.
+
+    Parameters
+    ----------
+    least
+        Number of domains, at least 1, by name of a service. Services need not exist.
+    level
+        A depth of fault domains, 1 for the top level; ``"upgrade_domain"``; ``"node"``; or ``"property:NAME"``, where
+        nodes of one value of the property NAME are one domain.
+    of
+        ``"service"``: all replicas of the service are counted together; ``"partition"``: those of each partition.
+    name
+        Name of the constraint.
+
+    Raises
+    ------
+    InvalidValueError
+        If a parameter is of another kind or out of its range.
+    """
+
+    test = reduces_domains
+    count = count_in_domain
+
+    def __init__(
+        self, least: Mapping[str, int], *, level: Level = 1, of: str = SERVICE, name: str = "least_domains"
+    ) -> None:
+        item = f"constraint {check_name('constraint', name)}"
+        given = check_mapping(item, "least", least, "a mapping of names of services to whole numbers >= 1")
+        self.least = ReadOnlyMapping(
+            {
+                check_name(item, service, field="service in least"): check_count(
+                    item, f"least[{service}]", number, low=1, high=LARGEST_COUNT
+                )
+                for service, number in given.items()
+            }
+        )
+        self.level = check_level(item, level)
+        if of not in (SERVICE, PARTITION):
+            raise InvalidValueError(item, "of", of, f"{SERVICE!r} or {PARTITION!r}")
+        self.of, self.name = of, name
+
+    def new_data(self, configuration: Configuration) -> LeastDomainsData:
+        """Return the groups of rows, the domains of nodes and the least numbers."""
+        group = numbered_rows(configuration, {name: number for number, name in enumerate(self.least)})
+        least = np.array(list(self.least.values()), np.int64)
+        if self.of == PARTITION:
+            group, least = self._by_partition(configuration, group, least)
+        return LeastDomainsData(group, domains_of_nodes(configuration, self.level), least)
+
+    def new_sums(self, configuration: Configuration) -> LeastDomainsSums:
+        """Return the sums of the present placement."""
+        data = self.new_data(configuration)
+        replicas = count_replicas(configuration, data.group, data.domain, len(data.least))
+        rows = configuration.rows
+        waits = (configuration.solution.node[rows] == NOWHERE) & (configuration.problem.origin[rows] == NOWHERE)
+        groups = data.group[rows[waits]]
+        missing = np.bincount(groups[groups >= 0], minlength=len(data.least))
+        return LeastDomainsSums(replicas, (replicas > 0).sum(axis=1), replicas.sum(axis=1), missing)
+
+    def broken(self, configuration: Configuration) -> Collection[int]:
+        """Return the replicas that share a domain, of the groups that cannot reach their numbers."""
+        data, sums = self.new_data(configuration), self.new_sums(configuration)
+        needed = np.minimum(data.least, sums.placed + sums.missing)
+        short = sums.distinct + sums.missing < needed
+        rows = configuration.rows
+        rows = rows[(data.group[rows] >= 0) & (configuration.solution.node[rows] != NOWHERE)]
+        groups, domains = data.group[rows], data.domain[configuration.solution.node[rows]]
+        return [int(row) for row in rows[short[groups] & (sums.replicas[groups, domains] > 1)]]
+
+    def _by_partition(self, configuration: Configuration, of_service: Int, least: Int) -> tuple[Int, Int]:
+        """Return the groups of rows and their numbers where each partition is one."""
+        numbers: dict[str, int] = {}
+        group, found = np.full_like(of_service, -1), []
+        for row in np.flatnonzero(of_service >= 0).tolist():
+            name = configuration.partition_of(row)
+            if name not in numbers:
+                numbers[name] = len(numbers)
+                found.append(least[of_service[row]])
+            group[row] = numbers[name]
+        return group, np.array(found, np.int64)
+
+
+class SameDomainData(NamedTuple):
+    """The C services that depend on another one or are depended on, by number, and L domains."""
+
+    member: Int
+    """(M,) service of each row, or -1."""
+    domain: Int
+    """(N,) domain of each node."""
+    needed: Int
+    """(D,) the services that each one depends on, service after service."""
+    first_needed: Int
+    """(C+1,) where those of each service begin, and the end."""
+    dependent: Int
+    """(D,) the services that depend on each one, service after service."""
+    first_dependent: Int
+    """(C+1,) where those of each service begin, and the end."""
+
+
+class SameDomainSums(NamedTuple):
+    """Placed replicas."""
+
+    replicas: Int
+    """(C, L) by service and domain."""
+
+
+class Ends(NamedTuple):
+    """One or two replicas that change nodes: their services and domains, each or -1."""
+
+    first: int
+    """Service of the replica that goes from `here` to `there`."""
+    second: int
+    """Service of the replica that goes from `there` to `here`."""
+    here: int
+    there: int
+
+
+@kernel
+def replicas_after(sums: SameDomainSums, ends: Ends, service: int, domain: int) -> int:
+    """Return how many replicas of a service a domain has after a proposal."""
+    gained = (1 if domain == ends.there else 0) - (1 if domain == ends.here else 0)
+    found = int(sums.replicas[service, domain])
+    if service == ends.first:
+        found += gained
+    if service == ends.second:
+        found -= gained
+    return found
+
+
+@kernel
+def lacks_needed(data: SameDomainData, sums: SameDomainSums, ends: Ends, service: int, domain: int) -> bool:
+    """Return whether a replica that a proposal brings into a domain breaks the rule there."""
+    if service < 0 or domain == NOWHERE:
+        return False
+    for place in range(data.first_needed[service], data.first_needed[service + 1]):
+        if replicas_after(sums, ends, data.needed[place], domain) == 0:
+            return True
+    return False
+
+
+@kernel
+def lacks_any(data: SameDomainData, sums: SameDomainSums, service: int, domain: int) -> bool:
+    """Return whether a domain has no replica of a service that this one depends on."""
+    for place in range(data.first_needed[service], data.first_needed[service + 1]):
+        if sums.replicas[data.needed[place], domain] == 0:
+            return True
+    return False
+
+
+@kernel
+def leaves_dependents(data: SameDomainData, sums: SameDomainSums, ends: Ends, service: int, domain: int) -> bool:
+    """Return whether a proposal takes the last replica of a service from dependent ones that lack none so far."""
+    if service < 0 or domain == NOWHERE or replicas_after(sums, ends, service, domain) > 0:
+        return False
+    for place in range(data.first_dependent[service], data.first_dependent[service + 1]):
+        dependent = data.dependent[place]
+        if replicas_after(sums, ends, dependent, domain) > 0 and not lacks_any(data, sums, dependent, domain):
+            return True
+    return False
+
+
+@kernel
+def separates(
+    _problem: Problem, _solution: Solution, data: SameDomainData, sums: SameDomainSums, proposal: Proposal
+) -> bool:
+    """Return whether a proposal breaks the rule for a replica, or moves one that stays broken.
+
+    An exchange in one service leaves its domains as they are; it may only bring another replica into a bad one.
+    """
+    row, target, partner, source = proposal
+    first = data.member[row]
+    second = -1 if partner == NOWHERE else data.member[partner]
+    if first < 0 and second < 0:
+        return False
+    here = NOWHERE if source == NOWHERE else data.domain[source]
+    there = NOWHERE if target == NOWHERE else data.domain[target]
+    if first == second:
+        return bool(lacks_any(data, sums, first, here) != lacks_any(data, sums, first, there))
+    ends = Ends(first, second, here, there)
+    if lacks_needed(data, sums, ends, first, there) or lacks_needed(data, sums, ends, second, here):
+        return True
+    return leaves_dependents(data, sums, ends, first, here) or leaves_dependents(data, sums, ends, second, there)
+
+
+@kernel
+def count_member(_problem: Problem, data: SameDomainData, sums: SameDomainSums, row: int, node: int, sign: int) -> None:
+    """Add a replica to those of its service and domain `sign` times."""
+    if data.member[row] >= 0:
+        sums.replicas[data.member[row], data.domain[node]] += sign
+
+
+class SameDomain(CompiledConstraint):
+    """Each replica of a service is in a domain that has a replica of each service that it depends on.
+
+    Parameters
+    ----------
+    needs
+        By name of a service, the name of the service that it depends on, or a collection of names. Each counts as soon
+        as that service has replicas, placed or missing. Of services that need each other, also through others, no
+        replica can be the first: some have to be described with their places.
+    level
+        A depth of fault domains, 1 for the top level; ``"upgrade_domain"``; ``"node"``; or ``"property:NAME"``, where
+        nodes of one value of the property NAME are one domain.
+    name
+        Name of the constraint.
+
+    Raises
+    ------
+    InvalidValueError
+        If a parameter is of another kind or out of its range, or a service needs itself.
+    """
+
+    test = separates
+    count = count_member
+
+    def __init__(
+        self, needs: Mapping[str, str | Collection[str]], *, level: Level = 1, name: str = "same_domain"
+    ) -> None:
+        item = f"constraint {check_name('constraint', name)}"
+        services = check_mapping(item, "needs", needs, "a mapping of names of services to names of services")
+        self.needs = ReadOnlyMapping(
+            {
+                check_name(item, service, field="service in needs"): _checked_needs(item, service, needed)
+                for service, needed in services.items()
+            }
+        )
+        self.level = check_level(item, level)
+        self.name = name
+
+    def new_data(self, configuration: Configuration) -> SameDomainData:
+        """Return the services of rows, the domains of nodes, and the dependencies."""
+        present = services_with_replicas(configuration)
+        pairs = [(service, name) for service, names in self.needs.items() for name in names if name in present]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(name for pair in pairs for name in pair))}
+        edges = np.array([(numbers[service], numbers[name]) for service, name in pairs], np.int64).reshape(-1, 2)
+        return SameDomainData(
+            numbered_rows(configuration, numbers),
+            domains_of_nodes(configuration, self.level),
+            *_grouped(edges[:, 1], edges[:, 0], len(numbers)),
+            *_grouped(edges[:, 0], edges[:, 1], len(numbers)),
+        )
+
+    def new_sums(self, configuration: Configuration) -> SameDomainSums:
+        """Return the sums of the present placement."""
+        return self._sums(configuration, self.new_data(configuration))
+
+    def broken(self, configuration: Configuration) -> Collection[int]:
+        """Return the replicas in domains without a replica of a service that theirs depends on."""
+        data = self.new_data(configuration)
+        absent = self._sums(configuration, data).replicas == 0
+        lacking = np.zeros_like(absent)
+        dependents = np.repeat(np.arange(len(absent)), np.diff(data.first_needed))
+        np.logical_or.at(lacking, dependents, absent[data.needed])
+        rows = configuration.rows
+        rows = rows[(data.member[rows] >= 0) & (configuration.solution.node[rows] != NOWHERE)]
+        domains = data.domain[configuration.solution.node[rows]]
+        broken: list[int] = rows[lacking[data.member[rows], domains]].tolist()
+        return broken
+
+    @staticmethod
+    def _sums(configuration: Configuration, data: SameDomainData) -> SameDomainSums:
+        services = len(data.first_needed) - 1
+        return SameDomainSums(count_replicas(configuration, data.member, data.domain, services))
+
+
+def _checked_needs(item: str, service: str, needed: object) -> tuple[str, ...]:
+    """Return the names of the services that a service needs, each once."""
+    field = f"needs[{service}]"
+    names = (needed,) if isinstance(needed, str) else check_collection(item, field, needed, "names of services")
+    checked = tuple(dict.fromkeys(check_name(item, name, field=field) for name in names))
+    if service in checked:
+        raise InvalidValueError(item, field, service, "another service")
+    return checked
+
+
+def _grouped(values: Int, groups: Int, count: int) -> tuple[Int, Int]:
+    """Return the values by group, group after group, and where each group begins, with the end."""
+    order = np.argsort(groups, kind="stable")
+    return values[order], np.searchsorted(groups[order], np.arange(count + 1))

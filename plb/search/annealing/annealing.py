@@ -1,0 +1,543 @@
+"""Simulated annealing over configurations (docs/service-fabric.md, Annealing).
+
+Several chains start from the same solution, each with a separate random stream, and return their best solution. The
+lowest energy wins; ties go to the lower movement cost and then to the first chain. The result does not depend on the
+number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Int
+from plb.compiler import Stream, working_time
+from plb.evaluation.delta import compare_with_scratch
+from plb.evaluation.proposals import GENERATED
+from plb.extensions.energy_terms import VanishingTerm
+from plb.search.annealing.chain import (
+    ChainState,
+    Step,
+    StepAddresses,
+    UndoLog,
+    anneal,
+    extended_step,
+    return_to_best,
+    return_to_start,
+)
+from plb.search.annealing.compound_steps import compound_proposal, larger_proposal
+from plb.search.annealing.cooling_schedule import (
+    CONVERGED,
+    RUNNING,
+    UNSET,
+    Schedule,
+    Settings,
+    end_reason_of,
+    new_schedule,
+)
+from plb.search.annealing.move_generation import Choice
+from plb.search.annealing.neighbourhoods import (
+    MOST_ASKED,
+    SINGLE_ONLY,
+    Neighbourhoods,
+    kinds_of,
+    new_neighbourhoods,
+    that_apply,
+)
+from plb.search.annealing.overload_price import (
+    MOST_FALLING,
+    QUIET_FROM,
+    SOFT_SHARE,
+    PricePath,
+    SoftCapacity,
+    evaluate_again,
+    raise_price,
+    remove_overload,
+)
+from plb.search.budget import (
+    CHAINS,
+    ENDLESS,
+    INITIAL_TEMPERATURE,
+    PROPOSALS_A_REPLICA,
+    PROPOSALS_A_ROUND,
+    ROUNDS,
+    Budget,
+    EndReason,
+    proposals_of,
+)
+from plb.search.extension_kernels import NO_KERNEL, ExtensionState
+from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain
+from plb.search.extensions import Extensions, energy_with
+from plb.search.result import Annealed, larger_steps_of, new_tally
+from plb.search.transactions import NO_ROWS, Places, go_to, new_transaction, places_of
+from plb.settings.config import Checks, PlbConfig
+from plb.settings.search import Cooling
+from plb.state.arrays import Problem, Proposal, Solution
+from plb.state.replica_table import merged
+
+THREADED_PROPOSALS = 20_000
+"""Below this number of proposals per chain, threads cost more time than they save."""
+UNDO_LOG_SIZE = 2**16
+"""Accepted proposals without a new best after which a chain returns to its best solution."""
+TIMED_STRETCH, STRETCH_IN_PYTHON = 4096, 64
+"""Proposals between two readings of the clock; the latter with extensions in plain Python."""
+SECONDS_A_MOVE = 3e-6
+"""What the plan takes for each move after the search, which ends as much earlier."""
+LEAST_SECONDS = 1e-9
+"""Keeps the used share of a time that is over finite."""
+
+
+def anneal_chains(
+    problem: Problem,
+    start: Solution,
+    choice: Choice,
+    config: PlbConfig,
+    seed: np.random.SeedSequence,
+    budget: Budget,
+    extensions: Extensions | None = None,
+    others: Int = NO_ROWS,
+) -> Annealed:
+    """Anneal from `start` with the configured number of chains, and change it to the best result.
+
+    Parameters
+    ----------
+    start
+        Modified.
+    extensions
+        Extension terms and constraints. With one in plain Python, the chains run one after the other.
+    others
+        Rows that an earlier search may have placed or dropped.
+    """
+    if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
+        energy = energy_with(extensions, problem, start).total
+        return Annealed(energy, new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
+    problem = without_leaving_load(problem, config)
+    settings = _settings(config, budget, len(choice.creation) + choice.migrations)
+    capacity = _most_moves(problem, start, choice)
+    others = merged(others, choice.creation)
+    in_python = extensions is not None and extensions.has_python
+    threads = 1 if in_python else _threads(config, settings)
+    begun = working_time()
+
+    def check(chain: _Chain, moment: str) -> None:
+        compare_with_scratch(problem, chain.solution, moment)
+        if extensions is not None:
+            compare_extension_state(extensions, problem, chain.solution, chain.extensions, moment)
+
+    in_place = threads == 1 and _may_be_in_place(problem, choice, settings, extensions)
+    new = _new_chains(problem, start, choice, config, seed, settings, capacity, extensions, in_place=in_place)
+
+    def run(number: int, chain: _Chain) -> _Chain:
+        deadline = budget.deadline(begun, 1.0 if threads > 1 else (number + 1) / len(new))
+        after_each = check if config.checks is Checks.STEP else None
+        path = _price_path(problem, choice, config, budget)
+        chain = _run_chain(chain, problem, choice, settings, deadline, after_each, path, in_python=in_python)
+        chain.end(problem, others, in_place=in_place)
+        return chain
+
+    chains = _all_of(run, new, threads)
+    best = min(chains, key=lambda chain: (chain.schedule.best_energy, chain.schedule.best_movement))
+    if best.places is not None:
+        go_to(problem, start, best.places, others)
+    if config.checks is not Checks.OFF:
+        check(best, "end of annealing")
+    for chain in chains:
+        chain.extensions.finish()
+    energy = float(best.schedule.best_energy)
+    if extensions is not None:
+        energy = energy_with(extensions, problem, start).total
+    return _annealed(chains, best, energy, config.larger_neighbourhoods)
+
+
+def _price_path(problem: Problem, choice: Choice, config: PlbConfig, budget: Budget) -> PricePath | None:
+    """Return the price path of a chain, if its settings ask for one."""
+    if config.cooling is not Cooling.BY_PRICE:
+        return None
+    return PricePath(problem, choice.migrations, proposals_of(config, budget))
+
+
+def _may_be_in_place(problem: Problem, choice: Choice, settings: Settings, extensions: Extensions | None) -> bool:
+    """Return whether the undo log surely leads back to the start; a price of overload has it forgotten."""
+    terms = () if extensions is None else extensions.terms
+    prices_overload = any(isinstance(term, VanishingTerm) for term in terms)
+    return not (prices_overload or _is_compound(problem, choice)) and _proposals_of(settings) < UNDO_LOG_SIZE
+
+
+def _annealed(chains: Sequence[_Chain], best: _Chain, energy: float, names: Sequence[str]) -> Annealed:
+    """Return the statistics of chains; `names` are those of the larger neighbourhoods."""
+    neighbourhoods = [chain.chain_state.neighbourhoods for chain in chains]
+    return Annealed(
+        energy,
+        tally=np.sum([chain.tally for chain in chains], axis=0),
+        end_reason=_end_of(chains),
+        temperature=float(best.schedule.temperature),
+        larger_steps=larger_steps_of(names, neighbourhoods),
+    )
+
+
+def without_leaving_load(problem: Problem, config: PlbConfig) -> Problem:
+    """Return the problem without the load of departing replicas, unless the settings count it."""
+    if not config.prevent_transient_overcommit or config.count_disappearing_load_for_simulated_annealing:
+        return problem
+    return problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
+
+
+def _end_of(chains: Sequence[_Chain]) -> EndReason:
+    """Return why the search ended."""
+    return end_reason_of([chain.schedule for chain in chains], late=any(chain.timed_out for chain in chains))
+
+
+def _all_of(run: Callable[[int, _Chain], _Chain], chains: Sequence[_Chain], threads: int) -> list[_Chain]:
+    """Return the chains after their runs, one after the other or on threads."""
+    if threads == 1:
+        return [run(number, chain) for number, chain in enumerate(chains)]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(run, range(len(chains)), chains))
+
+
+def _most_moves(problem: Problem, start: Solution, choice: Choice) -> int:
+    """Return the largest number of moves that one step may try; 0 where no step has several."""
+    of_proposal = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
+    return of_proposal + (MOST_ASKED if choice.larger_share else 0)
+
+
+def _is_compound(problem: Problem, choice: Choice) -> bool:
+    """Return whether a proposal may have further moves."""
+    return choice.makes_spread_moves or (problem.related and bool((problem.first_child != NOWHERE).any()))
+
+
+@attrs.define(eq=False)
+class _Chain:
+    """A chain and its state."""
+
+    solution: Solution
+    extensions: ChainExtensions
+    chain_state: ChainState
+    rng: Stream
+    timed_out: bool = False
+    places: Places | None = None
+    """Those of its best solution, at its end; None: it has none without overload."""
+
+    def end(self, problem: Problem, others: Int, *, in_place: bool) -> None:
+        """Return to the best solution and note its places; `in_place`: return to the start."""
+        undo_log = self.chain_state.undo_log
+        return_to_best(problem, self.solution, self.schedule, undo_log, self.extension_state)
+        if math.isfinite(self.schedule.best_energy):
+            self.places = places_of(problem, self.solution, others)
+        if in_place:
+            return_to_start(problem, self.solution, self.schedule, undo_log)
+
+    @property
+    def extension_state(self) -> ExtensionState:
+        """What its kernels use of the extensions."""
+        return self.extensions.state
+
+    @property
+    def schedule(self) -> Schedule:
+        """State of the chain, see `plb.search.annealing.cooling_schedule`."""
+        return self.chain_state.schedule
+
+    @property
+    def tally(self) -> Int:
+        """(TALLY_SIZE,) number of proposals by outcome."""
+        return self.chain_state.tally
+
+
+def _new_chains(
+    problem: Problem,
+    start: Solution,
+    choice: Choice,
+    config: PlbConfig,
+    seed: np.random.SeedSequence,
+    settings: Settings,
+    capacity: int,
+    extensions: Extensions | None,
+    *,
+    in_place: bool,
+) -> list[_Chain]:
+    """Return new chains with their extension state and the kernels that their steps may need.
+
+    Each has a copy of `start`; `in_place`: all have `start` itself, and change it in turn.
+    """
+    sort_displaced(start)
+    named = kinds_of(config.larger_neighbourhoods) if choice.larger_share else []
+    kinds, services = that_apply(named, problem, choice.movable)
+    solutions = (start if in_place else start.copy() for _ in range(_chains(config)))
+    chains = [
+        _new_chain(
+            solution,
+            extensions_of_chain(extensions, problem, solution),
+            stream,
+            settings,
+            capacity,
+            new_neighbourhoods(kinds, choice.larger_share, services) if kinds else SINGLE_ONLY,
+        )
+        for solution, stream in zip(solutions, seed.spawn(_chains(config)), strict=True)
+    ]
+    addresses = _addresses_of_steps(chains[0], problem, choice, has_extensions=extensions is not None)
+    for chain in chains:
+        chain.chain_state = chain.chain_state._replace(addresses=addresses)
+    return chains
+
+
+def _new_chain(
+    solution: Solution,
+    extensions: ChainExtensions,
+    stream: np.random.SeedSequence,
+    settings: Settings,
+    capacity: int,
+    neighbourhoods: Neighbourhoods,
+) -> _Chain:
+    """Return a new chain that begins at `solution`.
+
+    Parameters
+    ----------
+    capacity
+        Largest number of moves of one proposal; 0 where no proposal has further moves.
+    """
+    undo_log = new_undo_log(_proposals_of(settings), capacity)
+    chain_state = ChainState(new_schedule(), undo_log, new_tally(), new_transaction(capacity), neighbourhoods)
+    return _Chain(solution, extensions, chain_state, Stream(stream))
+
+
+def new_undo_log(proposals: int, capacity: int) -> UndoLog:
+    """Return the undo log of a chain.
+
+    Parameters
+    ----------
+    proposals
+        Number of proposals of the chain.
+    capacity
+        Largest number of moves of one of them, or 0.
+    """
+    entries = min(proposals, UNDO_LOG_SIZE) + capacity + 1
+    return UndoLog(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
+
+
+def sort_displaced(solution: Solution) -> None:
+    """Sort the displaced rows: their order depends on earlier moves, and a search samples by it."""
+    displaced = solution.displaced[: solution.totals.displaced]
+    displaced.sort()
+    solution.displaced_at[displaced] = np.arange(len(displaced))
+
+
+def _addresses_of_steps(chain: _Chain, problem: Problem, choice: Choice, *, has_extensions: bool) -> StepAddresses:
+    """Return the addresses of the kernels that a chain needs."""
+    solution, chain_state, extension_state = chain.solution, chain.chain_state, chain.extension_state
+    step = Step(Proposal(0, 0), False, 0.0)
+    of_chain = (problem, solution, choice, chain_state, extension_state, chain.rng)
+    compound = extended = larger = NO_KERNEL
+    if _is_compound(problem, choice):
+        compound = compound_proposal.address(None, *of_chain, step)
+    if has_extensions:
+        extended = extended_step.address(None, problem, solution, chain_state, extension_state, step)
+    if choice.larger_share:
+        larger = larger_proposal.address(int, *of_chain, 0)
+    return StepAddresses(compound, extended, larger)
+
+
+def _run_chain(
+    chain: _Chain,
+    problem: Problem,
+    choice: Choice,
+    settings: Settings,
+    deadline: float | None,
+    check: Callable[[_Chain, str], None] | None,
+    path: PricePath | None,
+    *,
+    in_python: bool,
+) -> _Chain:
+    """Run a chain to its end; its undo log leads back to its best solution.
+
+    Parameters
+    ----------
+    check
+        Called after every proposal, if any.
+    path
+        The price of moves, if it falls.
+    in_python
+        Whether an extension is plain Python.
+    """
+    timed = STRETCH_IN_PYTHON if in_python else TIMED_STRETCH
+    stretch = _proposals_of(settings) if deadline is None and not in_python else timed
+    stretch = 1 if check else stretch
+    begun = working_time()
+    at_price = problem if path is None else _begin_path(chain, path, choice, settings)
+    soft, searched = None, choice
+    if len(chain.extension_state.vanishing):
+        soft = _begin_soft(chain, problem, choice, settings)
+        stretch, searched = min(stretch, timed), soft.choice
+    whole = math.inf if deadline is not None and settings.timed else _whole_search(choice, settings)
+    patience = math.inf if choice.larger_share else QUIET_FROM + len(choice.movable)
+    whole = whole if path is None else min(whole, MOST_FALLING * patience)
+    while chain.schedule.end == RUNNING and not chain.timed_out:
+        proposals = stretch
+        if path is not None:
+            at_price = _follow(chain, path, at_price, settings, whole, patience)
+            proposals = min(stretch, path.left(_done(chain, settings), whole))
+        if soft is not None:
+            used = _used_share(chain, settings, whole)
+            if used < SOFT_SHARE:
+                raise_price(problem, chain.solution, chain.chain_state, chain.extension_state, used)
+            else:
+                _harden(chain, problem, soft)
+                soft, searched = None, choice
+        _anneal(chain, at_price, searched, settings, proposals)
+        if check:
+            check(chain, f"proposal {chain.tally[GENERATED]}")
+        if deadline is not None:
+            now, end = working_time(), deadline - SECONDS_A_MOVE * int(chain.solution.totals.displaced)
+            chain.timed_out = now >= end
+            chain.schedule.progress = (now - begun) / max(end - begun, LEAST_SECONDS)
+    chain.timed_out &= bool(chain.schedule.end == RUNNING)
+    if soft is not None:
+        _harden(chain, problem, soft)
+    if path is not None:
+        return_to_best(at_price, chain.solution, chain.schedule, chain.chain_state.undo_log, chain.extension_state)
+        evaluate_again(problem, chain.solution, chain.chain_state, chain.extension_state)
+    return chain
+
+
+def _begin_soft(chain: _Chain, problem: Problem, choice: Choice, settings: Settings) -> SoftCapacity:
+    """Probe and begin to search with soft capacity, without larger steps."""
+    at_origins = chain.solution.totals.displaced == 0
+    soft = SoftCapacity(chain.chain_state.neighbourhoods, choice, begins_at_origins=bool(at_origins))
+    chain.chain_state = chain.chain_state._replace(neighbourhoods=SINGLE_ONLY)
+    _anneal(chain, problem, soft.choice, settings, 0)
+    return soft
+
+
+def _harden(chain: _Chain, problem: Problem, soft: SoftCapacity) -> None:
+    """End the part of a search with soft capacity: remove overload that the best solution has, and make larger steps.
+
+    Where overload stays, the energy is infinite, and the result is the start.
+    """
+    state, chain_state = chain.extension_state, chain.chain_state
+    return_to_best(problem, chain.solution, chain.schedule, chain_state.undo_log, state)
+    chain.schedule.undo_length = chain.schedule.best_length = 0
+    with chain.extensions.calls():
+        if not remove_overload(problem, chain.solution, chain_state, chain.extensions, soft):
+            chain.schedule.best_energy, chain.schedule.end = math.inf, CONVERGED
+    chain.extensions.raise_error()
+    chain.chain_state = chain_state._replace(neighbourhoods=soft.neighbourhoods)
+
+
+def _anneal(chain: _Chain, problem: Problem, choice: Choice, settings: Settings, proposals: int) -> None:
+    """Run a chain for at most this number of proposals."""
+    arguments = (problem, chain.solution, choice, settings, chain.chain_state, chain.extension_state, chain.rng)
+    with chain.extensions.calls():
+        anneal(*arguments, proposals)
+    chain.extensions.raise_error()
+
+
+def _done(chain: _Chain, settings: Settings) -> int:
+    """Return the number of proposals that a chain has made."""
+    return chain.schedule.rounds * settings.simulated_annealing_iterations_per_round + chain.schedule.step
+
+
+def _used_share(chain: _Chain, settings: Settings, whole: float) -> float:
+    """Return the used share of the time or of the `whole` number of proposals, whichever is larger."""
+    return max(chain.schedule.progress, _done(chain, settings) / whole)
+
+
+def _whole_search(choice: Choice, settings: Settings) -> int:
+    """Return the number of proposals in which the price of moves falls: all, or without an end a usual number."""
+    if settings.rounds < ENDLESS:
+        return _proposals_of(settings)
+    return max(ROUNDS * PROPOSALS_A_ROUND, PROPOSALS_A_REPLICA * len(choice.movable))
+
+
+def _begin_path(chain: _Chain, path: PricePath, choice: Choice, settings: Settings) -> Problem:
+    """Probe where moves cost nothing, which gives the first price; return the problem at that price."""
+    _anneal(chain, path.without_price, choice, settings, 0)
+    path.begin(chain.schedule.largest_change, int(chain.solution.totals.displaced))
+    return path.without_price
+
+
+def _follow(
+    chain: _Chain, path: PricePath, at_price: Problem, settings: Settings, whole: float, patience: float
+) -> Problem:
+    """Return the problem at the present price, and end a chain that finds no further move at the last one.
+
+    Parameters
+    ----------
+    whole
+        Proposals in which the price falls; infinite: the time counts.
+    patience
+        Proposals without a move after which the search gives up.
+    """
+    displaced, done = int(chain.solution.totals.displaced), _done(chain, settings)
+    used = _used_share(chain, settings, whole)
+    if not path.is_due(used):
+        return at_price
+    if path.is_quiet(displaced, float(chain.schedule.energy), done, patience):
+        chain.schedule.end = CONVERGED
+        return at_price
+    at_price = path.next_problem(used, displaced)
+    evaluate_again(at_price, chain.solution, chain.chain_state, chain.extension_state)
+    path.begin_stage(float(chain.schedule.energy))
+    return at_price
+
+
+def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
+    """Return the annealing settings of each chain, such that all chains together keep to the budget.
+
+    With a time budget and no proposal budget, a chain generates at least `slots` proposals before it may converge: in a
+    large cluster a round changes little.
+
+    Parameters
+    ----------
+    slots
+        Number of replicas that the search may place or move.
+    """
+    limit, per_round = config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round
+    per_round = PROPOSALS_A_ROUND if per_round is None else per_round
+    rounds = ENDLESS if limit is None else limit
+    if per_round == 0:
+        rounds, per_round = 0, 1
+    elif budget.proposals is not None:
+        per_chain = budget.proposals // _chains(config)
+        per_round = max(1, min(per_round, per_chain))
+        rounds = per_chain // per_round
+    elif budget.seconds is not None:
+        rounds = ENDLESS
+    by_budget = config.cooling in (Cooling.BY_BUDGET, Cooling.BY_PRICE)
+    absolute = config.absolute_initial_temperature if budget.temperature is None else budget.temperature
+    coefficient = config.cluster_specific_temperature_coefficient
+    return Settings(
+        rounds,
+        per_round,
+        config.initial_temperature_probe_count,
+        INITIAL_TEMPERATURE if config.initial_temperature is None else config.initial_temperature,
+        coefficient if config.enable_cluster_specific_initial_temperature else UNSET,
+        config.fast_balancing_temperature_decay_rate,
+        least=slots if budget.seconds is not None and budget.proposals is None else 0,
+        absolute_temperature=UNSET if absolute is None else absolute,
+        quiet_change=config.quiet_change,
+        absolute_quiet_change=UNSET if config.absolute_quiet_change is None else config.absolute_quiet_change,
+        quiet_rounds=config.quiet_rounds,
+        restarts=config.restarts,
+        allowed_probes=config.initial_temperature_probe_count if by_budget else 0,
+        by_budget=by_budget,
+        timed=rounds == ENDLESS,
+        last_temperature=config.last_temperature,
+    )
+
+
+def _chains(config: PlbConfig) -> int:
+    return CHAINS if config.chains is None else config.chains
+
+
+def _proposals_of(settings: Settings) -> int:
+    return settings.rounds * settings.simulated_annealing_iterations_per_round
+
+
+def _threads(config: PlbConfig, settings: Settings) -> int:
+    if config.checks is Checks.STEP or _proposals_of(settings) < THREADED_PROPOSALS:
+        return 1
+    return min(config.threads or os.cpu_count() or 1, _chains(config))

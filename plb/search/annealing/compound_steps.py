@@ -1,0 +1,405 @@
+"""Steps of several moves: a proposal with the moves that it causes, and steps in larger neighbourhoods."""
+
+from __future__ import annotations
+
+from plb.array_types import NOWHERE
+from plb.compiler import Stream, kernel
+from plb.constraints.domains import FAULT_DOMAIN, SPREADING, UPGRADE_DOMAIN, excess_in_domain, stands_wrongly
+from plb.energy.terms import present_energy
+from plb.evaluation.delta import apply_proposal, move_row
+from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, SCORED, refusal
+from plb.model.rules import NO_REFUSAL, Rule
+from plb.search.annealing.chain import ChainState, Step, highest_energy, note_accepted, record_energy
+from plb.search.annealing.larger_neighbourhoods import destroy_and_repair, make_ejection_chain
+from plb.search.annealing.move_generation import Choice
+from plb.search.annealing.neighbourhoods import EJECTION_CHAIN, MOST_ASKED, OF_USERS, make_proposed_step
+from plb.search.extension_kernels import (
+    ALLOWED,
+    ExtensionState,
+    apply_with_terms,
+    copy_values,
+    foresee,
+    is_refused,
+    newly_broken,
+    note_broken,
+    refusing,
+    weighed,
+)
+from plb.search.repair.affinity_moves import move_children
+from plb.search.transactions import (
+    Transaction,
+    has_moved,
+    into_single_moves,
+    move_of,
+    random_target,
+    redo_transaction,
+    swap_entries,
+    try_move,
+    undo_transaction,
+    undo_tried_with_terms,
+)
+from plb.state.arrays import Problem, Proposal, Solution, are_siblings, proposed
+
+_WITHOUT_SPREADING = ~SPREADING
+
+
+@kernel
+def make_spread_moves(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Move siblings of `row`, which has moved, out of crowded domains; return whether the spread holds afterwards.
+
+    Parameters
+    ----------
+    enforced
+        Bit mask over `Rule`.
+    """
+    so_far = enforced & _WITHOUT_SPREADING
+    for rule in (FAULT_DOMAIN, UPGRADE_DOMAIN):
+        so_far |= enforced & (1 << rule)
+        for level in range(problem.domain.shape[1]):
+            binds = problem.domain_rule[level] == rule and enforced >> rule & 1
+            if binds and not _spread_siblings(problem, solution, extension_state, so_far, level, row, rng, transaction):
+                return False
+    for level in range(problem.domain.shape[1]):
+        if enforced >> problem.domain_rule[level] & 1 and _is_uneven(problem, solution, level, row):
+            return False
+    return True
+
+
+@kernel
+def _spread_siblings(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    so_far: int,
+    level: int,
+    row: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Move siblings of `row` out of crowded domains of one level; return whether each found a node."""
+    other = problem.sibling[row]
+    while other != row:
+        stays = not problem.movable[other] or has_moved(transaction, other)
+        if not stays and excess_in_domain(problem, solution, level, other) > 0:
+            target = random_target(problem, solution, extension_state, so_far, other, solution.node[other], rng)
+            if target == NOWHERE:
+                return False
+            try_move(problem, solution, transaction, other, target)
+        other = problem.sibling[other]
+    return True
+
+
+@kernel
+def _is_uneven(problem: Problem, solution: Solution, level: int, row: int) -> bool:
+    """Return whether some domain has too many or too few replicas of the partition of `row`."""
+    this = row
+    while True:
+        if stands_wrongly(problem, solution, level, this):
+            return True
+        this = problem.sibling[this]
+        if this == row:
+            return False
+
+
+ROWS_WALKED = 16
+"""Rows of the list of a node that take about as long as one proposal; each tried move walks over such a list."""
+_AFFINITY = int(Rule.AFFINITY)
+_MOVES = int(Rule.MOVES)
+_FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
+
+
+@kernel
+def compound_proposal(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    chain_state: ChainState,
+    extension_state: ExtensionState,
+    rng: Stream,
+    step: Step,
+) -> None:
+    """Accept or reject a proposal together with the spread moves of siblings and affinity moves of children."""
+    schedule, tally, transaction = chain_state.schedule, chain_state.tally, chain_state.transaction
+    row, target, partner, here = step.proposal
+    movement = solution.totals.movement
+    displaced = solution.totals.displaced
+    transaction.length[0] = 0
+    try_move(problem, solution, transaction, row, target)
+    if partner != NOWHERE:
+        try_move(problem, solution, transaction, partner, here)
+    if step.makes_spread_moves and not make_spread_moves(
+        problem, solution, extension_state, choice.enforced, row, rng, transaction
+    ):
+        tally[FIRST_RULE + _FAULT_DOMAIN] += 1
+        undo_transaction(problem, solution, transaction, 0)
+        return
+    affinity_moves = move_children(problem, solution, extension_state, choice.enforced, row, 0, rng, transaction)
+    if affinity_moves and partner != NOWHERE and not are_siblings(problem, row, partner):
+        affinity_moves = move_children(
+            problem, solution, extension_state, choice.enforced, partner, 0, rng, transaction
+        )
+    too_many = solution.totals.displaced > max(choice.migrations, displaced)
+    if not affinity_moves or too_many:
+        tally[FIRST_RULE + (_MOVES if affinity_moves else _AFFINITY)] += 1
+        undo_transaction(problem, solution, transaction, 0)
+        return
+    if _is_refused_together(problem, solution, transaction, extension_state):
+        undo_transaction(problem, solution, transaction, 0)
+        return
+    tally[SCORED] += 1
+    copy_values(extension_state.value, extension_state.after)
+    if extension_state.change.shape[0] > 0:
+        _redo_with_terms(problem, solution, transaction, extension_state)
+    after = present_energy(problem, solution) + weighed(extension_state, extension_state.after)
+    idle = schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement
+    if after > step.highest or idle:
+        undo_tried_with_terms(problem, solution, extension_state, transaction, 0)
+        return
+    tally[ACCEPTED] += 1
+    copy_values(extension_state.after, extension_state.value)
+    for entry in range(transaction.length[0]):
+        note_accepted(schedule, chain_state.undo_log, move_of(transaction, entry))
+    record_energy(solution, schedule, extension_state, after)
+
+
+@kernel
+def larger_proposal(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    chain_state: ChainState,
+    extension_state: ExtensionState,
+    rng: Stream,
+    number: int,
+) -> int:
+    """Make a step in a larger neighbourhood and accept or reject it; return its cost in proposals.
+
+    Parameters
+    ----------
+    number
+        The neighbourhood, by its place in `Neighbourhoods`.
+    """
+    schedule, transaction, neighbourhoods = chain_state.schedule, chain_state.transaction, chain_state.neighbourhoods
+    highest = highest_energy(schedule, rng)
+    scratch = neighbourhoods.scratch
+    transaction.length[0] = scratch.asked[0] = 0
+    kind = neighbourhoods.kind[number]
+    if kind == EJECTION_CHAIN:
+        found = make_ejection_chain(problem, solution, choice, extension_state, scratch, rng, transaction)
+    elif kind < OF_USERS:
+        found = destroy_and_repair(problem, solution, choice, extension_state, kind, scratch, rng, transaction)
+    else:
+        index = kind - OF_USERS
+        found = make_proposed_step(problem, solution, choice, extension_state, index, scratch, rng, transaction)
+    tried = transaction.length[0]
+    cost = _cost_of_step(problem, solution, scratch.asked[0], tried)
+    neighbourhoods.tried[number] += 1
+    chain_state.tally[GENERATED] += cost
+    if found and extension_state.change.shape[0] == 0 and not problem.related:
+        found = present_energy(problem, solution) <= highest
+        chain_state.tally[SCORED] += not found
+    undo_tried_with_terms(problem, solution, extension_state, transaction, 0)
+    if not found:
+        return cost
+    into_single_moves(solution, transaction, tried)
+    if problem.related and not _children_follow(problem, solution, choice, extension_state, rng, transaction):
+        chain_state.tally[FIRST_RULE + _AFFINITY] += 1
+        return cost
+    accepted = _is_accepted(problem, solution, choice, chain_state, extension_state, highest)
+    neighbourhoods.accepted[number] += accepted
+    return cost
+
+
+@kernel
+def _cost_of_step(problem: Problem, solution: Solution, asked: int, tried: int) -> int:
+    """Return as how many proposals a step counts that has asked for so many nodes and tried so many moves."""
+    walked = tried * (solution.node.shape[0] // max(1, problem.targets.shape[0]))
+    return int(min(max(1, asked + tried + walked // ROWS_WALKED), MOST_ASKED))
+
+
+@kernel
+def _children_follow(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    extension_state: ExtensionState,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Add the moves of children to a transaction, which is undone before and after; return whether all could move."""
+    redo_transaction(problem, solution, transaction)
+    for entry in range(transaction.length[0]):
+        row = transaction.row[entry]
+        if not move_children(problem, solution, extension_state, choice.enforced, row, 0, rng, transaction):
+            undo_transaction(problem, solution, transaction, 0)
+            return False
+    tried = transaction.length[0]
+    undo_transaction(problem, solution, transaction, 0)
+    into_single_moves(solution, transaction, tried)
+    return True
+
+
+@kernel
+def _is_accepted(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    chain_state: ChainState,
+    extension_state: ExtensionState,
+    highest: float,
+) -> bool:
+    """Make the moves of a transaction that is undone, if energy and every rule accept them; return whether they do.
+
+    Parameters
+    ----------
+    highest
+        Highest accepted energy.
+    """
+    schedule, transaction, tally = chain_state.schedule, chain_state.transaction, chain_state.tally
+    length, movement = transaction.length[0], solution.totals.movement
+    most = max(choice.migrations, solution.totals.displaced)
+    tally[SCORED] += 1
+    copy_values(extension_state.value, extension_state.after)
+    for entry in range(length):
+        proposal = move_of(transaction, entry)
+        foresee(problem, solution, extension_state, proposal)
+        apply_with_terms(problem, solution, extension_state, proposal)
+    after = present_energy(problem, solution) + weighed(extension_state, extension_state.after)
+    idle = schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement
+    refused = length == 0 or after > highest or idle
+    if not refused and solution.totals.displaced > most:
+        tally[FIRST_RULE + _MOVES] += 1
+        refused = True
+    refused = refused or _is_refused(problem, solution, choice, chain_state, extension_state)
+    if refused or _is_refused_together(problem, solution, transaction, extension_state):
+        undo_tried_with_terms(problem, solution, extension_state, transaction, 0)
+        return False
+    tally[ACCEPTED] += 1
+    copy_values(extension_state.after, extension_state.value)
+    for entry in range(length):
+        note_accepted(schedule, chain_state.undo_log, move_of(transaction, entry))
+    record_energy(solution, schedule, extension_state, after)
+    return True
+
+
+@kernel
+def _is_refused(
+    problem: Problem, solution: Solution, choice: Choice, chain_state: ChainState, extension_state: ExtensionState
+) -> bool:
+    """Return whether a rule or constraint refuses the place of a moved row, all others being where they end.
+
+    A row is asked for from where it stood: some rules compare both places.
+    """
+    transaction = chain_state.transaction
+    for entry in range(transaction.length[0]):
+        row, target = transaction.row[entry], transaction.target[entry]
+        move_row(problem, solution, row, transaction.source[entry])
+        proposal = proposed(solution, row, target, NOWHERE)
+        refused = refusal(problem, solution, choice.enforced, proposal)
+        refused_by_extension = refused == NO_REFUSAL and is_refused(problem, solution, extension_state, proposal)
+        move_row(problem, solution, row, target)
+        if refused != NO_REFUSAL:
+            chain_state.tally[FIRST_RULE + refused] += 1
+        if refused != NO_REFUSAL or refused_by_extension:
+            return True
+    return False
+
+
+@kernel
+def _is_refused_together(
+    problem: Problem, solution: Solution, transaction: Transaction, extension_state: ExtensionState
+) -> bool:
+    """Return whether an extension constraint refuses all moves together, and count the refusal.
+
+    Two moves may together break what neither breaks after the other, where each alone breaks it already.
+    """
+    if extension_state.test.shape[0] == 0:
+        return False
+    refused = _refusing_all(problem, solution, transaction, extension_state)
+    if refused != ALLOWED:
+        extension_state.refused[refused] += 1
+    return bool(refused != ALLOWED)
+
+
+@kernel
+def _refusing_all(
+    problem: Problem, solution: Solution, transaction: Transaction, extension_state: ExtensionState
+) -> int:
+    """Return the index of the first constraint that refuses all moves of a transaction together, or ALLOWED.
+
+    Moves and exchanges that no constraint refuses one after the other, in some order, break none. If there is no such
+    order, what counts is whether a replica breaks a constraint at the end and broke none before: several moves may be
+    allowed only together. That is asked in Python, and takes long.
+    """
+    length = transaction.length[0]
+    undo_transaction(problem, solution, transaction, 0)
+    done = 0
+    while done < length:
+        moves = _allow_next(problem, solution, transaction, extension_state, done, length)
+        if moves == 0:
+            break
+        done += moves
+    transaction.length[0] = done
+    if done == length:
+        return ALLOWED
+    undo_transaction(problem, solution, transaction, 0)
+    note_broken(extension_state)
+    for entry in range(length):
+        apply_proposal(problem, solution, move_of(transaction, entry))
+    transaction.length[0] = length
+    return newly_broken(extension_state)
+
+
+@kernel
+def _allow_next(
+    problem: Problem,
+    solution: Solution,
+    transaction: Transaction,
+    extension_state: ExtensionState,
+    done: int,
+    length: int,
+) -> int:
+    """Make one of the moves from entry `done` on, or an exchange, that no constraint refuses; return how many moves.
+
+    What is made comes next in the transaction.
+    """
+    for entry in range(done, length):
+        proposal = move_of(transaction, entry)
+        if refusing(problem, solution, extension_state, proposal) == ALLOWED:
+            apply_proposal(problem, solution, proposal)
+            swap_entries(transaction, done, entry)
+            return 1
+    for entry in range(done, length):
+        for other in range(entry + 1, length):
+            first, second = move_of(transaction, entry), move_of(transaction, other)
+            if first.target != second.source or second.target != first.source:
+                continue
+            proposal = Proposal(first.row, first.target, second.row, first.source)
+            if refusing(problem, solution, extension_state, proposal) == ALLOWED:
+                apply_proposal(problem, solution, proposal)
+                swap_entries(transaction, done, entry)
+                swap_entries(transaction, done + 1, other)
+                return 2
+    return 0
+
+
+@kernel
+def _redo_with_terms(
+    problem: Problem, solution: Solution, transaction: Transaction, extension_state: ExtensionState
+) -> None:
+    """Undo the moves of a transaction and apply them again one by one, with extension terms."""
+    length = transaction.length[0]
+    undo_transaction(problem, solution, transaction, 0)
+    transaction.length[0] = length
+    for entry in range(length):
+        proposal = move_of(transaction, entry)
+        foresee(problem, solution, extension_state, proposal)
+        apply_with_terms(problem, solution, extension_state, proposal)

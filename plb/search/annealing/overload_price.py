@@ -1,0 +1,375 @@
+"""The price of overload: a search passes through overloaded nodes on its way to places that overload none.
+
+Where nodes are nearly full, capacity refuses most moves, and a large replica never finds a node with enough free at
+once. Here it may overload a node, at a price that rises over the budget from a share of the temperature to far more
+than any move can win. Only solutions without overload are results. The idea is that of exterior penalty methods.
+
+A unit of overload is about the mean load of a replica, so that metrics with large numbers do not outweigh others. It is
+a power of two, which keeps sums of overload exact and their zero a zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Float, Int
+from plb.compiler import by_pointer, kernel
+from plb.energy.terms import present_energy
+from plb.extensions.energy_terms import VanishingTerm
+from plb.model.rules import Rule
+from plb.search.annealing.chain import ChainState
+from plb.search.annealing.move_generation import Choice
+from plb.search.annealing.neighbourhoods import Neighbourhoods
+from plb.search.budget import ENDLESS
+from plb.search.extension_kernels import ExtensionState, apply_with_terms, copy_values, foresee, weighed
+from plb.search.extension_state import ChainExtensions
+from plb.search.extensions import Extensions
+from plb.search.transactions import is_allowed
+from plb.state.arrays import TENTHS, Problem, Proposal, Solution, proposed
+
+if TYPE_CHECKING:
+    from plb.extensions.configuration import Configuration
+
+
+STAGES, FEWEST_STAGES = 100, 25
+"""Largest and smallest number of changes of the price in a search."""
+PROPOSALS_A_STAGE = 150
+"""Proposals from which another stage is worth the time that it takes."""
+FALLING_SHARE = 0.4
+"""Share of the stages in which the price falls from its first value to its last, if nothing holds it."""
+MOVING_SHARE = 0.8
+"""Share of the budget in which as many replicas are to move as the limit allows."""
+UNMOVED = 4
+"""How many times as fast the price falls while no replica has moved."""
+WIN = 2.0
+"""What moves must win together, in units of their cost, for a plan to be used."""
+RISE = 7.0
+"""Factor of the price in a search in which more replicas have moved than planned all the time."""
+FIRST_PRICE = 2.0
+"""First price, in units of the largest energy change of the probes."""
+QUIET_FROM = 1000
+"""Proposals, besides one for each movable replica, without a move after which a search gives up."""
+QUIET = 10
+"""How many times as many proposals a search makes without a move after it has found some."""
+MOST_FALLING = 10_000
+"""Longest fall of the price, in the same unit: a longer one finds nothing better, and does not end for hours."""
+NO_CHANGE = 1e-9
+"""Share of the energy by which a change of it is taken for rounding."""
+NEARLY_FREE = 1e-3
+"""Last price in units of the first one, where moves cost nothing."""
+
+
+class PricePath:
+    """The price of moves of one chain.
+
+    Parameters
+    ----------
+    problem
+        The problem, with the cost of a move in the energy.
+    limit
+        Number of replicas that the search may displace.
+    proposals
+        Proposals of the search, as far as they are known.
+    """
+
+    def __init__(self, problem: Problem, limit: int, proposals: float = math.inf) -> None:
+        self._problem, self._limit = problem, limit
+        self._stages = int(max(FEWEST_STAGES, min(STAGES, proposals / PROPOSALS_A_STAGE)))
+        self._costs = math.isfinite(problem.weights.tenths_of_move)
+        self._price = self._least = self._fall = 1.0
+        self._stage, self._continues = -1, False
+        self._energy, self._since = 0.0, 0
+
+    @property
+    def without_price(self) -> Problem:
+        """The problem with moves that cost nothing, for the probes."""
+        return self._at(math.inf)
+
+    def left(self, done: int, whole: float) -> int:
+        """Return how many proposals of `whole`, of which some are `done`, are left of the present stage; at least 1."""
+        return ENDLESS if whole == math.inf else max(1, math.ceil((self._stage + 1) / self._stages * whole) - done)
+
+    def is_quiet(self, displaced: int, energy: float, done: int, patience: float) -> bool:
+        """Return whether the price falls no further and the search has found nothing better for long.
+
+        Parameters
+        ----------
+        displaced
+            Number of replicas that are not on their origins.
+        energy
+            Energy at the price of the stage that ends.
+        done
+            Proposals so far.
+        patience
+            Proposals without a move after which a search gives up, if none has won what a plan has to win.
+        """
+        is_cheap = self._costs and self._price <= WIN * self._least
+        if is_cheap and displaced == 0 and done >= patience:
+            return True
+        falls = self._price > self._least and displaced < self._limit
+        if falls or energy < self._energy - NO_CHANGE * abs(self._energy):
+            self._since = done
+        return done - self._since >= QUIET * patience
+
+    def is_due(self, used: float) -> bool:
+        """Return whether a new stage begins at this used share of the budget."""
+        return int(used * self._stages) > self._stage
+
+    def begin(self, largest_change: float, displaced: int = 0) -> None:
+        """Set the first price and the last one.
+
+        Parameters
+        ----------
+        largest_change
+            Largest energy change of the probes.
+        displaced
+            Number of replicas that have moved: where a search goes on, the last price is the first one.
+        """
+        self._continues = displaced > 0
+        self._price = FIRST_PRICE * largest_change
+        self._least = TENTHS / self._problem.weights.tenths_of_move if self._costs else NEARLY_FREE * self._price
+        self._price = self._least if self._continues else max(self._price, self._least)
+        ratio = self._least / self._price if self._price > 0.0 else 1.0
+        self._fall = ratio ** (1.0 / (FALLING_SHARE * self._stages))
+
+    def begin_stage(self, energy: float) -> None:
+        """Note the energy at the new price."""
+        self._energy = energy
+
+    def next_problem(self, used: float, displaced: int) -> Problem:
+        """Return the problem of the next stage.
+
+        Parameters
+        ----------
+        used
+            Used share of the budget.
+        displaced
+            Number of replicas that are not on their origins.
+        """
+        self._stage = int(used * self._stages)
+        planned = self._limit * (1.0 if self._continues else min(1.0, used / MOVING_SHARE) ** 2)
+        if displaced < planned:
+            self._price = max(self._least, self._price * self._fall ** (1 if displaced else UNMOVED))
+            if self._price < self._least * (1.0 + 1e-9):
+                self._price = self._least
+        elif displaced > planned:
+            self._price *= RISE ** (1.0 / self._stages)
+        return self._at(TENTHS / self._price if self._price > 0.0 else math.inf)
+
+    def _at(self, tenths_of_move: float) -> Problem:
+        return self._problem._replace(weights=self._problem.weights._replace(tenths_of_move=tenths_of_move))
+
+
+@kernel
+def evaluate_again(
+    problem: Problem, solution: Solution, chain_state: ChainState, extension_state: ExtensionState
+) -> None:
+    """Make the present solution the best one: energies at another price say nothing."""
+    schedule = chain_state.schedule
+    schedule.energy = present_energy(problem, solution) + weighed(extension_state, extension_state.value)
+    schedule.best_energy = schedule.round_energy = schedule.energy
+    schedule.best_movement = solution.totals.movement
+    schedule.best_length = schedule.undo_length
+    copy_values(extension_state.value, extension_state.best)
+
+
+OVERLOAD = "overload under soft_capacity"
+"""Name of the term, which no term of users is likely to have."""
+FIRST, LAST = 0.3, 3000.0
+"""First and last price of a unit of overload, in units of the first temperature."""
+LEAST_LAST = 10.0
+"""The last price is at least this, in units of the largest energy change of the probes."""
+SOFT_SHARE = 0.75
+"""Used share of the budget at which capacity becomes hard, and larger neighbourhoods are searched."""
+RISING_SHARE = 0.7
+"""Used share of the budget at which the price has its last value, and from which results are kept."""
+
+
+@by_pointer
+class MostLoads(NamedTuple):
+    """Data of the kernel."""
+
+    most: Int
+    """(N, R) quanta that the replicas of a node may have without overload."""
+    in_transit: Bool
+    """(R,) whether loads that leave a node in this plan still count there."""
+    inverse_unit: Float
+    """(R,) 1/quanta of a unit of overload."""
+
+
+@kernel
+def _rise(present: int, gain: int) -> int:
+    """Return by how much an overload rises from `present`, which is negative where some is free."""
+    return int(max(0, present + gain) - max(0, present))
+
+
+@kernel
+def _above(solution: Solution, data: MostLoads, node: int, metric: int) -> int:
+    """Return by how much the load of a node exceeds what it may have; negative where some is free."""
+    above = solution.node_load[node, metric] - data.most[node, metric]
+    if data.in_transit[metric]:
+        above += solution.departed[node, metric]
+    return int(above)
+
+
+@kernel
+def change_of_overload(problem: Problem, solution: Solution, data: MostLoads, proposal: Proposal) -> float:
+    """Return the change of the overload by a proposal for partitions of one replica; O(R).
+
+    What leaves its origin stays there in transit, so that the origin does not lose it, and does not gain what returns.
+    """
+    row, target, partner, source = proposal
+    change = 0.0
+    for metric in range(data.most.shape[1]):
+        load, back = problem.load[row, metric], problem.load[partner, metric]  # the last row, of NOWHERE, is zero
+        at_target = at_source = load - back
+        if data.in_transit[metric]:
+            at_target += back * (problem.origin[partner] == target) - load * (problem.origin[row] == target)
+            at_source += back * (problem.origin[partner] == source) - load * (problem.origin[row] == source)
+        if at_target != 0:
+            rise = _rise(_above(solution, data, target, metric), at_target)
+            change += data.inverse_unit[metric] * rise
+        if at_source != 0 and source != NOWHERE:
+            rise = _rise(_above(solution, data, source, metric), -at_source)
+            change += data.inverse_unit[metric] * rise
+    return change
+
+
+@kernel
+def overload_of_node(_problem: Problem, solution: Solution, data: MostLoads, node: int) -> float:
+    """Return the overload of a node; O(R)."""
+    overload = 0.0
+    for metric in range(data.most.shape[1]):
+        overload += data.inverse_unit[metric] * max(0, _above(solution, data, node, metric))
+    return overload
+
+
+def _loads(solution: Solution, in_transit: Bool) -> Int:
+    """Return the loads of the nodes, (N, R), with those that leave them in this plan and still count there."""
+    return solution.node_load + (solution.departed * in_transit if in_transit.any() else 0)
+
+
+class SoftCapacity:
+    """What a chain searches while overload has a price, and later.
+
+    Parameters
+    ----------
+    neighbourhoods
+        Those that are searched when capacity is hard.
+    choice
+        The proposals when capacity is hard.
+    begins_at_origins
+        Whether the search begins with all rows on their origins.
+    """
+
+    def __init__(self, neighbourhoods: Neighbourhoods, choice: Choice, *, begins_at_origins: bool) -> None:
+        self.neighbourhoods, self.begins_at_origins = neighbourhoods, begins_at_origins
+        self.choice = choice._replace(enforced=choice.enforced & ~(1 << Rule.CAPACITY))
+
+
+class OverloadPrice(VanishingTerm):
+    """The overload of all nodes, in units; 0 in the solution at which a search begins."""
+
+    name = OVERLOAD
+    change = change_of_overload
+    node_cost = overload_of_node
+
+    def __init__(self, problem: Problem, start: Solution) -> None:
+        super().__init__()
+        in_transit = problem.transient & problem.counts_departed
+        present = _loads(start, in_transit)
+        limit = np.minimum(problem.limit, problem.move_limit) - problem.leaving_load
+        mean = problem.load[np.flatnonzero(problem.movable)].mean(axis=0)
+        unit = np.exp2(np.round(np.log2(np.maximum(1.0, mean))))
+        self._most_loads = MostLoads(np.maximum(limit, present), in_transit, 1.0 / unit)
+
+    def new_data(self, configuration: Configuration) -> MostLoads:  # noqa: ARG002  # those of the start
+        """Return what the nodes may have, as it was at the start."""
+        return self._most_loads
+
+    def total(self, configuration: Configuration) -> float:
+        """Return the overload of all nodes."""
+        solution, most_loads = configuration.solution, self._most_loads
+        load = _loads(solution, most_loads.in_transit)
+        return float((np.maximum(0, load - most_loads.most) * most_loads.inverse_unit).sum())
+
+
+def is_priceable(problem: Problem) -> bool:
+    """Return whether overload can have a price: each partition has one replica, and nothing is reserved."""
+    alone = bool((problem.sibling == np.arange(len(problem.sibling))).all())
+    return alone and not (problem.reserves or problem.standbys)
+
+
+def with_overload_price(extensions: Extensions, problem: Problem, start: Solution) -> Extensions:
+    """Return extensions with the price of overload as their last term, which is 0 at first."""
+    terms = (*extensions.terms, OverloadPrice(problem, start))
+    return attrs.evolve(extensions, terms=terms, weights={**extensions.weights, OVERLOAD: 0.0})
+
+
+def raise_price(
+    problem: Problem, solution: Solution, chain_state: ChainState, state: ExtensionState, used: float
+) -> None:
+    """Set the price of overload for the used share of the budget.
+
+    Until it has its last value, and while no solution without overload was found, the present solution is the best one.
+    """
+    schedule, before = chain_state.schedule, float(state.weight[-1])
+    first = max(schedule.first_temperature * FIRST, NEARLY_FREE * schedule.largest_change)
+    last = max(first * LAST / FIRST, LEAST_LAST * schedule.largest_change)
+    state.weight[-1] = first * (last / first) ** min(1.0, used / RISING_SHARE) if first > 0.0 else 0.0
+    if used < RISING_SHARE or has_overload(state):
+        evaluate_again(problem, solution, chain_state, state)
+    else:
+        schedule.energy += (float(state.weight[-1]) - before) * float(state.value[-1])
+
+
+def has_overload(state: ExtensionState) -> bool:
+    """Return whether the best solution of a chain has overload that has a price."""
+    return bool(state.best[state.vanishing].any())
+
+
+def remove_overload(
+    problem: Problem, solution: Solution, chain_state: ChainState, extensions: ChainExtensions, soft: SoftCapacity
+) -> bool:
+    """Return replicas from overloaded nodes to their origins until no node is overloaded; return whether none is.
+
+    The replicas of a node before the search overload none, so each that returns brings the solution closer to that.
+    Where rules do not allow it, all return, if the search began there.
+    """
+    state = extensions.state
+    most_loads = extensions.data[int(state.vanishing[0])]
+    for every in (False, True) if soft.begins_at_origins else (False,):
+        arguments = problem, solution, soft.choice.enforced, most_loads, state, every
+        while has_overload(state) and return_to_origins(*arguments):
+            evaluate_again(problem, solution, chain_state, state)
+    return not has_overload(state)
+
+
+@kernel
+def return_to_origins(
+    problem: Problem, solution: Solution, enforced: int, data: MostLoads, extension_state: ExtensionState, every: bool
+) -> int:
+    """Return rows to their origins; return how many moved.
+
+    Parameters
+    ----------
+    every
+        Whether all displaced rows return, or those on overloaded nodes that rules allow to.
+    """
+    moved = 0
+    for place in range(solution.totals.displaced - 1, -1, -1):
+        row = solution.displaced[place]
+        proposal = proposed(solution, row, problem.origin[row], NOWHERE)
+        if not every and overload_of_node(problem, solution, data, proposal.source) == 0.0:
+            continue
+        if every or is_allowed(problem, solution, extension_state, enforced, proposal):
+            copy_values(extension_state.value, extension_state.after)
+            foresee(problem, solution, extension_state, proposal)
+            apply_with_terms(problem, solution, extension_state, proposal)
+            copy_values(extension_state.after, extension_state.value)
+            moved += 1
+    return moved

@@ -1,0 +1,225 @@
+"""Repair moves of applications: off nodes too many, off overfull nodes, and all together off a reserved node."""
+
+from __future__ import annotations
+
+from plb.array_types import NOWHERE
+from plb.compiler import Stream, kernel, uniform
+from plb.constraints import application_capacity, scale_out
+from plb.search.extension_kernels import ExtensionState
+from plb.search.repair.affinity_moves import move_with_children
+from plb.search.repair.lists import RepairState, list_rows_on_nodes, listed_applications, note_moves
+from plb.search.repair.swaps import swap_with_lighter
+from plb.search.transactions import has_capacity, undo_transaction
+from plb.state.arrays import Problem, Solution
+
+
+@kernel
+def repair_applications(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    repaired: int,
+    binding: int,
+    swaps: bool,
+    rng: Stream,
+    state: RepairState,
+) -> None:
+    """Repair the rules of each application that breaks one.
+
+    Parameters
+    ----------
+    repaired, binding
+        Bit masks over `Rule`: the rules to repair, and those that bind the moves.
+    swaps
+        Whether roles may be swapped where no replica can move.
+    """
+    index = 0
+    while index < listed_applications(state.suspects):  # a move may add applications
+        application = state.suspects.applications[index]
+        index += 1
+        if repaired >> scale_out.RULE & 1:
+            _leave_nodes(problem, solution, extension_state, binding, application, rng, state)
+        if repaired >> application_capacity.RULE & 1:
+            _unload(problem, solution, extension_state, binding, application, swaps, rng, state)
+
+
+@kernel
+def _leave_nodes(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    application: int,
+    rng: Stream,
+    state: RepairState,
+) -> None:
+    """Move an application off the nodes with the fewest of its replicas until it uses no more than it may.
+
+    Its replicas go to its other nodes, as the rule itself demands. Of nodes with equally many, the first from a random
+    one on is left first.
+    """
+    nodes = solution.application_replicas.shape[1]
+    shift = int(uniform(rng) * nodes)
+    replicas, place = 0, NOWHERE
+    while scale_out.nodes_above_limit(problem, solution, application) > 0:
+        node = _next_smallest(solution, application, shift, replicas, place)
+        if node == NOWHERE:
+            return
+        list_rows_on_nodes(solution, state.on_nodes)
+        replicas, place = solution.application_replicas[application, node], (node + shift) % nodes
+        if _leave_together(problem, solution, extension_state, enforced, application, node, rng, state):
+            replicas, place = 0, NOWHERE
+
+
+@kernel
+def _next_smallest(solution: Solution, application: int, shift: int, replicas: int, place: int) -> int:
+    """Return the node in use with the fewest replicas of an application, after those that were tried, or NOWHERE.
+
+    Parameters
+    ----------
+    shift
+        The place of node n among equals is n + `shift`, modulo the number of nodes.
+    replicas, place
+        Those of the last node tried.
+    """
+    chosen, fewest, first = NOWHERE, 0, 0
+    nodes = solution.application_replicas.shape[1]
+    for node in range(nodes):
+        number, at = solution.application_replicas[application, node], (node + shift) % nodes
+        if number == 0 or number < replicas or (number == replicas and at <= place):
+            continue
+        if chosen == NOWHERE or number < fewest or (number == fewest and at < first):
+            chosen, fewest, first = node, number, at
+    return int(chosen)
+
+
+@kernel
+def _leave_together(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    application: int,
+    node: int,
+    rng: Stream,
+    state: RepairState,
+) -> bool:
+    """Move all replicas of an application off `node`, or none; return whether all could move."""
+    transaction, on_nodes = state.transaction, state.on_nodes
+    begun = transaction.length[0]
+    row = on_nodes.first[node]
+    while row != NOWHERE:
+        if problem.application[row] == application and solution.node[row] == node:  # a child may have moved already
+            moved = problem.movable[row] and has_capacity(solution, transaction)
+            if not moved or not move_with_children(problem, solution, extension_state, enforced, row, rng, transaction):
+                undo_transaction(problem, solution, transaction, begun)
+                return False
+        row = on_nodes.following[row]
+    note_moves(problem, solution, state, begun)
+    return True
+
+
+@kernel
+def _unload(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    application: int,
+    swaps: bool,
+    rng: Stream,
+    state: RepairState,
+) -> None:
+    """Move random replicas of an application off each node on which it exceeds its capacity, until it does not."""
+    for node in range(solution.application_replicas.shape[1]):
+        for metric in range(problem.load.shape[1]):
+            while application_capacity.excess_on_node(problem, solution, application, node, metric) > 0:
+                list_rows_on_nodes(solution, state.on_nodes)
+                relieved = _take_load_off(
+                    problem, solution, extension_state, enforced, application, node, metric, False, rng, state
+                )
+                if not relieved and swaps:
+                    relieved = _take_load_off(
+                        problem, solution, extension_state, enforced, application, node, metric, True, rng, state
+                    )
+                if not relieved:
+                    break
+
+
+@kernel
+def _take_load_off(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    application: int,
+    node: int,
+    metric: int,
+    swaps: bool,
+    rng: Stream,
+    state: RepairState,
+) -> bool:
+    """Move the first replica, from a random one on, of an application off `node` that can; return whether one could.
+
+    Parameters
+    ----------
+    swaps
+        Whether a replica swaps its role with a lighter one; otherwise it moves away.
+    """
+    on_nodes, transaction = state.on_nodes, state.transaction
+    first = int(uniform(rng) * solution.application_replicas[application, node])
+    for later in range(2):
+        number = 0
+        row = on_nodes.first[node]
+        while row != NOWHERE:
+            if problem.application[row] == application:
+                is_turn = number < first if later else number >= first
+                number += 1
+                may_leave = (
+                    problem.movable[row] and problem.load[row, metric] > 0 and has_capacity(solution, transaction)
+                )
+                begun = transaction.length[0]
+                relieved = False
+                if may_leave and is_turn and swaps:
+                    relieved = swap_with_lighter(
+                        problem, solution, extension_state, enforced, row, metric, rng, transaction
+                    )
+                elif may_leave and is_turn:
+                    relieved = move_with_children(problem, solution, extension_state, enforced, row, rng, transaction)
+                if relieved:
+                    note_moves(problem, solution, state, begun)
+                    return True
+            row = on_nodes.following[row]
+    return False
+
+
+@kernel
+def holds_reservation(problem: Problem, row: int, metric: int) -> bool:
+    """Return whether the application of `row` reserves the metric on its nodes."""
+    if not problem.reserves or problem.application[row] == NOWHERE:
+        return False
+    return bool(problem.reservation[problem.application[row], metric] > 0)
+
+
+@kernel
+def relieve_by(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    metric: int,
+    rng: Stream,
+    state: RepairState,
+) -> bool:
+    """Move `row` off its node with its children, and with its whole application if it alone would free nothing.
+
+    A node keeps a reservation free until the last replica of the application leaves.
+    """
+    node, application = solution.node[row], problem.application[row]
+    if holds_reservation(problem, row, metric):
+        load = solution.application_load[application, node, metric]
+        alone = solution.application_replicas[application, node] == 1
+        if not alone and load <= problem.reservation[application, metric]:
+            return _leave_together(problem, solution, extension_state, enforced, application, node, rng, state)
+    return move_with_children(problem, solution, extension_state, enforced, row, rng, state.transaction)

@@ -1,0 +1,200 @@
+"""Violated constraints: the rules that a row breaks where it is, and the rows and nodes at which rules are broken."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
+from plb.compiler import kernel
+from plb.constraints import affinity, application_capacity, capacity, domains, exclusion, node, placement, scale_out
+from plb.search.transactions import NO_ROWS, moved_rows
+from plb.state.arrays import Problem, Solution, siblings_of
+from plb.state.replica_table import merged
+
+PARTS = 2.0**20
+"""Overloads are summed up in whole parts of a limit, so that sums do not depend on the order of the nodes."""
+
+
+def broken_applications(problem: Problem, solution: Solution, enforced: int) -> Int:
+    """Return the applications, ascending, that break an enforced rule which moves can repair."""
+    if not problem.grouped:
+        return NO_ROWS
+    overfull = application_capacity.overfull(problem, solution, enforced).any(axis=(1, 2))
+    return merged(scale_out.broken_applications(problem, solution, enforced), np.flatnonzero(overfull))
+
+
+def movable_rows_of(problem: Problem, solution: Solution, applications: Int) -> Int:
+    """Return the movable placed rows, ascending, of some applications."""
+    placed = problem.movable & (solution.node != NOWHERE)
+    return np.flatnonzero(placed & np.isin(problem.application, applications))
+
+
+@kernel
+def count_breaches_of(problem: Problem, solution: Solution, enforced: int, application: int) -> tuple[int, float]:
+    """Return the number of breaches of an application, and the sum of its overloads relative to its limits.
+
+    A breach is a node too many, or a node on which the load of a metric exceeds the capacity of the application.
+    """
+    broken = 0
+    overload = 0.0
+    if enforced >> scale_out.RULE & 1:
+        broken += scale_out.nodes_above_limit(problem, solution, application)
+    if not enforced >> application_capacity.RULE & 1:
+        return broken, overload
+    for host in range(solution.application_replicas.shape[1]):
+        for metric in range(problem.load.shape[1]):
+            excess = application_capacity.excess_on_node(problem, solution, application, host, metric)
+            limit = problem.application_node_limit[application, metric]
+            if excess > 0:
+                broken += 1
+                overload += np.floor(excess / max(1, limit) * PARTS) / PARTS
+    return broken, overload
+
+
+@kernel
+def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
+    """Return the enforced rules that `row`, or its node, breaks where it is, as a bit mask."""
+    if solution.node[row] == NOWHERE:
+        return 0
+    broken = domains.broken_rules(problem, solution, enforced, row)
+    if node.is_broken(problem, solution, enforced, row):
+        broken |= 1 << node.RULE
+    if exclusion.is_broken(problem, solution, row):
+        broken |= 1 << exclusion.RULE
+    if placement.is_broken(problem, solution, enforced, row):
+        broken |= 1 << placement.RULE
+    if capacity.is_broken(problem, solution, enforced, row):
+        broken |= 1 << capacity.RULE
+    if scale_out.is_broken(problem, solution, enforced, row):
+        broken |= 1 << scale_out.RULE
+    if application_capacity.is_broken(problem, solution, enforced, row):
+        broken |= 1 << application_capacity.RULE
+    if affinity.is_broken(problem, solution, enforced, row):
+        broken |= 1 << affinity.RULE
+    return broken
+
+
+@kernel
+def note_broken_rules(problem: Problem, solution: Solution, enforced: int, rows: Int, broken: Int) -> None:
+    """Write the `broken_rules` of each of `rows`, (m,)."""
+    for index in range(rows.shape[0]):
+        broken[index] = broken_rules(problem, solution, enforced, rows[index])
+
+
+@kernel
+def count_breaches(
+    problem: Problem, solution: Solution, enforced: int, row: int, may_move: bool, by_partition: bool
+) -> int:
+    """Return the breaches of `row` alone: each level with a crowded domain, and a wrong node.
+
+    Parameters
+    ----------
+    may_move
+        Whether the row is movable; else its node is never wrong.
+    by_partition
+        Whether crowded domains of a rule count once for a partition, with the first of its rows that is in one.
+    """
+    if solution.node[row] == NOWHERE:
+        return 0
+    if by_partition:
+        broken = domains.count_by_partition(problem, solution, enforced, row)
+    else:
+        broken = domains.count_breaches(problem, solution, enforced, row)
+    return broken + (may_move and is_misplaced(problem, solution, enforced, row))
+
+
+@kernel
+def is_misplaced(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Return whether a placed row shares its node with a sibling, or is on a wrong node or apart from its parent."""
+    if node.is_broken(problem, solution, enforced, row):
+        return True
+    if exclusion.is_broken(problem, solution, row):
+        return True
+    if placement.is_broken(problem, solution, enforced, row):
+        return True
+    return affinity.is_broken(problem, solution, enforced, row)
+
+
+@kernel
+def mark_breaking(problem: Problem, solution: Solution, enforced: int, rows: Int, may_move: Bool, found: Bool) -> None:
+    """Set, for some rows, whether they break a rule other than capacity.
+
+    Parameters
+    ----------
+    rows, found
+        (m,); `found` is modified.
+    may_move
+        (M,) see `count_breaches`.
+    """
+    for index in range(rows.shape[0]):
+        row = rows[index]
+        found[index] = count_breaches(problem, solution, enforced, row, may_move[row], False) > 0
+
+
+@attrs.frozen(eq=False)
+class Breaches:
+    """Locations of violated constraints."""
+
+    overloaded: Bool
+    """(N, R) whether a watched node exceeds its limit."""
+    rows: Int
+    """The rows that break a rule of single rows, ascending."""
+    applications: Int
+    """The applications that break one of theirs, ascending."""
+
+    def __bool__(self) -> bool:
+        return bool(len(self.rows) or len(self.applications) or self.overloaded.any())
+
+
+def find_breaches(problem: Problem, solution: Solution, enforced: int, suspects: Int) -> Breaches:
+    """Return the violations of the enforced constraints.
+
+    Parameters
+    ----------
+    suspects
+        The rows that may break a rule, ascending; no other row does.
+    """
+    return Breaches(
+        capacity.overloads(problem, solution, enforced),
+        breaking_rows(problem, solution, enforced, suspects),
+        broken_applications(problem, solution, enforced),
+    )
+
+
+def breaking_rows(problem: Problem, solution: Solution, enforced: int, suspects: Int) -> Int:
+    """Return those of the suspects that break an enforced rule other than capacity."""
+    found = np.zeros(len(suspects), np.bool_)
+    if len(suspects):
+        mark_breaking(problem, solution, enforced, suspects, problem.movable, found)
+    return suspects[found]
+
+
+def rows_judged_by(problem: Problem, changed: Int) -> Int:
+    """Return the rows, ascending, whose breaches depend on the nodes and roles of `changed`.
+
+    These are all rows of their partitions, and of the children of these.
+    """
+    found: set[int] = set()
+    judged: set[int] = set()
+    for row in changed.tolist():
+        if row in judged:
+            continue
+        judged.update(siblings_of(problem, row))
+        child = int(problem.first_child[row])
+        while child != NOWHERE:
+            found.update(siblings_of(problem, child))
+            child = int(problem.next_child[child])
+    return np.array(sorted(found | judged), np.int64)
+
+
+def suspects_after(problem: Problem, solution: Solution, breaking: Int, others: Int = NO_ROWS) -> Int:
+    """Return the rows, ascending, that may break a rule in `solution`, if `breaking` may without its moves.
+
+    Parameters
+    ----------
+    others
+        The rows that may have been placed or dropped.
+    """
+    moved = moved_rows(problem, solution, others)
+    return merged(breaking, rows_judged_by(problem, moved)) if len(moved) else breaking

@@ -1,0 +1,301 @@
+"""Eviction: existing replicas move to free capacity for new ones that fit nowhere (docs/service-fabric.md, Placement).
+
+New affinity children are tried first, together, after random moves of their parents. Then each new replica is tried
+alone, after other replicas have moved off a node.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Int
+from plb.compiler import Stream, kernel, uniform
+from plb.constraints import application_capacity, scale_out
+from plb.constraints.affinity import AFFINITY_CHILD
+from plb.constraints.capacity import exceeds_capacity, exceeds_with_reservations
+from plb.energy.terms import present_energy
+from plb.evaluation.delta import move_row
+from plb.evaluation.proposals import refusal_of_place
+from plb.model.rules import NO_REFUSAL
+from plb.search.extension_kernels import ExtensionState
+from plb.search.repair.affinity_moves import move_with_children
+from plb.search.transactions import (
+    Transaction,
+    has_capacity,
+    keep_transaction,
+    may_move,
+    new_transaction,
+    place_in_turn,
+    redo_transaction,
+    try_move,
+    undo_transaction,
+)
+from plb.state.arrays import Problem, Solution
+
+ROUNDS = 3
+"""Most times that evictions are tried for a replica: those for others may have helped."""
+MOST_SHIFTS = 3
+"""Random moves of parents in one attempt to place their children."""
+
+
+class Residents(NamedTuple):
+    """The movable rows of each node before the search, ascending."""
+
+    row: Int
+    """(m,) node by node."""
+    first: Int
+    """(N + 1,) where those of each node begin."""
+    load: Int
+    """(N, R) what they load each node with together, quanta."""
+
+
+def residents_of(problem: Problem) -> Residents:
+    """Return the rows that could leave each node."""
+    rows = np.flatnonzero(problem.movable & (problem.origin != NOWHERE))
+    rows = rows[np.argsort(problem.origin[rows], kind="stable")]
+    nodes = len(problem.limit)
+    first = np.searchsorted(problem.origin[rows], np.arange(nodes + 1))
+    load = np.zeros((nodes, problem.load.shape[1]), np.int64)
+    np.add.at(load, problem.origin[rows], problem.load[rows])
+    return Residents(rows, first, load)
+
+
+def evict(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    rows: Int,
+    all_or_nothing: Int,
+    enforced: int,
+    slots: int,
+    tries: int,
+    rng: Stream,
+) -> None:
+    """Place those of `rows` for which moves of existing replicas free enough capacity.
+
+    Parameters
+    ----------
+    solution
+        Modified.
+    extension_state
+        With the extension constraints.
+    all_or_nothing
+        See `plb.search.placement.place_rows`.
+    enforced
+        Bit mask over `Rule`.
+    slots
+        Largest number of displaced replicas.
+    tries
+        Random attempts to move parents; each row has 5 times as many.
+    """
+    _shift_parents(problem, solution, extension_state, rows, all_or_nothing, enforced, slots, tries, rng)
+    most = 8 * len(solution.node) + 8
+    transaction, best = new_transaction(most), new_transaction(most)
+    residents = residents_of(problem)
+
+    def place(row: int) -> list[tuple[int, int]]:
+        """Place a row; return the moves, each with the node before; none if it found no place."""
+        _try_evictions(
+            problem, solution, extension_state, residents, row, enforced, slots, tries * 5, rng, transaction, best
+        )
+        moves = slice(best.length[0] if solution.node[row] != NOWHERE else 0)
+        return [*zip(best.row[moves].tolist(), best.source[moves].tolist(), strict=True)]
+
+    for _ in range(ROUNDS):
+        unplaced = solution.node[rows] == NOWHERE
+        groups = zip(all_or_nothing[unplaced].tolist(), rows[unplaced].tolist(), strict=True)
+        for group, members in groupby(groups, key=itemgetter(0)):
+            done: list[tuple[int, int]] = []
+            for _, row in members:
+                moves = place(row)
+                done += moves
+                if not moves and group != NOWHERE:
+                    for moved, source in reversed(done):
+                        move_row(problem, solution, moved, source)
+                    break
+        if np.array_equal(unplaced, solution.node[rows] == NOWHERE):
+            break
+
+
+def _shift_parents(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    rows: Int,
+    all_or_nothing: Int,
+    enforced: int,
+    slots: int,
+    tries: int,
+    rng: Stream,
+) -> None:
+    """Place children among `rows` after moves of their parents; arguments of `evict`."""
+    related = problem.affinity[rows] == AFFINITY_CHILD
+    if not related.any():
+        return
+    most = MOST_SHIFTS * (2 * len(solution.node) + 2) + len(rows)
+    transaction, best = new_transaction(most), new_transaction(most)
+    children, together = rows[related], all_or_nothing[related]
+    _try_shifts(problem, solution, extension_state, children, together, enforced, slots, tries, rng, transaction, best)
+
+
+@kernel
+def _try_shifts(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    rows: Int,
+    all_or_nothing: Int,
+    enforced: int,
+    slots: int,
+    tries: int,
+    rng: Stream,
+    transaction: Transaction,
+    best: Transaction,
+) -> None:
+    """Move random parents of `rows`, place `rows` after each move, and apply the attempt that places most rows.
+
+    Ties go to the lowest energy.
+    """
+    most = 0
+    lowest = np.inf
+    for _ in range(tries):
+        for _ in range(MOST_SHIFTS):
+            row = _random_parent(problem, solution, rows[int(uniform(rng) * rows.shape[0])], rng)
+            if row == NOWHERE:
+                continue
+            before = transaction.length[0]
+            if not move_with_children(problem, solution, extension_state, enforced, row, rng, transaction):
+                continue
+            if solution.totals.displaced > slots:
+                undo_transaction(problem, solution, transaction, before)
+                continue
+            before = transaction.length[0]
+            placed = place_in_turn(
+                problem, solution, extension_state, rows, all_or_nothing, enforced, False, rng, transaction
+            )
+            energy = present_energy(problem, solution)
+            if placed > most or (placed == most and most > 0 and energy < lowest):
+                most = placed
+                lowest = energy
+                keep_transaction(transaction, best)
+            undo_transaction(problem, solution, transaction, before)
+        undo_transaction(problem, solution, transaction, 0)
+    if most > 0:
+        redo_transaction(problem, solution, best)
+
+
+@kernel
+def _random_parent(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
+    """Return a random movable replica of the parent partition of `row`, or NOWHERE."""
+    chosen = NOWHERE
+    seen = 0
+    parent = problem.parent_row[row]
+    this = parent
+    while True:
+        if problem.movable[this] and solution.node[this] != NOWHERE:
+            seen += 1
+            if uniform(rng) * seen < 1.0:
+                chosen = this
+        this = problem.sibling[this]
+        if this == parent:
+            return int(chosen)
+
+
+@kernel
+def _try_evictions(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    residents: Residents,
+    row: int,
+    enforced: int,
+    slots: int,
+    transactions: int,
+    rng: Stream,
+    transaction: Transaction,
+    best: Transaction,
+) -> None:
+    """Place `row` on a random node that others have left; apply the attempt of lowest energy, if one succeeds."""
+    lowest = np.inf
+    best.length[0] = transaction.row.shape[0]
+    if problem.targets.shape[0] == 0:
+        return
+    for _ in range(transactions):
+        target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
+        if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
+            continue
+        if scale_out.refuses(problem, solution, enforced, row, target):
+            continue
+        if _exceeds(problem, solution, row, residents.load[target], target):
+            continue
+        most = best.length[0] - 1
+        fits = _clear(problem, solution, extension_state, residents, row, target, enforced, most, rng, transaction)
+        fits = fits and solution.totals.displaced <= slots
+        if fits and may_move(problem, solution, extension_state, enforced, row, target):
+            try_move(problem, solution, transaction, row, target)
+            energy = present_energy(problem, solution)
+            if energy < lowest:
+                lowest = energy
+                keep_transaction(transaction, best)
+        undo_transaction(problem, solution, transaction, 0)
+    if lowest < np.inf:
+        redo_transaction(problem, solution, best)
+
+
+@kernel
+def _clear(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    residents: Residents,
+    row: int,
+    target: int,
+    enforced: int,
+    most: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Move random replicas off `target`, in at most so many moves, until `row` fits there; return whether it does."""
+    while _is_full(problem, solution, row, target, enforced):
+        if transaction.length[0] >= most:
+            return False
+        leaver = _random_on(solution, residents, target, rng)
+        if leaver == NOWHERE or not has_capacity(solution, transaction):
+            return False
+        if not move_with_children(problem, solution, extension_state, enforced, leaver, rng, transaction):
+            return False
+    return True
+
+
+@kernel
+def _is_full(problem: Problem, solution: Solution, row: int, target: int, enforced: int) -> bool:
+    """Return whether `row` would exceed a limit of `target`, or of its application there."""
+    if _exceeds(problem, solution, row, problem.load[NOWHERE], target):
+        return True
+    if problem.reserves and exceeds_with_reservations(problem, solution, row, NOWHERE, target):
+        return True
+    return application_capacity.is_full(problem, solution, enforced, row, target)
+
+
+@kernel
+def _exceeds(problem: Problem, solution: Solution, row: int, without: Int, target: int) -> bool:
+    """Return whether `row` would exceed the capacity of `target` without a load, (R,)."""
+    limit, leaving, load = problem.limit, problem.leaving_load, solution.node_load
+    return exceeds_capacity(limit, leaving, load, problem.load[row], without, target)
+
+
+@kernel
+def _random_on(solution: Solution, residents: Residents, node: int, rng: Stream) -> int:
+    """Return a random movable replica on `node` that was there before the search, or NOWHERE."""
+    chosen = NOWHERE
+    seen = 0
+    for row in residents.row[residents.first[node] : residents.first[node + 1]]:
+        if solution.node[row] == node:
+            seen += 1
+            if uniform(rng) * seen < 1.0:
+                chosen = row
+    return int(chosen)

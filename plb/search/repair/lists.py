@@ -1,0 +1,286 @@
+"""What a repair keeps current while it moves replicas: where rules may be broken, and the rows on each node.
+
+A row that moves can change only the breaches of its partition and of the children of this, and the overload of its two
+nodes. So a repair costs what is broken and what it moves, not what exists.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
+from plb.compiler import kernel
+from plb.constraints import capacity
+from plb.constraints.application_sums import occupied
+from plb.search.repair.breaches import PARTS, Breaches, count_breaches, count_breaches_of
+from plb.search.transactions import Transaction, new_transaction, undo_transaction
+from plb.state.arrays import Problem, Solution
+
+# Positions in Suspects.length and Suspects.first_length
+_ROWS, _NODES, _APPLICATIONS = range(3)
+
+
+class Suspects(NamedTuple):
+    """The rows, nodes and applications at which a rule may be broken; at others none is."""
+
+    rows: Int
+    """(M,)"""
+    is_row: Bool
+    """(M,) whether a row is listed."""
+    nodes: Int
+    """(N,)"""
+    is_node: Bool
+    """(N,) whether a node is listed."""
+    applications: Int
+    """(A,)"""
+    is_application: Bool
+    """(A,) whether an application is listed."""
+    length: Int
+    """(3,) numbers of valid rows, nodes and applications."""
+    first_length: Int
+    """(3,) the same before the first move; these are in ascending order."""
+
+
+class RowsOnNodes(NamedTuple):
+    """The rows on each node, as lists of which each element knows its neighbours."""
+
+    first: Int
+    """(N,) first row on each node, or NOWHERE."""
+    following: Int
+    """(M,) next row on the same node, or NOWHERE."""
+    preceding: Int
+    """(M,) previous row on the same node, or NOWHERE."""
+    node: Int
+    """(M,) the node in whose list a row is, or NOWHERE."""
+    known: Bool
+    """(1,) whether the lists are made; they are only needed where a node is overloaded."""
+
+
+class RepairState(NamedTuple):
+    """The moves of a repair, and the lists that follow from them."""
+
+    transaction: Transaction
+    suspects: Suspects
+    on_nodes: RowsOnNodes
+
+
+def new_repair_state(problem: Problem, breaches: Breaches, moves: int) -> RepairState:
+    """Return the state of a repair before its first move, with as many moves as it may hold."""
+    nodes, rows, applications = len(problem.limit), len(problem.origin), len(problem.most_nodes)
+    suspects = Suspects(
+        np.empty(rows, np.int64),
+        np.zeros(rows, np.bool_),
+        np.empty(nodes, np.int64),
+        np.zeros(nodes, np.bool_),
+        np.empty(applications, np.int64),
+        np.zeros(applications, np.bool_),
+        np.zeros(3, np.int64),
+        np.zeros(3, np.int64),
+    )
+    overloaded = np.flatnonzero(breaches.overloaded.any(axis=1))
+    for kind, (listed, is_listed, found) in enumerate(
+        (
+            (suspects.rows, suspects.is_row, breaches.rows),
+            (suspects.nodes, suspects.is_node, overloaded),
+            (suspects.applications, suspects.is_application, breaches.applications),
+        )
+    ):
+        listed[: len(found)], is_listed[found] = found, True
+        suspects.length[kind] = suspects.first_length[kind] = len(found)
+    following, preceding, at = (np.empty(rows, np.int64) for _ in range(3))
+    on_nodes = RowsOnNodes(np.empty(nodes, np.int64), following, preceding, at, np.zeros(1, np.bool_))
+    return RepairState(new_transaction(moves), suspects, on_nodes)
+
+
+@kernel
+def note_moves(problem: Problem, solution: Solution, state: RepairState, begun: int) -> None:
+    """Bring the lists to the moves of the transaction from entry `begun` on."""
+    transaction, suspects = state.transaction, state.suspects
+    for entry in range(begun, transaction.length[0]):
+        row = transaction.row[entry]
+        _list_partition(problem, suspects, row)
+        child = problem.first_child[row]
+        while child != NOWHERE:
+            _list_partition(problem, suspects, child)
+            child = problem.next_child[child]
+        _list_node(suspects, transaction.source[entry])
+        _list_node(suspects, transaction.target[entry])
+        if problem.grouped:
+            _list_application(suspects, problem.application[row])
+        _follow(solution, state.on_nodes, row)
+
+
+@kernel
+def undo_repair(problem: Problem, solution: Solution, state: RepairState) -> None:
+    """Undo all moves, and take what they have added off the lists of suspects."""
+    transaction, suspects = state.transaction, state.suspects
+    moves = transaction.length[0]
+    undo_transaction(problem, solution, transaction, 0)
+    for entry in range(moves):
+        _follow(solution, state.on_nodes, transaction.row[entry])
+    for index in range(suspects.first_length[_ROWS], suspects.length[_ROWS]):
+        suspects.is_row[suspects.rows[index]] = False
+    for index in range(suspects.first_length[_NODES], suspects.length[_NODES]):
+        suspects.is_node[suspects.nodes[index]] = False
+    for index in range(suspects.first_length[_APPLICATIONS], suspects.length[_APPLICATIONS]):
+        suspects.is_application[suspects.applications[index]] = False
+    for kind in range(suspects.length.shape[0]):
+        suspects.length[kind] = suspects.first_length[kind]
+
+
+@kernel
+def listed_rows(suspects: Suspects) -> int:
+    """Return the number of listed rows."""
+    return int(suspects.length[_ROWS])
+
+
+@kernel
+def listed_applications(suspects: Suspects) -> int:
+    """Return the number of listed applications."""
+    return int(suspects.length[_APPLICATIONS])
+
+
+@kernel
+def next_listed_node(suspects: Suspects, above: int) -> int:
+    """Return the lowest listed node above another one, or NOWHERE; above NOWHERE, the lowest of all."""
+    low, high = 0, suspects.first_length[_NODES]
+    while low < high:
+        middle = (low + high) // 2
+        if suspects.nodes[middle] > above:
+            high = middle
+        else:
+            low = middle + 1
+    lowest = suspects.nodes[low] if low < suspects.first_length[_NODES] else NOWHERE
+    for index in range(suspects.first_length[_NODES], suspects.length[_NODES]):
+        node = suspects.nodes[index]
+        if node > above and (lowest == NOWHERE or node < lowest):
+            lowest = node
+    return int(lowest)
+
+
+@kernel
+def remaining_breaches(
+    problem: Problem, solution: Solution, enforced: int, by_partition: bool, suspects: Suspects
+) -> tuple[int, float]:
+    """Return the number of violations, and the sum of the overloads relative to the limits.
+
+    A violation is an overloaded node, a replica in a crowded domain of one level (or `by_partition`, all those of a
+    partition in crowded domains of one rule), a misplaced replica, or one of an application.
+    """
+    broken = 0
+    overload = 0.0
+    if enforced >> capacity.RULE & 1:
+        for index in range(suspects.length[_NODES]):
+            node = suspects.nodes[index]
+            broken += capacity.is_overloaded(problem, solution, node)
+            overload += relative_overload(problem, solution, node)
+    for index in range(suspects.length[_ROWS]):
+        row = suspects.rows[index]
+        broken += count_breaches(problem, solution, enforced, row, problem.movable[row], by_partition)
+    for index in range(suspects.length[_APPLICATIONS]):
+        more, excess = count_breaches_of(problem, solution, enforced, suspects.applications[index])
+        broken += more
+        overload += excess
+    return broken, overload
+
+
+@kernel
+def relative_overload(problem: Problem, solution: Solution, node: int) -> float:
+    """Return the excess of a watched node over its limits, relative to these, cut to whole parts of 2^-20."""
+    overload = 0.0
+    for metric in range(problem.limit.shape[1]):
+        limit = problem.repair_limit[node, metric]
+        excess = capacity.excess_of(problem, solution, node, metric)
+        if problem.watched[node] and excess > 0:
+            overload += np.floor(excess / max(1, limit) * PARTS) / PARTS
+    return overload
+
+
+@kernel
+def adds_overload(problem: Problem, solution: Solution, suspects: Suspects, load: Int) -> bool:
+    """Return whether some node is over its limit and has more load than in `load`, (N, R), with load in transit."""
+    for index in range(suspects.length[_NODES]):
+        node = suspects.nodes[index]
+        for metric in range(load.shape[1]):
+            present = occupied(problem, solution, node, metric)
+            present += capacity.load_in_transit(problem, solution, node, metric)
+            free = problem.limit[node, metric] - problem.leaving_load[node, metric]
+            if present > free and present > load[node, metric]:
+                present -= capacity.freed_by_replacing(problem, solution, node, metric)
+                if present > free and present > load[node, metric]:
+                    return True
+    return False
+
+
+@kernel
+def list_rows_on_nodes(solution: Solution, on_nodes: RowsOnNodes) -> None:
+    """Make the lists of the rows on each node, ascending, unless they are known."""
+    if on_nodes.known[0]:
+        return
+    on_nodes.known[0] = True
+    for node in range(on_nodes.first.shape[0]):
+        on_nodes.first[node] = NOWHERE
+    for row in range(solution.node.shape[0] - 1, -1, -1):
+        _insert(on_nodes, row, solution.node[row])
+
+
+@kernel
+def _follow(solution: Solution, on_nodes: RowsOnNodes, row: int) -> None:
+    """Move a row to the list of its present node."""
+    at = on_nodes.node[row]
+    if not on_nodes.known[0] or at == solution.node[row]:
+        return
+    before, after = on_nodes.preceding[row], on_nodes.following[row]
+    if before != NOWHERE:
+        on_nodes.following[before] = after
+    elif at != NOWHERE:
+        on_nodes.first[at] = after
+    if after != NOWHERE:
+        on_nodes.preceding[after] = before
+    _insert(on_nodes, row, solution.node[row])
+
+
+@kernel
+def _insert(on_nodes: RowsOnNodes, row: int, node: int) -> None:
+    """Put a row, which is in no list, at the beginning of that of `node`."""
+    on_nodes.node[row] = node
+    on_nodes.preceding[row] = NOWHERE
+    on_nodes.following[row] = NOWHERE
+    if node == NOWHERE:
+        return
+    after = on_nodes.first[node]
+    on_nodes.following[row] = after
+    on_nodes.first[node] = row
+    if after != NOWHERE:
+        on_nodes.preceding[after] = row
+
+
+@kernel
+def _list_partition(problem: Problem, suspects: Suspects, row: int) -> None:
+    this = row
+    while True:
+        if not suspects.is_row[this]:
+            suspects.is_row[this] = True
+            suspects.rows[suspects.length[_ROWS]] = this
+            suspects.length[_ROWS] += 1
+        this = problem.sibling[this]
+        if this == row:
+            return
+
+
+@kernel
+def _list_node(suspects: Suspects, node: int) -> None:
+    if node != NOWHERE and not suspects.is_node[node]:
+        suspects.is_node[node] = True
+        suspects.nodes[suspects.length[_NODES]] = node
+        suspects.length[_NODES] += 1
+
+
+@kernel
+def _list_application(suspects: Suspects, application: int) -> None:
+    if application != NOWHERE and not suspects.is_application[application]:
+        suspects.is_application[application] = True
+        suspects.applications[suspects.length[_APPLICATIONS]] = application
+        suspects.length[_APPLICATIONS] += 1

@@ -1,0 +1,284 @@
+"""Repair of replicas where they may not be: on a node that is not allowed, or in a crowded domain."""
+
+from __future__ import annotations
+
+from plb.array_types import NOWHERE
+from plb.compiler import Stream, kernel, uniform
+from plb.constraints import affinity, exclusion
+from plb.constraints.capacity import RULE, excess_of
+from plb.constraints.domains import others_leave_first, stands_wrongly
+from plb.search.extension_kernels import ExtensionState
+from plb.search.repair.affinity_moves import bring_parent, lacks_child, move_children, move_with_children, rejoin
+from plb.search.repair.applications import holds_reservation, relieve_by
+from plb.search.repair.breaches import is_misplaced
+from plb.search.repair.lists import (
+    RepairState,
+    RowsOnNodes,
+    list_rows_on_nodes,
+    listed_rows,
+    next_listed_node,
+    note_moves,
+)
+from plb.search.repair.swaps import move_or_swap, swap_with_lighter
+from plb.search.transactions import Transaction, has_capacity, undo_transaction
+from plb.state.arrays import Problem, Solution
+
+
+@kernel
+def unload(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    swaps: bool,
+    prefers: bool,
+    rng: Stream,
+    state: RepairState,
+) -> None:
+    """Move random replicas off each overloaded node until it is within its limits or no replica can leave."""
+    node = next_listed_node(state.suspects, NOWHERE)
+    while node != NOWHERE:
+        for metric in range(problem.limit.shape[1] if problem.watched[node] else 0):
+            while excess_of(problem, solution, node, metric) > 0:
+                list_rows_on_nodes(solution, state.on_nodes)
+                begun = state.transaction.length[0]
+                if not _take_load_off(
+                    problem, solution, extension_state, enforced, node, metric, swaps, prefers, rng, state
+                ):
+                    break
+                note_moves(problem, solution, state, begun)
+        node = next_listed_node(state.suspects, node)
+
+
+@kernel
+def _take_load_off(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    node: int,
+    metric: int,
+    swaps: bool,
+    prefers: bool,
+    rng: Stream,
+    state: RepairState,
+) -> bool:
+    """Move a replica off `node`, or swap its role with a lighter one; return whether that was possible."""
+    row = _random_leaver(problem, solution, enforced, node, metric, rng, state.on_nodes)
+    if row == NOWHERE or not has_capacity(solution, state.transaction):
+        return False
+    if prefers and move_or_swap(problem, solution, extension_state, enforced, row, metric, rng, state.transaction):
+        return True
+    if relieve_by(problem, solution, extension_state, enforced, row, metric, rng, state):
+        return True
+    if _relieve(problem, solution, extension_state, enforced, node, metric, False, rng, state):
+        return True
+    return swaps and _relieve(problem, solution, extension_state, enforced, node, metric, True, rng, state)
+
+
+@kernel
+def _random_leaver(
+    problem: Problem, solution: Solution, enforced: int, node: int, metric: int, rng: Stream, on_nodes: RowsOnNodes
+) -> int:
+    """Return a random replica that may leave `node` to reduce its load of `metric`, or NOWHERE."""
+    chosen = NOWHERE
+    seen = 0
+    row = on_nodes.first[node]
+    while row != NOWHERE:
+        if _may_leave(problem, solution, enforced, row, metric):
+            seen += 1
+            if uniform(rng) * seen < 1.0:
+                chosen = row
+        row = on_nodes.following[row]
+    return int(chosen)
+
+
+@kernel
+def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, metric: int) -> bool:
+    """Return whether `row` is movable and has load of `metric`, or its application a reservation.
+
+    Where capacity does not bind, a replica that has moved stays: otherwise it could move back and forth.
+    """
+    settled = not enforced >> RULE & 1 and solution.node[row] != problem.origin[row]
+    is_heavy = problem.load[row, metric] > 0 or holds_reservation(problem, row, metric)
+    return bool(problem.movable[row] and is_heavy and not settled)
+
+
+@kernel
+def _relieve(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    node: int,
+    metric: int,
+    swaps: bool,
+    rng: Stream,
+    state: RepairState,
+) -> bool:
+    """Reduce the load of `node` by the first replica, from a random one on, that can; return whether one could.
+
+    Parameters
+    ----------
+    swaps
+        Whether a replica swaps its role with a lighter one; otherwise it moves away.
+    """
+    on_nodes = state.on_nodes
+    rows = 0
+    row = on_nodes.first[node]
+    while row != NOWHERE:
+        rows += 1
+        row = on_nodes.following[row]
+    row = on_nodes.first[node]
+    for _ in range(int(uniform(rng) * rows)):
+        row = on_nodes.following[row]
+    for _ in range(rows):
+        if swaps:
+            relieved = swap_with_lighter(
+                problem, solution, extension_state, enforced, row, metric, rng, state.transaction
+            )
+        else:
+            relieved = _may_leave(problem, solution, enforced, row, metric) and relieve_by(
+                problem, solution, extension_state, enforced, row, metric, rng, state
+            )
+        if relieved:
+            return True
+        row = on_nodes.following[row]
+        if row == NOWHERE:
+            row = on_nodes.first[node]
+    return False
+
+
+TRIES_TO_LEAVE = 8
+"""Random nodes that are tried for a replica that has to leave its domain, if a node within it may be drawn."""
+
+
+@kernel
+def move_misplaced(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    prefers: bool,
+    parents: bool,
+    rng: Stream,
+    state: RepairState,
+) -> None:
+    """Move misplaced replicas to allowed nodes, together with their children.
+
+    Parameters
+    ----------
+    prefers
+        Whether replicas without parent draw among moves and swaps.
+    parents
+        Whether a parent may move where its child cannot.
+    """
+    transaction, suspects = state.transaction, state.suspects
+    index = 0
+    while index < listed_rows(suspects):  # a move may add rows
+        row = suspects.rows[index]
+        index += 1
+        placed = problem.movable[row] and solution.node[row] != NOWHERE
+        if placed and is_misplaced(problem, solution, enforced, row) and has_capacity(solution, transaction):
+            before = transaction.length[0]
+            head = row
+            moved = False
+            if prefers and problem.parent_row[row] == NOWHERE and not exclusion.is_broken(problem, solution, row):
+                moved = move_or_swap(problem, solution, extension_state, enforced, row, NOWHERE, rng, transaction)
+            if not moved:
+                moved = rejoin(problem, solution, extension_state, enforced, row, rng, transaction)
+            if not moved and parents and problem.parent_row[row] != NOWHERE:
+                head = problem.parent_row[row]
+                moved = bring_parent(problem, solution, extension_state, enforced, row, rng, transaction)
+            if moved and not move_children(
+                problem, solution, extension_state, enforced, head, before, rng, transaction
+            ):
+                undo_transaction(problem, solution, transaction, before)
+            note_moves(problem, solution, state, before)
+
+
+@kernel
+def _leave_domain(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    binding: int,
+    level: int,
+    row: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> None:
+    """Move `row` out of its domain of a level; moves within it are allowed, but of no use."""
+    before, here = transaction.length[0], problem.domain[solution.node[row], level]
+    for _ in range(TRIES_TO_LEAVE):
+        move_with_children(problem, solution, extension_state, binding, row, rng, transaction)
+        if problem.domain[solution.node[row], level] != here:
+            return
+        undo_transaction(problem, solution, transaction, before)
+
+
+@kernel
+def leave_crowded_domains(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    repaired: int,
+    binding: int,
+    unusable_first: bool,
+    rng: Stream,
+    state: RepairState,
+) -> None:
+    """Move replicas out of domains with too many replicas of their partition.
+
+    Parameters
+    ----------
+    unusable_first
+        Whether replicas in unusable domains below a crowded one leave it before others, and if they cannot, no others
+        in their place.
+    """
+    transaction, suspects = state.transaction, state.suspects
+    for level in range(problem.domain.shape[1]):
+        if not repaired >> problem.domain_rule[level] & 1:
+            continue
+        index = 0
+        while index < listed_rows(suspects):  # a move may add rows
+            row = suspects.rows[index]
+            index += 1
+            if not problem.movable[row]:
+                continue
+            if unusable_first and others_leave_first(problem, solution, level, row):
+                continue
+            if stands_wrongly(problem, solution, level, row) and has_capacity(solution, transaction):
+                before = transaction.length[0]
+                _leave_domain(problem, solution, extension_state, binding, level, row, rng, transaction)
+                note_moves(problem, solution, state, before)
+
+
+@kernel
+def move_parents_without_child(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    rng: Stream,
+    state: RepairState,
+) -> None:
+    """Move replicas of parents that a misplaced child has left alone to random nodes, with all children beside them."""
+    suspects = state.suspects
+    index = 0
+    while index < listed_rows(suspects):  # a move may add rows
+        row = suspects.rows[index]
+        index += 1
+        if solution.node[row] == NOWHERE or not affinity.is_broken(problem, solution, enforced, row):
+            continue
+        parent = problem.parent_row[row]
+        this = parent
+        while this != NOWHERE:
+            settled = solution.node[this] != problem.origin[this]
+            if not settled and lacks_child(problem, solution, row, this) and has_capacity(solution, state.transaction):
+                begun = state.transaction.length[0]
+                move_with_children(problem, solution, extension_state, enforced, this, rng, state.transaction)
+                note_moves(problem, solution, state, begun)
+            this = problem.sibling[this]
+            if this == parent:
+                break

@@ -1,0 +1,514 @@
+"""Repair: random moves that repair violated constraints, then annealing over the affected replicas.
+
+The first round enforces all constraints; each later round drops the softest and retries what is still violated. A
+repair is kept if it leaves fewer violations, then less overload, then less energy (docs/service-fabric.md,
+Constraint check, Departures).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Float, Int
+from plb.compiler import Stream, kernel
+from plb.constraints.application_sums import occupied_nodes
+from plb.constraints.capacity import RULE
+from plb.constraints.domains import SPREADING
+from plb.energy.terms import present_energy
+from plb.extensions.configuration import Proposal
+from plb.model.rules import Rule
+from plb.search.annealing.annealing import anneal_chains, without_leaving_load
+from plb.search.annealing.move_generation import Choice
+from plb.search.budget import Budget, EndReason
+from plb.search.extension_kernels import ExtensionState
+from plb.search.extension_state import constraints_of
+from plb.search.extensions import Extensions
+from plb.search.policy_search import repair_by_policy
+from plb.search.repair.applications import repair_applications
+from plb.search.repair.breaches import (
+    Breaches,
+    broken_rules,
+    count_breaches_of,
+    find_breaches,
+    movable_rows_of,
+    suspects_after,
+)
+from plb.search.repair.lists import (
+    RepairState,
+    Suspects,
+    adds_overload,
+    listed_applications,
+    listed_rows,
+    new_repair_state,
+    remaining_breaches,
+    undo_repair,
+)
+from plb.search.repair.nodes import leave_crowded_domains, move_misplaced, move_parents_without_child, unload
+from plb.search.result import Annealed, new_tally
+from plb.search.transactions import (
+    NO_ROWS,
+    Transaction,
+    go_to,
+    keep_transaction,
+    new_transaction,
+    places_of,
+    random_target,
+    redo_transaction,
+)
+from plb.settings.config import PlbConfig
+from plb.state.arrays import Problem, Solution, siblings_of
+from plb.state.replica_table import merged
+
+
+class Attempt(NamedTuple):
+    """What an attempt repairs, and how."""
+
+    repaired: int
+    """Bit mask of the rules to repair."""
+    binding: int
+    """Bit mask of the rules that bind the moves. Without capacity, nodes may be overfilled; a second call unloads."""
+    swaps: bool
+    """Whether roles may be swapped where no replica can move."""
+    prefers: bool
+    """Whether replicas draw among moves and swaps."""
+    parents: bool
+    """Whether parents may move to their children."""
+    unusable_first: bool
+    """Whether replicas in unusable domains leave a crowded one before others (`leave_crowded_domains`)."""
+
+
+@kernel
+def repair_each_rule(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    attempt: Attempt,
+    rng: Stream,
+    state: RepairState,
+) -> None:
+    """Repair one rule after the other."""
+    repaired, binding, swaps, prefers = attempt.repaired, attempt.binding, attempt.swaps, attempt.prefers
+    if repaired >> RULE & 1:
+        unload(problem, solution, extension_state, binding, swaps, prefers, rng, state)
+    if problem.grouped:
+        repair_applications(problem, solution, extension_state, repaired, binding, swaps, rng, state)
+    leave_crowded_domains(problem, solution, extension_state, repaired, binding, attempt.unusable_first, rng, state)
+    move_misplaced(problem, solution, extension_state, binding, prefers, attempt.parents, rng, state)
+
+
+_CAPACITY, _AFFINITY = int(Rule.CAPACITY), int(Rule.AFFINITY)
+_SCALE_OUT, _APPLICATION_CAPACITY = 1 << int(Rule.SCALE_OUT), 1 << int(Rule.APPLICATION_CAPACITY)
+_IN_ORDER = (
+    _CAPACITY,
+    int(Rule.SCALE_OUT),
+    int(Rule.APPLICATION_CAPACITY),
+    int(Rule.FAULT_DOMAIN),
+    int(Rule.UPGRADE_DOMAIN),
+    int(Rule.PLACEMENT),
+    _AFFINITY,
+)
+_REPAIRABLE = sum(1 << rule for rule in _IN_ORDER)
+_OF_PLACES = 1 << int(Rule.NODE) | 1 << int(Rule.EXCLUSION) | 1 << int(Rule.PLACEMENT) | 1 << _AFFINITY
+"""The rules that single rows break."""
+_OF_ROWS = SPREADING | _OF_PLACES
+"""The rules that single rows or partitions break."""
+
+
+@kernel
+def repair_rules_alone(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    attempt: Attempt,
+    rng: Stream,
+    state: RepairState,
+) -> None:
+    """Repair each rule while of the rules that can be repaired it alone binds the moves, affinity last.
+
+    Then nodes are unloaded while all rules bind but the spread, so that replicas may go back to where they broke it.
+    """
+    for rule in _IN_ORDER:
+        if attempt.repaired >> rule & 1:
+            binding = attempt.binding & ~_REPAIRABLE | 1 << rule
+            if rule == _AFFINITY and attempt.parents:
+                move_parents_without_child(problem, solution, extension_state, binding, rng, state)
+            alone = Attempt(1 << rule, binding, attempt.swaps, attempt.prefers, attempt.parents, attempt.unusable_first)
+            repair_each_rule(problem, solution, extension_state, alone, rng, state)
+    if attempt.repaired >> _CAPACITY & 1:
+        loose = attempt.binding & ~SPREADING
+        unload(problem, solution, extension_state, loose, attempt.swaps, attempt.prefers, rng, state)
+
+
+def rules_broken_before(problem: Problem, solution: Solution, binding: int, suspects: Int) -> Int:
+    """Return the rules of single rows that each row breaks, (M,), as bit masks; a spread is broken by all siblings.
+
+    Parameters
+    ----------
+    binding
+        Bit mask of the rules to look at.
+    suspects
+        The rows that may break a rule; those that may not move may break others besides, for which no repair looks.
+    """
+    found = np.zeros(len(solution.node), np.int64)
+    _mark_broken_rules(problem, solution, binding, suspects, found)
+    return found
+
+
+@kernel
+def _mark_broken_rules(problem: Problem, solution: Solution, enforced: int, rows: Int, found: Int) -> None:
+    for row in rows:
+        broken = broken_rules(problem, solution, enforced & _OF_ROWS, row)
+        found[row] |= broken
+        other = problem.sibling[row]
+        while other != row:
+            found[other] |= broken & SPREADING
+            other = problem.sibling[other]
+    for row in range(found.shape[0]):
+        if solution.node[row] != NOWHERE and not problem.movable[row]:
+            found[row] |= broken_rules(problem, solution, enforced & _OF_PLACES, row)
+
+
+def breaches_of_applications_before(problem: Problem, solution: Solution, binding: int, applications: Int) -> Float:
+    """Return what each application breaks, (A, 3), see `_breaches_by_rule`; 0 for all but some applications."""
+    found = np.zeros((len(problem.most_nodes), 3))
+    _count_breaches_of(problem, solution, binding, applications, found)
+    return found
+
+
+@kernel
+def _count_breaches_of(problem: Problem, solution: Solution, enforced: int, applications: Int, found: Float) -> None:
+    for application in applications:
+        nodes, overloads, excess = _breaches_by_rule(problem, solution, enforced, application)
+        found[application, 0], found[application, 1], found[application, 2] = nodes, overloads, excess
+
+
+@kernel
+def _breaches_by_rule(
+    problem: Problem, solution: Solution, enforced: int, application: int
+) -> tuple[float, float, float]:
+    """Return the nodes too many, the overloads, and their sum relative to the limits."""
+    nodes, _ = count_breaches_of(problem, solution, enforced & _SCALE_OUT, application)
+    overloads, excess = count_breaches_of(problem, solution, enforced & _APPLICATION_CAPACITY, application)
+    return float(nodes), float(overloads), excess
+
+
+@kernel
+def breaks_anew(
+    problem: Problem, solution: Solution, binding: int, before: Int, of_applications: Float, suspects: Suspects
+) -> bool:
+    """Return whether a row or partition breaks a rule that it did not break before, or an application breaks one more.
+
+    Parameters
+    ----------
+    before
+        See `rules_broken_before`.
+    of_applications
+        See `breaches_of_applications_before`.
+    """
+    for index in range(listed_rows(suspects)):
+        row = suspects.rows[index]
+        if broken_rules(problem, solution, binding & _OF_ROWS, row) & ~before[row]:
+            return True
+    for index in range(listed_applications(suspects)):
+        application = suspects.applications[index]
+        nodes, overloads, excess = _breaches_by_rule(problem, solution, binding, application)
+        more = nodes > of_applications[application, 0] or overloads > of_applications[application, 1]
+        if more or excess > of_applications[application, 2]:
+            return True
+    return False
+
+
+def repair_constraints(
+    extensions: Extensions, problem: Problem, solution: Solution, enforced: int, rng: Stream
+) -> None:
+    """Move, in turn, each replica that violates a constraint and has an allowed node.
+
+    Parameters
+    ----------
+    solution
+        Modified.
+    enforced
+        Bit mask over `Rule`.
+    """
+    configuration = extensions.configuration(problem, solution)
+    constraints = constraints_of(extensions, problem, solution)
+    for row in sorted(extensions.broken(configuration)):
+        if not problem.movable[row] or row not in extensions.broken(configuration):
+            continue
+        here = configuration.node_of(row)
+        with constraints.calls():
+            target = int(random_target(problem, solution, constraints.state, enforced, row, here, rng))
+        constraints.raise_error()
+        if target != NOWHERE:
+            configuration.apply(Proposal(row, target))
+    constraints.finish()
+
+
+_WITHOUT_CAPACITY = ~(1 << RULE)
+CHECKS_OF_A_MOVE = 100
+ENOUGH_CHECKS = 1_000_000
+"""Nodes checked in all attempts after which none follows that repairs everything or is no better than those before.
+
+A move counts as `CHECKS_OF_A_MOVE`, a violation that is left as a check of every node. Random repairs of so many
+replicas differ little.
+"""
+
+
+class Repairs(NamedTuple):
+    """Settings of random repairs."""
+
+    repaired: int
+    """Bit mask of the rules to repair."""
+    binding: int
+    """Bit mask of the rules that bind the moves."""
+    transactions: int
+    """Number of attempts."""
+    swaps: bool
+    """Whether roles may be swapped where no replica can move."""
+    scores: bool
+    """Whether the energy decides between repairs that leave equal violations."""
+    prefers_swaps: bool
+    """Whether half of the attempts prefer swaps (`plb.search.repair.swaps`)."""
+    one_action: bool
+    """Whether a quarter of the attempts repairs each rule alone at first (`plb.search.repair.repair`), replicas in
+    unusable domains leave crowded ones first, and a partition in crowded domains counts as one violation."""
+    broken: Int
+    """(M,) if `one_action`, the rules that each row breaks before (`rules_broken_before`)."""
+    of_applications: Float
+    """(A, 3) if `one_action`, what each application breaks before (`breaches_of_applications_before`)."""
+    partial: bool
+    """If `one_action`, whether fewer replicas in crowded domains decide between equal repairs. So a spread improves
+    even if too few replicas may move to make it even."""
+
+
+@kernel
+def try_repairs(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    repairs: Repairs,
+    load: Int,
+    rng: Stream,
+    state: RepairState,
+    best: Transaction,
+) -> None:
+    """Try random repairs and apply the best one.
+
+    A repair that includes capacity may not add load to a node that is then over its limit.
+
+    Parameters
+    ----------
+    load
+        (N, R) initial load of the nodes, with load in transit, in quanta.
+    """
+    repaired, binding, swaps, one_action = repairs.repaired, repairs.binding, repairs.swaps, repairs.one_action
+    fewest, least = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
+    crowded = _counted_singly(problem, solution, repairs, state)
+    lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
+    checks = 0
+    for index in range(repairs.transactions):
+        parents = index >= repairs.transactions * (1.0 - problem.parents_move)
+        prefers = repairs.prefers_swaps and index // 2 % 2 == 1
+        independent = one_action and index % 4 == 1
+        attempt = Attempt(repaired, binding, swaps, prefers, parents, one_action)
+        if independent:
+            repair_rules_alone(problem, solution, extension_state, attempt, rng, state)
+        elif index % 2 == 1:
+            loose = Attempt(repaired, binding & _WITHOUT_CAPACITY, swaps, prefers, parents, one_action)
+            repair_each_rule(problem, solution, extension_state, loose, rng, state)
+        repair_each_rule(problem, solution, extension_state, attempt, rng, state)
+        broken, overload = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
+        energy = present_energy(problem, solution)
+        singly = _counted_singly(problem, solution, repairs, state)
+        better = broken < fewest or (broken == fewest and overload < least)
+        if broken == fewest and overload == least:
+            better = singly < crowded or (repairs.scores and singly == crowded and energy < lowest)
+        if independent and better:
+            broken_before, of_applications = repairs.broken, repairs.of_applications
+            better = not breaks_anew(problem, solution, binding, broken_before, of_applications, state.suspects)
+        if better and not (repaired >> RULE & 1 and adds_overload(problem, solution, state.suspects, load)):
+            fewest = broken
+            least = overload
+            crowded = singly
+            lowest = energy
+            keep_transaction(state.transaction, best)
+        checks += state.transaction.length[0] * CHECKS_OF_A_MOVE + broken * problem.targets.shape[0]
+        undo_repair(problem, solution, state)
+        is_complete = fewest == 0 and least == 0.0 and crowded == 0
+        if checks >= ENOUGH_CHECKS and index > 0 and not problem.related and (is_complete or not better):
+            break
+    redo_transaction(problem, solution, best)
+
+
+@kernel
+def _counted_singly(problem: Problem, solution: Solution, repairs: Repairs, state: RepairState) -> int:
+    """Return the number of violations with each replica in a crowded domain counted; 0 unless it decides."""
+    if not repairs.partial:
+        return 0
+    broken, _ = remaining_breaches(problem, solution, repairs.repaired, False, state.suspects)
+    return broken
+
+
+def repair(
+    problem: Problem,
+    solution: Solution,
+    config: PlbConfig,
+    masks: Sequence[int],
+    seed: np.random.SeedSequence,
+    budget: Budget,
+    breaking: Int,
+    passed_over: int = 0,
+    extensions: Extensions | None = None,
+    others: Int = NO_ROWS,
+) -> Annealed:
+    """Repair violated constraints with as few moves as the search finds.
+
+    Parameters
+    ----------
+    solution
+        Modified.
+    masks
+        Enforced rules, from all to only the hard ones. Violations left under one mask are retried under the next, so
+        that a soft rule never prevents the repair of a hard one. Where a refresh performs one action at a time, only
+        until a repair succeeds.
+    breaking
+        The rows, ascending, that may break a rule in `solution`; no other row does.
+    passed_over
+        Bits of rules that bind the moves but are not repaired.
+    extensions
+        Extension terms and constraints. The constraints bind all moves, and are repaired last. A policy decides in
+        place of the search.
+    others
+        Rows that an earlier search may have placed or dropped.
+    """
+    if extensions is not None and extensions.policy is not None:
+        return repair_by_policy(extensions, problem, solution, masks, seed, breaking, passed_over, others)
+    problem, improved = without_leaving_load(problem, config), False
+    result = Annealed(present_energy(problem, solution), new_tally(), EndReason.NOTHING_TO_DO)
+    for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
+        if improved and config.one_action_per_refresh:
+            break  # a later refresh repairs what is left
+        if improved and budget.is_up:
+            return attrs.evolve(result, end_reason=EndReason.OUT_OF_TIME)
+        suspects = suspects_after(problem, solution, breaking, others)
+        breaches = find_breaches(problem, solution, mask & ~passed_over, suspects)
+        if not breaches:
+            continue
+        transactions, annealing = stream.spawn(2)
+        movable = _affected_rows(problem, solution, breaches)
+        rng, repaired, is_first = Stream(transactions), mask & ~passed_over, mask == masks[0]
+        if not _repair_randomly(
+            problem, solution, extensions, repaired, mask, breaches, suspects, config, rng, partial=is_first
+        ):
+            continue
+        improved = True
+        annealed = _improve(problem, solution, extensions, movable, mask, config, annealing, budget, others)
+        result = attrs.evolve(annealed, tally=result.tally + annealed.tally)
+    if extensions is not None and extensions.constraints:
+        repair_constraints(extensions, problem, solution, masks[0], Stream(seed.spawn(1)[0]))
+        return attrs.evolve(result, energy=float(present_energy(problem, solution)))
+    return result
+
+
+def _improve(
+    problem: Problem,
+    solution: Solution,
+    extensions: Extensions | None,
+    movable: Int,
+    mask: int,
+    config: PlbConfig,
+    seed: np.random.SeedSequence,
+    budget: Budget,
+    others: Int,
+) -> Annealed:
+    """Anneal over the movable affected rows; keep `solution` if the result has more moves."""
+    places, moves = places_of(problem, solution, others), int(solution.totals.moves)
+    displaced = int(solution.totals.displaced)
+    choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
+    annealed = anneal_chains(problem, solution, choice, config, seed, budget, extensions, others)
+    if solution.totals.moves <= moves:
+        return annealed
+    go_to(problem, solution, places, others)
+    return attrs.evolve(annealed, energy=present_energy(problem, solution))
+
+
+def _relatives(problem: Problem, affected: Int) -> Int:
+    """Return the rows, ascending, of the partitions of `affected`, of their parents and of their children."""
+    found: set[int] = set()
+    for row in affected.tolist():
+        heads = [row, int(problem.parent_row[row]), int(problem.first_child[row])]
+        while heads[-1] != NOWHERE and problem.next_child[heads[-1]] != NOWHERE:
+            heads.append(int(problem.next_child[heads[-1]]))
+        for head in heads:
+            if head != NOWHERE and head not in found:
+                found.update(siblings_of(problem, head))
+    return np.array(sorted(found), np.int64)
+
+
+def _affected_rows(problem: Problem, solution: Solution, breaches: Breaches) -> Int:
+    """Return the movable rows that are on overloaded nodes, in crowded domains, misplaced, or of broken applications.
+
+    Where partitions have parents, all placed rows of these partitions, their parents and their children are added. A
+    repair adds no missing replica, so none may count for the spread of its siblings.
+    """
+    affected = breaches.rows
+    overloaded: Bool = np.asarray(breaches.overloaded.any(axis=1))
+    if overloaded.any():
+        on_overloaded = overloaded[solution.node] & (solution.node != NOWHERE)
+        affected = merged(affected, np.flatnonzero(on_overloaded))
+    if len(breaches.applications):
+        affected = merged(affected, movable_rows_of(problem, solution, breaches.applications))
+    if problem.related and (problem.parent_row != NOWHERE).any():
+        affected = _relatives(problem, affected)
+    placed: Bool = solution.node[affected] != NOWHERE
+    return affected[problem.movable[affected] & placed]
+
+
+def _repair_randomly(
+    problem: Problem,
+    solution: Solution,
+    extensions: Extensions | None,
+    repaired: int,
+    binding: int,
+    breaches: Breaches,
+    suspects: Int,
+    config: PlbConfig,
+    rng: Stream,
+    *,
+    partial: bool,
+) -> bool:
+    """Apply the best of several random repairs to `solution`; return whether one was applied.
+
+    Parameters
+    ----------
+    partial
+        See `Repairs`. Only under all rules: else two repairs could alternate, as one that improves a spread in part may
+        break the rules that do not bind it, and one of these may break that spread otherwise.
+    """
+    moves = 8 * len(solution.node) + 8
+    state, best = new_repair_state(problem, breaches, moves), new_transaction(moves)
+    load = occupied_nodes(problem, solution) + (solution.departed * problem.transient if problem.counts_departed else 0)
+    one_action = config.one_action_per_refresh
+    repairs = Repairs(
+        repaired,
+        binding,
+        transactions=max(1, config.constraint_check_iterations_per_round),
+        swaps=config.enable_preferred_swap_solution_in_constraint_check,
+        scores=config.use_score_in_constraint_check,
+        prefers_swaps=config.enable_preferred_swap_solution_in_constraint_check and one_action,
+        one_action=one_action,
+        broken=rules_broken_before(problem, solution, binding, suspects) if one_action else NO_ROWS,
+        of_applications=breaches_of_applications_before(
+            problem, solution, binding, breaches.applications if one_action else NO_ROWS
+        ),
+        partial=one_action and partial,
+    )
+    constraints = constraints_of(extensions, problem, solution)
+    with constraints.calls():
+        try_repairs(problem, solution, constraints.state, repairs, load, rng, state, best)
+    constraints.finish()
+    return bool(best.length[0] > 0)

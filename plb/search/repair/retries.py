@@ -1,0 +1,206 @@
+"""Placement of new replicas again that found no node: together with new replicas that stand in their way.
+
+These are removed, and placed in turn after those without a node (ruin and recreate: Schrimpf et al., Journal of
+Computational Physics 159, 2000).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
+from plb.compiler import Stream, kernel, uniform
+from plb.constraints.capacity import exceeds_capacity
+from plb.evaluation.proposals import refusal_of_place
+from plb.model.rules import NO_REFUSAL
+from plb.search.extension_kernels import ExtensionState
+from plb.search.transactions import Transaction, place_in_turn, try_move, undo_transaction
+from plb.state.arrays import Problem, Solution
+
+CLEARED_NODES = 4
+"""Nodes that are cleared of new replicas for each one without a node."""
+LEAST_WORK = 1000
+"""Replicas that may be placed again, however few are new; else twice as many as are new."""
+
+
+class Retry(NamedTuple):
+    """The m new rows of a placement, and scratch for what is placed again."""
+
+    rows: Int
+    """(m,)"""
+    all_or_nothing: Int
+    """(m,) see `plb.search.placement.place_rows`."""
+    position: Int
+    """(M,) position of each row in `rows`, or NOWHERE."""
+    first: Int
+    """(N,) position of a new row on each node, or NOWHERE."""
+    following: Int
+    """(m,) position of another one on the node of each, or NOWHERE."""
+    load: Int
+    """(N, R) load of the new rows on each node, quanta."""
+    is_chosen: Bool
+    """(m,) whether the row is placed again."""
+    chosen: Int
+    """(m,) these rows, those without a node first."""
+    chosen_together: Int
+    """(m,) their `all_or_nothing`."""
+
+
+def new_retry(problem: Problem, rows: Int, all_or_nothing: Int) -> Retry:
+    """Return the record of a placement of `rows`."""
+    position = np.full(len(problem.origin), NOWHERE)
+    position[rows] = np.arange(len(rows))
+    nodes = len(problem.limit)
+    return Retry(
+        rows,
+        all_or_nothing,
+        position,
+        np.full(nodes, NOWHERE),
+        np.full(len(rows), NOWHERE),
+        np.zeros((nodes, problem.load.shape[1]), np.int64),
+        np.zeros(len(rows), np.bool_),
+        rows.copy(),
+        rows.copy(),
+    )
+
+
+@kernel
+def retry(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    again: Retry,
+    enforced: int,
+    tries: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> None:
+    """Place rows without a node again, with others, so often; keep what does not place fewer.
+
+    Parameters
+    ----------
+    enforced
+        Bit mask over `Rule`.
+    transaction
+        With room for 2 m moves.
+    """
+    work = max(LEAST_WORK, 2 * again.rows.shape[0])
+    for _ in range(tries):
+        missing = _choose(problem, solution, again, enforced, rng)
+        count = _list_chosen(solution, again)
+        work -= count
+        if missing == 0 or work < 0:
+            return
+        transaction.length[0] = 0
+        for row in again.chosen[:count]:
+            if solution.node[row] != NOWHERE:
+                try_move(problem, solution, transaction, row, NOWHERE)
+        before = transaction.length[0]
+        rows, together = again.chosen[:count], again.chosen_together[:count]
+        placed = place_in_turn(problem, solution, extension_state, rows, together, enforced, False, rng, transaction)
+        if placed <= before:
+            undo_transaction(problem, solution, transaction, 0)
+
+
+@kernel
+def _choose(problem: Problem, solution: Solution, again: Retry, enforced: int, rng: Stream) -> int:
+    """Choose what is placed again, and return how many rows have no node."""
+    _sum_up(problem, solution, again)
+    missing = 0
+    for position in range(again.rows.shape[0]):
+        row = again.rows[position]
+        if solution.node[row] == NOWHERE:
+            missing += 1
+            _choose_siblings(problem, again, row)
+            _choose_neighbours(problem, solution, again, enforced, row, rng)
+    _complete_groups(again)
+    return missing
+
+
+@kernel
+def _sum_up(problem: Problem, solution: Solution, again: Retry) -> None:
+    """List the new rows on each node, and add up their loads; none is chosen, or all where some are related."""
+    again.first[:] = NOWHERE
+    again.load[:] = 0
+    again.is_chosen[:] = problem.related  # a child is placed after its parent
+    for position in range(again.rows.shape[0]):
+        row = again.rows[position]
+        node = solution.node[row]
+        if node != NOWHERE:
+            again.following[position] = again.first[node]
+            again.first[node] = position
+            for metric in range(again.load.shape[1]):
+                again.load[node, metric] += problem.load[row, metric]
+
+
+@kernel
+def _choose_siblings(problem: Problem, again: Retry, row: int) -> None:
+    """Choose the new rows of the partition of `row`."""
+    this = row
+    while True:
+        if again.position[this] != NOWHERE:
+            again.is_chosen[again.position[this]] = True
+        this = problem.sibling[this]
+        if this == row:
+            return
+
+
+@kernel
+def _choose_neighbours(
+    problem: Problem, solution: Solution, again: Retry, enforced: int, row: int, rng: Stream
+) -> None:
+    """Choose the new rows on a few nodes that could take `row` without them, and their new siblings.
+
+    Siblings that stayed could break a rule, such as the spread over domains, if a row finds no node again.
+    """
+    targets = problem.targets.shape[0]
+    begin = int(uniform(rng) * targets)
+    left = CLEARED_NODES
+    for step in range(targets):
+        target = problem.targets[(begin + step) % targets]
+        if exceeds_capacity(
+            problem.limit,
+            problem.leaving_load,
+            solution.node_load,
+            problem.load[row],
+            again.load[target],
+            target,
+        ):
+            continue
+        if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
+            continue
+        position = again.first[target]
+        while position != NOWHERE:
+            _choose_siblings(problem, again, again.rows[position])
+            position = again.following[position]
+        left -= 1
+        if left == 0:
+            return
+
+
+@kernel
+def _complete_groups(again: Retry) -> None:
+    """Choose all rows of a group of which one is chosen."""
+    together, is_chosen = again.all_or_nothing, again.is_chosen
+    for position in range(1, is_chosen.shape[0]):
+        if together[position] != NOWHERE and together[position] == together[position - 1]:
+            is_chosen[position] |= is_chosen[position - 1]
+    for position in range(is_chosen.shape[0] - 1, 0, -1):
+        if together[position] != NOWHERE and together[position] == together[position - 1]:
+            is_chosen[position - 1] |= is_chosen[position]
+
+
+@kernel
+def _list_chosen(solution: Solution, again: Retry) -> int:
+    """List the chosen rows, those without a node first, and return how many there are."""
+    count = 0
+    for is_placed in (False, True):
+        for position in range(again.rows.shape[0]):
+            row = again.rows[position]
+            if again.is_chosen[position] and (solution.node[row] != NOWHERE) == is_placed:
+                again.chosen[count] = row
+                again.chosen_together[count] = again.all_or_nothing[position]
+                count += 1
+    return count

@@ -1,0 +1,163 @@
+"""Repairs that prefer swaps: a replica that has to leave draws among the nodes allowed and those of its siblings.
+
+Where a sibling of the other role stands, the two swap roles; else the replica moves (docs/service-fabric.md, Constraint
+check).
+"""
+
+from __future__ import annotations
+
+from plb.array_types import NOWHERE
+from plb.compiler import Stream, kernel, uniform
+from plb.search.extension_kernels import ExtensionState
+from plb.search.repair.affinity_moves import move_children, move_to_with_children
+from plb.search.transactions import QUICK_DRAWS, Transaction, is_allowed, may_move, try_move, undo_transaction
+from plb.state.arrays import Problem, Solution, proposed
+
+
+@kernel
+def swap_with_lighter(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    metric: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Swap `row` with a sibling of another role and less load of `metric`; return whether that was possible."""
+    if not problem.movable[row]:
+        return False
+    other = problem.sibling[row]
+    while other != row:
+        place = solution.node[other]
+        lighter = problem.load[other, metric] < problem.load[row, metric]
+        swappable = place != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]
+        if (
+            lighter
+            and swappable
+            and is_allowed(problem, solution, extension_state, enforced, proposed(solution, row, place, other))
+            and swap_roles(problem, solution, extension_state, enforced, row, other, rng, transaction)
+        ):
+            return True
+        other = problem.sibling[other]
+    return False
+
+
+@kernel
+def swap_roles(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    partner: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Swap the nodes of two siblings, and bring their children along; return whether all could follow."""
+    before, here = transaction.length[0], solution.node[row]
+    try_move(problem, solution, transaction, row, solution.node[partner])
+    try_move(problem, solution, transaction, partner, here)
+    if move_children(problem, solution, extension_state, enforced, row, before, rng, transaction):
+        return True
+    undo_transaction(problem, solution, transaction, before)
+    return False
+
+
+@kernel
+def move_or_swap(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    metric: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Move `row` to an allowed node or swap its role with that of a sibling, uniformly drawn among both.
+
+    Return whether that was possible; the children follow.
+
+    Parameters
+    ----------
+    metric
+        The sibling has less load of this metric; NOWHERE: any load.
+    """
+    targets = problem.targets
+    swaps = _count_partners(problem, solution, extension_state, enforced, row, metric)
+    for _ in range(QUICK_DRAWS):
+        drawn = int(uniform(rng) * (targets.shape[0] + swaps))
+        if drawn >= targets.shape[0]:
+            partner = _partner(problem, solution, extension_state, enforced, row, metric, drawn - targets.shape[0])
+            return swap_roles(problem, solution, extension_state, enforced, row, partner, rng, transaction)
+        target = targets[drawn]
+        if target != solution.node[row] and may_move(problem, solution, extension_state, enforced, row, target):
+            return move_to_with_children(problem, solution, extension_state, enforced, row, target, rng, transaction)
+    seen = swaps
+    chosen = NOWHERE
+    for target in targets:
+        if target != solution.node[row] and may_move(problem, solution, extension_state, enforced, row, target):
+            seen += 1
+            if uniform(rng) * seen < 1.0:
+                chosen = target
+    if chosen != NOWHERE:
+        return move_to_with_children(problem, solution, extension_state, enforced, row, chosen, rng, transaction)
+    if swaps == 0:
+        return False
+    number = int(uniform(rng) * swaps)
+    partner = _partner(problem, solution, extension_state, enforced, row, metric, number)
+    return swap_roles(problem, solution, extension_state, enforced, row, partner, rng, transaction)
+
+
+@kernel
+def _may_swap(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    other: int,
+    metric: int,
+) -> bool:
+    """Return whether `row` may swap its role with a sibling that has less load of a metric; NOWHERE: any load."""
+    there = solution.node[other]
+    if there == NOWHERE or not problem.movable[other] or problem.role[other] == problem.role[row]:
+        return False
+    if metric != NOWHERE and problem.load[other, metric] >= problem.load[row, metric]:
+        return False
+    return is_allowed(problem, solution, extension_state, enforced, proposed(solution, row, there, other))
+
+
+@kernel
+def _count_partners(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: int, row: int, metric: int
+) -> int:
+    count = 0
+    other = problem.sibling[row]
+    while other != row:
+        count += _may_swap(problem, solution, extension_state, enforced, row, other, metric)
+        other = problem.sibling[other]
+    return count
+
+
+@kernel
+def _partner(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    metric: int,
+    number: int,
+) -> int:
+    """Return the sibling of this number, from 0, with which `row` may swap its role."""
+    other = problem.sibling[row]
+    while other != row:
+        if _may_swap(problem, solution, extension_state, enforced, row, other, metric):
+            if number == 0:
+                return int(other)
+            number -= 1
+        other = problem.sibling[other]
+    return NOWHERE

@@ -1,0 +1,283 @@
+"""The services as arrays: one entry a service, in preallocated arrays that grow by half."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Float, Int, Int32
+from plb.model import MoveCost, Service
+from plb.model.application import Application
+from plb.model.quanta import UNLIMITED, MetricQuanta
+from plb.state.arrays import most_or_any
+
+MOST_REMOVED = 1000
+"""Names of removed applications that are kept, so that applications that come and go leave nothing behind."""
+FIRST_CAPACITY = 4
+"""Entries of the arrays once there is an application with limits."""
+
+
+class ApplicationTable:
+    """The applications of a cluster, and what searches need of those that have an entry, (A,) each unless stated.
+
+    An application has an entry while it binds searches, so that others cost nothing; without any, A is 0.
+    """
+
+    def __init__(self, metrics: int) -> None:
+        self._metrics = metrics
+        self.applications: dict[str, Application] = {}
+        """All applications, in the order in which they were made."""
+        self.removed: dict[str, None] = {}
+        """The names of those that were removed last, until they are made again; no service may join them."""
+        self.entry: dict[str, int] = {}
+        """The entries of those with limits."""
+        self.services: dict[str, dict[int, None]] = {}
+        """The services that name each application, whether there is one or not."""
+        self.most_nodes: Int = np.zeros(0, np.int64)
+        """Most nodes that its replicas use."""
+        self.total_limit: Int = np.zeros((0, metrics), np.int64)
+        """(A, R) quanta of all its replicas."""
+        self.node_limit: Int = np.zeros((0, metrics), np.int64)
+        """(A, R) quanta of its replicas on a node."""
+        self.reservation: Int = np.zeros((0, metrics), np.int64)
+        """(A, R) quanta that a node with a replica keeps free for it."""
+
+    @property
+    def capacity(self) -> int:
+        """Entries that the arrays can hold; 0 while no application binds searches."""
+        return len(self.most_nodes)
+
+    @property
+    def reserves(self) -> bool:
+        """Whether any application has a reservation."""
+        return bool(self.reservation.any())
+
+    @property
+    def upgrading(self) -> list[int]:
+        """The entries of the applications with upgraded domains."""
+        return [entry for name, entry in self.entry.items() if self.applications[name].upgraded_domains]
+
+    def entry_of(self, name: str | None) -> int:
+        """Return the entry of an application, or NOWHERE for one without limits, an unknown one or none."""
+        return NOWHERE if name is None else self.entry.get(name, NOWHERE)
+
+    def name_of(self, entry: int) -> str:
+        """Return the name of the application with an entry."""
+        return next(name for name, at in self.entry.items() if at == entry)
+
+    def names(self) -> list[str | None]:
+        """Return the name of the application with each entry; None for one without, of which the last is none."""
+        found: list[str | None] = [None] * (max(self.entry.values(), default=NOWHERE) + 1)
+        for name, at in self.entry.items():
+            found[at] = name
+        return found
+
+    def reserved_metrics(self) -> dict[str, list[str]]:
+        """Return the names of the applications with limits, and the metrics that each reserves."""
+        known = self.applications
+        return {
+            name: [metric for metric, reserved in known[name].node_reservation.items() if reserved > 0]
+            for name in self.entry
+        }
+
+    def put(self, application: Application, quanta: MetricQuanta) -> None:
+        """Enter an application that is new or has changed; `quanta` convert its amounts."""
+        item = f"application {application.name}"
+        total = quanta.capacities(item, application.total_capacity, field="total_capacity")
+        on_node = quanta.capacities(item, application.node_capacity, field="node_capacity")
+        reserved = quanta.loads(item, "node_reservation", application.node_reservation)
+        self.applications[application.name] = application
+        self.removed.pop(application.name, None)
+        if not application.binds:
+            self._give_back(application.name)
+            return
+        at = self.entry.setdefault(application.name, self._free_entry())
+        self._fit()
+        self.most_nodes[at] = most_or_any(application.most_nodes)
+        self.total_limit[at], self.node_limit[at], self.reservation[at] = total, on_node, reserved
+
+    def remove(self, name: str) -> None:
+        """Forget an application."""
+        del self.applications[name]
+        self.removed[name] = None
+        if len(self.removed) > MOST_REMOVED:
+            del self.removed[next(iter(self.removed))]
+        self._give_back(name)
+
+    def enter(self, name: str, at: int) -> None:
+        """Give an application an entry, before it is put."""
+        self.entry[name] = at
+        self._fit()
+
+    def join(self, service: int, name: str | None) -> None:
+        """Note that a service names an application."""
+        if name is not None:
+            self.services.setdefault(name, {})[service] = None
+
+    def leave(self, service: int, name: str | None) -> None:
+        """Note that a service no longer names an application."""
+        if name is not None:
+            del self.services[name][service]
+            if not self.services[name]:
+                del self.services[name]
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of `Problem` that follow from the table alone; they are copies."""
+        kept = self.capacity
+        return {
+            "grouped": kept > 0,
+            "reserves": self.reserves,
+            "most_nodes": self.most_nodes[:kept].copy(),
+            "application_limit": self.total_limit[:kept].copy(),
+            "application_node_limit": self.node_limit[:kept].copy(),
+            "reservation": self.reservation[:kept].copy(),
+        }
+
+    def _give_back(self, name: str) -> None:
+        """Let another application have the entry of one that has no limits any more."""
+        at = self.entry.pop(name, NOWHERE)
+        if at != NOWHERE:
+            for field, array in self._without_applications(1).items():
+                getattr(self, field)[at] = array[0]
+            self._fit()
+
+    def _free_entry(self) -> int:
+        used = set(self.entry.values())
+        return next(at for at in range(len(used) + 1) if at not in used)
+
+    def _fit(self) -> None:
+        """Give the arrays the size for the last entry: that of before, half as much again, and so on."""
+        last = max(self.entry.values(), default=NOWHERE)
+        size = 0 if last == NOWHERE else FIRST_CAPACITY
+        while size <= last:
+            size += size // 2
+        if size == self.capacity:
+            return
+        for field, array in self._without_applications(size).items():
+            known = getattr(self, field)[:size]
+            array[: len(known)] = known
+            setattr(self, field, array)
+
+    def _without_applications(self, size: int) -> dict[str, Int]:
+        """Return the arrays with entries of no application."""
+        of_metrics = (size, self._metrics)
+        return {
+            "most_nodes": np.full(size, most_or_any(None)),
+            "total_limit": np.full(of_metrics, UNLIMITED),
+            "node_limit": np.full(of_metrics, UNLIMITED),
+            "reservation": np.zeros(of_metrics, np.int64),
+        }
+
+
+MOVE_COSTS = tuple(MoveCost)
+"""The levels of move costs in the order of their codes."""
+
+
+def code_of_cost(cost: MoveCost | float) -> float:
+    """Return a move cost as a number: the position of a level in `MOVE_COSTS`, or −1 − the number of moves."""
+    return float(MOVE_COSTS.index(cost)) if isinstance(cost, MoveCost) else -1.0 - cost
+
+
+def cost_of_code(code: float) -> MoveCost | float:
+    """Return the move cost of a code."""
+    return MOVE_COSTS[int(code)] if code >= 0 else round(-1.0 - code, 1)
+
+
+class ServiceTable:
+    """What arrays of replicas and nodes need of services, (S,) each unless stated otherwise.
+
+    Entries without a service are as of one without requirements. There is always one, the last.
+
+    Parameters
+    ----------
+    metric_names
+        Names of all metrics of the engine.
+    """
+
+    def __init__(self, metric_names: Sequence[str], capacity: int = 16) -> None:
+        self._metric_names = tuple(metric_names)
+        metrics = len(self._metric_names)
+        self.living: Bool = np.zeros(capacity, np.bool_)
+        """Whether there is such a service."""
+        self.feasibility_class: Int32 = np.zeros(capacity, np.int32)
+        """Its requirements on nodes."""
+        self.target_replicas: Int = np.zeros(capacity, np.int64)
+        self.stateful: Bool = np.zeros(capacity, np.bool_)
+        self.on_every_node: Bool = np.zeros(capacity, np.bool_)
+        self.follows: Bool = np.zeros(capacity, np.bool_)
+        """Whether it has an affinity to another service."""
+        self.application: Int32 = np.full(capacity, NOWHERE, np.int32)
+        """Entry of its application in `plb.state.tables.ApplicationTable`, or NOWHERE."""
+        self.move_cost: Float = np.zeros(capacity)
+        """Its code, see `code_of_cost`."""
+        self.max_moves: Int = np.full(capacity, most_or_any(None))
+        """Most replicas that a plan may move."""
+        self.has_metric: Bool = np.ones((capacity, metrics), np.bool_)
+        """(S, R) whether its replicas report the metric."""
+        self.metric_weight: Float = np.full((capacity, metrics), np.nan)
+        """(S, R) weight of the metric in the imbalance; not a number where the metric itself determines it."""
+        self.limit: Float = np.full((capacity, metrics), np.inf)
+        """(S, R) promised maximum of a replica in user units; infinite without a promise."""
+        self.made_at: Int = np.zeros(capacity, np.int64)
+        """Rises from service to service, in the order in which they were made."""
+        self.changed_at: Int = np.zeros(capacity, np.int64)
+        """Version of the services at which it was last made, changed or removed."""
+
+    @property
+    def capacity(self) -> int:
+        """Services that the arrays can hold."""
+        return len(self.living)
+
+    @property
+    def none(self) -> int:
+        """An entry without a service, for rows that are out of use."""
+        return self.capacity - 1
+
+    def children(self) -> list[int]:
+        """Return the services with an affinity, in the order in which they were made."""
+        found = np.flatnonzero(self.follows)
+        return [int(index) for index in found[np.argsort(self.made_at[found], kind="stable")]]
+
+    def changed_since(self, version: int) -> Int:
+        """Return the services that were made, changed or removed after a version, ascending."""
+        return np.flatnonzero(self.changed_at > version)
+
+    def put(
+        self, index: int, service: Service, feasibility_class: int, version: int, application: int = NOWHERE
+    ) -> None:
+        """Enter a service that is new or has changed; `application` is the entry of its application."""
+        while index >= self.none:
+            self._grow()
+        if not self.living[index]:
+            self.made_at[index] = version
+        self.living[index] = True
+        self.feasibility_class[index] = feasibility_class
+        self.target_replicas[index] = service.target_replicas
+        self.stateful[index] = service.stateful
+        self.on_every_node[index] = service.on_every_node
+        self.follows[index] = service.affinity_to is not None
+        self.application[index] = application
+        self.move_cost[index] = code_of_cost(service.move_cost)
+        self.max_moves[index] = most_or_any(service.max_moves)
+        weights = service.metrics
+        self.has_metric[index] = [weights is None or name in weights for name in self._metric_names]
+        self.metric_weight[index] = [np.nan if weights is None else weights.get(n, np.nan) for n in self._metric_names]
+        self.limit[index] = [service.limits.get(name, np.inf) for name in self._metric_names]
+        self.changed_at[index] = version
+
+    def remove(self, index: int, version: int) -> None:
+        """Enter that a service was removed."""
+        nothing = ServiceTable(self._metric_names, capacity=1)
+        for name, array in self._arrays().items():
+            array[index] = getattr(nothing, name)[0]
+        self.changed_at[index] = version
+
+    def _grow(self) -> None:
+        added = ServiceTable(self._metric_names, capacity=self.capacity // 2)
+        for name, array in self._arrays().items():
+            setattr(self, name, np.concatenate([array, getattr(added, name)]))
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {name: array for name, array in vars(self).items() if isinstance(array, np.ndarray)}
