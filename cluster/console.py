@@ -163,16 +163,9 @@ def new_table(
     no_wrap: bool = False,
     **options: Any,
 ) -> Table:
-    """Return a table without rows, with texts in its first columns and figures in the others.
+    """Return a table without rows: the first `texts` columns are left-aligned, figures in the others right-aligned.
 
-    Parameters
-    ----------
-    texts
-        Number of columns with texts, which are left-aligned. Figures are right-aligned.
-    no_wrap
-        True: cells stay in one line.
-    options
-        Further arguments of `rich.table.Table`.
+    `no_wrap` keeps each cell in one line; `options` are further arguments of `rich.table.Table`.
     """
     columns = (
         Column(heading, justify="right" if number >= texts else "left", no_wrap=no_wrap)
@@ -182,13 +175,7 @@ def new_table(
 
 
 def shrunk(widths: Sequence[int], least: Sequence[int], excess: int) -> list[int]:
-    """Return widths reduced by `excess` in total, or by as much as possible; the widest columns shrink first.
-
-    Parameters
-    ----------
-    widths, least
-        Widths of columns, and their least widths.
-    """
+    """Return widths of columns reduced by `excess` in total, the widest first, but none below its least width."""
     found = list(widths)
     for _ in range(excess):
         can_give = [place for place, width in enumerate(found) if width > least[place]]

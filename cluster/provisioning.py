@@ -44,22 +44,10 @@ def finish(
     moves: Moves | None = None,
     quiet: bool,
 ) -> None:
-    """Print the summary table, the written files and the faults; end with exit code 1 if there are faults.
+    """Print the summary table, the written files by their contents, and the faults, which end with exit code 1.
 
-    Parameters
-    ----------
-    plan, faults
-        The plan, and its faults.
-    written
-        Written files by their contents; None: not written.
-    json
-        File of the figures; None: none.
-    configuration, seed
-        Everything on which the plan depends, as plain JSON values, for the stamp of the figures.
-    moves
-        Moves from the present placement to the plan; None: there is no present placement.
-    quiet
-        True: print faults only.
+    `configuration` and `seed` determine the plan, for the stamp of the figures in `json`. `moves` lead from the present
+    placement, if there is one, to the plan. `quiet` prints faults only.
     """
     console = output(quiet=quiet)
     console.print(_table(plan, moves, valid=not faults))
@@ -135,16 +123,9 @@ BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def write_scenario(folder: Path, plan: ProvisioningPlan, source: Path, nodes: Sequence[str] | None) -> Path:
-    """Write ``scenario.toml`` and ``plan.csv`` to a folder, which is created if necessary; return the scenario's path.
+    """Write ``scenario.toml`` and ``plan.csv`` of a plan without faults to a folder; return the path of the scenario.
 
-    Parameters
-    ----------
-    plan
-        A plan without faults.
-    source
-        File or directory of its instance.
-    nodes
-        Kinds of nodes from ``--node``.
+    `source` is the file or directory of the instance, `nodes` are the kinds of nodes from ``--node``.
     """
     write_plan(folder / PLAN, plan)
     inside = source.resolve().is_relative_to(folder.resolve())

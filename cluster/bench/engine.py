@@ -46,20 +46,10 @@ DAY = 86_400.0
 def bench_cluster(
     nodes: int, seed: int, *, metrics: Sequence[str] = METRICS, repetitions: int = 100
 ) -> PlacementAndLoadBalancing:
-    """Return an engine with partitions of four replicas each, and so much load that some nodes are at risk.
+    """Return an engine with 30 replicas a node, in partitions of four, and so much load that some nodes are at risk.
 
-    The nodes are in five racks, their fault domains, and ten upgrade domains.
-
-    Parameters
-    ----------
-    nodes
-        Number of nodes, with 30 replicas each.
-    seed
-        Seed of placement, loads and past tenants.
-    metrics
-        Names of the metrics. Those after the third have the capacity of the third.
-    repetitions
-        K, number of repetitions.
+    The nodes are in five racks, their fault domains, and ten upgrade domains. Metrics after the third have the capacity
+    of the third.
     """
     rng = np.random.default_rng(seed)
     capacity = _capacities(metrics)
@@ -258,20 +248,8 @@ def bench_engine(
 ) -> EngineFigures:
     """Measure each size with 3 metrics, 100 repetitions, 30 replicas a node, and fault and upgrade domains.
 
-    Parameters
-    ----------
-    sizes
-        Numbers of nodes.
-    proposals
-        Number of proposals for each figure.
-    seconds
-        Times after which the quality of a search is measured.
-    cold
-        True: also measure the first plan of a process without compiled kernels.
-    seed
-        Seed of the clusters and of all random numbers.
-    report
-        Called with the name of each step before it starts.
+    `proposals` count for each figure; `seconds` are the times of balancing after which the quality is measured; `cold`
+    asks for the first plan without compiled kernels, too; `report` gets the name of each step before it starts.
     """
     found = []
     for nodes in sorted(sizes):
@@ -290,15 +268,7 @@ def _report_of_size(report: Callable[[str], None], nodes: int, step: str) -> Non
 
 
 class SizeBench:
-    """The measurements of one size.
-
-    Parameters
-    ----------
-    engine
-        An engine with a cluster, from `cluster.bench.engine.bench_cluster`.
-    proposals, seed, report
-        As in `bench_engine`.
-    """
+    """The measurements of one size, on an engine of `bench_cluster`, with the arguments of `bench_engine`."""
 
     def __init__(
         self,

@@ -138,15 +138,7 @@ class ReassignmentFigures:
 
 
 def models_of(directory: Path, names: Iterable[str] = ()) -> list[Path]:
-    """Return the model files of a directory; with names, those of these instances.
-
-    Raises
-    ------
-    InstanceFileError
-        If the directory has no instance.
-    UnknownNameError
-        If it has none of a name.
-    """
+    """Return the model files of a directory; with names, those of these instances."""
     models = {path.name.removeprefix("model_").partition(".")[0]: path for path in find_instances(directory)}
     for name in (wanted := list(names)):
         if name not in models:
@@ -161,19 +153,7 @@ def bench_reassignment(
     seed: int = 0,
     report: Callable[[str], None] = lambda _step: None,
 ) -> list[ReassignmentFigures]:
-    """Search each instance for some seconds, on one thread.
-
-    Parameters
-    ----------
-    models
-        Model files.
-    seconds
-        Time of each search.
-    seed
-        Seed of the searches.
-    report
-        Called with each step before it starts.
-    """
+    """Search each instance for some seconds, on one thread; `report` gets each step before it starts."""
     figures = []
     for model in models:
         instance = read_instance(model)
@@ -208,13 +188,7 @@ def search_instance(instance: ReassignmentInstance, seconds: float, seed: int) -
 
 
 def engine_of(instance: ReassignmentInstance, seed: int, **settings: Any) -> PlacementAndLoadBalancing:
-    """Return an engine with an instance, whose energy is the cost of the instance up to a constant factor.
-
-    Parameters
-    ----------
-    settings
-        Settings of `PlbConfig` that differ from those of the benchmark.
-    """
+    """Return an engine whose energy is the cost of an instance up to a constant factor; `settings` override others."""
     terms = _terms_of(instance)
     config = PlbConfig(
         **{

@@ -164,13 +164,7 @@ class _Numbers:
 
 
 def find_instances(directory: Path) -> list[Path]:
-    """Return the model files of a directory that have an assignment, in the order of their names.
-
-    Raises
-    ------
-    InstanceFileError
-        If there is none.
-    """
+    """Return the model files of a directory that have an assignment, by name; none raises `InstanceFileError`."""
     models = [path for ending in ENDINGS for path in directory.glob(f"{MODEL}*{ending}")]
     models = sorted(path for path in models if _assignment_of(path).is_file())
     if not models:
@@ -187,10 +181,7 @@ def _assignment_of(model: Path) -> Path:
 def read_instance(model: Path) -> ReassignmentInstance:
     """Read an instance from its model file and the assignment beside it.
 
-    Raises
-    ------
-    InstanceFileError
-        If a file cannot be read, has too few numbers or too many, or an index without an object.
+    A file that is unreadable, too short, too long or has an index without an object raises `InstanceFileError`.
     """
     numbers = _Numbers(model)
     resources = numbers.take(numbers.one(), 2)

@@ -75,10 +75,7 @@ def mean_change(
     rng: Stream,
     tally: Int,
 ) -> float:
-    """Return the mean absolute change of the energy by the allowed ones of PROBES random proposals, or 0.
-
-    The arguments are those of `anneal_plainly`.
-    """
+    """Return the mean absolute change of the energy by the allowed ones of PROBES random proposals, or 0."""
     energy = present_energy(problem, solution)
     total, allowed = 0.0, 0
     for _ in range(PROBES):
@@ -105,22 +102,11 @@ def anneal_plainly(
     rng: Stream,
     tally: Int,
 ) -> None:
-    """Generate STRETCH proposals, and accept them or not by the Metropolis rule.
+    """Generate STRETCH proposals for `rows`, (rows,), and accept them or not by the Metropolis rule.
 
-    Parameters
-    ----------
-    solution
-        Modified.
-    enforced
-        Bit mask over `Rule`.
-    rows
-        The replicas that may move.
-    steps
-        Of the safety capacities.
-    weight
-        Weight of the excess load; 0: it does not count.
-    tally
-        (TALLY_SIZE,) number of proposals by outcome; modified.
+    `solution` and `tally`, (TALLY_SIZE,) proposals by outcome, are modified. `enforced` is a bit mask over `Rule`.
+    `weight` is the weight of the load above the safety capacities, of which `steps` has the data; with 0 it does not
+    count.
     """
     for _ in range(STRETCH):
         tally[GENERATED] += 1
@@ -143,15 +129,7 @@ def anneal_for(
     seconds: float,
     seed: int,
 ) -> int:
-    """Anneal for some seconds of `working_time` on one thread, and return the number of generated proposals.
-
-    Parameters
-    ----------
-    solution
-        Modified.
-    enforced, steps, weight
-        As in `anneal_plainly`.
-    """
+    """Anneal for some seconds of `working_time` on one thread; modify `solution`, return the number of proposals."""
     rows, rng = np.flatnonzero(problem.movable), Stream(np.random.SeedSequence(seed))
     tally = np.zeros(TALLY_SIZE, np.int64)
     fixed = problem, solution, enforced, rows, steps, weight
@@ -239,13 +217,7 @@ class InstanceFigures:
 
 
 def shapes_of(names: Iterable[str] = (), nodes: Iterable[int] = ()) -> tuple[SearchShape, ...]:
-    """Return the shapes of these names and numbers of nodes; nothing given: of all.
-
-    Raises
-    ------
-    UnknownNameError
-        If no instance has a name, or a number of nodes.
-    """
+    """Return the shapes of these names and numbers of nodes, by default all; unknown ones raise `UnknownNameError`."""
     wanted, sizes = list(names), list(nodes)
     for name in wanted:
         if name not in (known := [shape.name for shape in SHAPES]):
@@ -265,19 +237,7 @@ def bench_search(
     seed: int = 0,
     report: Callable[[str], None] = lambda _step: None,
 ) -> list[InstanceFigures]:
-    """Search each instance with the engine and with the plain annealer, on one thread.
-
-    Parameters
-    ----------
-    shapes
-        Sizes of the instances.
-    seconds
-        Time of each search.
-    seed
-        Seed of the instances and of the searches.
-    report
-        Called with the name of each step before it starts.
-    """
+    """Search each instance with the engine and with the plain annealer, on one thread, for some seconds each."""
     return [_figures_of(shape, seconds, seed, partial(_report_of, report, shape)) for shape in shapes]
 
 

@@ -53,13 +53,7 @@ class Objective(Enum):
 
 @attrs.frozen
 class SearchShape:
-    """The sizes of an instance.
-
-    Raises
-    ------
-    InvalidValueError
-        If a number is out of range.
-    """
+    """The sizes of an instance, which are checked."""
 
     nodes: int
     replicas: int

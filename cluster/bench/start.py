@@ -115,18 +115,7 @@ def start_table(figures: StartFigures) -> Table:
 
 
 def bench_start(report: Callable[[str], None] = lambda _step: None) -> StartFigures:
-    """Measure the times of new processes.
-
-    Parameters
-    ----------
-    report
-        Called with the name of each step before it begins.
-
-    Raises
-    ------
-    PlbError
-        A process failed.
-    """
+    """Measure the times of new processes; `report` gets the name of each step before it begins."""
     report("import")
     imported = _fastest(IMPORT)
     report("first plan with compiled kernels")
@@ -173,10 +162,7 @@ def _timed(program: str, cache: str | None = None) -> Timed:
 def _run(program: str, cache: str | None) -> tuple[str, float]:
     """Return the output of a program in a new process, and the seconds from its start to its exit.
 
-    Parameters
-    ----------
-    cache
-        Cache directory of its kernels; None: that of this process.
+    `cache` is the directory of its compiled kernels; None: the directory of this process.
     """
     environment = dict(os.environ) if cache is None else {**os.environ, "PLB_CACHE_DIR": cache}
     command = [sys.executable, "-c", program]

@@ -192,19 +192,10 @@ class Question:
 
 
 def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None]) -> Question:
-    """Return a question about a scenario.
+    """Return a question about a scenario; fields of `Question` that `given` lacks, or has as None, have defaults.
 
-    Parameters
-    ----------
-    given
-        Fields of `Question`; None, or a missing field: the default.
-
-    Raises
-    ------
-    ScenarioError
-        The scenario has the tenants of a plan, or names nodes that fail while the number of nodes is searched.
-    InvalidValueError
-        A value is out of its range, or there would be fewer nodes than the groups of the scenario have.
+    A scenario with the tenants of a plan, or with named nodes that fail while the number of nodes is searched, raises
+    `ScenarioError`.
     """
     _check(scenario, searched)
     of_nodes = searched is Searched.NODES

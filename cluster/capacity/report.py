@@ -82,13 +82,7 @@ class Point:
 
 
 def point_of(question: Question, value: float, outcomes: Sequence[Mapping[str, Any]]) -> Point:
-    """Return the results of the runs at a value.
-
-    Parameters
-    ----------
-    outcomes
-        For each repeat, the result of `cluster.capacity.running.run_at`.
-    """
+    """Return the results at a value, from what `cluster.capacity.running.run_at` returned for each repeat."""
     impossible = next((str(one["impossible"]) for one in outcomes if "impossible" in one), "")
     if impossible:
         return Point(value, (), 0.0, 0.0, 0.0, 0.0, impossible, suffices=False)
@@ -151,19 +145,7 @@ def answer(
     evaluate: Evaluate,
     note: Callable[[Mapping[str, Answer]], None] | None = None,
 ) -> dict[str, Answer]:
-    """Search for all policies together; in each step, one value of each policy is tried.
-
-    Parameters
-    ----------
-    question
-        The question.
-    policies
-        Names of the policies.
-    evaluate
-        Runs the simulations at values.
-    note
-        Called with the answers so far after each step.
-    """
+    """Search for all policies together, a value of each in each step, after which `note` gets the answers so far."""
     searches = {policy: question.search() for policy in policies}
     answers = {policy: Answer(policy) for policy in policies}
     asked = {policy: question.value(next(search)) for policy, search in searches.items()}

@@ -93,14 +93,7 @@ class Subject:
 
 
 def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Simulate a task.
-
-    Returns
-    -------
-    dict
-        ``totals`` and ``timings`` of the run; or ``impossible``, the reason: the cluster cannot hold the tenants, or
-        the workload has too few.
-    """
+    """Simulate a task; return ``totals`` and ``timings``, or the reason as ``impossible`` if the tenants cannot be made."""
     subject, question = (_text(arguments[name]) for name in ("subject", "question"))
     scenario, source = _read(subject)
     value, repeat = float(arguments["value"]), int(arguments["repeat"])
@@ -115,10 +108,7 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def tenants_at(question: Question, scenario: Scenario, source: Source, value: float, repeat: int = 0) -> TenantSequence:
     """Return the tenants of a repeat at a value: the same for all numbers of nodes, others for another density.
 
-    Raises
-    ------
-    DensityError
-        The cluster cannot hold them, or the workload has too few.
+    Tenants that the cluster cannot hold, or too few of them, raise `DensityError`.
     """
     there, source = question.scenario(scenario, value), source.of_repeat(repeat)
     if question.searched is Searched.DENSITY:
@@ -160,23 +150,8 @@ REPORT, PLOT = "capacity.json", "capacity.png"
 class CapacitySearch:
     """A search in a directory; its results so far are in `answers`.
 
-    Parameters
-    ----------
-    subject, question
-        The question on a scenario.
-    folder
-        Directory of the results; created if it does not exist.
-    jobs
-        Processes; None: one for each core.
-    force
-        True: another question in the directory is replaced. Finished runs that fit are kept.
-    console
-        Console for progress and intermediate results.
-
-    Raises
-    ------
-    ResultsExistError
-        The directory has something other than this search, and `force` is False.
+    `force` replaces another question in the directory, and keeps the finished runs that fit; without it, anything but
+    this search there raises `ResultsExistError`. `jobs` is None for a process on each core.
     """
 
     def __init__(
@@ -216,15 +191,7 @@ class CapacitySearch:
         return {"scenario_sha256": self.subject.scenario.digest(), "question": self.figures["question"]}
 
     def run(self) -> Mapping[str, Answer]:
-        """Search to the end, or until Ctrl-C, and write report and plot.
-
-        Raises
-        ------
-        DensityError
-            The cluster cannot hold the tenants even at the easiest value, or the workload has too few.
-        PlbError
-            A run failed.
-        """
+        """Search to the end, or until Ctrl-C, and write report and plot."""
         scenario = self.subject.scenario
         with self._console.status("Reading the workload and sampling the tenants ..."):
             source = self.subject.source

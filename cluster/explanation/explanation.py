@@ -38,15 +38,7 @@ Look = tuple[int, tuple[PlacedReplica, ...]]
 
 
 class RunReplay:
-    """A run from its start to a time.
-
-    Parameters
-    ----------
-    run
-        The recorded one.
-    progress
-        Called with the simulated time in seconds at every metering.
-    """
+    """A recorded run, simulated again up to a time; `progress` gets the simulated seconds at every metering."""
 
     def __init__(self, run: RecordedRun, progress: Callable[[float], None] | None = None) -> None:
         self.run = run
@@ -65,10 +57,7 @@ class RunReplay:
     def look_at(self, tenant: str, times: Iterable[int], until: int) -> list[Look]:
         """Continue to `until`, and return the replicas of a tenant after each of `times` until then.
 
-        Raises
-        ------
-        PlbError
-            The events until then differ from the recorded ones.
+        Events that differ from the recorded ones raise `PlbError`.
         """
         looks = []
         for when in sorted({*(time for time in times if time <= until), until}):
@@ -113,17 +102,7 @@ class RunReplay:
 
 
 def as_of(table: pl.DataFrame, until: int, time: str = "time_s") -> pl.DataFrame:
-    """Return the rows of a table up to a time, as they were known at it: what ends later has no end yet.
-
-    Parameters
-    ----------
-    table
-        A table of a run.
-    until
-        The time, in seconds since the start.
-    time
-        The column of the time at which something was, or began.
-    """
+    """Return the rows of a table whose column `time` is at most `until`; what ends later has no end yet."""
     known = table.filter(pl.col(time) <= until)
     if "end_s" not in known.columns:
         return known
@@ -167,15 +146,7 @@ class Stay:
 
 
 def stay_of(run: RecordedRun, tenant: str) -> Stay:
-    """Return the stay of a tenant.
-
-    Raises
-    ------
-    UnknownNameError
-        No tenant with this name arrives in the run.
-    ResultsError
-        If the table of tenants has it twice, or with times that no stay in the run has.
-    """
+    """Return the stay of a tenant; an impossible stay raises `ResultsError`."""
     tenants = run.table("tenants")
     rows = tenants.filter(pl.col("tenant") == tenant).to_dicts()
     if not rows:
@@ -315,20 +286,7 @@ class Explanation:
 
 
 def question(run: RecordedRun, tenant: str, time_s: int) -> Explanation:
-    """Return an explanation with tenant and time only.
-
-    Parameters
-    ----------
-    time_s
-        Seconds since the start.
-
-    Raises
-    ------
-    UnknownNameError
-        If no such tenant arrives in the run.
-    InvalidValueError
-        If the time lies after the run's end.
-    """
+    """Return an explanation with tenant and time, in seconds since the start, only."""
     if not 0 <= time_s <= run.seconds:
         allowed = f"a time from 0 to the end of the run, {in_words(run.seconds)} ({run.seconds} s)"
         raise InvalidValueError("time", "T", time_s, allowed)
@@ -336,17 +294,9 @@ def question(run: RecordedRun, tenant: str, time_s: int) -> Explanation:
 
 
 def answer(asked: Explanation, progress: Callable[[float], None] | None = None) -> Explanation:
-    """Return a `question` with its answer: the run is played again up to its time, unless the tenant comes later.
+    """Return a `question` with its answer: the run is simulated again up to its time, unless the tenant comes later.
 
-    Parameters
-    ----------
-    progress
-        Called with the simulated time in seconds.
-
-    Raises
-    ------
-    PlbError
-        The run cannot be replayed as it was recorded.
+    A replay that differs from the record raises `PlbError`. `progress` gets the simulated seconds.
     """
     run, stay = asked.run, asked.stay
     if asked.status == "not arrived":

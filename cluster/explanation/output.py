@@ -22,13 +22,7 @@ SMALLEST = 5e-7
 
 
 def render(found: Explanation, best: int) -> Iterator[RenderableType]:
-    """Yield the parts of the printed explanation.
-
-    Parameters
-    ----------
-    best
-        Number of the other feasible nodes, and of the infeasible ones, that are shown.
-    """
+    """Yield the parts of the printed explanation, with up to `best` other feasible and infeasible nodes."""
     yield from _head(found)
     if found.events:
         yield ""

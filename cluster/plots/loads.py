@@ -119,19 +119,10 @@ MOST_CLASSES = 12
 
 
 def availability_by_class(tenants: pl.DataFrame, seconds: Mapping[tuple[str, int], float]) -> pl.DataFrame:
-    """Return how long the tenants of each class stayed, and for how long they were unavailable.
+    """Return how long the tenants of each class stayed, and for how long they were unavailable, over all repeats.
 
-    Parameters
-    ----------
-    tenants
-        The table of that name.
-    seconds
-        Simulated seconds of every run, by policy and repeat.
-
-    Returns
-    -------
-    Columns ``policy``, ``tenant_class``, ``tenants``, ``stay_s``, ``downtime_s``, ``failovers`` (sums over all repeats)
-    and ``availability`` (null for stays of 0 s), by policy and class.
+    `seconds` are the simulated seconds of each policy and repeat. The columns are ``policy``, ``tenant_class``,
+    ``tenants``, ``stay_s``, ``downtime_s``, ``failovers`` and ``availability``, which is null for stays of 0 s.
     """
     ends = pl.DataFrame(
         [(policy, repeat, float(end)) for (policy, repeat), end in seconds.items()],

@@ -54,15 +54,7 @@ def plot_failovers(
 def failovers_by_cause(
     moves: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Collection[int]]
 ) -> dict[str, dict[str, float]]:
-    """Return the mean number of failovers of a run by cause and policy; causes without any are omitted.
-
-    Parameters
-    ----------
-    moves, policies
-        As in `plot_failovers`.
-    repeats
-        Numbers of the runs of each policy.
-    """
+    """Return the mean number of failovers of a run by cause and policy; `repeats` are the runs of each policy."""
     failovers = moves.filter("failover")
     counts = {(policy, cause): count for policy, cause, count in failovers.group_by("policy", "cause").len().rows()}
     found = {cause for _, cause in counts}

@@ -146,13 +146,7 @@ def picture(
 
 
 class Material:
-    """A results directory with the tables that a report needs.
-
-    Parameters
-    ----------
-    results
-        The directory, with at least one run.
-    """
+    """A results directory with at least one run, and the tables that a report needs."""
 
     def __init__(self, results: Results) -> None:
         self.results = results

@@ -31,14 +31,9 @@ PAGE = Path(__file__).parent / "page"
 
 
 def report_page(results: Results) -> str:
-    """Return the report of a results directory, as HTML.
+    """Return the report of a results directory with a run, as HTML.
 
     The page needs no network: images, style and script are in it, and it forbids the browser everything else.
-
-    Raises
-    ------
-    ResultsError
-        There is no run in the directory, or one of its tables is missing or damaged.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup

@@ -104,13 +104,7 @@ class ResultsComparison:
 
 
 def compare_results(results: Sequence[Results]) -> ResultsComparison:
-    """Compare results directories by their finished runs.
-
-    Raises
-    ------
-    ConflictError
-        A directory is given twice, or none has a finished run.
-    """
+    """Compare different results directories by their finished runs, of which there must be one."""
     places = [one.folder.resolve() for one in results]
     for number, place in enumerate(places):
         if place in places[:number]:

@@ -164,13 +164,7 @@ class RecordedRun:
         return self.results.path_of(self.policy, self.repeat, name)
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return a table of the run; see `cluster.simulation.run_tables.TABLES`.
-
-        Raises
-        ------
-        ResultsError
-            A file of it is missing or damaged, or lacks columns.
-        """
+        """Return a table of the run; see `cluster.simulation.run_tables.TABLES`."""
         return self.results.table(name, repeat=self.repeat).filter(pl.col("policy") == self.policy)
 
 
@@ -182,31 +176,12 @@ def read_run(
     given: Scenario | None = None,
     traces: Path | None = None,
 ) -> RecordedRun:
-    """Return a run of a results directory.
+    """Return a run of a results directory, by default of the first policy of the scenario.
 
-    Parameters
-    ----------
-    folder
-        The directory.
-    policy
-        Its policy; None: the first of the scenario.
-    repeat
-        Its repeat, from 0.
-    given
-        The scenario as read from its file. Results identify imported files and files of policies only by name and
-        content; this scenario has their paths, and the path of the traces or the plan. It may differ from the recorded
-        scenario in its name, in options of `plb simulate`, and in these paths.
-    traces
-        Present path of the traces; None: unchanged.
-
-    Raises
-    ------
-    ResultsError
-        If the directory has no results, or one of its files is damaged.
-    PlbError
-        If sources or versions differ from the present ones, or `given` is another scenario.
-    UnknownNameError
-        If the policy has no run.
+    `given` is the scenario as read from its file. Results identify imported files and files of policies only by name
+    and content; this scenario has their paths, and the path of the traces or the plan. It may differ from the recorded
+    scenario in its name, in options of `plb simulate`, and in these paths. `traces` is the present path of the traces.
+    Sources or versions that differ from the present ones raise `PlbError`.
     """
     results = read_results(folder)
     scenario = _scenario_of(results.summary, folder, given)

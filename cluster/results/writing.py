@@ -43,21 +43,9 @@ PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "scipy", "simp
 
 
 class ResultsFolder:
-    """A directory to which the results of runs are written as they end.
+    """A directory, created if necessary, to which the results of runs are written as they end.
 
-    Parameters
-    ----------
-    folder
-        The directory; created if it is missing.
-    scenario, source
-        The scenario and its workload.
-    force
-        Whether existing results are removed.
-
-    Raises
-    ------
-    ResultsExistError
-        The directory is not empty and `force` is False.
+    `force` removes existing results; without it, they raise `ResultsExistError`.
     """
 
     def __init__(self, folder: Path, scenario: Scenario, source: Source, *, force: bool = False) -> None:
@@ -103,23 +91,9 @@ def files_of_results(folder: Path) -> list[Path]:
 
 
 def check_free(folder: Path, *, force: bool = False, forced: str = "overwrite it") -> None:
-    """Raise an error if results cannot be written to a directory.
+    """Raise an error if results cannot be written to a directory, or if it has files and `force` is False.
 
-    Parameters
-    ----------
-    folder
-        The directory.
-    force
-        Whether the directory may contain files.
-    forced
-        What ``--force`` makes the command do, for the message.
-
-    Raises
-    ------
-    ResultsExistError
-        The directory is not empty and may not be overwritten, or is not a directory.
-    OSError
-        It cannot be written to.
+    `forced` is what ``--force`` makes the command do, for the message.
     """
     if folder.exists() and (not folder.is_dir() or (not force and any(folder.iterdir()))):
         raise ResultsExistError(folder, forced=forced)
@@ -127,15 +101,7 @@ def check_free(folder: Path, *, force: bool = False, forced: str = "overwrite it
 
 
 def check_file(path: Path | None, *, force: bool = True) -> None:
-    """Raise `OSError` if a file cannot be written; call it before a long run.
-
-    Parameters
-    ----------
-    path
-        The file; None: no file.
-    force
-        Whether an existing file may be overwritten; if not, it raises `ResultsExistError`.
-    """
+    """Raise an error if a file, or an existing one unless `force`, cannot be written; call it before a long run."""
     if path is None:
         return
     if path.is_dir():
@@ -148,18 +114,9 @@ def check_file(path: Path | None, *, force: bool = True) -> None:
 def check_outputs(
     inputs: Sequence[Path], outputs: Sequence[Path | None], json: Path | None, *, force: bool = False
 ) -> None:
-    """Raise an error if a file cannot be written, is given twice, or is an input or in a directory of inputs.
+    """Raise an error if an output cannot be written, is given twice, or is an input or in a directory of inputs.
 
-    Parameters
-    ----------
-    inputs
-        Paths that are read.
-    outputs
-        Files to write; None: no file. Without `force` none of them may exist.
-    json
-        File for the figures; it may exist.
-    force
-        Whether files may be overwritten.
+    Without `force` none of `outputs` may exist; the file of the figures, `json`, may.
     """
     seen: set[Path] = set()
     for path in (*outputs, json):
@@ -207,14 +164,7 @@ def stamped(
 ) -> dict[str, Any]:
     """Return figures with a ``stamp``: seed, SHA-256 of the configuration, versions.
 
-    Parameters
-    ----------
-    figures
-        Plain JSON values.
-    configuration
-        All inputs of the figures as plain JSON values, or their SHA-256; None: no inputs.
-    seed
-        Seed of all randomness; None: there is none.
+    The configuration has all inputs as plain JSON values, or is their SHA-256; None: no inputs, or no randomness.
     """
     digest = digest_of(configuration) if isinstance(configuration, Mapping) else configuration
     return {**figures, "stamp": {"seed": seed, "configuration_sha256": digest, "versions": versions()}}

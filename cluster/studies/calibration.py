@@ -61,20 +61,7 @@ class Look:
 
 
 class CalibrationRun(Simulation):
-    """A run with predictions at regular times.
-
-    Parameters
-    ----------
-    given
-        As in `Simulation`.
-    first_hours
-        Hours until the first predictions; None: `FIRST_HOURS`.
-
-    Attributes
-    ----------
-    looks
-        The predictions at each of the times.
-    """
+    """A run with predictions at regular times, in `looks`; the first after `first_hours`, or `FIRST_HOURS`."""
 
     def __init__(self, *given: Any, first_hours: int | None = None) -> None:
         super().__init__(*given)
@@ -102,13 +89,7 @@ class CalibrationRun(Simulation):
 
 @attrs.frozen(eq=False)
 class CalibrationStudy(SimulatedStudy):
-    """The calibration of every estimator, an arm each, at the middle density of each workload.
-
-    Raises
-    ------
-    InvalidValueError
-        The runs end before the first predictions that were asked for.
-    """
+    """The calibration of every estimator, an arm each, at the middle density of each workload."""
 
     name = "calibration"
 
@@ -205,13 +186,6 @@ def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str,
 
     As it went, only predictions count whose horizon ended before the run. There is one item for each repeat that has
     predictions.
-
-    Parameters
-    ----------
-    rows
-        The runs.
-    horizon
-        Its label in `HORIZONS`.
     """
     found = []
     for row in rows:

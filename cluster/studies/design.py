@@ -74,14 +74,7 @@ def _all(arms: Iterable[Arm]) -> tuple[Arm, ...]:
 
 @attrs.frozen
 class Design:
-    """The runs of a study of policies.
-
-    Raises
-    ------
-    ScenarioError
-        The scenario is not valid, for example because the days are too few for the tenants to arrive, or because an
-        arm samples past tenants and there are none.
-    """
+    """The runs of a study of policies; they are checked as a scenario is."""
 
     base: Base
     """Cluster and tenants."""
@@ -171,13 +164,7 @@ def digest(*values: Mapping[str, Any]) -> str:
 
 
 def middle_of_each(settings: Sequence[StudySetting], count: int) -> list[StudySetting]:
-    """Return the settings with the middle densities of each workload and kind of node; of an odd surplus, the higher.
-
-    Parameters
-    ----------
-    count
-        Number of densities of each; all of those that have fewer.
-    """
+    """Return the settings with the `count` middle densities of each workload and kind of node, rather higher ones."""
     by_workload: dict[tuple[str, float], list[StudySetting]] = {}
     for one in settings:
         by_workload.setdefault((one.workload, one.vcores), []).append(one)

@@ -153,17 +153,8 @@ def _mean_of(counts: Float, sampled: Int) -> Float:
 def violations_of(
     settings: Sequence[StudySetting], runs: Sequence[Mapping[str, Any]], total: str = "violations"
 ) -> Violations:
-    """Return the violations of runs, without the repeats of a setting in which a run failed.
+    """Return the violations of runs, or another total of them, without the repeats of a setting in which a run failed.
 
-    Parameters
-    ----------
-    runs
-        Rows with ``workload``, ``vcores``, ``density``, ``arm``, ``repeat`` and the totals of the run.
-    total
-        The compared total, for example ``"failovers"``.
-
-    Notes
-    -----
     All settings have as many repeats as the setting with the fewest. A setting without a repeat that all arms share is
     left out. If no setting is left, the result has no arm.
     """
@@ -288,14 +279,9 @@ def placement_claims(
     in_words: Callable[[Sequence[float]], str],
     published: Mapping[str, str] = NOTHING,
 ) -> list[Claim]:
-    """Return the time that the placement of a tenant took with each arm that has runs.
+    """Return the time to place a tenant with each arm that has runs, beside the published time by policy.
 
-    Parameters
-    ----------
-    in_words
-        Returns the figure for the mean milliseconds of a placement in each run of an arm.
-    published
-        The figures of the paper by policy.
+    `in_words` returns the figure for the mean milliseconds of a placement in each run of an arm.
     """
     claims = []
     for arm in arms:
@@ -352,13 +338,7 @@ LABEL_INCHES = 2.2
 
 
 def plot_settings(ax: Axes, table: ClaimTable, chosen: Sequence[int]) -> None:
-    """Draw the mean violations of some settings, a group of bars each.
-
-    Parameters
-    ----------
-    chosen
-        Indices of settings that differ in their density alone.
-    """
+    """Draw the mean violations of some settings, which differ in their density alone, a group of bars each."""
     width = 0.8 / len(table.columns)
     places = np.arange(len(chosen))
     for number, (heading, means) in enumerate(table.columns.items()):

@@ -34,21 +34,14 @@ LEAST_RESAMPLES = RESAMPLES // 2
 
 @attrs.frozen(eq=False)
 class NodePredictions:
-    """Predicted probabilities of a violation, and what happened.
-
-    Parameters
-    ----------
-    probability
-        (S,) in [0, 1].
-    occurred
-        (S,) whether a violation followed.
-    node
-        (S,) number of the node of a run. Predictions for the same node are not independent.
-    """
+    """Predicted probabilities of a violation, and what happened."""
 
     probability: Float
+    """(S,) in [0, 1]."""
     occurred: Bool
+    """(S,) whether a violation followed."""
     node: Int
+    """(S,) number of the node of a run. Predictions for the same node are not independent."""
 
     @classmethod
     def joined(cls, runs: Sequence[NodePredictions]) -> NodePredictions:
@@ -63,20 +56,15 @@ class NodePredictions:
 
 @attrs.frozen
 class ScoreEstimate:
-    """A score and its 95 % interval.
-
-    Parameters
-    ----------
-    value
-        The score; None if it is undefined.
-    low, high
-        Ends of the interval; None with a single node, if too few resamples have the score, and if all have the same:
-        nodes without any violation do not say how rare one is.
-    """
+    """A score and its 95 % interval."""
 
     value: float | None
+    """The score; None if it is undefined."""
     low: float | None
     high: float | None
+    """Ends of the interval; None with a single node, if too few resamples have the score, and if all have the same:
+    nodes without any violation do not say how rare one is.
+    """
 
     @property
     def text(self) -> str:
@@ -89,37 +77,28 @@ class ScoreEstimate:
 
 @attrs.frozen(eq=False)
 class Scores:
-    """The scores of an estimator.
-
-    Parameters
-    ----------
-    predictions, nodes
-        Number of predictions, and of nodes of runs.
-    base_rate
-        Share of the predictions after which a violation occurred.
-    brier
-        Mean squared difference between probability and outcome.
-    skill
-        1 - Brier score / that of the base rate as a constant prediction. 1 is perfect; 0 is no better than the base
-        rate. Undefined without violations, and if all are.
-    calibration_error
-        Expected calibration error: the difference between mean probability and share of violations of a bin, averaged
-        over the predictions.
-    samples, predicted
-        (B,) predictions by bin of the probability, and their mean probability; NaN without any.
-    observed
-        By bin, the share after which a violation occurred.
-    """
+    """The scores of an estimator."""
 
     predictions: int
     nodes: int
+    """Number of predictions, and of nodes of runs."""
     base_rate: ScoreEstimate
+    """Share of the predictions after which a violation occurred."""
     brier: ScoreEstimate
+    """Mean squared difference between probability and outcome."""
     skill: ScoreEstimate
+    """1 - Brier score / that of the base rate as a constant prediction. 1 is perfect; 0 is no better than the base
+    rate. Undefined without violations, and if all are.
+    """
     calibration_error: ScoreEstimate
+    """Expected calibration error: the difference between mean probability and share of violations of a bin, averaged
+    over the predictions.
+    """
     samples: Int
     predicted: Float
+    """(B,) predictions by bin of the probability, and their mean probability; NaN without any."""
     observed: tuple[ScoreEstimate, ...]
+    """By bin, the share after which a violation occurred."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; null in a bin without predictions."""
@@ -207,30 +186,22 @@ MOST_COLUMNS = 3
 
 @attrs.frozen(eq=False)
 class Scored:
-    """The scores of an estimator on a workload.
-
-    Parameters
-    ----------
-    workload, label
-        Names of the workload and of the estimator.
-    horizon, outcome
-        Within which time a violation counts, and how it is counted.
-    scores
-        The scores.
-    recalibrated
-        The scores of the same predictions, those of each repeat recalibrated by the other repeats; None with a single
-        repeat.
-    recalibration
-        The map that fits all repeats.
-    """
+    """The scores of an estimator on a workload."""
 
     workload: str
     label: str
+    """Names of the workload and of the estimator."""
     horizon: str
     outcome: str
+    """Within which time a violation counts, and how it is counted."""
     scores: Scores
+    """The scores."""
     recalibrated: Scores | None
+    """The scores of the same predictions, those of each repeat recalibrated by the other repeats; None with a single
+    repeat.
+    """
     recalibration: Recalibration
+    """The map that fits all repeats."""
 
     @classmethod
     def of(cls, runs: Sequence[NodePredictions], **names: str) -> Scored:
@@ -268,13 +239,7 @@ def recalibrated_by_the_others(runs: Sequence[NodePredictions]) -> NodePredictio
 
 
 def tables_of_scores(scored: Sequence[Scored]) -> list[Table]:
-    """Return a table of all estimators on all workloads as predicted, and one recalibrated, if there are repeats.
-
-    Parameters
-    ----------
-    scored
-        Scores for one horizon and one kind of outcome.
-    """
+    """Return a table of all scores for a horizon and kind of outcome, and one recalibrated, if there are repeats."""
     title = f"calibration: violations within {scored[0].horizon}, {scored[0].outcome}"
     tables = [_table_of_scores(title, [(one, one.scores) for one in scored])]
     again = [(one, one.recalibrated) for one in scored if one.recalibrated is not None]

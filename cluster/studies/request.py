@@ -60,13 +60,7 @@ class Pilot:
         return known if all(name in known for name in base.workloads) and base.is_of_regions else None
 
     def run_in(self, output: OutputDirectory, base: Base) -> dict[str, list[float]]:
-        """Return the densities of each workload. The runs are kept in directories below.
-
-        Raises
-        ------
-        PlbError
-            A run failed for another reason than its density, or no density is low enough.
-        """
+        """Return the densities of each workload. The runs are kept in directories below."""
         below = output.below(f"densities-{self.study}-{self.vcores:g}")
 
         def rows_of(design: Design) -> Sequence[Row]:
@@ -81,15 +75,10 @@ class Pilot:
         return self.densities(base, rows_of)
 
     def densities(self, base: Base, rows_of: Callable[[Design], Sequence[Row]]) -> dict[str, list[float]]:
-        """Return the densities of each workload.
+        """Return the densities of each workload; `rows_of` executes a design and returns the runs that did not fail.
 
         The density of a workload increases until the original has more violations than every mark, or until the cluster
         cannot hold the tenants.
-
-        Parameters
-        ----------
-        rows_of
-            Executes the runs of a design, and returns those that did not fail.
         """
         if not base.density:
             raise PlbError(f"densities of {base.workloads[0]}: recorded arrivals have no density")
@@ -232,14 +221,9 @@ class StudyRequest:
         quick_days: float = QUICK_DAYS,
         middle: int | None = None,
     ) -> Design:
-        """Return the runs of these arms at the densities of pilots.
+        """Return the runs of these arms at the densities of pilots; options of the user precede the study's.
 
-        Parameters
-        ----------
-        repeats, days, quick_days
-            Of the study, if the user has not given them.
-        middle
-            Number of densities of each workload, the middle ones, if the user has not given any. None: all.
+        `middle` limits the densities of each workload to the middle ones, unless the user has given densities.
         """
         of_runs: dict[str, Any] = {"repeats": repeats, "days": days, "quick_days": quick_days}
         of_runs["engine"] = pilots[0].engine

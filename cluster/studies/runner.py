@@ -90,23 +90,11 @@ class Finished:
 def run_tasks(
     name: str, run: Run, tasks: Sequence[Task], output: OutputDirectory, described: Mapping[str, Any]
 ) -> Finished:
-    """Run the tasks of a study and write their tables.
+    """Run the tasks of a study and write their tables; arguments of tasks that are not tables become columns.
 
-    Parameters
-    ----------
-    name
-        Name of the study.
-    run
-        Executes a task. It returns ``totals``, which are the same for each run of the task, and ``timings``.
-    tasks
-        All runs. Their arguments that are not tables become columns.
-    described
-        Further contents of ``study.json``.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After Ctrl-C. Its message names the directory with the tables of the finished runs.
+    `run` returns ``totals``, which are the same for each run of the task, and ``timings``. `described` are further
+    contents of ``study.json``. After Ctrl-C, the `KeyboardInterrupt` names the directory with the tables of the
+    finished runs.
     """
     check_study(output.folder / STUDY, name)
     if output.restart:

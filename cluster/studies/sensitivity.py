@@ -128,13 +128,7 @@ def _rows_of(design: Design) -> Sequence[Row]:
 
 @attrs.frozen(eq=False)
 class SensitivityStudy(PolicyStudy):
-    """Violations with each parameter changed.
-
-    Parameters
-    ----------
-    design
-        As in `cluster.studies.design.SimulatedStudy`.
-    """
+    """Violations with each parameter changed."""
 
     name = "sensitivity"
     compared = MODIFIED.name

@@ -112,13 +112,7 @@ def samples_of(traces: str, resources: tuple[str, ...] | None) -> UsageSamples:
 
 
 def capacities_of(samples: UsageSamples, given: Sequence[float] | None) -> tuple[float, ...]:
-    """Return the capacity for each resource. Default: the mean task uses `MEAN_TASK` of it.
-
-    Raises
-    ------
-    PlbError
-        The number of capacities differs from that of the resources, or no task uses a resource.
-    """
+    """Return the capacity for each resource. Default: the mean task uses `MEAN_TASK` of it."""
     names = [metric.name for metric in samples.resources]
     if given:
         if len(given) != len(names):
@@ -188,18 +182,9 @@ def run_packing(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class PackingInstance:
-    """Tasks that are packed in several ways.
+    """Tasks that are packed in several ways, with their usage, (N, K, R), by samples and by averages.
 
-    Parameters
-    ----------
-    realisations
-        Usage of the tasks, (N, K, R).
-    averages
-        Usage by the coarser measurement, (N, K, R).
-    capacity
-        Capacity of a machine, (R,).
-    split_seed
-        Seed of the splits into observed and evaluated realisations.
+    `capacity` is that of a machine, (R,); `split_seed` splits the realisations into observed and evaluated ones.
     """
 
     def __init__(self, realisations: Float32, averages: Float32, capacity: Sequence[float], split_seed: int) -> None:

@@ -159,15 +159,7 @@ class Panel:
 
 
 class PeakEstimates:
-    """The peaks of predictors and oracles for a cell, each computed once.
-
-    Parameters
-    ----------
-    samples
-        The cell.
-    predictors
-        All predictors and oracles.
-    """
+    """The peaks of predictors and oracles for a cell, each computed once."""
 
     def __init__(self, samples: TaskSamples, predictors: Sequence[PredictorOrOracle]) -> None:
         unique = {spec(predictor): predictor for predictor in predictors}
@@ -188,13 +180,7 @@ class PeakEstimates:
 
 
 class Family:
-    """The predictors of the study, with parameters in hours, for samples of a given step.
-
-    Parameters
-    ----------
-    step
-        Microseconds.
-    """
+    """The predictors of the study, with parameters in hours, for samples with a step in microseconds."""
 
     def __init__(self, step: int) -> None:
         self._step = step

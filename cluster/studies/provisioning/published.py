@@ -157,18 +157,7 @@ def _published(value: float | str | None) -> Published | None:
 
 
 class PublishedMeans:
-    """The means of [3], from a file or from its text.
-
-    Parameters
-    ----------
-    path
-        The file; None: the text.
-
-    Raises
-    ------
-    TraceError
-        The file lacks columns, or values are not numbers. Each is named with its row.
-    """
+    """The means of [3], from a file or, without one, from its text; an unusable file raises `TraceError`."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.from_file = path is not None
