@@ -93,7 +93,7 @@ class Subject:
 
 
 def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Simulate a task; return ``totals`` and ``timings``, or the reason as ``impossible`` if the tenants cannot be made."""
+    """Simulate a task; return ``totals`` and ``timings``; or the reason why the tenants cannot be made."""
     subject, question = (_text(arguments[name]) for name in ("subject", "question"))
     scenario, source = _read(subject)
     value, repeat = float(arguments["value"]), int(arguments["repeat"])

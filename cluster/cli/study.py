@@ -215,22 +215,22 @@ def gaussian_command(
     Finished runs are kept. After Ctrl-C the same command resumes the study.
     """
     from cluster.results.writing import check_outputs
-    from cluster.studies.gaussian import design
+    from cluster.studies.gaussian import packings
     from cluster.studies.gaussian.study import GaussianStudy
     from cluster.studies.runner import OutputDirectory
 
     check_outputs([traces], [], json)
-    found = design.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
-    count = instances or (design.QUICK_INSTANCES if quick else design.INSTANCES)
+    found = packings.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
+    count = instances or (packings.QUICK_INSTANCES if quick else packings.INSTANCES)
     study = GaussianStudy(
         traces=traces,
         resources=tuple(metric.name for metric in found.resources),
-        capacity=design.capacities_of(found, capacity),
+        capacity=packings.capacities_of(found, capacity),
         instances=count,
         instance_tasks=tasks,
         realisations=realisations,
-        samples=samples or (design.QUICK_SAMPLES if quick else design.SAMPLES),
-        periods=design.periods_of(found, count, seed),
+        samples=samples or (packings.QUICK_SAMPLES if quick else packings.SAMPLES),
+        periods=packings.periods_of(found, count, seed),
         averaged=averaged,
         seed=seed,
     )
