@@ -69,14 +69,6 @@ def test_many_bad_fields_are_counted(tmp_path: Path):
     assert str(found[-1]).endswith(" (40 rows in all)")
 
 
-def test_a_line_with_too_many_fields_is_named(tmp_path: Path):
-    """The message contains the line and the expected fields."""
-    rows = [alibaba_row("c_1", at, 50, 20) for at in range(10, 100, 10)]
-    rows[4].append("more")
-    (found,) = problems("alibaba2018", alibaba(tmp_path, rows))
-    assert (found.row, found.found) == (5, "a further field, 'more'")
-
-
 @pytest.mark.parametrize("line", [1, 2, 9])
 @pytest.mark.parametrize("further", [1, 2, 5])
 def test_further_fields_are_named_in_every_line(tmp_path: Path, line: int, further: int):
