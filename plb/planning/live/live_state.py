@@ -77,8 +77,8 @@ def can_take_over(problem: Problem, state: ClusterState, before: ArrayInputs, gi
     )
 
 
-def changed_fields(problem: Problem, state: ClusterState, given: ArrayInputs) -> dict[str, Any]:
-    """Return the fields of `Problem` that follow from the tables which `problem` can take over."""
+def changed_fields(state: ClusterState, given: ArrayInputs) -> dict[str, Any]:
+    """Return the fields of `Problem` that follow from the tables which it can take over."""
     topology, tables = given.topology, given.tables
     return {
         "receives": topology.receives,
@@ -91,7 +91,6 @@ def changed_fields(problem: Problem, state: ClusterState, given: ArrayInputs) ->
         "metric_weight": tables.metric_weight,
         "target_empty": tables.groups["target_empty"],
         "bounded": state.limits_moves,
-        "tight": problem.keeps_departed or topology.buffered or state.applications.capacity > 0,
         **application_fields(state),
     }
 
@@ -199,7 +198,7 @@ class LiveState:
         """
         if made_for is None or not can_take_over(self.problem, self._state, made_for, given):
             return False, ()
-        self.problem = self.problem._replace(**changed_fields(self.problem, self._state, given))
+        self.problem = self.problem._replace(**changed_fields(self._state, given))
         return True, () if given.topology is made_for.topology else given.topology.changed_nodes
 
     def _note(self, described: Int, rows: Int, before: Int, *, others: bool) -> None:
