@@ -47,7 +47,7 @@ COLUMNS = {name: kind for name, kind in get_type_hints(PartitionRecord).items() 
 
 
 @attrs.frozen
-class _OfPlanner:
+class _PlannerFields:
     """Fields of `Planner`."""
 
     seed: int
@@ -57,7 +57,7 @@ class _OfPlanner:
 
 
 @attrs.frozen
-class _OfScheduler:
+class _SchedulerFields:
     """Fields of `Scheduler`."""
 
     records: dict[int, DomainRecord]
@@ -67,7 +67,7 @@ class _OfScheduler:
 
 
 @attrs.frozen
-class _OfCluster:
+class _ClusterFields:
     """Fields of `ClusterState`."""
 
     node_version: int
@@ -84,7 +84,7 @@ class _OfCluster:
 
 
 @attrs.frozen
-class _OfPartitions:
+class _PartitionFields:
     """Fields of `PartitionRecord` that are often as in a new one, each of the partitions where it is not."""
 
     described: dict[str, tuple[int | None, int | None]]
@@ -104,11 +104,11 @@ class _Document:
     sampling_seed: int
     policy: dict[str, Any]
     """What the placement policy keeps."""
-    planner: _OfPlanner
-    scheduler: _OfScheduler
-    cluster: _OfCluster
+    planner: _PlannerFields
+    scheduler: _SchedulerFields
+    cluster: _ClusterFields
     partition_names: list[str]
-    partitions: _OfPartitions
+    partitions: _PartitionFields
     present_services: list[int]
     """The services that were not removed, in the order in which they were made."""
     feasibility_classes: list[tuple[str, frozenset[str]]]
@@ -215,11 +215,11 @@ def snapshot_of(planner: Planner) -> Snapshot:
         history=None if history is None else history.digest,
         sampling_seed=getattr(planner.demand_forecast, "seed", planner.seed),
         policy=memory,
-        planner=_fields_of(_OfPlanner, planner),
-        scheduler=_fields_of(_OfScheduler, planner.scheduler),
-        cluster=_fields_of(_OfCluster, state),
+        planner=_fields_of(_PlannerFields, planner),
+        scheduler=_fields_of(_SchedulerFields, planner.scheduler),
+        cluster=_fields_of(_ClusterFields, state),
         partition_names=[*state.partitions],
-        partitions=_OfPartitions(**{name: _changed(records, name) for name in attrs.fields_dict(_OfPartitions)}),
+        partitions=_PartitionFields(**{name: _changed(records, name) for name in attrs.fields_dict(_PartitionFields)}),
         present_services=state.living_indices(),
         feasibility_classes=sorted(classes, key=classes.__getitem__),
         service_feasibility_class=state.service_table.feasibility_class[: len(state.services)].tolist(),
@@ -450,7 +450,7 @@ def _take_partitions(state: ClusterState, document: _Document, arrays: Mapping[s
         state.service_partitions[record.service][record.name] = record
 
 
-def _take_reports(state: ClusterState, given: _OfPartitions) -> None:
+def _take_reports(state: ClusterState, given: _PartitionFields) -> None:
     """Give the partitions what is not as in new ones."""
     for missing in given.missing.values():
         check_count(ITEM, "partitions.missing", missing, low=-MOST_REPLICAS, high=MOST_REPLICAS)

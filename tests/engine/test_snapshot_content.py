@@ -160,12 +160,12 @@ def test_snapshot_names_each_field_of_the_state():
     follows |= {"capacity", "availability_changes", "_partition_names", "default_loads"}
     otherwise = {"service_index", "applications", "partitions", "quanta", "rows"}
     otherwise |= {"feasibility_classes", "feasibility_class_index"}
-    assert {*vars(state)} == names_of(snapshots._OfCluster) | follows | otherwise
+    assert {*vars(state)} == names_of(snapshots._ClusterFields) | follows | otherwise
     follows = {"state", "_history", "_topology", "_tables", "domains", "_live", "_fixed_point"}
     otherwise = {"demand_forecast", "scheduler", "extensions"}
-    assert {*vars(planner)} == names_of(snapshots._OfPlanner) | follows | otherwise
-    assert names_of(Scheduler) == names_of(snapshots._OfScheduler) | {"config"}
-    written = {*snapshots.COLUMNS} | names_of(snapshots._OfPartitions)
+    assert {*vars(planner)} == names_of(snapshots._PlannerFields) | follows | otherwise
+    assert names_of(Scheduler) == names_of(snapshots._SchedulerFields) | {"config"}
+    written = {*snapshots.COLUMNS} | names_of(snapshots._PartitionFields)
     assert names_of(PartitionRecord) == written | {"name", "rows", "slot_keys"}
     others = {name for name, value in vars(state.rows).items() if not isinstance(value, np.ndarray)}
     assert others == {"changes", "_free", "past"}
