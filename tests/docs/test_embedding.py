@@ -10,6 +10,7 @@ from typing import get_type_hints
 import pytest
 
 import plb
+import plb.described_cluster
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Role, Service
 from tests.docs.pages import ROOT, blocks_of
 
@@ -18,7 +19,11 @@ GUIDE = (ROOT / PAGE).read_text()
 CALL = re.compile(r"`(\w+)(\(.*\))?`")
 ERROR = re.compile(r"[A-Z][a-z]+[A-Z]?[a-z]*Error")
 
-MEMBERS = {name: member for name, member in vars(PlacementAndLoadBalancing).items() if not name.startswith("_")}
+MEMBERS = {
+    name: inspect.getattr_static(PlacementAndLoadBalancing, name)
+    for name in dir(PlacementAndLoadBalancing)
+    if not name.startswith("_")
+}
 METHODS = {name: member for name, member in MEMBERS.items() if inspect.isfunction(member)}
 UNITS = ("seconds", "user units", "units of the cost")
 
@@ -99,7 +104,7 @@ def test_every_exported_name_has_a_docstring(name):
 @pytest.mark.parametrize("method", METHODS)
 def test_names_that_the_interface_needs_are_public(method):
     """`plb` exports the classes of arguments and results, or the guide names their module."""
-    hints = get_type_hints(METHODS[method], vars(plb.engine) | {"DemandHistory": object})
+    hints = get_type_hints(METHODS[method], vars(plb.engine) | vars(plb.described_cluster) | {"DemandHistory": object})
     words = set(re.findall(r"plb[.\w]*\.(\w+)", str(hints)))
     assert words - set(plb.__all__) <= set(re.findall(r"`(\w+)`", GUIDE.split("## What is stable")[1]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -165,7 +166,8 @@ FIELDS = [(kind, field.name) for kind in KINDS for field in attrs.fields(kind)]
 def all_methods() -> set[str]:
     """Return the public methods of an engine that take arguments."""
     silent = {"node_loads", "service_domains", "snapshot", "total_capacities"}
-    public = {name for name, member in vars(PlacementAndLoadBalancing).items() if name[0] != "_" and callable(member)}
+    members = {name: inspect.getattr_static(PlacementAndLoadBalancing, name) for name in dir(PlacementAndLoadBalancing)}
+    public = {name for name, member in members.items() if name[0] != "_" and callable(member)}
     return public - silent
 
 

@@ -1,0 +1,336 @@
+"""The calls by which a host describes its cluster: nodes, services, applications, partitions, loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy.typing as npt
+
+from plb.array_types import Int
+from plb.compiler import uninterrupted
+from plb.model import Application, DeactivationIntent, DeactivationStatus, MoveCost, Node, Partition, Role, Service
+from plb.model.partition import PartitionColumns
+from plb.planning.scheduler import node_event
+from plb.state.cluster_state import ClusterState
+from plb.state.load_reports import reset_loads, set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
+from plb.state.partition_updates import put_partitions, remove_partition
+from plb.state.role_slots import rows_in_order
+from plb.state.updates import (
+    put_application,
+    put_nodes,
+    put_service,
+    put_upgraded_domains,
+    remove_application,
+    remove_node,
+    remove_service,
+)
+from plb.validation import check_items, check_kind
+
+if TYPE_CHECKING:
+    from plb.planning.planner import Planner
+
+
+class DescribedCluster:
+    """The calls of an engine that change its description of the cluster."""
+
+    _state: ClusterState
+    _planner: Planner
+
+    def update_node(self, node: Node, *, now: float | None = None) -> None:
+        """Add a node, or replace the node of this name.
+
+        Settings can delay balancing after a node was added or removed at `now`.
+
+        Raises
+        ------
+        UnknownNameError
+            If a capacity names an unknown metric.
+        InvalidValueError
+            If a capacity is too large for the metric's quantum.
+        """
+        self._update_nodes((check_kind("update_node", "node", node, Node),), now)
+
+    def update_nodes(self, nodes: Iterable[Node], *, now: float | None = None) -> None:
+        """Add or replace many nodes at once, as `update_node` does with each.
+
+        After an error nothing has changed.
+
+        Raises
+        ------
+        UnknownNameError
+            If a capacity names an unknown metric.
+        InvalidValueError
+            If a capacity is too large for the metric's quantum, or an item is no `Node`.
+        ConflictError
+            If two have the same name.
+        """
+        self._update_nodes(check_items("update_nodes", "nodes", nodes, Node), now)
+
+    def drain_node(self, name: str, *, now: float | None = None) -> None:
+        """Deactivate a node with the intent `remove_node`: repairs empty it, as far as rules and budgets allow.
+
+        `violations` lists the replicas that are still there, and `Plan.undrained` why they could not leave. Neither
+        lists those of a node that is down, as no plan can move them: they leave it once the host describes their
+        partitions without them, and placement replaces them.
+
+        Raises
+        ------
+        UnknownNameError
+            If the node is not known.
+        """
+        self._deactivate(name, DeactivationIntent.REMOVE_NODE, now)
+
+    def undrain_node(self, name: str, *, now: float | None = None) -> None:
+        """End the deactivation of a node, so that it may receive replicas; an unknown one raises `UnknownNameError`."""
+        self._deactivate(name, DeactivationIntent.NONE, now)
+
+    @uninterrupted
+    def remove_node(self, name: str, *, now: float | None = None) -> None:
+        """Remove a node without replicas: it has no placed replica, no departing end and no standby.
+
+        Raises
+        ------
+        UnknownNameError
+            If the node is not known.
+        ConflictError
+            If the node has replicas; the message names their partitions.
+        """
+        at = self._planner.time(now)
+        self._note_node_events([(remove_node(self._state, name), None)], at)
+
+    @uninterrupted
+    def update_service(self, service: Service) -> None:
+        """Add a service, or replace the service of this name.
+
+        Raises
+        ------
+        InvalidValueError
+            If its placement constraint does not parse, or a default load or a limit is too large for the quantum.
+        UnknownNameError
+            If a default load, a limit or a weight names an unknown metric.
+        ConflictError
+            If `stateful` changes, it joins an application that was removed, or its parents by affinity lead back to it.
+        InsufficientCapacityError
+            With `refuse_services_without_capacity`: if it is new, and the default loads of one of its partitions exceed
+            what the cluster has left.
+        """
+        check_kind("update_service", "service", service, Service)
+        if self._state.config.refuse_services_without_capacity:
+            self._planner.check_service(service)
+        put_service(self._state, service)
+
+    @uninterrupted
+    def update_application(self, application: Application) -> None:
+        """Add an application, or replace the application of this name; the services that name it belong to it.
+
+        Raises
+        ------
+        UnknownNameError
+            If a capacity or a reservation names an unknown metric.
+        InvalidValueError
+            If one is too large for the metric's quantum.
+        InsufficientCapacityError
+            With `refuse_applications_without_capacity`: if what it reserves further for its `minimum_nodes` exceeds
+            what the cluster has left.
+        """
+        check_kind("update_application", "application", application, Application)
+        if self._state.config.refuse_applications_without_capacity:
+            self._planner.check_application(application)
+        put_application(self._state, application)
+
+    @uninterrupted
+    def remove_application(self, name: str) -> None:
+        """Remove an application; an unknown one raises `UnknownNameError`.
+
+        Its services keep its name and have no common limits any more. No other may join one of the last thousand that
+        were removed until it is made again; names removed before these are like names that were never known.
+        """
+        remove_application(self._state, name)
+
+    def update_partition(self, partition: Partition) -> None:
+        """Add a partition, or update the known partition to the given replicas.
+
+        The engine places the replicas that the service's target number lacks. A replica that changes its node keeps its
+        age and largest demand.
+
+        Raises
+        ------
+        UnknownNameError
+            If the service or a node is not known.
+        InvalidValueError
+            If a role does not fit the service, or a default load of the service is too large for the metric's quantum.
+        ConflictError
+            If the partition belonged to another service before.
+        """
+        put_partitions(self._state, (check_kind("update_partition", "partition", partition, Partition),))
+
+    def update_partitions(self, partitions: Iterable[Partition]) -> Int:
+        """Add or update many partitions at once, as `update_partition` does with each in turn.
+
+        After an error nothing has changed.
+
+        Parameters
+        ----------
+        partitions
+            Partitions, or `PartitionColumns`, which need no object for each replica.
+
+        Returns
+        -------
+        (m,) the indices of all their replicas for `report_loads`, partition by partition, in the order of `replicas`:
+        of new ones, those described, then those that are missing.
+
+        Raises
+        ------
+        UnknownNameError
+            If a service or a node is not known.
+        InvalidValueError
+            As `update_partition`, or if an item is no `Partition`.
+        ConflictError
+            If a partition belonged to another service before, or two have the same name.
+        """
+        if not isinstance(partitions, PartitionColumns):
+            partitions = check_items("update_partitions", "partitions", partitions, Partition)
+        return rows_in_order(self._state, put_partitions(self._state, partitions))
+
+    @uninterrupted
+    def update_upgraded_domains(self, domains: Iterable[str]) -> None:
+        """Set the upgrade domains that the running upgrade has finished; none means that no upgrade runs.
+
+        They are preferred locations, since replicas in other domains have to leave them again soon
+        (`prefer_upgraded_uds`).
+
+        Raises
+        ------
+        InvalidValueError
+            If `domains` is a string instead of a collection of names.
+        """
+        put_upgraded_domains(self._state, domains)
+
+    @uninterrupted
+    def remove_partition(self, name: str) -> None:
+        """Remove a partition and its replicas; an unknown one raises `UnknownNameError`."""
+        remove_partition(self._state, name)
+
+    @uninterrupted
+    def remove_service(self, name: str) -> None:
+        """Remove a service that has no partitions.
+
+        Raises
+        ------
+        UnknownNameError
+            If the service is not known.
+        ConflictError
+            If it has partitions.
+        """
+        self._planner.forget_service(remove_service(self._state, name))
+
+    @uninterrupted
+    def report_load(self, partition: str, node: str, loads: Mapping[str, float]) -> None:
+        """Report the load of the replica of `partition` on `node`, in user units; other metrics keep their loads.
+
+        Raises
+        ------
+        UnknownNameError
+            If partition, node or metric is not known.
+        ConflictError
+            If the partition has no replica there.
+        InvalidValueError
+            If a load is negative, not finite, or too large for the metric's quantum.
+        """
+        set_load(self._state, partition, node, loads)
+
+    @uninterrupted
+    def report_role_load(self, partition: str, role: Role | str, loads: Mapping[str, float]) -> None:
+        """Report the load, in user units, of all present and future replicas of a role without a load of their own.
+
+        Raises
+        ------
+        UnknownNameError
+            If partition or metric is not known.
+        InvalidValueError
+            If the role does not fit the service, or a load is negative, not finite, or too large for the quantum.
+        """
+        set_role_load(self._state, partition, role, loads)
+
+    @uninterrupted
+    def report_secondary_loads(self, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
+        """Report the loads of a partition's secondaries, or instances, by node, in user units.
+
+        Future ones have the average of those of the present ones, rounded to a whole number. A placed replica without a
+        report keeps its load. Without `use_separate_secondary_load` all have the average of the reported values.
+
+        Raises
+        ------
+        UnknownNameError
+            If partition, node or metric is not known.
+        InvalidValueError
+            If a load is negative, not finite, or too large for the metric's quantum.
+        """
+        set_secondary_loads(self._state, partition, loads)
+
+    @uninterrupted
+    def report_move_cost(self, partition: str, role: Role | str, cost: MoveCost | str | float) -> None:
+        """Report what a move of the replicas of a role costs, instead of the service's move cost.
+
+        Parameters
+        ----------
+        cost
+            A level, or a number in units of the cost of a usual move, at least 0.
+
+        Raises
+        ------
+        UnknownNameError
+            If the partition is not known.
+        InvalidValueError
+            If the role does not fit the service, or there is no such cost.
+        """
+        set_move_cost(self._state, partition, role, cost)
+
+    @uninterrupted
+    def reset_load(self, partition: str) -> None:
+        """Forget all reported loads of a partition, so that its replicas have the default loads of their service.
+
+        Raises
+        ------
+        UnknownNameError
+            If the partition is not known.
+        """
+        reset_loads(self._state, partition)
+
+    @uninterrupted
+    def report_loads(self, replica_index: npt.ArrayLike, loads: npt.ArrayLike) -> None:
+        """Report the loads of many replicas at once.
+
+        Parameters
+        ----------
+        replica_index
+            (m,) indices from `replicas`, without duplicates.
+        loads
+            (m, R) loads in user units, metrics in the order of the configuration.
+
+        Raises
+        ------
+        InvalidValueError
+            If an index is unknown or duplicate, a shape does not fit, or a load is negative, not finite or too large
+            for the metric's quantum; nothing is changed then.
+        """
+        set_loads(self._state, replica_index, loads)
+
+    def _deactivate(self, name: str, intent: DeactivationIntent, now: float | None) -> None:
+        """Replace the deactivation of a node."""
+        node = self._state.nodes[self._state.node(name)]
+        status = DeactivationStatus.NONE
+        self.update_node(attrs.evolve(node, deactivation_intent=intent, deactivation_status=status), now=now)
+
+    @uninterrupted
+    def _update_nodes(self, nodes: Sequence[Node], now: float | None) -> None:
+        at = self._planner.time(now)
+        self._note_node_events(zip(put_nodes(self._state, nodes), nodes, strict=True), at)
+
+    def _note_node_events(self, changes: Iterable[tuple[Node | None, Node | None]], at: float) -> None:
+        """Delay balancing after nodes were added or removed, as the settings say; `changes`: each before and after."""
+        for event in dict.fromkeys(node_event(before, after) for before, after in changes):
+            if event is not None:
+                self._planner.scheduler.note_node_event(event, self._state.living_indices(), at)
