@@ -1,0 +1,245 @@
+"""What the phases of one call share: the solution, its limits, and what is broken or out of balance in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Int
+from plb.constraints.throttling import most_in_build
+from plb.energy.terms import values_of
+from plb.evaluation.delta import compare_with_scratch
+from plb.model.move import Phase
+from plb.model.outcome import Idle
+from plb.model.plan import Energy
+from plb.planning.live.work_lists import WorkLists
+from plb.planning.phase_log import PhaseLog
+from plb.planning.rule_priorities import placement_masks, rule_masks
+from plb.search.balancing import is_unbalanced, unbalanced_services
+from plb.search.budget import Budget
+from plb.search.extensions import Extensions, energy_with
+from plb.search.repair.breaches import Breaches, find_breaches, rows_judged_by, suspects_after
+from plb.search.transactions import NO_PLACES, NO_ROWS, Places, go_to, moved_rows
+from plb.settings.config import Checks
+from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Solution
+from plb.state.cluster_state import ClusterState
+from plb.state.replica_table import merged
+
+
+class PhaseState:
+    """The solution that the phases of a call change, with its limits and what is broken or out of balance in it."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        problem: Problem,
+        solution: Solution,
+        seed: np.random.SeedSequence,
+        budget: Budget,
+        work: WorkLists,
+        extensions: Extensions | None = None,
+        *,
+        waits_for_upgrade: bool = False,
+    ) -> None:
+        """Begin with all replicas on their nodes; `budget` is of each phase."""
+        self.state, self.problem = state, problem
+        self._waits_for_upgrade = waits_for_upgrade
+        self.budget, self._of_placement_and_repair = budget, attrs.evolve(budget, temperature=None)
+        self._work = work
+        self.config = state.config
+        self._described = problem
+        self.solution: Solution = solution
+        self._extensions = extensions
+        self._energy_before = energy_with(extensions, problem, solution)
+        self._values_before = values_of(solution)
+        self._others: Int = NO_ROWS
+        self.moved_rows: Int = NO_ROWS
+        self._problems: dict[Phase, tuple[Problem, Problem]] = {}
+        self._changes = 0
+        self._policy = None if extensions is None else extensions.policy
+        self._seed = seed
+        self.log = PhaseLog()
+        if self._policy is not None:
+            self.log.note_idle(Phase.BALANCING, Idle.BY_POLICY)
+        self._found_broken: tuple[int, Problem, int, Breaches] | None = None
+        self._left_alone = False
+        self._is_full = False
+        self._is_cut = False
+        self.searches_after = 0
+        """Searches of this call that may follow the next one, and share its time."""
+        self.is_held_back = False
+        """Whether builds or swaps under way leave less for this search."""
+        self.start: Places = NO_PLACES
+        """Where balancing begins: the places of an earlier plan, or all replicas on their nodes."""
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether a limit of time or a budget of moves may have kept a search from going on.
+
+        One that had its whole budget and moved nothing has not been kept.
+        """
+        problem = self.problem
+        of_arrays = problem.max_node_moves.min(initial=NO_BUDGET), problem.max_service_moves.min()
+        fewest = min(problem.max_moves, *of_arrays, problem.max_builds, problem.max_swaps)
+        limited = self._is_full or fewest < NO_BUDGET
+        return self.log.out_of_time or bool(limited and (self.changed or self._is_cut or self.is_held_back))
+
+    def kernel_errors(self) -> AbstractContextManager[None]:
+        """Return what names the extension of a kernel that raises an error."""
+        return nullcontext() if self._extensions is None else self._extensions.kernel_errors()
+
+    @property
+    def changed(self) -> bool:
+        """Whether a phase has made moves so far."""
+        return bool(self.log.reasons)
+
+    @property
+    def may_repair_more(self) -> bool:
+        """Whether a repair has succeeded and, as a refresh performs one action, has tried no further priority."""
+        return self.config.one_action_per_refresh and self.changed
+
+    @property
+    def changes_roles(self) -> bool:
+        """Whether a primary changes for an upgrade."""
+        return bool(self.log.orders) or self.problem.role is not self._described.role
+
+    @property
+    def is_anything_movable(self) -> bool:
+        """Whether a plan may move any placed replica."""
+        return bool((self.problem.repairable & (self.solution.node != NOWHERE)).any())
+
+    def limit_moves(self, allowance: int | None) -> int:
+        """Limit the moves of the plan; None: the limit of the settings. Return the limit."""
+        if allowance is not None:
+            self.problem = self.problem._replace(bounded=True, max_moves=min(self.problem.max_moves, allowance))
+        return self.problem.max_moves
+
+    def deduct_under_way(self, builds: int, swaps: int) -> None:
+        """Reduce the limits of builds and swaps by those that are under way."""
+        problem = self.problem
+        limits = (problem.max_builds, builds), (problem.max_swaps, swaps)
+        self.is_held_back |= any(most < NO_BUDGET and used > 0 for most, used in limits)
+        most_builds, most_swaps = (max(0, most - used) if most < NO_BUDGET else most for most, used in limits)
+        self.problem = problem._replace(max_builds=most_builds, max_swaps=most_swaps)
+
+    def deduct(self, earlier: Sequence[PhaseState]) -> None:
+        """Reduce the budgets of the whole plan by the moves, builds and swaps of other service domains."""
+        for run in earlier:
+            totals = run.solution.totals
+            self._is_cut |= bool(totals.moves)
+            if self.problem.throttled:
+                self.deduct_under_way(totals.builds // TENTHS, totals.swaps // TENTHS)
+            self.problem = self.problem._replace(
+                max_moves=max(0, self.problem.max_moves - -(-int(run.solution.totals.moves) // TENTHS)),
+                max_node_moves=np.maximum(0, self.problem.max_node_moves - run.solution.node_moves),
+            )
+
+    def is_anything_broken(self, *, light: bool = False) -> bool:
+        """Return whether a constraint of any priority is broken; `light`: without the spread over domains."""
+        return bool(self._broken_extensions) or bool(self._breaches(rule_masks(self.config, light=light)[0]))
+
+    def _breaches(self, enforced: int) -> Breaches:
+        """Return the enforced constraints that are broken now; computed again only after changes."""
+        known = self._found_broken
+        if known is None or known[0] != enforced or known[1] is not self.problem or known[2] != self._changes:
+            found = find_breaches(self._problem_of(Phase.REPAIR), self.solution, enforced, self._suspects)
+            known = self._found_broken = enforced, self.problem, self._changes, found
+        return known[3]
+
+    @property
+    def _suspects(self) -> Int:
+        """The rows, ascending, that may break a rule now: those that did at the start, and those near changes."""
+        breaking = np.array(sorted(self._work.breaking), np.int64)
+        if self.problem.role is not self._described.role:
+            changed = np.flatnonzero(self.problem.role != self._described.role)
+            breaking = merged(breaking, rows_judged_by(self.problem, changed))
+        return suspects_after(self.problem, self.solution, breaking, self._others)
+
+    def undo(self) -> None:
+        """Return all replicas to their nodes of before."""
+        go_to(self.problem, self.solution, NO_PLACES, self._others)
+        self._note_changes("undo")
+
+    def _note_changes(self, moment: str) -> None:
+        """Note that the solution has changed, and check its sums if the settings request it."""
+        self._changes += 1
+        self.moved_rows = moved_rows(self.problem, self.solution, self._others)
+        if self.config.checks is not Checks.OFF:
+            compare_with_scratch(self.problem, self.solution, moment)
+
+    def _add_others(self, rows: Sequence[int]) -> None:
+        """Note that rows may be placed or dropped."""
+        self._others = merged(np.array(sorted(rows), np.int64), self._others)
+
+    @property
+    def is_unbalanced(self) -> bool:
+        """Whether a metric needs balancing, or an extension term may; a policy does not balance.
+
+        An upgrade of a partition may hold balancing back.
+        """
+        if self._policy is not None or self._waits_for_upgrade:
+            return False
+        return bool(self.config.extension_terms) or is_unbalanced(
+            self.problem, self.solution, self.config, self.state.quanta
+        )
+
+    def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
+        """Return the partitions of the services with an imbalanced metric."""
+        found = self._unbalanced_services & {*services}
+        return [record.name for record in self.state.partitions.values() if record.service in found]
+
+    @property
+    def _unbalanced_services(self) -> set[int]:
+        """The services that have a metric out of balance, by index."""
+        living = self.state.living_services()
+        return unbalanced_services(self.problem, self.solution, self.config, self.state.quanta, living)
+
+    def leave_alone(self, partitions: Iterable[str]) -> None:
+        """Make the replicas of these partitions immovable for all further phases."""
+        rows = [row for name in partitions for row in self.state.partition(name).rows]
+        if rows:
+            movable, repairable = self.problem.movable.copy(), self.problem.repairable.copy()
+            movable[rows] = repairable[rows] = False
+            self.problem = self.problem._replace(movable=movable, repairable=repairable)
+            self._left_alone = True
+
+    @property
+    def _masks(self) -> tuple[int, ...]:
+        return placement_masks(self.config)
+
+    def _energy(self, solution: Solution) -> Energy:
+        return energy_with(self._extensions, self.problem, solution)
+
+    @property
+    def _broken_extensions(self) -> Mapping[int, str]:
+        """The rows that break an extension constraint, each with its name."""
+        extensions = self._extensions
+        if extensions is None or not extensions.constraints:
+            return {}
+        return extensions.broken(extensions.configuration(self.problem, self.solution))
+
+    def _problem_of(self, phase: Phase) -> Problem:
+        """Return the problem of a phase: with its limits of replicas in build.
+
+        A constraint check may move replicas that balancing may not, and use capacity that replicas free in the
+        same plan (docs/service-fabric.md, Movable replicas and Capacity).
+        """
+        problem = self.problem
+        known = self._problems.get(phase)
+        if known is not None and known[0] is problem:
+            return known[1]
+        if problem.throttles:
+            problem = problem._replace(most_in_build=most_in_build(self.state, phase))
+        if phase is Phase.REPAIR:
+            transient = np.array([metric.transient for metric in self.config.metrics])
+            problem = problem._replace(
+                counts_departed=bool(transient.any()),
+                transient=transient,
+                movable=problem.repairable,
+                move_limit=problem.repair_limit,
+            )
+        self._problems[phase] = self.problem, problem
+        return problem
