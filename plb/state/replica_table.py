@@ -240,7 +240,7 @@ class RowTable:
 
     def _grow(self) -> None:
         old = self.capacity
-        added = old // 2
+        added = max(1, old // 2)
         new = old + added
         self.load = np.vstack([self.load[:-1], np.zeros((added + 1, self.load.shape[1]), np.int64)])
         self.node = np.concatenate([self.node, np.full(added, NOWHERE, np.int64)])

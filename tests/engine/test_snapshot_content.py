@@ -535,6 +535,15 @@ def test_row_out_of_use_with_a_replica_is_refused(name, value):
         PlacementAndLoadBalancing.from_snapshot(changed(snapshot, **{f"rows__{name}": array}))
 
 
+@pytest.mark.parametrize("rows", [0, 1])
+def test_table_of_rows_grows_from_any_size(rows):
+    """Also from one that no engine has written."""
+    snapshot = engine_of(0).snapshot()
+    engine = PlacementAndLoadBalancing.from_snapshot(changed(snapshot, rows__free=np.arange(rows)))
+    engine.update_partition(Partition("db/0", service="db"))
+    assert len(engine.place().moves) == 3
+
+
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
