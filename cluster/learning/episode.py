@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import attrs
 import numpy as np
 
-from cluster.learning.jobs import RESOURCES, JobArrays, JobSequence, resource_conflicts
+from cluster.learning.jobs import RESOURCES, JobArrays, JobSequence, job_arrays, resource_conflicts
 from cluster.scenario.sections import Section, count, number
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError, PlbError
@@ -183,7 +183,7 @@ class Episode:
         if sequence.resources != resources:
             item, allowed = f"job sequence {sequence.name!r}", f"{resources}, as the machines have"
             raise InvalidValueError(item, "resources", sequence.resources, allowed)
-        return sequence.arrays(self.dimensions.horizon)
+        return job_arrays(sequence, self.dimensions.horizon)
 
     def _last_step(self, longest_steps: int | None) -> int:
         """Return the step of the truncation; raise an error if nothing could be decided, or memory would not do."""

@@ -6,6 +6,7 @@ Shapes: N jobs, D resources, T steps of a job, H largest number of steps of a jo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import attrs
@@ -103,23 +104,25 @@ class JobSequence:
         """D, number of resources."""
         return int(self.jobs[0].usage.shape[1])
 
-    def arrays(self, horizon: int) -> JobArrays:
-        """Return the jobs as arrays of `horizon` steps each."""
-        longest = max(job.steps for job in self.jobs)
-        if longest > horizon:
-            allowed = f"at most the horizon, {horizon}"
-            raise InvalidValueError(f"job sequence {self.name!r}", "steps of a job", longest, allowed)
-        usage = np.zeros((len(self.jobs), self.resources, horizon))
-        for row, job in zip(usage, self.jobs, strict=True):
-            row[:, : job.steps] = job.usage.T
-        steps = np.array([job.steps for job in self.jobs])
-        return JobArrays(
-            arrival=np.array([job.arrival for job in self.jobs]),
-            steps=steps,
-            usage=usage,
-            mean=usage.sum(axis=2) / steps[:, None],
-            peak=usage.max(axis=2),
-        )
+
+@lru_cache(4)
+def job_arrays(sequence: JobSequence, horizon: int) -> JobArrays:
+    """Return the jobs as arrays of `horizon` steps each, which several episodes share."""
+    longest = max(job.steps for job in sequence.jobs)
+    if longest > horizon:
+        allowed = f"at most the horizon, {horizon}"
+        raise InvalidValueError(f"job sequence {sequence.name!r}", "steps of a job", longest, allowed)
+    usage = np.zeros((len(sequence.jobs), sequence.resources, horizon))
+    for row, job in zip(usage, sequence.jobs, strict=True):
+        row[:, : job.steps] = job.usage.T
+    steps = np.array([job.steps for job in sequence.jobs])
+    return JobArrays(
+        arrival=np.array([job.arrival for job in sequence.jobs]),
+        steps=steps,
+        usage=usage,
+        mean=usage.sum(axis=2) / steps[:, None],
+        peak=usage.max(axis=2),
+    )
 
 
 class JobSource(Protocol):

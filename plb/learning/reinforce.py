@@ -63,18 +63,17 @@ def play(
     seeds: list[int | None] = [seed] * count
     playing, ends, decisions = np.arange(count), np.zeros(count, np.int64), []
     observations, _ = environments.reset(seed=seeds)
+    times = np.array(environments.get_attr("time"))
     with torch.inference_mode():
         while len(playing):
-            times = _times(environments)
             seen = {name: array[playing] for name, array in observations.items()}
-            actions = np.full(count, WAIT)
             uniforms = [randoms[place].random() for place in playing.tolist()]
+            actions = np.full(count, WAIT)
             actions[playing] = sampled(network(batch_of(seen)).numpy(), uniforms)
             observations, rewards, ended, truncated, _ = environments.step(actions)
             decisions.append((seen, actions[playing], rewards[playing], times[playing], playing))
-            over = ended | truncated
-            finished = playing[over[playing]]
-            ends[finished] = _times(environments)[finished]
+            times, over = np.array(environments.get_attr("time")), ended | truncated
+            ends[playing] = times[playing]
             playing = playing[~over[playing]]
             if over.any() and len(playing):
                 observations, _ = environments.reset(seed=seeds, options={"reset_mask": over})
@@ -84,10 +83,6 @@ def play(
         raise FloatingPointError("a reward of the game is")
     arrays = {name: np.concatenate([each[name] for each in seen]) for name in seen[0]}
     return Trajectories(arrays, actions, rewards, times, trajectory, ends)
-
-
-def _times(environments: SyncVectorEnv) -> Int:
-    return np.array(environments.get_attr("time"))
 
 
 def sampled(logits: Float32, uniforms: Sequence[float]) -> Int:

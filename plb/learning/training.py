@@ -162,25 +162,25 @@ class Learner:
             for gradient in gradients[1:]:
                 total += gradient[name]
             parameter.grad = torch.from_numpy(total / np.float32(len(gradients)))
+        limit = self._begun.settings.gradient_norm
         with one_thread():
-            limit = self._begun.settings.gradient_norm
             norm = float(torch.nn.utils.clip_grad_norm_(self._network.parameters(), limit))
             if not math.isfinite(norm):
                 raise FloatingPointError("the gradient is")
             self._optimiser.step()
-        if not all(parameter.isfinite().all() for parameter in self._network.parameters()):
-            raise FloatingPointError("a weight is")
+            if not all(parameter.isfinite().all() for parameter in self._network.parameters()):
+                raise FloatingPointError("a weight is")
         return norm
 
 
 def learn_sequence(task: SequenceTask) -> SequenceResult:
     """Play one job sequence and return its gradient; a worker's part of an iteration."""
     settings, key = task.settings, (task.iteration, task.sequence)
-    network = empty_network(settings, task.shape)
-    network.load_state_dict({name: torch.tensor(value) for name, value in task.weights.items()}, assign=True)
     randoms = [_stream(settings.seed, ACTIONS, *key, trajectory) for trajectory in range(settings.trajectories)]
     seed = int(_stream(settings.seed, SEQUENCE, *key).integers(2**63))
+    network = empty_network(settings, task.shape)
     with one_thread():
+        network.load_state_dict({name: torch.tensor(value) for name, value in task.weights.items()}, assign=True)
         try:
             played = play(network, task.make_game, seed, randoms)
         except FloatingPointError as error:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.learning.episode import Dimensions
-from cluster.learning.jobs import Job, JobSequence, poisson_arrivals
+from cluster.learning.jobs import Job, JobSequence, job_arrays, poisson_arrivals
 from plb.errors import ConflictError, InvalidValueError
 from tests.cluster.learning.strategies import dimensions, job, jobs, sequences
 
@@ -55,7 +55,7 @@ def test_the_usage_of_a_job_cannot_change():
 def test_arrays_contain_every_job(data, sizes):
     """Usage, arrival and length are given by job. Mean and peak use only the steps of the job."""
     sequence: JobSequence = data.draw(sequences(sizes))
-    arrays = sequence.arrays(sizes.horizon)
+    arrays = job_arrays(sequence, sizes.horizon)
     for number, each in enumerate(sequence.jobs):
         assert arrays.arrival[number] == each.arrival
         assert arrays.steps[number] == each.steps
