@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 def run_and_print(study: Study, directory: OutputDirectory, json: Path | None, *, caption: str = "") -> None:
     """Run a study, print its tables and write its figures; end with exit code 1 if a run failed.
 
-    Parameters
-    ----------
-    caption
-        A line to print before the tables.
+    `caption`: a line to print before the tables.
     """
     from cluster.results.writing import write_json
     from cluster.studies.runner import FAILURES, run_study, stamped_as

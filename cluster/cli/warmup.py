@@ -44,10 +44,7 @@ def warmup_command(jobs: Jobs = None, json: Json = None) -> None:
 def _do_tasks(jobs: int, log: WarmupLog) -> list[WarmupResult]:
     """Run all tasks with a progress bar, and return their results.
 
-    Raises
-    ------
-    PlbError
-        A task failed. The others are completed.
+    Raise `PlbError` if a task failed. The others are completed.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

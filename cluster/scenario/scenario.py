@@ -34,10 +34,7 @@ from plb.settings.config import ANNEALING
 def import_files(files: Iterable[str]) -> None:
     """Run each file once in this process; every process that creates engines of the scenario needs this.
 
-    Raises
-    ------
-    ScenarioError
-        If a file cannot be run; the message has the error that it raised.
+    Raise `ScenarioError` if a file cannot be run; the message has the error that it raised.
     """
     for file in files:
         path = Path(file).resolve()
@@ -257,12 +254,7 @@ class Scenario:
 def with_digests(settings: Mapping[str, Any], search: str) -> dict[str, Any]:
     """Return settings of an engine with digests of files in place of their paths in policy options.
 
-    Parameters
-    ----------
-    settings
-        Fields of `plb.PlbConfig`.
-    search
-        The placement policy that the options belong to.
+    `settings`: fields of `plb.PlbConfig`; `search`: the placement policy that the options belong to.
     """
     options = settings.get("policy_options", {})
     files = {name: digests([options[name]]) for name in path_options(policies().get(search)) if name in options}

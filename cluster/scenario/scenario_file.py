@@ -211,10 +211,7 @@ OVERRIDDEN: Mapping[str, tuple[str, ...]] = {
 def override(scenario: Scenario, **given: Any) -> Scenario:
     """Return a scenario with values from the command line; None keeps a value.
 
-    Raises
-    ------
-    ConflictError
-        Traces are given for the tenants of a plan, or a density for recorded arrivals.
+    Raise `ConflictError` if traces are given for the tenants of a plan, or a density for recorded arrivals.
     """
     traces = given.pop("traces")
     if traces is not None and scenario.workload.kind == "plan":

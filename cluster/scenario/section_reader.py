@@ -25,10 +25,7 @@ BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
 def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
     """Return the text of a TOML file, and its contents.
 
-    Raises
-    ------
-    ScenarioError
-        The file cannot be read, or is not TOML.
+    Raise `ScenarioError` if the file cannot be read, or is not TOML.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -102,10 +99,7 @@ class SectionReader:
     ) -> dict[str, Any]:
         """Return the settings in a table that are fields of `kind`; each is checked alone, together with `others`.
 
-        Parameters
-        ----------
-        check
-            Called with the object of each setting; raises an error to reject it.
+        `check`: called with the object of each setting; raises an error to reject it.
         """
         hints = get_type_hints(kind)
         values = {}

@@ -99,9 +99,6 @@ class Section:
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:  # noqa: ARG003
         """Yield the conflicts among values that are each within range, with the name of the field.
 
-        Parameters
-        ----------
-        values
-            By field; omitted fields have their defaults.
+        `values`: by field; omitted fields have their defaults.
         """
         yield from ()

@@ -16,10 +16,8 @@ ALLOWED = "seconds, such as 345600, or days, hours, minutes and seconds, such as
 def seconds_of(text: str) -> int:
     """Return a time, given as text, in whole seconds since the start of a run.
 
-    Raises
-    ------
-    InvalidValueError
-        The text is neither a number of seconds nor days, hours, minutes and seconds in this order, or is too large.
+    Raise `InvalidValueError` if the text is neither a number of seconds nor days, hours, minutes and seconds in this
+    order, or is too large.
     """
     words = text.strip().lower()
     match = _PARTS.fullmatch(f"{words}s" if re.fullmatch(r"\d+(\.\d+)?", words) else words)

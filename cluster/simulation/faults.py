@@ -39,10 +39,7 @@ def make_faults(scenario: Scenario, nodes: Sequence[Node], repeat: int = 0) -> l
 
     A node is down while any of its faults lasts.
 
-    Raises
-    ------
-    UnknownNameError
-        If a fault names a node or a fault domain that the cluster does not have.
+    Raise `UnknownNameError` if a fault names a node or a fault domain that the cluster does not have.
     """
     faults, end = scenario.faults, round(scenario.run.days * 86400)
     _check_names(faults, nodes)

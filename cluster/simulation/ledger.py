@@ -32,20 +32,13 @@ def find_demand(
 ) -> None:
     """Find the values of the steps that contain or end at `now`, times growth.
 
-    Parameters
-    ----------
-    rows
-        (m,) replicas.
-    tenant, start
-        (M,) tenant of each replica, and its first sample.
-    created, lifetime_steps, growth
-        (T,) of each tenant: when it was created, the number of its steps, and the factor on its demand.
-    of_samples
-        (N, R) a value for each sample.
-    now, step_seconds
-        Present time and length of a step in seconds.
-    demand
-        (m, R) modified.
+    `rows`: (m,) replicas.
+    `tenant`, `start`: (M,) tenant of each replica, and its first sample.
+    `created`, `lifetime_steps`, `growth`: (T,) of each tenant: when it was created, the number of its steps, and the
+    factor on its demand.
+    `of_samples`: (N, R) a value for each sample.
+    `now`, `step_seconds`: present time and length of a step in seconds.
+    `demand`: (m, R) modified.
     """
     for index in range(rows.shape[0]):
         one = tenant[rows[index]]
@@ -59,14 +52,9 @@ def find_demand(
 def find_loads(rows: Int, node: Int, leaving: Bool, demand: Float, loads: Float) -> None:
     """Add up the demand of replicas by node, in the order of the rows.
 
-    Parameters
-    ----------
-    rows, demand
-        (m,) replicas, and their demand, (m, R).
-    node, leaving
-        (M,) node of each replica, and whether it is a departing end.
-    loads
-        (2, H, R) zeros, modified: of replicas that stay and of those that depart.
+    `rows`, `demand`: (m,) replicas, and their demand, (m, R).
+    `node`, `leaving`: (M,) node of each replica, and whether it is a departing end.
+    `loads`: (2, H, R) zeros, modified: of replicas that stay and of those that depart.
     """
     for index in range(rows.shape[0]):
         row = rows[index]
@@ -273,17 +261,9 @@ class Ledger:
     def largest_standing(self, metering: Metering, nodes: Int) -> Float:
         """Return the largest demand of a single replica on each of some nodes, without departing ends.
 
-        Parameters
-        ----------
-        metering
-            The present metering; no replica has been moved since.
-        nodes
-            (k,) indices of nodes, in ascending order.
-
-        Returns
-        -------
-        Float
-            (k, R) user units; 0 without a replica.
+        `metering`: the present metering; no replica has been moved since.
+        `nodes`: (k,) indices of nodes, in ascending order.
+        Returns: (k, R) user units; 0 without a replica.
         """
         place = np.full(self._node_count, NOWHERE, np.int64)
         place[nodes] = np.arange(len(nodes))

@@ -33,12 +33,8 @@ class PlanPool:
 def read_plan_pool(scenario: Scenario) -> PlanPool:
     """Read the plan of a scenario, and map the nodes of the plan to those of the cluster.
 
-    Raises
-    ------
-    ScenarioError
-        A file is not given, the plan has faults, or the cluster has too few or too small nodes.
-    TraceError, InvalidValueError, ConflictError
-        As raised by `read_instance` and `read_plan`.
+    Raise `ScenarioError` if a file is not given, the plan has faults, or the cluster has too few or too small nodes.
+    Raise `TraceError`, `InvalidValueError` or `ConflictError` as `read_instance` and `read_plan`.
     """
     workload = scenario.workload
     for name, what in (("path", "the instance that was planned"), ("plan", "the file of the plan")):

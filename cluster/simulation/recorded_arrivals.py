@@ -20,14 +20,9 @@ from workloads.trace import DAY_SECONDS, HOUR_SECONDS, TraceSet
 def summed_demand(traces: TraceSet, tenants: Int, steps: Int) -> Float:
     """Return the demand of tenants, summed over all replicas, (R,).
 
-    Parameters
-    ----------
-    traces
-        Their traces.
-    tenants
-        (m,) indices of the tenants.
-    steps
-        (m,) the step of each whose demand counts, from 0.
+    `traces`: their traces.
+    `tenants`: (m,) indices of the tenants.
+    `steps`: (m,) the step of each whose demand counts, from 0.
     """
     total = np.zeros(len(traces.metrics))
     replicas = traces.replicas[tenants].astype(np.int64)
@@ -64,10 +59,7 @@ class RecordedPool:
 def recorded_span(traces: TraceSet) -> tuple[float, float]:
     """Return when the first tenant began and when the last one ended, in seconds since the origin of the traces.
 
-    Raises
-    ------
-    ScenarioError
-        The traces do not say when tenants began.
+    Raise `ScenarioError` if the traces do not say when tenants began.
     """
     if traces.start is None:
         message = "the traces do not say when tenants began: tenants.parquet needs a column start_s"
@@ -80,10 +72,7 @@ def tenants_in_window(scenario: Scenario, pool: RecordedPool) -> tuple[TraceSet,
 
     A time of creation is below 0 for tenants that are there from the start.
 
-    Raises
-    ------
-    ScenarioError
-        The run ends after the recorded time, or no tenant lives in the window.
+    Raise `ScenarioError` if the run ends after the recorded time, or no tenant lives in the window.
     """
     _check_window(scenario, pool)
     assert pool.traces.start is not None
@@ -114,12 +103,8 @@ def _check_window(scenario: Scenario, pool: RecordedPool) -> None:
 def check_start(scenario: Scenario, traces: TraceSet, created: Int, limit: Float) -> None:
     """Raise `DensityError` if the tenants at the start demand more than the whole cluster has below its thresholds.
 
-    Parameters
-    ----------
-    traces, created
-        The tenants, and when they were created.
-    limit
-        (R,) load at which the whole cluster reaches its threshold.
+    `traces`, `created`: the tenants, and when they were created.
+    `limit`: (R,) load at which the whole cluster reaches its threshold.
     """
     present = np.flatnonzero(created <= 0)
     steps = np.clip((-1 - created[present]) // int(traces.step_seconds), 0, traces.lifetime_steps[present] - 1)

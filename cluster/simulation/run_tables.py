@@ -185,14 +185,9 @@ def columns_of(table: str) -> dict[str, Column]:
 def frame_of(table: str, policy: str, repeat: int, columns: Mapping[str, Any]) -> pl.DataFrame:
     """Return a table as a data frame.
 
-    Parameters
-    ----------
-    table
-        Its name, a key of `TABLES`.
-    policy, repeat
-        The run.
-    columns
-        The columns except `RUN_COLUMNS`, all of equal length.
+    `table`: its name, a key of `TABLES`.
+    `policy`, `repeat`: the run.
+    `columns`: the columns except `RUN_COLUMNS`, all of equal length.
     """
     requested = columns_of(table)
     frame = pl.DataFrame({name: pl.Series(name, columns[name], requested[name].dtype) for name in TABLES[table]})

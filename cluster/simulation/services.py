@@ -40,10 +40,7 @@ class TenantApplications:
     def of(cls, sections: Mapping[str, ApplicationsSection], sequence: TenantSequence) -> TenantApplications:
         """Return the applications of the sections of a scenario.
 
-        Raises
-        ------
-        UnknownNameError
-            No tenant has the class of a section, or a limit names an unknown metric.
+        Raise `UnknownNameError` if no tenant has the class of a section, or a limit names an unknown metric.
         """
         applications: list[Application] = []
         traces, follows = sequence.traces, (sequence.parent >= 0) | ~sequence.is_tenant

@@ -161,10 +161,7 @@ class PlanExecution:
     def start(self, plan: Plan, arrivals: Mapping[str, int]) -> None:
         """Start all moves of a plan: replicas are on their targets from now on, and depart from their sources.
 
-        Parameters
-        ----------
-        arrivals
-            Row of each tenant, by partition, that the plan may place for the first time.
+        `arrivals`: row of each tenant, by partition, that the plan may place for the first time.
         """
         self._tenant_of.update(arrivals)
         copies = [

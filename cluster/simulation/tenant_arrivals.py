@@ -103,23 +103,14 @@ def make_tenants(
 ) -> TenantSequence:
     """Generate the tenants of one repeat, or return the recorded ones or those of a plan.
 
-    Parameters
-    ----------
-    scenario, source
-        The scenario, and its workload in this repeat: see `cluster.simulation.tenant_pools.Source.of_repeat`.
-    repeat
-        Number of the repeat, from 0.
-    cluster_of_tenants
-        The nodes that host the tenants, if not those of the scenario. The tenants stay the same: the density counts the
-        nodes of the scenario.
-
-    Raises
-    ------
-    DensityError
-        The pool has too few tenants, a tenant has more replicas than there are nodes, or the demand of the first
-        tenants exceeds the capacity of the cluster.
-    ScenarioError
-        Recorded tenants do not cover the time of the run.
+    `scenario`, `source`: the scenario, and its workload in this repeat: see
+    `cluster.simulation.tenant_pools.Source.of_repeat`.
+    `repeat`: number of the repeat, from 0.
+    `cluster_of_tenants`: the nodes that host the tenants, if not those of the scenario. The tenants stay the same: the
+    density counts the nodes of the scenario.
+    Raise `DensityError` if the pool has too few tenants, a tenant has more replicas than there are nodes, or the demand
+    of the first tenants exceeds the capacity of the cluster.
+    Raise `ScenarioError` if recorded tenants do not cover the time of the run.
     """
     workload = scenario.workload
     holding = scenario if cluster_of_tenants is None else attrs.evolve(scenario, cluster=cluster_of_tenants)
@@ -152,13 +143,9 @@ def make_tenants(
 def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> TenantSequence:
     """Return tenants of which those that are scaled are instances, or have rows for further partitions.
 
-    Raises
-    ------
-    UnknownNameError
-        No tenant has the class of a section, or no metric its name.
-    ConflictError
-        A class belongs to two sections, or its instances are to be scaled although it has primaries and secondaries; or
-        a tenant has the name of a further partition of another.
+    Raise `UnknownNameError` if no tenant has the class of a section, or no metric its name.
+    Raise `ConflictError` if a class belongs to two sections, or its instances are to be scaled although it has
+    primaries and secondaries; or a tenant has the name of a further partition of another.
     """
     traces = sequence.traces
     section_of = section_by_class(scaling, traces)

@@ -32,21 +32,11 @@ def seed_of_repeat(workload: Workload, repeat: int) -> int:
 def split_traces(traces: TraceSet, workload: Workload, seed: int, begin: float) -> tuple[TraceSet, TraceSet]:
     """Return the tenants of the history, perhaps none, and those to simulate. No tenant is on both sides.
 
-    Parameters
-    ----------
-    traces
-        All tenants.
-    workload
-        Rules of the split.
-    seed
-        Seed of the repeat.
-    begin
-        Begin of the run, seconds since the origin of the traces.
-
-    Raises
-    ------
-    ScenarioError
-        A side that is needed has no tenant.
+    `traces`: all tenants.
+    `workload`: rules of the split.
+    `seed`: seed of the repeat.
+    `begin`: begin of the run, seconds since the origin of the traces.
+    Raise `ScenarioError` if a side that is needed has no tenant.
     """
     if workload.history == "before":
         assert traces.start is not None
@@ -90,12 +80,8 @@ def rule_of(workload: Workload) -> str:
 def check_other_traces(workload: Workload, traces: TraceSet, past: TraceSet) -> None:
     """Raise an error if a history from other traces has other metrics, or tenants of the simulated traces.
 
-    Raises
-    ------
-    ScenarioError
-        The history has other metrics.
-    ConflictError
-        A tenant is in both: it has the same name and the same demand.
+    Raise `ScenarioError` if the history has other metrics.
+    Raise `ConflictError` if a tenant is in both: it has the same name and the same demand.
     """
     place = "workload.history_path"
     if past.metrics != traces.metrics:
@@ -139,12 +125,9 @@ class TraceInputs:
 def read_inputs(workload: Workload) -> TraceInputs:
     """Read the traces of a workload of kind ``"traces"`` or ``"bitbrains"``.
 
-    Raises
-    ------
-    ScenarioError
-        A directory is missing, the traces do not say when tenants began, or the history has other metrics.
-    ConflictError
-        The history has a tenant of the traces.
+    Raise `ScenarioError` if a directory is missing, the traces do not say when tenants began, or the history has other
+    metrics.
+    Raise `ConflictError` if the history has a tenant of the traces.
     """
     traces, begin, end = read_traces_of(workload), 0.0, 0.0
     if workload.arrivals == "recorded":
@@ -181,10 +164,7 @@ def digest_of_traces(traces: TraceSet) -> str:
 def read_traces_of(workload: Workload, path: str | None = None, field: str = "path") -> TraceSet:
     """Read the real traces of a workload, or others in the same format.
 
-    Parameters
-    ----------
-    path, field
-        Directory of the others, and the field that names it.
+    `path`, `field`: directory of the others, and the field that names it.
     """
     path = workload.path if path is None else path
     if path is None:
@@ -284,10 +264,8 @@ class Source:
 def read_source(scenario: Scenario) -> Source:
     """Read or generate the workload of a scenario.
 
-    Raises
-    ------
-    ScenarioError
-        A policy of the run samples past tenants and there are none, or a part of the workload is missing or invalid.
+    Raise `ScenarioError` if a policy of the run samples past tenants and there are none, or a part of the workload is
+    missing or invalid.
     """
     scenario.check_history()
     workload = scenario.workload

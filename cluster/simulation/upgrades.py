@@ -132,10 +132,7 @@ class RollingUpgrades:
     def _drain(self, name: str) -> list[str]:
         """Move primaries to other nodes, and replicas of tenants that need all replicas.
 
-        Returns
-        -------
-        list[str]
-            The partitions whose primary left.
+        Returns: the partitions whose primary left.
         """
         marked = self._drains.mark_primaries_on(name)
         self._place(marked, UPGRADE)

@@ -76,17 +76,11 @@ def classify(
 ) -> list[NodeShortage]:
     """Return the shortages of a metering with their outcomes, by node, then by metric.
 
-    Parameters
-    ----------
-    metering
-        Loads before `moves`.
-    threshold
-        (H, R) f·c; infinite without a capacity. A capacity of 0 is short only under load.
-    moves
-        Moves that repair starts now.
-    largest_on
-        Returns for nodes, (k,), the largest load of a single replica that stays on each, (k, R). Called only if there
-        is a shortage.
+    `metering`: loads before `moves`.
+    `threshold`: (H, R) f·c; infinite without a capacity. A capacity of 0 is short only under load.
+    `moves`: moves that repair starts now.
+    `largest_on`: returns for nodes, (k,), the largest load of a single replica that stays on each, (k, R). Called only
+    if there is a shortage.
     """
     reached = _reached(metering.metered, threshold)
     if not moves and not reached.any():
@@ -117,14 +111,9 @@ def first_violations(
 
     The next metering is 1; 0: at none of them. The outcome follows from the traces, without arrivals and moves.
 
-    Parameters
-    ----------
-    now, interval
-        Present time, and the time between meterings, in seconds.
-    steps
-        Number of the next meterings.
-    threshold
-        (H, R) user units.
+    `now`, `interval`: present time, and the time between meterings, in seconds.
+    `steps`: number of the next meterings.
+    `threshold`: (H, R) user units.
     """
     rows = np.flatnonzero((ledger.node != NOWHERE) & ~ledger.leaving)
     node, departure = ledger.node[rows], sequence.departure[ledger.tenant[rows]]

@@ -70,10 +70,7 @@ def _exceeds_total(problem: Problem, solution: Solution, row: int, outgoing: int
 def exceeds_on_node(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
     """Return whether the load of the application of `row` on `target` would grow and exceed its capacity there.
 
-    Parameters
-    ----------
-    outgoing
-        A row that leaves `target` in exchange, or a standby on `target` that `row` replaces, or NOWHERE.
+    `outgoing`: a row that leaves `target` in exchange, or a standby on `target` that `row` replaces, or NOWHERE.
     """
     application = problem.application[row]
     if application == NOWHERE:

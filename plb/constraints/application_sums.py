@@ -65,10 +65,7 @@ def kept_free(
 ) -> int:
     """Return the reservation of an application that a node keeps free, in quanta.
 
-    Parameters
-    ----------
-    growth, joining
-        Load and number of further replicas of the application there.
+    `growth`, `joining`: load and number of further replicas of the application there.
     """
     if solution.application_replicas[application, node] + joining <= 0:
         return 0
@@ -82,10 +79,7 @@ def growth_with_reservations(
 ) -> int:
     """Return by how much load and reservations of `target` grow together if `row` joins and `outgoing` leaves.
 
-    Parameters
-    ----------
-    outgoing
-        A row on `target`, or NOWHERE.
+    `outgoing`: a row on `target`, or NOWHERE.
     """
     application = problem.application[row]
     other = NOWHERE if outgoing == NOWHERE else problem.application[outgoing]
@@ -264,10 +258,7 @@ def needed_with_reservations(named: NamedSolution, row: int, node: int) -> list[
 def gains_too_much(problem: Problem, solution: Solution, row: int, growth: Int) -> bool:
     """Return whether a node, or the application of a row on it, would exceed its limit if the load of the row grows.
 
-    Parameters
-    ----------
-    growth
-        (R,) quanta.
+    `growth`: (R,) quanta.
     """
     node, application = int(solution.node[row]), int(problem.application[row])
     load = occupied_nodes(problem, solution)[node] + problem.leaving_load[node]

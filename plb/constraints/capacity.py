@@ -99,10 +99,7 @@ def freed_by_replacing(problem: Problem, solution: Solution, node: int, metric: 
 def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
     """Return whether `row` would overfill `target`.
 
-    Parameters
-    ----------
-    outgoing
-        A row that leaves `target` in exchange, or a standby on `target` that `row` replaces, or NOWHERE.
+    `outgoing`: a row that leaves `target` in exchange, or a standby on `target` that `row` replaces, or NOWHERE.
     """
     if exceeds_capacity(
         problem.limit,
@@ -210,12 +207,8 @@ def exceeds_capacity(limit: Int, leaving_load: Int, node_load: Int, incoming: In
     Only metrics whose load grows are checked: a node above its limit may keep its load, but not gain any. Load of
     leaving replicas counts.
 
-    Parameters
-    ----------
-    limit, leaving_load, node_load
-        (N, R) quanta.
-    incoming, outgoing
-        (R,) quanta that `target` gains and loses.
+    `limit`, `leaving_load`, `node_load`: (N, R) quanta.
+    `incoming`, `outgoing`: (R,) quanta that `target` gains and loses.
     """
     for metric in range(incoming.shape[0]):
         growth = incoming[metric] - outgoing[metric]

@@ -41,10 +41,8 @@ class DomainLimits:
 def domain_limits(state: ClusterState, topology: Topology, known: DomainLimits | None = None) -> DomainLimits:
     """Return the limits of all services (docs/constraints/fault_domain.md).
 
-    Parameters
-    ----------
-    known
-        Earlier limits. If those of each kind still hold, their array is kept, with services that have changed since.
+    `known`: earlier limits. If those of each kind still hold, their array is kept, with services that have changed
+    since.
     """
     table = state.service_table
     if known is not None and len(known.most_in_domain) == table.capacity and _hold(state, topology, known):
@@ -68,12 +66,8 @@ def _set_limits(
 ) -> None:
     """Set the limits of some services.
 
-    Parameters
-    ----------
-    most
-        (S, D) modified.
-    of_kind
-        Those of each kind; modified: new kinds are added.
+    `most`: (S, D) modified.
+    `of_kind`: those of each kind; modified: new kinds are added.
     """
     table = state.service_table
     columns = table.feasibility_class[services], table.target_replicas[services], table.on_every_node[services]

@@ -284,12 +284,7 @@ def _ruled_out(excluded: ExcludedNodes) -> Crowded:
 def _find_levels(problem: Problem, solution: Solution, rule: int, row: int, nodes: Int, levels: Int) -> None:
     """Find the first level of a rule that `row` would violate on each of some nodes.
 
-    Parameters
-    ----------
-    nodes
-        (n,) nodes that the rule refuses.
-    levels
-        (n,) modified.
+    `nodes`: (n,) nodes that the rule refuses; `levels`: (n,) modified.
     """
     for index in range(nodes.shape[0]):
         for level in range(problem.domain.shape[1]):
@@ -369,10 +364,7 @@ def _domains_beside(
 ) -> list[tuple[int, int]]:
     """Return a node of each domain under a parent, and the domain; computed once for all partitions.
 
-    Parameters
-    ----------
-    feasibility_class
-        Only domains that are usable for it; None: all.
+    `feasibility_class`: only domains that are usable for it; None: all.
     """
     key = ("domains", level, feasibility_class, parent)
     if key not in named.kept:

@@ -30,10 +30,7 @@ def refusal_of_budget(problem: Problem, solution: Solution, moves: int, proposal
 
     No node or service budget refuses a proposal that does not increase its number of moves.
 
-    Parameters
-    ----------
-    moves
-        Moves of the whole solution after the proposal, in tenths.
+    `moves`: moves of the whole solution after the proposal, in tenths.
     """
     if moves > problem.max_moves * TENTHS:
         return _MOVES
@@ -83,10 +80,7 @@ def budget_that_holds(problem: Problem, solution: Solution, row: int) -> int:
 def refusal_of_throttle(problem: Problem, solution: Solution, builds: int, swaps: int) -> int:
     """Return the throttle of the whole cluster that a proposal would exceed, or NO_REFUSAL.
 
-    Parameters
-    ----------
-    builds, swaps
-        Those of the whole solution after the proposal, in tenths.
+    `builds`, `swaps`: those of the whole solution after the proposal, in tenths.
     """
     if builds > solution.totals.builds and builds > problem.max_builds * TENTHS:
         return _BUILDS

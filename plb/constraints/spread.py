@@ -39,14 +39,9 @@ def spreads_badly(
     An empty domain always accepts a replica. A domain at the ceiling accepts none, nor does a domain at the floor while
     another is below it. No domain may fall below the floor. So a violated spread can improve but never get worse.
 
-    Parameters
-    ----------
-    domain, parent, siblings
-        (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
-    node, sibling, unspread
-        (M,) see `plb.state.arrays`.
-    any_unspread
-        Whether there is any such row.
+    `domain`, `parent`, `siblings`: (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
+    `node`, `sibling`, `unspread`: (M,) see `plb.state.arrays`.
+    `any_unspread`: whether there is any such row.
     """
     source = node[row]
     if sibling[row] == row or (source != NOWHERE and domain[source] == domain[target]):
@@ -123,12 +118,8 @@ def misses_of_spread(
 ) -> int:
     """Return the replicas of its partition in the domain of `row` above the ceiling at this level, at least 0.
 
-    Parameters
-    ----------
-    domain, parent, siblings
-        (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
-    node, sibling, unspread
-        (M,) see `plb.state.arrays`.
+    `domain`, `parent`, `siblings`: (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
+    `node`, `sibling`, `unspread`: (M,) see `plb.state.arrays`.
     """
     at = node[row]
     if at == NOWHERE or unspread[row] or siblings[at] == 0:
@@ -144,10 +135,7 @@ def under_parent(
 ) -> tuple[int, int]:
     """Return the counted replicas of the partition, with `row` on `at`, under the parent and in the domain of `at`.
 
-    Parameters
-    ----------
-    domain, parent, siblings, node, sibling, unspread
-        See `misses_of_spread`.
+    `domain`, `parent`, `siblings`, `node`, `sibling`, `unspread`: see `misses_of_spread`.
     """
     replicas = 1
     inside = 1

@@ -109,10 +109,7 @@ ACCUMULATORS = tuple(name for name in Solution._fields if name not in (*SCRATCH,
 def compare_with_scratch(problem: Problem, solution: Solution, moment: str) -> None:
     """Raise `CheckFailedError` if an accumulator of `solution` differs from one computed from scratch.
 
-    Parameters
-    ----------
-    moment
-        When the check runs, for the message.
+    `moment`: when the check runs, for the message.
     """
     recomputed = solution_from_scratch(problem, solution.node)
     for number in Totals.names():

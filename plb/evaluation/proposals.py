@@ -41,13 +41,7 @@ from plb.state.arrays import Problem, Proposal, Solution, are_siblings, inverse_
 
 @kernel(inline=True)
 def refusal_of_move(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
-    """Return the first enforced rule that refuses a move of one replica, or NO_REFUSAL.
-
-    Parameters
-    ----------
-    enforced
-        Bit mask over `Rule`.
-    """
+    """Return the first enforced rule that refuses a move of one replica, or NO_REFUSAL."""
     row, target = proposal.row, proposal.target
     refused = refusal_of_place(problem, solution, enforced, row, target)
     if refused != NO_REFUSAL:
@@ -217,12 +211,8 @@ def evaluate_in_place(
     and the target loses none (in an exchange, or with estimators, at most its own). Repetitions are evaluated only if
     the bound does not reject the proposal.
 
-    Parameters
-    ----------
-    highest
-        Highest accepted energy.
-    tally
-        (TALLY_SIZE,) number of proposals by outcome; modified.
+    `highest`: highest accepted energy.
+    `tally`: (TALLY_SIZE,) number of proposals by outcome; modified.
     """
     tally[SCORED] += 1
     weights = problem.weights
@@ -267,10 +257,7 @@ def new_energies(problem: Problem, solution: Solution, row: int, nodes: Int, ene
 def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int, refused: Int) -> None:
     """Find, for each node, the first enforced rule or budget that refuses `row` there.
 
-    Parameters
-    ----------
-    refused
-        (N,) modified: the rule, or NO_REFUSAL.
+    `refused`: (N,) modified: the rule, or NO_REFUSAL.
     """
     for target in range(problem.limit.shape[0]):
         refused[target] = refusal(problem, solution, enforced, proposed(solution, row, target, NOWHERE))

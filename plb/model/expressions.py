@@ -88,10 +88,7 @@ class Expression:
 def parse_expression(text: str, item: str = "placement constraint") -> Expression:
     """Parse a placement constraint; empty text allows every node.
 
-    Raises
-    ------
-    InvalidValueError
-        The text is not valid; the message has `item` and the position.
+    Raise `InvalidValueError` if the text is not valid; the message has `item` and the position.
     """
     if not text.strip():
         return Expression(text, lambda _properties, _primary: True)
@@ -413,10 +410,8 @@ def _path(domain: str) -> str:
 def constraint_of_policies(policies: Iterable[ServicePlacementPolicy], constraint: str = "") -> str:
     """Return the placement constraint of a service with these policies, and with a constraint besides.
 
-    Raises
-    ------
-    InvalidValueError
-        If an argument is not what it should be. Whether the constraint parses is checked with the service.
+    Raise `InvalidValueError` if an argument is not what it should be. Whether the constraint parses is checked with the
+    service.
     """
     given = check_items("placement constraint", "policies", policies, ServicePlacementPolicy)
     check_text("placement constraint", "constraint", constraint)

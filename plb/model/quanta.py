@@ -161,14 +161,9 @@ def round_up(
 ) -> bool:
     """Write loads in quanta, rounded up, to `whole`; return False at one above `LARGEST_VALUE`.
 
-    Parameters
-    ----------
-    loads, whole
-        (m, R) user units and quanta; finite numbers of at least 0.
-    quanta
-        (R,) user units per quantum.
-    rounded
-        (R,) set to true where a load of the metric is no whole number of quanta.
+    `loads`, `whole`: (m, R) user units and quanta; finite numbers of at least 0.
+    `quanta`: (R,) user units per quantum.
+    `rounded`: (R,) set to true where a load of the metric is no whole number of quanta.
     """
     for row in range(loads.shape[0]):
         for metric in range(loads.shape[1]):

@@ -40,12 +40,7 @@ class RuledOut:
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:  # noqa: ARG002  # some rules need them
         """Yield the changes after which a single node could take the replica, in words.
 
-        Parameters
-        ----------
-        node
-            Name of the node.
-        unmet
-            The clauses of the placement constraint that it does not satisfy.
+        `node`: name of the node; `unmet`: the clauses of the placement constraint that it does not satisfy.
         """
         yield f"{rule_in_words(self.rule)} must allow it ({self})"
 

@@ -50,16 +50,10 @@ def drop_surplus(
 ) -> list[int]:
     """Take surplus replicas off their nodes, in place; return their rows.
 
-    Parameters
-    ----------
-    surpluses
-        Children before their parents.
-    enforced
-        Bit mask over `Rule`.
-    moving, stays
-        (M,) whether the row is the departing end of a move in progress, and whether it must not be dropped.
-    extensions
-        With the extension constraints; their refusals are counted.
+    `surpluses`: children before their parents.
+    `moving`, `stays`: (M,) whether the row is the departing end of a move in progress, and whether it must not be
+    dropped.
+    `extensions`: with the extension constraints; their refusals are counted.
     """
     dropped: list[int] = []
     for surplus in surpluses:

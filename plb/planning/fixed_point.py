@@ -82,12 +82,7 @@ class FixedPoint:
     def follow(self, rows: Int, before: Int, after: Int) -> None:
         """Note that the host has changed rows.
 
-        Parameters
-        ----------
-        rows
-            (m,) indices.
-        before, after
-            (m, W) their `row_values`.
+        `rows`: (m,) indices; `before`, `after`: (m, W) their `row_values`.
         """
         changed = (before != after).any(axis=1)
         if np.count_nonzero(changed) > MOST_FOLLOWED:
@@ -169,16 +164,10 @@ def row_values(problem: Problem, node: Int, rows: Int) -> Int:
 def _write_values(problem: Problem, node: Int, rows: Int, first: int, values: Int) -> None:
     """Write what a search knows of rows, without their age.
 
-    Parameters
-    ----------
-    node
-        (M,)
-    rows
-        (m,)
-    first
-        Column of the first load.
-    values
-        (m, W) modified; rows of zeros before.
+    `node`: (M,).
+    `rows`: (m,).
+    `first`: column of the first load.
+    `values`: (m, W) modified; rows of zeros before.
     """
     metrics = problem.load.shape[1]
     for index in range(rows.shape[0]):

@@ -88,16 +88,10 @@ class PhaseLog:
     ) -> DomainOutcome:
         """Return what has been done.
 
-        Parameters
-        ----------
-        domain
-            The service domain that was searched; None: all services.
-        action
-            What was done, where a refresh does one thing only.
-        immovable_rows
-            The placed replicas that no plan may move.
-        of_extensions
-            Counts of the proposals that extensions refused or rejected; None: there are none.
+        `domain`: the service domain that was searched; None: all services.
+        `action`: what was done, where a refresh does one thing only.
+        `immovable_rows`: the placed replicas that no plan may move.
+        `of_extensions`: counts of the proposals that extensions refused or rejected; None: there are none.
         """
         phases = tuple(dict.fromkeys(self.phases))
         proposals = proposals_of(self.tally, self._larger_steps) if phases else Proposals()

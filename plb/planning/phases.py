@@ -282,10 +282,7 @@ class PhaseRun(PhaseState):
         Where moves have a price, they must win twice their cost together. So a cluster that is balanced but for noise
         is left alone, and one with a hot node is not.
 
-        Parameters
-        ----------
-        movement
-            In tenths, before balancing.
+        `movement`: in tenths, before balancing.
         """
         least = config.score_improvement_threshold
         if config.cooling is Cooling.BY_PRICE:
@@ -308,14 +305,9 @@ class PhaseRun(PhaseState):
     def plan(self, missing: list[int], domain: ServiceDomain | None, action: str | None = None) -> Plan:
         """Return the plan.
 
-        Parameters
-        ----------
-        missing
-            The rows that were to be placed.
-        domain
-            The service domain that was searched; None: all services.
-        action
-            What was done, where a refresh does one thing only.
+        `missing`: the rows that were to be placed.
+        `domain`: the service domain that was searched; None: all services.
+        `action`: what was done, where a refresh does one thing only.
         """
         extensions = self._extensions
         counted = extensions is not None and bool(extensions.refused or extensions.rejected)

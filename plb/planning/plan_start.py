@@ -32,12 +32,8 @@ class Broken(NamedTuple):
 def start_of(state: ClusterState, plan: Plan) -> Places:
     """Return the places of the replicas after the moves of a plan.
 
-    Raises
-    ------
-    InvalidValueError
-        If the plan does more than move replicas and swap roles.
-    ConflictError, UnknownNameError
-        If a move no longer fits the cluster.
+    Raise `InvalidValueError` if the plan does more than move replicas and swap roles.
+    Raise `ConflictError` or `UnknownNameError` if a move no longer fits the cluster.
     """
     moves = PlanMoves.of(plan.moves)
     others = ~np.isin(moves.kind, [KINDS.index(kind) for kind in ALLOWED])
@@ -63,12 +59,7 @@ def check_start(
     A partition that breaks a rule on the present nodes may do so at the start, where other replicas of it may be those
     that have to move.
 
-    Parameters
-    ----------
-    solution
-        All replicas at the start.
-    before, after
-        What is broken on the present nodes, and at the start.
+    `solution`: all replicas at the start; `before`, `after`: what is broken on the present nodes, and at the start.
     """
     stuck = start.rows[~problem.movable[start.rows]]
     already = {state.row_partition[row] for row in before.breaches.rows.tolist()}

@@ -156,10 +156,8 @@ class Planner:
     def violation_probabilities(self, at: float, partition: str | None, within: float | None) -> Float:
         """Return the probability of a violation of each node, (N,), also with one more replica of a partition.
 
-        Raises
-        ------
-        ConflictError
-            If the partition misses no replica, or `within` is given and the estimator has no other horizon.
+        Raise `ConflictError` if the partition misses no replica, or `within` is given and the estimator has no other
+        horizon.
         """
         if within is not None:
             check_number("engine", "within", within, low_open=True)
@@ -226,12 +224,8 @@ class Planner:
     ) -> PhaseRun:
         """Return the search of a domain at its start.
 
-        Parameters
-        ----------
-        earlier
-            The searches of other domains for the same plan.
-        swaps
-            Swaps under way before this plan; None: not counted yet.
+        `earlier`: the searches of other domains for the same plan.
+        `swaps`: swaps under way before this plan; None: not counted yet.
         """
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
         problem = self.problem(at, domain)
@@ -315,14 +309,9 @@ class Planner:
     ) -> Plan:
         """Run phases for each service domain.
 
-        Parameters
-        ----------
-        names
-            Partitions to place; None: all.
-        start
-            The plan at which balancing begins; None: the present places.
-        idle
-            Why each phase that does not run does not.
+        `names`: partitions to place; None: all.
+        `start`: the plan at which balancing begins; None: the present places.
+        `idle`: why each phase that does not run does not.
         """
         self.fill_every_node()
         for name in names or ():

@@ -156,11 +156,8 @@ class Scheduler:
     def is_under_way(self, record: DomainRecord, version_of: Callable[[str], int | None], now: float) -> bool:
         """Remove moves that are completed or too old; return whether any is left.
 
-        Parameters
-        ----------
-        version_of
-            Returns the version of a partition, None if it was removed. A partition that was updated after its moves
-            were planned has completed or abandoned them.
+        `version_of`: returns the version of a partition, None if it was removed. A partition that was updated after its
+        moves were planned has completed or abandoned them.
         """
         for partition, (issued, version, _) in list(record.under_way.items()):
             if version_of(partition) != version or now - issued >= _seconds(self.config.max_movement_execution_time):
@@ -214,10 +211,7 @@ class Scheduler:
     def allowance(self, action: Action, replicas: int, now: float) -> int | None:
         """Return the number of moves that the throttles still allow an action; None: unlimited.
 
-        Parameters
-        ----------
-        replicas
-            Replicas of the cluster, of which some limits are shares.
+        `replicas`: replicas of the cluster, of which some limits are shares.
         """
         config = self.config
         since = now - _seconds(config.global_movement_throttle_counting_interval)

@@ -86,15 +86,10 @@ def service_domains(
 ) -> list[ServiceDomain]:
     """Return the domains of services, by the first service of each.
 
-    Parameters
-    ----------
-    services
-        By index, in the order in which they were made.
-    all_metrics
-        Metrics of a service that names none.
-    limited
-        The applications with limits, whose services are one domain, and the metrics that each reserves: services with
-        such a metric belong to the domain as well.
+    `services`: by index, in the order in which they were made.
+    `all_metrics`: metrics of a service that names none.
+    `limited`: the applications with limits, whose services are one domain, and the metrics that each reserves: services
+    with such a metric belong to the domain as well.
     """
     indices = [*services]
     known = {service.name: place for place, service in enumerate(services.values())}
@@ -153,12 +148,8 @@ def immovable_replicas(
 
     Departing ends and standbys are not counted.
 
-    Parameters
-    ----------
-    domain
-        The service domain of the partitions; None: all services.
-    rows
-        The replicas of all service domains that may not move.
+    `domain`: the service domain of the partitions; None: all services.
+    `rows`: the replicas of all service domains that may not move.
     """
     found: dict[str, Counter[Immovable]] = {}
     for row in rows:
@@ -261,10 +252,7 @@ class WorkToPlace:
 def partitions_with_work(state: ClusterState, unfinished: Collection[int]) -> list[PartitionRecord]:
     """Return the partitions for which there may be something to do, in the order in which they were made.
 
-    Parameters
-    ----------
-    unfinished
-        As in `plb.planning.live.work_lists.WorkLists`.
+    `unfinished`: as in `plb.planning.live.work_lists.WorkLists`.
     """
     names = {state.row_partition[row] for row in unfinished} | state.reported_surplus
     names.update(record.name for record in state.partitions_everywhere())

@@ -81,20 +81,12 @@ def hand_over(
 ) -> HandoverEnd:
     """Swap the roles of a handover's primary and of the best taker, in place; nothing is changed if none can.
 
-    Parameters
-    ----------
-    masks
-        Enforced rules, from all to those that always hold.
-    able
-        (M,) whether the row is ready and free to change roles.
-    tally
-        (TALLY_SIZE,) counts of the proposals; refusals by budgets are added.
-    together
-        Whether aligned primaries of its parent and children on its node swap with it.
-    upgrade_domain
-        Name of the upgrade domain of each node.
-    extensions
-        With the extension constraints; their refusals are counted.
+    `masks`: enforced rules, from all to those that always hold.
+    `able`: (M,) whether the row is ready and free to change roles.
+    `tally`: (TALLY_SIZE,) counts of the proposals; refusals by budgets are added.
+    `together`: whether aligned primaries of its parent and children on its node swap with it.
+    `upgrade_domain`: name of the upgrade domain of each node.
+    `extensions`: with the extension constraints; their refusals are counted.
     """
     here = int(solution.node[handover.primary])
     primaries = _aligned_primaries(problem, solution, handover.primary) if together else [handover.primary]
@@ -146,14 +138,9 @@ def promoted(
 ) -> int:
     """Return the secondary that becomes the primary of a partition without one, or NOWHERE.
 
-    Parameters
-    ----------
-    growth
-        Increase of the load of each candidate for the role, (R,) quanta.
-    feasibility_class
-        Requirements of a primary of the partition on nodes, as in `Problem.feasibility_class`.
-    relaxed
-        Whether a node may exceed its limit if none has enough free capacity.
+    `growth`: increase of the load of each candidate for the role, (R,) quanta.
+    `feasibility_class`: requirements of a primary of the partition on nodes, as in `Problem.feasibility_class`.
+    `relaxed`: whether a node may exceed its limit if none has enough free capacity.
     """
     nodes = {row: int(solution.node[row]) for row in growth}
     feasible = [
@@ -185,10 +172,7 @@ def _swaps_onto(
 ) -> list[Swap]:
     """Return the swaps that move all `primaries` to the node of `taker`; none if one of them cannot.
 
-    Parameters
-    ----------
-    anyhow
-        Whether replicas that are not ready take part.
+    `anyhow`: whether replicas that are not ready take part.
     """
     there = solution.node[taker]
     swaps = []
@@ -343,10 +327,7 @@ class RoleChanges:
     def add_primary(self, wish: Return, row: int) -> None:
         """Make a missing replica the primary on the kept place of the primary.
 
-        Parameters
-        ----------
-        row
-            That of the missing replica.
+        `row`: that of the missing replica.
         """
         state, place = self.state, wish.places[0]
         at = self.solution.node.copy()

@@ -151,12 +151,8 @@ class SafetySteps(NamedTuple):
 def _change_on(data: SafetySteps, node: int, column: int, load: int, gain: int) -> float:
     """Return the change of the cost of a node by a change of its load of one metric.
 
-    Parameters
-    ----------
-    column
-        Position of the metric in the data.
-    load, gain
-        Quanta: the load of before, and by how much it rises.
+    `column`: position of the metric in the data.
+    `load`, `gain`: quanta: the load of before, and by how much it rises.
     """
     change = 0.0
     for step in range(data.start.shape[2]):

@@ -101,16 +101,9 @@ def balance(
 ) -> Annealed:
     """Change the solution to that of lowest energy that the variants find.
 
-    Parameters
-    ----------
-    solution
-        Modified.
-    services
-        Services whose replicas are proposed; replicas of others move only with these. None: all.
-    extensions
-        Extension terms and constraints.
-    others
-        Rows that an earlier search may have placed or dropped.
+    `solution` is modified.
+    `services`: services whose replicas are proposed; replicas of others move only with these. None: all.
+    `others`: rows that an earlier search may have placed or dropped.
     """
     movable = np.flatnonzero(problem.movable & (solution.node >= 0))
     if services is not None:
@@ -186,12 +179,8 @@ def _is_empty(problem: Problem, solution: Solution, metric: int) -> Bool:
 def _needs_packing(metric: Metric, loads: Float, empty: Bool, group: Int) -> bool:
     """Return whether a metric is too even to be packed, has too few empty nodes, or is uneven on the other nodes.
 
-    Parameters
-    ----------
-    loads, empty
-        (n,) load of the counted nodes, and whether each counts as empty.
-    group
-        (2, n) their fault and upgrade domains.
+    `loads`, `empty`: (n,) load of the counted nodes, and whether each counts as empty.
+    `group`: (2, n) their fault and upgrade domains.
     """
     if strategy_of(metric) is PlacementStrategy.RESERVATION_AND_BALANCE and not empty.all():
         others = loads[~empty]

@@ -144,12 +144,7 @@ EXCHANGES: dict[str, Any] = {"exchange_probability": 0.5, "similar_exchange_shar
 def chosen_settings(problem: Problem, config: PlbConfig, budget: Budget, movable: int, limit: int) -> PlbConfig:
     """Return the settings of a balancing search, with a choice for each that is None.
 
-    Parameters
-    ----------
-    movable
-        Number of replicas that may move.
-    limit
-        Largest number of replicas that the search may displace.
+    `movable`: number of replicas that may move; `limit`: largest number of replicas that the search may displace.
     """
     least = 0 if config.combination is Combination.SERVICE_FABRIC else PROPOSALS_A_REPLICA * movable
     per_round = _proposals_a_round(config, least)
@@ -228,9 +223,6 @@ def stream_of(seed: np.random.SeedSequence, *parts: int) -> np.random.SeedSequen
     Its siblings are not created: creating one takes as long as a hundred proposals, and most parts of a search do
     nothing.
 
-    Parameters
-    ----------
-    parts
-        Index of the child, then index of its child, and so on.
+    `parts`: index of the child, then index of its child, and so on.
     """
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *parts), pool_size=seed.pool_size)

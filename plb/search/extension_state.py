@@ -379,17 +379,9 @@ def _addresses(
 ) -> Int:
     """Return the address of each extension's kernel `method`, IN_PYTHON or NO_KERNEL.
 
-    Parameters
-    ----------
-    arguments
-        Those of each kernel, such as they will be.
-
-    Raises
-    ------
-    InvalidValueError
-        If an extension with kernels has something else there.
-    ExtensionError
-        If a kernel takes other arguments, or cannot be compiled for them.
+    `arguments`: those of each kernel, such as they will be.
+    Raise `InvalidValueError` if an extension with kernels has something else there.
+    Raise `ExtensionError` if a kernel takes other arguments, or cannot be compiled for them.
     """
     found = np.full(len(extensions), NO_KERNEL)
     for index, one in enumerate(extensions):

@@ -170,10 +170,7 @@ class Extensions:
 
         No constraint may refuse to place the primary on the node of the secondary, and none may become violated.
 
-        Parameters
-        ----------
-        before, after
-            The arrays before and after the promotion.
+        `before`, `after`: the arrays before and after the promotion.
         """
         node = solution.node.copy()
         node[row] = NOWHERE
@@ -218,12 +215,7 @@ def extensions_of(
 
     All but the policy are copies: what they keep in their attributes is lost with the plan.
 
-    Parameters
-    ----------
-    bound
-        Those of the engine.
-    now, history
-        See `Description`.
+    `bound`: those of the engine; `now`, `history`: see `Description`.
     """
     if not bound.is_any and not bound.config.soft_capacity:
         return None

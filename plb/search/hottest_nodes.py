@@ -54,14 +54,9 @@ class Relief:
 def relief_of(problem: Problem, config: PlbConfig, budget: Budget, movable: int, limit: int) -> Relief | None:
     """Return what is left for the hottest nodes, or None where enough moves are allowed or nothing tells a hot node.
 
-    Parameters
-    ----------
-    config
-        With all choices of balancing made.
-    movable
-        Number of replicas that may move.
-    limit
-        Largest number of replicas that balancing may displace.
+    `config`: with all choices of balancing made.
+    `movable`: number of replicas that may move.
+    `limit`: largest number of replicas that balancing may displace.
     """
     packs = problem.defragmented.any() or problem.reserving.any()
     has_capacity = (problem.inverse_capacity[:, problem.metric_weight > 0.0] > 0.0).any()
@@ -92,10 +87,7 @@ class HotNodes(NamedTuple):
 def hot_nodes(problem: Problem, solution: Solution, rows: Int, relief: Relief) -> HotNodes:
     """Return as many nodes in service as moves are left, those of the highest utilisation; ties go to the first.
 
-    Parameters
-    ----------
-    rows
-        The rows that may move.
+    `rows`: the rows that may move.
     """
     utilisation = np.where(problem.counted, _utilisations(problem, solution), 0.0)
     order = np.argsort(-utilisation, kind="stable")
@@ -125,14 +117,8 @@ def relieve(
 ) -> None:
     """Move replicas off the hot nodes, always the hottest, as long as each move lowers the energy.
 
-    Parameters
-    ----------
-    enforced
-        Bit mask over `Rule`.
-    most
-        Largest number of displaced replicas.
-    tally
-        (TALLY_SIZE,) number of proposals by outcome; modified.
+    `most`: largest number of displaced replicas.
+    `tally`: (TALLY_SIZE,) number of proposals by outcome; modified.
     """
     last = tally[GENERATED] + hot.draws * hot.nodes.shape[0]
     index = _hottest(problem, solution, hot)

@@ -143,20 +143,13 @@ def place_rows(
 ) -> Annealed:
     """Place each of `rows`; rows without a feasible node stay at NOWHERE.
 
-    Parameters
-    ----------
-    solution
-        Modified.
-    all_or_nothing
-        Same shape as `rows`: consecutive rows of one number are placed all or not at all; NOWHERE: individually.
-    masks
-        Enforced rules, from all to only the hard ones.
-    with_moves
-        Whether existing replicas may be evicted.
-    extensions
-        Extension terms and constraints; a policy decides in place of the search.
-    others
-        Rows that an earlier search may have placed or dropped.
+    `solution` is modified.
+    `all_or_nothing`: same shape as `rows`: consecutive rows of one number are placed all or not at all; NOWHERE:
+    individually.
+    `masks`: enforced rules, from all to only the hard ones.
+    `with_moves`: whether existing replicas may be evicted.
+    `extensions`: extension terms and constraints; a policy decides in place of the search.
+    `others`: rows that an earlier search may have placed or dropped.
     """
     slots = migration_slots(problem, solution, config.max_percentage_to_move_for_placement) if with_moves else 0
     if extensions is not None and extensions.policy is not None:
@@ -210,14 +203,9 @@ def _place_randomly(
 ) -> None:
     """Place `rows` in turn on random feasible nodes, and again what found none, within the extension constraints.
 
-    Parameters
-    ----------
-    all_or_nothing
-        See `place_rows`.
-    tries
-        The first, and those of what found no node.
-    last
-        Whether to use the last feasible node instead of a random one.
+    `all_or_nothing`: see `place_rows`.
+    `tries`: the first, and those of what found no node.
+    `last`: whether to use the last feasible node instead of a random one.
     """
     constraints = constraints_of(extensions, problem, solution)
     state, transaction = constraints.state, new_transaction(2 * len(rows))

@@ -35,10 +35,7 @@ Place = Callable[[int], Sequence[Proposal]]
 def repair_applications_by_policy(configuration: Configuration, repaired: int, place: Place) -> None:
     """Move replicas of each application off nodes too many, then off nodes on which it exceeds its capacity.
 
-    Parameters
-    ----------
-    repaired
-        Bit mask over `Rule`: the rules to repair.
+    `repaired`: bit mask over `Rule`: the rules to repair.
     """
     for application in broken_applications(configuration.problem, configuration.solution, repaired).tolist():
         if repaired >> scale_out.RULE & 1:
@@ -128,13 +125,7 @@ class Decisions:
         return Stream(stream_of(self._seed, 0))
 
     def place(self, row: int, enforced: int) -> list[Proposal]:
-        """Move a row and its children to the policy's node; return the moves that undo this, empty if it stays.
-
-        Parameters
-        ----------
-        enforced
-            Bit mask over `Rule`.
-        """
+        """Move a row and its children to the policy's node; return the moves that undo this, empty if it stays."""
         self._transaction.length[0] = 0
         if not self._evict(row, enforced):
             undo_transaction(self.problem, self.solution, self._transaction, 0)
@@ -155,12 +146,8 @@ class Decisions:
 
         The order matters because the first moves may already free capacity.
 
-        Parameters
-        ----------
-        repaired, enforced
-            Bit masks over `Rule`: the rules to repair, and the rules that bind the moves.
-        suspects
-            Returns the rows that may break a rule now.
+        `repaired`, `enforced`: bit masks over `Rule`: the rules to repair, and the rules that bind the moves.
+        `suspects`: returns the rows that may break a rule now.
         """
         self._move_breaking(repaired & SPREADING, enforced, suspects)
         self._move_breaking(repaired & ~SPREADING, enforced | JOINING, suspects)
@@ -267,12 +254,8 @@ class Decisions:
 def _find_allowed(problem: Problem, solution: Solution, enforced: int, row: int, nodes: Int, tally: Int) -> int:
     """Find the nodes, without its own, on which no rule and no budget refuses a row; return their number.
 
-    Parameters
-    ----------
-    nodes
-        (N,) modified: the nodes, ascending, at its beginning.
-    tally
-        (TALLY_SIZE,) modified.
+    `nodes`: (N,) modified: the nodes, ascending, at its beginning.
+    `tally`: (TALLY_SIZE,) modified.
     """
     found = 0
     for node in range(nodes.shape[0]):
@@ -301,10 +284,7 @@ def _move_if_possible(problem: Problem, solution: Solution, transaction: Transac
 def _find_overloading(problem: Problem, solution: Solution, node: int, rows: Int) -> int:
     """Find the movable rows on a node with load of a metric of which it exceeds its limit; return their number.
 
-    Parameters
-    ----------
-    rows
-        (M,) modified: the rows, ascending, at its beginning.
+    `rows`: (M,) modified: the rows, ascending, at its beginning.
     """
     found = 0
     for row in range(rows.shape[0]):
@@ -347,14 +327,10 @@ def place_by_policy(
 ) -> Annealed:
     """Place each of `rows` in turn; rows without a feasible node stay at NOWHERE.
 
-    Parameters
-    ----------
-    solution
-        Modified.
-    rows, all_or_nothing, masks
-        See `plb.search.placement.place_rows`. If the policy declines, it is called again under the next mask.
-    slots
-        See `Decisions`.
+    `solution` is modified.
+    `rows`, `all_or_nothing`, `masks`: see `plb.search.placement.place_rows`. If the policy declines, it is called again
+    under the next mask.
+    `slots`: see `Decisions`.
     """
     decisions = Decisions(extensions, problem, solution, seed, slots)
     left = np.array(rows, np.int64)
@@ -377,12 +353,7 @@ def repair_by_policy(
 ) -> Annealed:
     """Repair violated constraints by moves that violate no rule.
 
-    Parameters
-    ----------
-    solution
-        Modified.
-    masks, breaking, passed_over, others
-        See `plb.search.repair.repair`.
+    `solution` is modified; `masks`, `breaking`, `passed_over`, `others`: see `plb.search.repair.repair`.
     """
     decisions = Decisions(extensions, problem, solution, seed, len(solution.node))
 
@@ -397,10 +368,7 @@ def repair_by_policy(
 def _place_in_turn(configuration: Configuration, rows: Int, all_or_nothing: Int, place: Place) -> None:
     """Place each of `rows` that has a feasible node.
 
-    Parameters
-    ----------
-    all_or_nothing
-        See `plb.search.placement.place_rows`.
+    `all_or_nothing`: see `plb.search.placement.place_rows`.
     """
     done: list[Proposal] = []
     group, before, given_up = NOWHERE, 0, False

@@ -59,12 +59,7 @@ def moves_of(
 ) -> PlanMoves:
     """Return the moves that lead from the origins to `solution`, in an executable order.
 
-    Parameters
-    ----------
-    rows
-        The rows that are not on their origins, ascending.
-    reasons
-        Reason of each row's move.
+    `rows`: the rows that are not on their origins, ascending; `reasons`: reason of each row's move.
     """
     is_gone = solution.node[rows] == NOWHERE
     row, partner = executable_order(problem, solution, steps_to(problem, solution, rows[~is_gone]))

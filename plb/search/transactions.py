@@ -94,12 +94,7 @@ def random_target(
 ) -> int:
     """Return a node sampled uniformly from those that every rule and constraint allows for `row`, or NOWHERE.
 
-    Parameters
-    ----------
-    enforced
-        Bit mask over `Rule`.
-    avoid
-        Excluded node, or NOWHERE.
+    `avoid`: excluded node, or NOWHERE.
     """
     chosen = quick_target(problem, solution, extension_state, enforced, row, avoid, rng)
     if chosen != NOWHERE or (solution.node[row] != NOWHERE and budget_that_holds(problem, solution, row) != NO_REFUSAL):
@@ -176,10 +171,7 @@ def undo_transaction(problem: Problem, solution: Solution, transaction: Transact
 def into_single_moves(solution: Solution, transaction: Transaction, tried: int) -> None:
     """Leave one move for each row in a transaction that is undone; rows that came back to their place have none.
 
-    Parameters
-    ----------
-    tried
-        Number of its moves before it was undone.
+    `tried`: number of its moves before it was undone.
     """
     length = 0
     for entry in range(tried):
@@ -264,12 +256,8 @@ def place_in_turn(
 ) -> int:
     """Place each of `rows` on a random feasible node; return the number of placed rows.
 
-    Parameters
-    ----------
-    all_or_nothing
-        See `plb.search.placement.place_rows`.
-    last
-        Whether to use the last feasible node instead of a random one.
+    `all_or_nothing`: see `plb.search.placement.place_rows`.
+    `last`: whether to use the last feasible node instead of a random one.
     """
     begun = transaction.length[0]
     group = NOWHERE
@@ -327,10 +315,7 @@ NO_PLACES = Places(NO_ROWS, NO_ROWS)
 def moved_rows(problem: Problem, solution: Solution, others: Int) -> Int:
     """Return the rows that are not on their origins, ascending.
 
-    Parameters
-    ----------
-    others
-        The rows, ascending, that may have been placed or dropped; displaced ones are known.
+    `others`: the rows, ascending, that may have been placed or dropped; displaced ones are known.
     """
     displaced = solution.displaced[: solution.totals.displaced]
     if not len(others):

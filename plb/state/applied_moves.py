@@ -40,10 +40,7 @@ from plb.state.role_slots import (
 def apply_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) -> None:
     """Check moves, and place their replicas on their targets; with `leaving`, keep departing ends on the sources.
 
-    Raises
-    ------
-    ConflictError
-        If a move does not fit; nothing is changed then.
+    Raise `ConflictError` if a move does not fit; nothing is changed then.
     """
     plain = check_moves(state, moves, leaving=leaving)
     if plain is None or not isinstance(moves, PlanMoves):

@@ -187,12 +187,7 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
 def is_plain(rows: Int, loads: Float, used: Bool) -> bool:
     """Return whether rows are ascending and in use, and all loads finite numbers of at least 0.
 
-    Parameters
-    ----------
-    rows, loads
-        (m,) and (m, R).
-    used
-        (M,) whether the row is in use.
+    `rows`, `loads`: (m,) and (m, R); `used`: (M,) whether the row is in use.
     """
     last = -1
     for position in range(len(rows)):
@@ -220,16 +215,11 @@ def enter_loads(
 ) -> int:
     """Enter reports in the rows, and return how many rows have changed.
 
-    Parameters
-    ----------
-    rows, new, demand
-        (m,), (m, R) quanta and (m, R) user units: the reports.
-    load, largest_demand, reported, service
-        (M+1, R) quanta, (M, R) user units, (M,) and (M,): the rows; the first three are modified.
-    changed
-        (m,) the rows that have changed, in their order, in its first entries; modified.
-    services
-        (S,) set to true for services with a report.
+    `rows`, `new`, `demand`: (m,), (m, R) quanta and (m, R) user units: the reports.
+    `load`, `largest_demand`, `reported`, `service`: (M+1, R) quanta, (M, R) user units, (M,) and (M,): the rows; the
+    first three are modified.
+    `changed`: (m,) the rows that have changed, in their order, in its first entries; modified.
+    `services`: (S,) set to true for services with a report.
     """
     count = 0
     for position in range(len(rows)):

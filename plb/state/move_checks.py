@@ -380,10 +380,7 @@ def _swap(replicas: list[_Slot], move: Move, source: int, target: int) -> None:
 def adds_second_primary(move: Move, slots: Iterable[tuple[int, int]]) -> bool:
     """Return whether a move adds a primary beside the present one, which becomes a secondary.
 
-    Parameters
-    ----------
-    slots
-        Role and node of each replica that the partition should have.
+    `slots`: role and node of each replica that the partition should have.
     """
     if move.kind is not ADD or move.role is not Role.PRIMARY:
         return False

@@ -42,12 +42,8 @@ def match_slots(
 ) -> None:
     """Give every replica a slot of its role: the one already on its node, else any free one, else a new one.
 
-    Parameters
-    ----------
-    placed
-        The replicas, each with the index of its node.
-    defaults
-        For each role of the service, (R,) quanta that a new replica carries.
+    `placed`: the replicas, each with the index of its node.
+    `defaults`: for each role of the service, (R,) quanta that a new replica carries.
     """
     table = state.rows
     placed = [(_as_it_counts(record, replica, len(placed)), node) for replica, node in placed]
@@ -130,10 +126,7 @@ def _seats(
 ) -> tuple[list[_Seat], dict[Role, list[int]]]:
     """Return the slot of each placed replica, and the remaining rows by role.
 
-    Parameters
-    ----------
-    before
-        Present node of each slot.
+    `before`: present node of each slot.
     """
     free: dict[Role, list[int]] = {role: [] for role in defaults}
     for row in record.rows:

@@ -70,14 +70,9 @@ class PastLoads:
         Slots that passed without being entered are missing in all rows. After a slot so early that it is none of those
         that are kept, all others are missing.
 
-        Parameters
-        ----------
-        slot
-            Number of the slot since time 0.
-        load
-            (M, R) quanta.
-        known
-            (M,) whether the row has a node, and its load was reported.
+        `slot`: number of the slot since time 0.
+        `load`: (M, R) quanta.
+        `known`: (M,) whether the row has a node, and its load was reported.
         """
         if self.newest - self.slots < slot <= self.newest:
             return None

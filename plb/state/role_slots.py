@@ -27,10 +27,7 @@ def roles_of(service: Service) -> tuple[Role, ...]:
 def default_loads(quanta: MetricQuanta, service: Service) -> dict[Role, Int]:
     """Return, for each role of a service, the load of a replica until its first report: (R,) quanta.
 
-    Parameters
-    ----------
-    quanta
-        Fixes quanta by the first value of a metric.
+    `quanta`: fixes quanta by the first value of a metric.
     """
     loads = {role: service.default_load.get(role, {}) for role in roles_of(service)}
     item = f"service {service.name}"
@@ -87,10 +84,7 @@ def may_change_role(state: ClusterState, rows: Sequence[int] | slice = slice(Non
 def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: Int) -> int:
     """Add an empty slot and return its row.
 
-    Parameters
-    ----------
-    default
-        (R,) quanta of load for metrics without a report for its role.
+    `default`: (R,) quanta of load for metrics without a report for its role.
     """
     table = state.rows
     row = int(table.take(1)[0])
@@ -185,12 +179,7 @@ def _target(state: ClusterState, record: PartitionRecord, standing: int) -> int:
 def trim(state: ClusterState, record: PartitionRecord, role: Role, free: list[int], standing: int) -> None:
     """Remove empty slots beyond the target of the service.
 
-    Parameters
-    ----------
-    free
-        Rows of empty slots of this role.
-    standing
-        Replicas of the partition that have a node.
+    `free`: rows of empty slots of this role; `standing`: replicas of the partition that have a node.
     """
     waiting = sum(1 for row in record.rows if state.rows.node[row] == NOWHERE)
     surplus = standing + waiting - _target(state, record, standing)
@@ -214,10 +203,7 @@ def trim_waiting(state: ClusterState, record: PartitionRecord) -> None:
 def fill_up(state: ClusterState, record: PartitionRecord, defaults: Mapping[Role, Int], *, led: bool = False) -> None:
     """Add empty slots up to the target: a primary first if a stateful partition has none.
 
-    Parameters
-    ----------
-    led
-        Whether it has a primary whose row is not made yet.
+    `led`: whether it has a primary whose row is not made yet.
     """
     slots = slots_of(state, record)
     standing = sum(1 for row in slots if state.rows.node[row] != NOWHERE)

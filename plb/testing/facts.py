@@ -212,15 +212,10 @@ class Verification:
     ) -> Facts:
         """Return the facts.
 
-        Parameters
-        ----------
-        nodes
-            How many there are, without limits; or the capacity of each; or each as a `Node`.
-        replicas
-            Of each the number of its node and its load, and, if it is not alone in its partition, the partition's name:
-            the first of these is the primary.
-        metrics
-            Names of the metrics.
+        `nodes`: how many there are, without limits; or the capacity of each; or each as a `Node`.
+        `replicas`: of each the number of its node and its load, and, if it is not alone in its partition, the
+        partition's name: the first of these is the primary.
+        `metrics`: names of the metrics.
         """
         partitions = [given[2] if len(given) > 2 else f"replica {number}" for number, given in enumerate(replicas)]
         engine = _engine(nodes, replicas, partitions, metrics)

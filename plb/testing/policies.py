@@ -55,12 +55,8 @@ def policy_test(
 def answers(policy: PlacementPolicy, configuration: Configuration, seed: int) -> Story:
     """Return what a copy of a policy answers; what waits is placed, and then all nodes are to be left.
 
-    Raises
-    ------
-    InvalidValueError
-        If an answer is not one of those offered.
-    AssertionError
-        If the policy changes the configuration.
+    Raise `InvalidValueError` if an answer is not one of those offered.
+    Raise `AssertionError` if the policy changes the configuration.
     """
     asked = _Asked(deepcopy(policy), configuration, seed)
     for row in configuration.rows.tolist():

@@ -37,14 +37,9 @@ def unplaced_row(
 ) -> Unplaced:
     """Return why `row`, which has no place in the solution, found none.
 
-    Parameters
-    ----------
-    masks
-        Rules that placement enforced, from all to those of the last attempt.
-    together
-        Result of an all-or-nothing placement.
-    extensions
-        With the extension constraints, which are checked last.
+    `masks`: rules that placement enforced, from all to those of the last attempt.
+    `together`: result of an all-or-nothing placement.
+    `extensions`: with the extension constraints, which are checked last.
     """
     state, problem, solution = named.state, named.problem, named.solution
     given_up = masks[0] & ~masks[-1]
@@ -74,10 +69,7 @@ def unplaced_row(
 def diagnose_rule(named: NamedSolution, row: int, rule: Rule, nodes: Int) -> RuledOut:
     """Return the nodes that a rule excludes for `row`, which is not placed in the solution.
 
-    Parameters
-    ----------
-    nodes
-        Indices of the nodes that it rules out.
+    `nodes`: indices of the nodes that it rules out.
     """
     return description_of(rule).diagnosis(ExcludedNodes(named, row, rule, nodes))
 
@@ -92,10 +84,7 @@ class Audit(NamedSolution):
     def violations(self, extensions: Extensions | None, *, soft: bool) -> tuple[Violation, ...]:
         """Return all violations: overloaded nodes, broken constraints, then those of extensions.
 
-        Parameters
-        ----------
-        soft
-            Whether broken rules that are not hard are included.
+        `soft`: whether broken rules that are not hard are included.
         """
         broken: Iterable[tuple[str, int]] = ()
         if extensions is not None:  # which may change the solution
@@ -106,10 +95,7 @@ class Audit(NamedSolution):
     def breaches(self, *, up_to: int) -> list[Breach]:
         """Return the broken constraints other than capacity, rule by rule.
 
-        Parameters
-        ----------
-        up_to
-            The largest priority that counts: 0 for hard rules only.
+        `up_to`: the largest priority that counts: 0 for hard rules only.
         """
         requested = (one for one in RULES_IN_ORDER if 0 <= self.priorities.get(one.rule, ALWAYS_HARD) <= up_to)
         return [breach for rule in requested for breach in rule.breaches(self)]
@@ -150,12 +136,7 @@ def unplaced_of(audit: Audit, missing: Sequence[int], extensions: Extensions | N
 
     For an all-or-nothing placement, the replicas are evaluated as if they were placed in turn.
 
-    Parameters
-    ----------
-    audit
-        The result, with the problem of placement.
-    extensions
-        What users add, or None.
+    `audit`: the result, with the problem of placement; `extensions`: what users add, or None.
     """
     state, problem, solution = audit.state, audit.problem, audit.solution
     left = [row for row in missing if solution.node[row] == NOWHERE]
@@ -214,16 +195,10 @@ def undrained_of(
 ) -> Iterator[Undrained]:
     """Yield why replicas stay: plans may not move them, a budget holds them, or rules refuse all other nodes.
 
-    Parameters
-    ----------
-    audit
-        The result, with the problem of repairs.
-    domain
-        The service domain of the replicas; None: all services.
-    masks
-        Rules that repairs enforce, from all to the hard ones.
-    extensions
-        With the extension constraints, or None.
+    `audit`: the result, with the problem of repairs.
+    `domain`: the service domain of the replicas; None: all services.
+    `masks`: rules that repairs enforce, from all to the hard ones.
+    `extensions`: with the extension constraints, or None.
     """
     problem, solution, every = audit.problem, audit.solution, np.arange(len(audit.state.nodes))
     trial: Trial | None = None

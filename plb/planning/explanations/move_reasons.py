@@ -134,16 +134,10 @@ def bounding_budgets(
 
     Moves of further replicas that such a move may require are not considered.
 
-    Parameters
-    ----------
-    solution
-        The result of the repair.
-    masks, passed_over
-        See `plb.search.repair.repair`.
-    suspects
-        See `plb.search.repair.breaches.find_breaches`.
-    others
-        Rows that break extension constraints.
+    `solution`: the result of the repair.
+    `masks`, `passed_over`: see `plb.search.repair.repair`.
+    `suspects`: see `plb.search.repair.breaches.find_breaches`.
+    `others`: rows that break extension constraints.
     """
     found = np.zeros(RULES, np.bool_)
     for mask in masks:

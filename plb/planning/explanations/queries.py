@@ -103,10 +103,7 @@ def total_capacities(state: ClusterState) -> dict[str, float]:
 def loads_of_nodes(state: ClusterState, node_load: Int) -> dict[str, dict[str, float]]:
     """Return the load of every node by metric, in user units.
 
-    Parameters
-    ----------
-    node_load
-        (N, R) quanta, without departing replicas.
+    `node_load`: (N, R) quanta, without departing replicas.
     """
     names = state.config.metric_names
     loads = (node_load * state.quanta.quanta).tolist()
@@ -142,10 +139,7 @@ def check_application(state: ClusterState, application: Application, topology: T
 
     What it uses already counts as part of its reservation.
 
-    Raises
-    ------
-    InsufficientCapacityError
-        With the first metric of which too little is left.
+    Raise `InsufficientCapacityError` with the first metric of which too little is left.
     """
     known = state.applications.applications.get(application.name)
     quanta, used = state.quanta.copy(), _used_by(state, application.name)
@@ -160,10 +154,7 @@ def check_service(state: ClusterState, service: Service, topology: Topology) -> 
 
     What its application has reserved and does not use is left for it.
 
-    Raises
-    ------
-    InsufficientCapacityError
-        With the first metric of which too little is left.
+    Raise `InsufficientCapacityError` with the first metric of which too little is left.
     """
     if service.name in state.service_index:
         return

@@ -138,12 +138,8 @@ def scores_of(
 ) -> NodeScores:
     """Return the scores of all nodes for a row without a node.
 
-    Parameters
-    ----------
-    solution
-        Changed and changed back where terms are evaluated by trial.
-    extensions
-        What users add, or None; a policy has no say.
+    `solution`: changed and changed back where terms are evaluated by trial.
+    `extensions`: what users add, or None; a policy has no say.
     """
     problem = problem._replace(bounded=False, counts_departed=False)  # budgets limit the moves of a plan
     nodes = len(state.nodes)

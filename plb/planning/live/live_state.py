@@ -60,10 +60,7 @@ class ArrayInputs(NamedTuple):
 def can_take_over(problem: Problem, state: ClusterState, before: ArrayInputs, given: ArrayInputs) -> bool:
     """Return whether there are other tables, and only services or the availability of a few nodes have changed.
 
-    Parameters
-    ----------
-    problem
-        Made for `before`.
+    `problem`: made for `before`.
     """
     return not (
         given.tables is before.tables
@@ -134,10 +131,7 @@ class LiveState:
     ) -> None:
         """Bring all arrays to the present state of the cluster and the expected demand at `now`.
 
-        Raises
-        ------
-        InvalidValueError
-            The peaks of a node could exceed their 32 bits, or a percentage of a capacity its 64.
+        Raise `InvalidValueError` if peaks of a node could exceed their 32 bits, or a percentage of a capacity its 64.
         """
         changes = self._state.rows.changes
         described, changed = changes.described, changes.noted
@@ -204,14 +198,9 @@ class LiveState:
     def _note(self, described: Int, rows: Int, before: Int, *, others: bool) -> None:
         """Update what depends on which rows have changed.
 
-        Parameters
-        ----------
-        described
-            Those of which more than loads have changed.
-        rows, before
-            Those that are followed, and their `row_values` before.
-        others
-            Whether more than `rows` may have changed.
+        `described`: those of which more than loads have changed.
+        `rows`, `before`: those that are followed, and their `row_values` before.
+        `others`: whether more than `rows` may have changed.
         """
         if others:
             self._fixed_point.forget()
@@ -288,10 +277,7 @@ class LiveState:
     ) -> None:
         """Update what follows from the sums over rows.
 
-        Parameters
-        ----------
-        stale
-            (N,) whether the violations of the node have to be counted again.
+        `stale`: (N,) whether the violations of the node have to be counted again.
         """
         problem, solution, state = self.problem, self.solution, self._state
         numbers = self._sums.numbers

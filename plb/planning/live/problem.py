@@ -37,17 +37,10 @@ def counting(
     A metric is balanced by percentage only where every node has a capacity for it, above 0. Where n·x² would leave 64
     bits, x loses as few binary digits as necessary; Σx and Σx² remain whole numbers.
 
-    Parameters
-    ----------
-    everything
-        (R,) load of all replicas in quanta.
-    node_load
-        (N, R) load of every node in quanta, without departing replicas; None: it is summed up.
-
-    Raises
-    ------
-    InvalidValueError
-        The load of a node is so large a multiple of its capacity that its percentage cannot be squared.
+    `everything`: (R,) load of all replicas in quanta.
+    `node_load`: (N, R) load of every node in quanta, without departing replicas; None: it is summed up.
+    Raise `InvalidValueError` if the load of a node is so large a multiple of its capacity that its percentage cannot be
+    squared.
     """
     by_percentage = np.array([metric.balancing_by_percentage for metric in state.config.metrics], np.bool_)
     by_percentage &= ((state.capacity > 0) & (state.capacity < UNLIMITED)).all(axis=0)
@@ -147,10 +140,7 @@ def build_tables(
 ) -> ServiceTables:
     """Return the tables of a domain of `services`.
 
-    Parameters
-    ----------
-    limits
-        Earlier limits of all services, whose array is kept if it holds but for services that have changed since.
+    `limits`: earlier limits of all services, whose array is kept if it holds but for services that have changed since.
     """
     counted_for = _counted_for(state, topology, services)
     return ServiceTables(
@@ -189,14 +179,9 @@ def build_problem(
 ) -> Problem:
     """Return the arrays of a search over the present state of all services; those of replicas are copies.
 
-    Parameters
-    ----------
-    topology
-        Tables that follow from the nodes.
-    demand_forecast
-        What every row is expected to demand.
-    tables
-        Tables that follow from the services.
+    `topology`: tables that follow from the nodes.
+    `demand_forecast`: what every row is expected to demand.
+    `tables`: tables that follow from the services.
     """
     table = state.rows
     replicas = arrays_of_replicas(state, topology, slice(None))

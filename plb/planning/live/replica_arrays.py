@@ -118,12 +118,8 @@ def _share_with_parents(config: PlbConfig) -> float:
 def _tie(state: ClusterState, found: dict[str, Any], record: PartitionRecord, parents: list[PartitionRecord]) -> None:
     """Connect the rows of a child with those of its parent, if it has one partition with replicas.
 
-    Parameters
-    ----------
-    found
-        Arrays of `affinities`; changed.
-    parents
-        The partitions of the parent.
+    `found`: arrays of `affinities`; changed.
+    `parents`: the partitions of the parent.
     """
     rows, service = record.rows, state.services[record.service]
     if len(parents) != 1 or not parents[0].rows or not rows:
@@ -287,10 +283,7 @@ class RowSums:
 
         Return the nodes with rows whose violations count, (N,).
 
-        Parameters
-        ----------
-        problem, solution
-            The arrays and the sums; changed.
+        `problem`, `solution`: the arrays and the sums; changed.
         """
         state, described = self._state, rows.described
         stale = np.zeros(len(problem.limit), np.bool_)
@@ -327,14 +320,9 @@ class RowSums:
 def _enter_loads(problem: Problem, solution: Solution, rows: Int, load: Int, all_load: Int, stale: Bool) -> None:
     """Take over the loads of `rows`, in the sums of their nodes, too.
 
-    Parameters
-    ----------
-    load
-        (M+1, R) the loads of all rows, quanta.
-    all_load
-        (R,) the load of all rows together; modified.
-    stale
-        (N,) set to true for nodes with such rows whose violations depend on what was reported; modified.
+    `load`: (M+1, R) the loads of all rows, quanta.
+    `all_load`: (R,) the load of all rows together; modified.
+    `stale`: (N,) set to true for nodes with such rows whose violations depend on what was reported; modified.
     """
     for row in rows:
         node = problem.origin[row]
@@ -369,12 +357,7 @@ def _count_in_application(problem: Problem, solution: Solution, row: int, node: 
 def _add_rows(problem: Problem, solution: Solution, building: Bool, rows: Int, sign: int, stale: Bool) -> None:
     """Add `sign` times each of `rows` to all sums of its node, and note the node.
 
-    Parameters
-    ----------
-    building
-        (M,) whether the row is in build.
-    stale
-        (N,) set to true for nodes with such rows that stay.
+    `building`: (M,) whether the row is in build; `stale`: (N,) set to true for nodes with such rows that stay.
     """
     for row in rows:
         node = problem.origin[row]

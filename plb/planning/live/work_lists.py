@@ -76,18 +76,12 @@ def _mark_unfinished(
 ) -> None:
     """Set, for some rows, whether there may be work to do for their partition.
 
-    Parameters
-    ----------
-    rows
-        (m,)
-    used, node, upgrading, leaving, standby, sibling, service
-        (M,) as in `plb.state.replica_table.RowTable`.
-    targets
-        (S,) target replicas of a partition; 0: any number.
-    on_every_node
-        (S,) whether a service is on every node, and the target does not count.
-    unfinished
-        (m,) modified: the row waits for a place, its partition is being upgraded, or has too many replicas.
+    `rows`: (m,).
+    `used`, `node`, `upgrading`, `leaving`, `standby`, `sibling`, `service`: (M,) as in
+    `plb.state.replica_table.RowTable`.
+    `targets`: (S,) target replicas of a partition; 0: any number.
+    `on_every_node`: (S,) whether a service is on every node, and the target does not count.
+    `unfinished`: (m,) modified: the row waits for a place, its partition is being upgraded, or has too many replicas.
     """
     for index in range(rows.shape[0]):
         row = rows[index]

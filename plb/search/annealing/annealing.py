@@ -104,14 +104,9 @@ def anneal_chains(
 ) -> Annealed:
     """Anneal from `start` with the configured number of chains, and change it to the best result.
 
-    Parameters
-    ----------
-    start
-        Modified.
-    extensions
-        Extension terms and constraints. With one in plain Python, the chains run one after the other.
-    others
-        Rows that an earlier search may have placed or dropped.
+    `start` is modified.
+    `extensions`: extension terms and constraints. With one in plain Python, the chains run one after the other.
+    `others`: rows that an earlier search may have placed or dropped.
     """
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
         energy = energy_with(extensions, problem, start).total
@@ -295,10 +290,7 @@ def _new_chain(
 ) -> _Chain:
     """Return a new chain that begins at `solution`.
 
-    Parameters
-    ----------
-    capacity
-        Largest number of moves of one proposal; 0 where no proposal has further moves.
+    `capacity`: largest number of moves of one proposal; 0 where no proposal has further moves.
     """
     undo_log = new_undo_log(_proposals_of(settings), capacity)
     chain_state = ChainState(new_schedule(), undo_log, new_tally(), new_transaction(capacity), neighbourhoods)
@@ -308,12 +300,7 @@ def _new_chain(
 def new_undo_log(proposals: int, capacity: int) -> UndoLog:
     """Return the undo log of a chain.
 
-    Parameters
-    ----------
-    proposals
-        Number of proposals of the chain.
-    capacity
-        Largest number of moves of one of them, or 0.
+    `proposals`: number of proposals of the chain; `capacity`: largest number of moves of one of them, or 0.
     """
     entries = min(proposals, UNDO_LOG_SIZE) + capacity + 1
     return UndoLog(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
@@ -354,14 +341,9 @@ def _run_chain(
 ) -> _Chain:
     """Run a chain to its end; its undo log leads back to its best solution.
 
-    Parameters
-    ----------
-    check
-        Called after every proposal, if any.
-    path
-        The price of moves, if it falls.
-    in_python
-        Whether an extension is plain Python.
+    `check`: called after every proposal, if any.
+    `path`: the price of moves, if it falls.
+    `in_python`: whether an extension is plain Python.
     """
     timed = STRETCH_IN_PYTHON if in_python else TIMED_STRETCH
     stretch = _proposals_of(settings) if deadline is None and not in_python else timed
@@ -464,12 +446,8 @@ def _follow(
 ) -> Problem:
     """Return the problem at the present price, and end a chain that finds no further move at the last one.
 
-    Parameters
-    ----------
-    whole
-        Proposals in which the price falls; infinite: the time counts.
-    patience
-        Proposals without a move after which the search gives up.
+    `whole`: proposals in which the price falls; infinite: the time counts.
+    `patience`: proposals without a move after which the search gives up.
     """
     displaced, done = int(chain.solution.totals.displaced), _done(chain, settings)
     used = _used_share(chain, settings, whole)
@@ -490,10 +468,7 @@ def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
     With a time budget and no proposal budget, a chain generates at least `slots` proposals before it may converge: in a
     large cluster a round changes little.
 
-    Parameters
-    ----------
-    slots
-        Number of replicas that the search may place or move.
+    `slots`: number of replicas that the search may place or move.
     """
     limit, per_round = config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round
     per_round = PROPOSALS_A_ROUND if per_round is None else per_round

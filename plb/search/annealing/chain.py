@@ -285,10 +285,7 @@ def _step(
 
     Return how many proposals it counts as.
 
-    Parameters
-    ----------
-    left
-        Proposals that the chain may still generate.
+    `left`: proposals that the chain may still generate.
     """
     schedule, undo_log = chain_state.schedule, chain_state.undo_log
     most = chain_state.transaction.row.shape[0]

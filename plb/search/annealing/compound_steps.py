@@ -53,13 +53,7 @@ def make_spread_moves(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Move siblings of `row`, which has moved, out of crowded domains; return whether the spread holds afterwards.
-
-    Parameters
-    ----------
-    enforced
-        Bit mask over `Rule`.
-    """
+    """Move siblings of `row`, which has moved, out of crowded domains; return whether the spread holds afterwards."""
     so_far = enforced & _WITHOUT_SPREADING
     for rule in (FAULT_DOMAIN, UPGRADE_DOMAIN):
         so_far |= enforced & (1 << rule)
@@ -182,10 +176,7 @@ def larger_proposal(
 ) -> int:
     """Make a step in a larger neighbourhood and accept or reject it; return its cost in proposals.
 
-    Parameters
-    ----------
-    number
-        The neighbourhood, by its place in `Neighbourhoods`.
+    `number`: the neighbourhood, by its place in `Neighbourhoods`.
     """
     schedule, transaction, neighbourhoods = chain_state.schedule, chain_state.transaction, chain_state.neighbourhoods
     highest = highest_energy(schedule, rng)
@@ -258,10 +249,7 @@ def _is_accepted(
 ) -> bool:
     """Make the moves of a transaction that is undone, if energy and every rule accept them; return whether they do.
 
-    Parameters
-    ----------
-    highest
-        Highest accepted energy.
+    `highest`: highest accepted energy.
     """
     schedule, transaction, tally = chain_state.schedule, chain_state.transaction, chain_state.tally
     length, movement = transaction.length[0], solution.totals.movement

@@ -96,10 +96,7 @@ def first_temperature(settings: Settings, slots: int, imbalance: float) -> float
     With `enable_cluster_specific_initial_temperature` it is at most coefficient / (slots·(imbalance + 0.0001)): the
     more replicas may move and the larger the imbalance, the lower the first temperature.
 
-    Parameters
-    ----------
-    slots
-        Number of replicas that the search may place or move.
+    `slots`: number of replicas that the search may place or move.
     """
     if settings.cluster_coefficient < 0.0:
         return settings.initial_temperature

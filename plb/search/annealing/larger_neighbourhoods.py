@@ -44,10 +44,7 @@ def destroy_and_repair(
 ) -> bool:
     """Take replicas of one kind off their nodes and place them again; return whether all found a place.
 
-    Parameters
-    ----------
-    kind
-        PARTITION: all replicas of a partition; NODE: replicas of two nodes; SERVICE: replicas of a service.
+    `kind`: PARTITION: all replicas of a partition; NODE: replicas of two nodes; SERVICE: replicas of a service.
     """
     row = costly_row(problem, solution, choice, extension_state, rng)
     if solution.node[row] == NOWHERE:
@@ -277,12 +274,7 @@ def _place_of(
 ) -> int:
     """Return where an ejected replica finds room: its place before the search, the start, or a random node.
 
-    Parameters
-    ----------
-    start
-        The node that the first replica of the chain has left.
-    left
-        The node that `row` has left.
+    `start`: the node that the first replica of the chain has left; `left`: the node that `row` has left.
     """
     for number in range(2 + TARGETS_OF_EJECTED):
         if number == 0:

@@ -357,10 +357,7 @@ ACCURACY = 0.5
 def similar_partners(problem: Problem, solution: Solution, rows: Int, config: PlbConfig) -> dict[str, Any]:
     """Return the fields of `Choice` for exchanges of similar replicas, if there are any.
 
-    Parameters
-    ----------
-    rows
-        The movable rows.
+    `rows`: the movable rows.
     """
     from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
@@ -383,10 +380,7 @@ def relative_sizes(problem: Problem, solution: Solution, rows: Int) -> Float:
     The largest difference of two rows, over metrics, is then their distance: exchanges that a full metric does not
     allow are far apart, and what has much room hardly counts.
 
-    Returns
-    -------
-    Float
-        (rows, R).
+    Returns: (rows, R).
     """
     free = np.maximum(0, problem.limit - solution.node_load).mean(axis=0)
     unit = np.maximum(1.0, np.minimum(free, solution.node_load.mean(axis=0)))

@@ -96,16 +96,10 @@ class PricePath:
     def is_quiet(self, displaced: int, energy: float, done: int, patience: float) -> bool:
         """Return whether the price falls no further and the search has found nothing better for long.
 
-        Parameters
-        ----------
-        displaced
-            Number of replicas that are not on their origins.
-        energy
-            Energy at the price of the stage that ends.
-        done
-            Proposals so far.
-        patience
-            Proposals without a move after which a search gives up, if none has won what a plan has to win.
+        `displaced`: number of replicas that are not on their origins.
+        `energy`: energy at the price of the stage that ends.
+        `done`: proposals so far.
+        `patience`: proposals without a move after which a search gives up, if none has won what a plan has to win.
         """
         is_cheap = self._costs and self._price <= WIN * self._least
         if is_cheap and displaced == 0 and done >= patience:
@@ -122,12 +116,8 @@ class PricePath:
     def begin(self, largest_change: float, displaced: int = 0) -> None:
         """Set the first price and the last one.
 
-        Parameters
-        ----------
-        largest_change
-            Largest energy change of the probes.
-        displaced
-            Number of replicas that have moved: where a search goes on, the last price is the first one.
+        `largest_change`: largest energy change of the probes.
+        `displaced`: number of replicas that have moved: where a search goes on, the last price is the first one.
         """
         self._continues = displaced > 0
         self._price = FIRST_PRICE * largest_change
@@ -143,12 +133,7 @@ class PricePath:
     def next_problem(self, used: float, displaced: int) -> Problem:
         """Return the problem of the next stage.
 
-        Parameters
-        ----------
-        used
-            Used share of the budget.
-        displaced
-            Number of replicas that are not on their origins.
+        `used`: used share of the budget; `displaced`: number of replicas that are not on their origins.
         """
         self._stage = int(used * self._stages)
         planned = self._limit * (1.0 if self._continues else min(1.0, used / MOVING_SHARE) ** 2)
@@ -355,10 +340,7 @@ def return_to_origins(
 ) -> int:
     """Return rows to their origins; return how many moved.
 
-    Parameters
-    ----------
-    every
-        Whether all displaced rows return, or those on overloaded nodes that rules allow to.
+    `every`: whether all displaced rows return, or those on overloaded nodes that rules allow to.
     """
     moved = 0
     for place in range(solution.totals.displaced - 1, -1, -1):

@@ -29,10 +29,7 @@ def move_children(
 
     A child that was apart before the search stays, unless this step moved a replica off its node.
 
-    Parameters
-    ----------
-    first
-        First transaction entry of this step; the entries from there on are moves of the partition of `row`.
+    `first`: first transaction entry of this step; the entries from there on are moves of the partition of `row`.
     """
     moved = transaction.length[0]
     child = problem.first_child[row]

@@ -26,12 +26,8 @@ def repair_applications(
 ) -> None:
     """Repair the rules of each application that breaks one.
 
-    Parameters
-    ----------
-    repaired, binding
-        Bit masks over `Rule`: the rules to repair, and those that bind the moves.
-    swaps
-        Whether roles may be swapped where no replica can move.
+    `repaired`, `binding`: bit masks over `Rule`: the rules to repair, and those that bind the moves.
+    `swaps`: whether roles may be swapped where no replica can move.
     """
     index = 0
     while index < listed_applications(state.suspects):  # a move may add applications
@@ -75,12 +71,8 @@ def _leave_nodes(
 def _next_smallest(solution: Solution, application: int, shift: int, replicas: int, place: int) -> int:
     """Return the node in use with the fewest replicas of an application, after those that were tried, or NOWHERE.
 
-    Parameters
-    ----------
-    shift
-        The place of node n among equals is n + `shift`, modulo the number of nodes.
-    replicas, place
-        Those of the last node tried.
+    `shift`: the place of node n among equals is n + `shift`, modulo the number of nodes.
+    `replicas`, `place`: those of the last node tried.
     """
     chosen, fewest, first = NOWHERE, 0, 0
     nodes = solution.application_replicas.shape[1]
@@ -161,10 +153,7 @@ def _take_load_off(
 ) -> bool:
     """Move the first replica, from a random one on, of an application off `node` that can; return whether one could.
 
-    Parameters
-    ----------
-    swaps
-        Whether a replica swaps its role with a lighter one; otherwise it moves away.
+    `swaps`: whether a replica swaps its role with a lighter one; otherwise it moves away.
     """
     on_nodes, transaction = state.on_nodes, state.transaction
     first = int(uniform(rng) * solution.application_replicas[application, node])

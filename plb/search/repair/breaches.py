@@ -88,12 +88,9 @@ def count_breaches(
 ) -> int:
     """Return the breaches of `row` alone: each level with a crowded domain, and a wrong node.
 
-    Parameters
-    ----------
-    may_move
-        Whether the row is movable; else its node is never wrong.
-    by_partition
-        Whether crowded domains of a rule count once for a partition, with the first of its rows that is in one.
+    `may_move`: whether the row is movable; else its node is never wrong.
+    `by_partition`: whether crowded domains of a rule count once for a partition, with the first of its rows that is in
+    one.
     """
     if solution.node[row] == NOWHERE:
         return 0
@@ -120,12 +117,8 @@ def is_misplaced(problem: Problem, solution: Solution, enforced: int, row: int) 
 def mark_breaking(problem: Problem, solution: Solution, enforced: int, rows: Int, may_move: Bool, found: Bool) -> None:
     """Set, for some rows, whether they break a rule other than capacity.
 
-    Parameters
-    ----------
-    rows, found
-        (m,); `found` is modified.
-    may_move
-        (M,) see `count_breaches`.
+    `rows`, `found`: (m,); `found` is modified.
+    `may_move`: (M,) see `count_breaches`.
     """
     for index in range(rows.shape[0]):
         row = rows[index]
@@ -150,10 +143,7 @@ class Breaches:
 def find_breaches(problem: Problem, solution: Solution, enforced: int, suspects: Int) -> Breaches:
     """Return the violations of the enforced constraints.
 
-    Parameters
-    ----------
-    suspects
-        The rows that may break a rule, ascending; no other row does.
+    `suspects`: the rows that may break a rule, ascending; no other row does.
     """
     return Breaches(
         capacity.overloads(problem, solution, enforced),
@@ -191,10 +181,7 @@ def rows_judged_by(problem: Problem, changed: Int) -> Int:
 def suspects_after(problem: Problem, solution: Solution, breaking: Int, others: Int = NO_ROWS) -> Int:
     """Return the rows, ascending, that may break a rule in `solution`, if `breaking` may without its moves.
 
-    Parameters
-    ----------
-    others
-        The rows that may have been placed or dropped.
+    `others`: the rows that may have been placed or dropped.
     """
     moved = moved_rows(problem, solution, others)
     return merged(breaking, rows_judged_by(problem, moved)) if len(moved) else breaking

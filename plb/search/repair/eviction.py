@@ -77,20 +77,11 @@ def evict(
 ) -> None:
     """Place those of `rows` for which moves of existing replicas free enough capacity.
 
-    Parameters
-    ----------
-    solution
-        Modified.
-    extension_state
-        With the extension constraints.
-    all_or_nothing
-        See `plb.search.placement.place_rows`.
-    enforced
-        Bit mask over `Rule`.
-    slots
-        Largest number of displaced replicas.
-    tries
-        Random attempts to move parents; each row has 5 times as many.
+    `solution` is modified.
+    `extension_state`: with the extension constraints.
+    `all_or_nothing`: see `plb.search.placement.place_rows`.
+    `slots`: largest number of displaced replicas.
+    `tries`: random attempts to move parents; each row has 5 times as many.
     """
     _shift_parents(problem, solution, extension_state, rows, all_or_nothing, enforced, slots, tries, rng)
     most = 8 * len(solution.node) + 8

@@ -118,10 +118,7 @@ def _relieve(
 ) -> bool:
     """Reduce the load of `node` by the first replica, from a random one on, that can; return whether one could.
 
-    Parameters
-    ----------
-    swaps
-        Whether a replica swaps its role with a lighter one; otherwise it moves away.
+    `swaps`: whether a replica swaps its role with a lighter one; otherwise it moves away.
     """
     on_nodes = state.on_nodes
     rows = 0
@@ -166,12 +163,8 @@ def move_misplaced(
 ) -> None:
     """Move misplaced replicas to allowed nodes, together with their children.
 
-    Parameters
-    ----------
-    prefers
-        Whether replicas without parent draw among moves and swaps.
-    parents
-        Whether a parent may move where its child cannot.
+    `prefers`: whether replicas without parent draw among moves and swaps.
+    `parents`: whether a parent may move where its child cannot.
     """
     transaction, suspects = state.transaction, state.suspects
     index = 0
@@ -230,11 +223,8 @@ def leave_crowded_domains(
 ) -> None:
     """Move replicas out of domains with too many replicas of their partition.
 
-    Parameters
-    ----------
-    unusable_first
-        Whether replicas in unusable domains below a crowded one leave it before others, and if they cannot, no others
-        in their place.
+    `unusable_first`: whether replicas in unusable domains below a crowded one leave it before others, and if they
+    cannot, no others in their place.
     """
     transaction, suspects = state.transaction, state.suspects
     for level in range(problem.domain.shape[1]):

@@ -146,12 +146,9 @@ def repair_rules_alone(
 def rules_broken_before(problem: Problem, solution: Solution, binding: int, suspects: Int) -> Int:
     """Return the rules of single rows that each row breaks, (M,), as bit masks; a spread is broken by all siblings.
 
-    Parameters
-    ----------
-    binding
-        Bit mask of the rules to look at.
-    suspects
-        The rows that may break a rule; those that may not move may break others besides, for which no repair looks.
+    `binding`: bit mask of the rules to look at.
+    `suspects`: the rows that may break a rule; those that may not move may break others besides, for which no repair
+    looks.
     """
     found = np.zeros(len(solution.node), np.int64)
     _mark_broken_rules(problem, solution, binding, suspects, found)
@@ -202,12 +199,7 @@ def breaks_anew(
 ) -> bool:
     """Return whether a row or partition breaks a rule that it did not break before, or an application breaks one more.
 
-    Parameters
-    ----------
-    before
-        See `rules_broken_before`.
-    of_applications
-        See `breaches_of_applications_before`.
+    `before`: see `rules_broken_before`; `of_applications`: see `breaches_of_applications_before`.
     """
     for index in range(listed_rows(suspects)):
         row = suspects.rows[index]
@@ -227,12 +219,7 @@ def repair_constraints(
 ) -> None:
     """Move, in turn, each replica that violates a constraint and has an allowed node.
 
-    Parameters
-    ----------
-    solution
-        Modified.
-    enforced
-        Bit mask over `Rule`.
+    `solution` is modified.
     """
     configuration = extensions.configuration(problem, solution)
     constraints = constraints_of(extensions, problem, solution)
@@ -300,10 +287,7 @@ def try_repairs(
 
     A repair that includes capacity may not add load to a node that is then over its limit.
 
-    Parameters
-    ----------
-    load
-        (N, R) initial load of the nodes, with load in transit, in quanta.
+    `load`: (N, R) initial load of the nodes, with load in transit, in quanta.
     """
     repaired, binding, swaps, one_action = repairs.repaired, repairs.binding, repairs.swaps, repairs.one_action
     fewest, least = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
@@ -367,23 +351,15 @@ def repair(
 ) -> Annealed:
     """Repair violated constraints with as few moves as the search finds.
 
-    Parameters
-    ----------
-    solution
-        Modified.
-    masks
-        Enforced rules, from all to only the hard ones. Violations left under one mask are retried under the next, so
-        that a soft rule never prevents the repair of a hard one. Where a refresh performs one action at a time, only
-        until a repair succeeds.
-    breaking
-        The rows, ascending, that may break a rule in `solution`; no other row does.
-    passed_over
-        Bits of rules that bind the moves but are not repaired.
-    extensions
-        Extension terms and constraints. The constraints bind all moves, and are repaired last. A policy decides in
-        place of the search.
-    others
-        Rows that an earlier search may have placed or dropped.
+    `solution` is modified.
+    `masks`: enforced rules, from all to only the hard ones. Violations left under one mask are retried under the next,
+    so that a soft rule never prevents the repair of a hard one. Where a refresh performs one action at a time, only
+    until a repair succeeds.
+    `breaking`: the rows, ascending, that may break a rule in `solution`; no other row does.
+    `passed_over`: bits of rules that bind the moves but are not repaired.
+    `extensions`: extension terms and constraints. The constraints bind all moves, and are repaired last. A policy
+    decides in place of the search.
+    `others`: rows that an earlier search may have placed or dropped.
     """
     if extensions is not None and extensions.policy is not None:
         return repair_by_policy(extensions, problem, solution, masks, seed, breaking, passed_over, others)
@@ -483,11 +459,8 @@ def _repair_randomly(
 ) -> bool:
     """Apply the best of several random repairs to `solution`; return whether one was applied.
 
-    Parameters
-    ----------
-    partial
-        See `Repairs`. Only under all rules: else two repairs could alternate, as one that improves a spread in part may
-        break the rules that do not bind it, and one of these may break that spread otherwise.
+    `partial`: see `Repairs`. Only under all rules: else two repairs could alternate, as one that improves a spread in
+    part may break the rules that do not bind it, and one of these may break that spread otherwise.
     """
     moves = 8 * len(solution.node) + 8
     state, best = new_repair_state(problem, breaches, moves), new_transaction(moves)

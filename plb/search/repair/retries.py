@@ -79,12 +79,7 @@ def retry(
 ) -> None:
     """Place rows without a node again, with others, so often; keep what does not place fewer.
 
-    Parameters
-    ----------
-    enforced
-        Bit mask over `Rule`.
-    transaction
-        With room for 2 m moves.
+    `transaction`: with room for 2 m moves.
     """
     work = max(LEAST_WORK, 2 * again.rows.shape[0])
     for _ in range(tries):

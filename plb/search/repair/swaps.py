@@ -80,10 +80,7 @@ def move_or_swap(
 
     Return whether that was possible; the children follow.
 
-    Parameters
-    ----------
-    metric
-        The sibling has less load of this metric; NOWHERE: any load.
+    `metric`: the sibling has less load of this metric; NOWHERE: any load.
     """
     targets = problem.targets
     swaps = _count_partners(problem, solution, extension_state, enforced, row, metric)
