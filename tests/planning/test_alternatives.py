@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 from hypothesis import given
 
@@ -20,13 +19,16 @@ from plb import (
     Service,
     UnknownNameError,
 )
+from plb.array_types import NOWHERE
+from plb.extensions.configuration import Proposal
 from plb.model.expressions import unmet_clauses
+from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
+from plb.planning.rule_priorities import placement_masks
 from plb.testing import Cluster, all_clusters, clusters, configuration_of
 from tests.engine.extension_constraints import OffLastNode
-from tests.engine.oracle import energy_by_hand, first_rule_failed, hard_kinds, placement_of
+from tests.engine.oracle import energy_by_hand
+from tests.engine.refusals_by_hand import by_hand
 from tests.engine.strategies import examples
-
-DOMAINS = ("fault_domain", "upgrade_domain")
 
 
 def alternatives_of(engine: PlacementAndLoadBalancing, cluster: Cluster) -> list[Alternatives]:
@@ -34,28 +36,23 @@ def alternatives_of(engine: PlacementAndLoadBalancing, cluster: Cluster) -> list
     return [one for partition in cluster.partitions for one in engine.alternatives(partition.name)]
 
 
-def checked_kinds(config: PlbConfig, found: Alternatives) -> list[str]:
-    """Return the kinds of domains that were checked: those that are on and not relaxed."""
-    on = [name for name in DOMAINS if getattr(config, f"{name}_constraint_priority") >= 0]
-    return [name.removesuffix("_domain") for name in on if name not in found.given_up]
-
-
 @examples(100)
 @given(all_clusters())
 def test_every_node_is_a_place_or_names_its_first_failed_rule(cluster):
     """A node that no rule excludes is a place; otherwise its first obstacle is the first rule that fails."""
     engine = cluster.engine()
-    standing = placement_of(engine, cluster)
+    names = [node.name for node in cluster.nodes]
     for found in alternatives_of(engine, cluster):
-        without = {**standing, found.index: attrs.evolve(standing[found.index], node=None)}
-        kinds = checked_kinds(engine.config, found)
-        assert set(hard_kinds(engine.config)) <= set(kinds), "hard rules are not relaxed"
+        configuration = configuration_of(engine)
+        if configuration.node_of(found.index) != NOWHERE:
+            configuration.apply(Proposal(found.index, NOWHERE))
+        given_up = sum(1 << rule for rule in Rule if rule.name.lower() in found.given_up)
+        right = by_hand(configuration, placement_masks(engine.config)[0] & ~given_up)
+        refused = {name: right.refusal(Proposal(found.index, node)) for node, name in enumerate(names)}
         closed = {one.node: one.rules[0] for one in found.closed}
-        assert sorted([*closed, *(place.node for place in found.places)]) == sorted(node.name for node in cluster.nodes)
-        for node in cluster.nodes:
-            said = closed.get(node.name)
-            rule = first_rule_failed(cluster, engine.config, kinds, standing, without, found.index, node)
-            assert ("domain" if said in DOMAINS else said) == rule, (found, node.name)
+        broken = {name: rule for name, rule in refused.items() if rule not in (NO_REFUSAL, *BUDGETS)}
+        assert closed == {name: Rule(rule).name.lower() for name, rule in broken.items()}
+        assert {place.node for place in found.places} == {*names} - {*closed}
         counts = {one.rule: one.nodes for one in found.diagnosis}
         assert counts == {rule: [*closed.values()].count(rule) for rule in counts}
         assert sum(counts.values()) == len(closed) == found.nodes - len(found.places)
