@@ -63,10 +63,11 @@ def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Strea
             continue
         row, target, _partner, here = proposal
         violations = solution.totals.expected_failovers - solution.violating[here] - solution.violating[target]
-        violations += expected_failovers.violations_left(
+        violations += expected_failovers.violations_with(
             solution.aggregate[here],
-            solution.ceiling[here],
             problem.threshold[here],
+            (solution.ceiling[here], problem.peak_ceiling[NOWHERE]),
+            None,
             problem.peak[row],
             solution.hit,
             problem.windows,

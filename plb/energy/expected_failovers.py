@@ -4,10 +4,17 @@ Repetition k samples one past demand curve for every replica. A node is in viola
 metric, the sum of the peaks of its replicas reaches the threshold (`peak` evaluation). All sums are integers in quanta.
 With historical simulation, windows of neighbouring repetitions are counted instead. With other estimators, the
 probability of a violation of a node takes the place of its share of repetitions.
+
+`timeline` evaluation tests the repetitions that are in violation by their peaks exactly, at the departures of the
+replicas of a node ([1] section 5.3); demand does not fall between two departures. After each departure the peaks of the
+remaining replicas bound the later demand, and the test ends once their sum is below the threshold. With a horizon,
+departures after it count as departures at its end. Times are seconds from now. All replicas of a node, including new
+ones, are on it from time 0.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,7 +23,7 @@ from plb.array_types import NOWHERE, Bool, Int, Int32, UInt8
 from plb.compiler import kernel
 from plb.energy.description import TermDescription
 from plb.energy.peak_sums import may_both_lose, peaks_by_hand, replace_share, total_of_others
-from plb.energy.timeline import count_lasting
+from plb.risk.anchoring import GROWTH, INITIAL, LEVEL, growth_age_of, growth_share
 from plb.risk.historical_simulation import HORIZON, bad_windows
 from plb.risk.node_violations import node_violations, violations_of_sums
 from plb.state.arrays import Problem, Proposal, Solution, proposed
@@ -46,29 +53,9 @@ def at_source(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     here = proposal.source
     if here == NOWHERE or not problem.counted[here]:
         return 0
-    if problem.estimator_rows.shape[0] > 0:
-        return _estimated(problem, solution, here, proposal.partner, proposal.row)
-    aggregate, ceiling, threshold = solution.aggregate[here], solution.ceiling[here], problem.threshold[here]
-    if proposal.partner == NOWHERE:
-        if solution.violating[here] == 0:
-            return 0
-        found = violations_left(
-            aggregate, ceiling, threshold, problem.peak[proposal.row], solution.hit, problem.windows
-        )
-    else:
-        found = violations_exchanged(
-            aggregate,
-            ceiling,
-            threshold,
-            problem.peak[proposal.partner],
-            problem.peak_ceiling[proposal.partner],
-            problem.peak[proposal.row],
-            solution.hit,
-            problem.windows,
-        )
-    if problem.timeline and found > 0:
-        return count_lasting(problem, solution, here, proposal.partner, proposal.row)
-    return found
+    if proposal.partner == NOWHERE and solution.violating[here] == 0 and problem.estimator_rows.shape[0] == 0:
+        return 0
+    return _violations(problem, solution, here, proposal.partner, proposal.row)
 
 
 @kernel
@@ -77,20 +64,29 @@ def at_target(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     target = proposal.target
     if target == NOWHERE or not problem.counted[target]:
         return 0
+    return _violations(problem, solution, target, proposal.row, proposal.partner)
+
+
+@kernel
+def _violations(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
+    """Return the violations of a node after a row joined and one left, in units; the row NOWHERE has peaks of 0.
+
+    Unlike counted repetitions, estimates may fall when a replica joins: negative correlation reduces the variance.
+    """
+    aggregate, threshold = solution.aggregate[node], problem.threshold[node]
+    peak, leaving = problem.peak[incoming], problem.peak[outgoing]
     if problem.estimator_rows.shape[0] > 0:
-        return _estimated(problem, solution, target, proposal.row, proposal.partner)
-    aggregate, ceiling, threshold = solution.aggregate[target], solution.ceiling[target], problem.threshold[target]
-    peak, peak_ceiling = problem.peak[proposal.row], problem.peak_ceiling[proposal.row]
-    if proposal.partner == NOWHERE:
-        found = violations_joined(aggregate, ceiling, threshold, peak, peak_ceiling, solution.hit, problem.windows)
+        return node_violations(problem.estimator_rows, problem.variance_unit, aggregate, threshold, peak, leaving)
+    ceilings, hit, windows = (solution.ceiling[node], problem.peak_ceiling[incoming]), solution.hit, problem.windows
+    if outgoing == NOWHERE:
+        count = violations_with(aggregate, threshold, ceilings, peak, None, hit, windows)
+    elif incoming == NOWHERE:
+        count = violations_with(aggregate, threshold, ceilings, None, leaving, hit, windows)
     else:
-        leaving = problem.peak[proposal.partner]
-        found = violations_exchanged(
-            aggregate, ceiling, threshold, peak, peak_ceiling, leaving, solution.hit, problem.windows
-        )
-    if problem.timeline and found > 0:
-        return count_lasting(problem, solution, target, proposal.row, proposal.partner)
-    return found
+        count = violations_with(aggregate, threshold, ceilings, peak, leaving, hit, windows)
+    if problem.timeline and count > 0:
+        return count_lasting(problem, solution, node, incoming, outgoing)
+    return count
 
 
 @kernel
@@ -108,35 +104,14 @@ def sum_up(solution: Solution) -> None:
     solution.totals.expected_failovers = solution.violating.sum()
 
 
+@kernel
 def count_again(problem: Problem, solution: Solution, stale: Bool) -> None:
     """Count the violations of the nodes in `stale`, (N,), from the sums of peaks; 0 for uncounted nodes."""
-    if len(problem.estimator_rows):
-        solution.violating[~problem.counted] = 0
-        _estimate(problem, solution, np.flatnonzero(problem.counted & stale))
-    else:
-        _count_again(problem, solution, stale)
-
-
-@kernel
-def _count_again(problem: Problem, solution: Solution, stale: Bool) -> None:
     for node in range(stale.shape[0]):
-        if not stale[node]:
-            continue
-        solution.violating[node] = 0
-        if problem.counted[node]:
-            solution.violating[node] = count_violations(
-                solution.aggregate[node], problem.threshold[node], solution.hit, problem.windows
-            )
-        if problem.timeline and solution.violating[node] > 0:
-            mark_violations(solution.aggregate[node], problem.threshold[node], solution.hit)
-            solution.violating[node] = count_lasting(problem, solution, node, NOWHERE, NOWHERE)
-
-
-@kernel
-def _estimate(problem: Problem, solution: Solution, which: Int) -> None:
-    """Estimate the violations of the nodes in `which`, their indices."""
-    for node in which:
-        solution.violating[node] = _estimated(problem, solution, node, NOWHERE, NOWHERE)
+        if not problem.counted[node]:
+            solution.violating[node] = 0
+        elif stale[node]:
+            solution.violating[node] = _violations(problem, solution, node, NOWHERE, NOWHERE)
 
 
 @kernel
@@ -155,108 +130,45 @@ def count_violations_with(problem: Problem, solution: Solution, row: int, found:
             found[node] = at_target(problem, solution, proposed(solution, row, node, NOWHERE))
 
 
-@kernel
-def _estimated(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Return the violations of a node after a row joined and one left, in units; the row NOWHERE has columns of 0.
-
-    Unlike counted repetitions, they may fall when a replica joins: negative correlation reduces the variance.
-    """
-    return node_violations(
-        problem.estimator_rows,
-        problem.variance_unit,
-        solution.aggregate[node],
-        problem.threshold[node],
-        problem.peak[incoming],
-        problem.peak[outgoing],
-    )
-
-
 @kernel(inline=True)
-def violations_joined(
+def violations_with(
     aggregate: Int32,
-    ceiling: Int,
     threshold: Int32,
-    incoming: Int32,
-    incoming_ceiling: Int,
+    ceilings: tuple[Int, Int],
+    incoming: Int32 | None,
+    outgoing: Int32 | None,
     hit: UInt8,
     windows: Int,
 ) -> int:
-    """Return the number of repetitions, or windows, in which a node is in violation after a replica joined; O(R·K).
+    """Return the repetitions, or windows, in which a node is in violation after a replica joined and one left; O(R·K).
 
     Parameters
     ----------
-    aggregate
-        (R, K) quanta: the node's sums.
-    ceiling
-        (R,) quanta: an upper bound on those sums over the repetitions.
-    threshold
-        (R,) quanta.
-    incoming, incoming_ceiling
-        (R, K) and (R,) quanta: peaks of the replica, and the largest of them.
+    aggregate, threshold
+        (R, K) and (R,) quanta: the node's sums of peaks, and where a violation begins.
+    ceilings
+        (R,) quanta each: upper bounds on these sums and on the peaks of the replica that joins.
+    incoming, outgoing
+        (R, K) quanta: peaks of the replica that joins and of the one that leaves; None if none, to read less memory.
     hit
-        (K,) scratch.
+        (K,) marks the repetitions in violation if there are any; else scratch.
     windows
         (2,) `plb.state.arrays.Problem.windows`.
     """
     evaluated = False
     for metric in range(aggregate.shape[0]):
         bound = threshold[metric]
-        if ceiling[metric] + incoming_ceiling[metric] < bound:
+        if ceilings[0][metric] + ceilings[1][metric] < bound:
             continue  # even the sum of the largest peaks is below the threshold
-        if evaluated:
-            for k in range(hit.shape[0]):
-                hit[k] |= np.uint8(aggregate[metric, k] + incoming[metric, k] >= bound)
-        else:
-            for k in range(hit.shape[0]):
-                hit[k] = np.uint8(aggregate[metric, k] + incoming[metric, k] >= bound)
-        evaluated = True
-    return _count(hit, windows) if evaluated else 0
-
-
-@kernel(inline=True)
-def violations_left(aggregate: Int32, ceiling: Int, threshold: Int32, outgoing: Int32, hit: UInt8, windows: Int) -> int:
-    """Return the number of repetitions, or windows, in which a node is in violation after a replica leaves it."""
-    evaluated = False
-    for metric in range(aggregate.shape[0]):
-        bound = threshold[metric]
-        if ceiling[metric] < bound:
-            continue
-        if evaluated:
-            for k in range(hit.shape[0]):
-                hit[k] |= np.uint8(aggregate[metric, k] - outgoing[metric, k] >= bound)
-        else:
-            for k in range(hit.shape[0]):
-                hit[k] = np.uint8(aggregate[metric, k] - outgoing[metric, k] >= bound)
-        evaluated = True
-    return _count(hit, windows) if evaluated else 0
-
-
-@kernel
-def violations_exchanged(
-    aggregate: Int32,
-    ceiling: Int,
-    threshold: Int32,
-    incoming: Int32,
-    incoming_ceiling: Int,
-    outgoing: Int32,
-    hit: UInt8,
-    windows: Int,
-) -> int:
-    """Return the violations of a node, in repetitions or windows, after one replica joined and one left.
-
-    See `violations_joined`, which reads a third less memory, as `violations_left` does.
-    """
-    evaluated = False
-    for metric in range(aggregate.shape[0]):
-        bound = threshold[metric]
-        if ceiling[metric] + incoming_ceiling[metric] < bound:
-            continue
-        if evaluated:
-            for k in range(hit.shape[0]):
-                hit[k] |= np.uint8(aggregate[metric, k] + incoming[metric, k] - outgoing[metric, k] >= bound)
-        else:
-            for k in range(hit.shape[0]):
-                hit[k] = np.uint8(aggregate[metric, k] + incoming[metric, k] - outgoing[metric, k] >= bound)
+        if not evaluated:
+            hit[:] = 0
+        for k in range(hit.shape[0]):
+            total = aggregate[metric, k]
+            if incoming is not None:
+                total += incoming[metric, k]
+            if outgoing is not None:
+                total -= outgoing[metric, k]
+            hit[k] |= np.uint8(total >= bound)
         evaluated = True
     return _count(hit, windows) if evaluated else 0
 
@@ -272,34 +184,121 @@ def _count(hit: UInt8, windows: Int) -> int:
 
 
 @kernel
-def count_violations(aggregate: Int32, threshold: Int32, hit: UInt8, windows: Int) -> int:
-    """Return the number of repetitions, or windows, in which `aggregate`, (R, K) quanta, reaches a threshold.
+def count_lasting(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
+    """Return the number of repetitions marked in `Solution.hit` in which a node is in violation at some departure.
 
     Parameters
     ----------
-    threshold
-        (R,) quanta.
-    hit, windows
-        As in `violations_joined`.
+    node
+        A node with its present replicas.
+    incoming, outgoing
+        A row that joins it and one that leaves it, or NOWHERE.
     """
-    mark_violations(aggregate, threshold, hit)
-    return _count(hit, windows)
+    count = 0
+    for k in range(solution.hit.shape[0]):
+        if solution.hit[k]:
+            for metric in range(problem.threshold.shape[1]):
+                if _reaches(problem, solution, node, incoming, outgoing, k, metric):
+                    count += 1
+                    break
+    return count
 
 
 @kernel
-def mark_violations(aggregate: Int32, threshold: Int32, hit: UInt8) -> None:
-    """Mark in `hit`, (K,), the repetitions in which `aggregate` reaches the threshold of some metric."""
-    for k in range(aggregate.shape[1]):
-        hit[k] = _is_reached(aggregate, threshold, k)
+def _reaches(
+    problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int, k: int, metric: int
+) -> bool:
+    """Return whether a metric of a node reaches its threshold at some departure of repetition k."""
+    threshold = problem.threshold[node, metric]
+    peaks = solution.aggregate[node, metric, k] + problem.peak[incoming, metric, k] - problem.peak[outgoing, metric, k]
+    before = -1.0
+    while peaks >= threshold:
+        time = _next_departure(problem, solution, node, incoming, outgoing, k, before)
+        if time == math.inf:
+            return False
+        demand = 0
+        row = _first(solution, node, incoming, outgoing)
+        while row != NOWHERE:
+            departure = departure_of(problem, row, k)
+            if departure >= time:
+                demand += demand_after(problem, row, metric, k, time)
+            if departure == time:
+                peaks -= problem.peak[row, metric, k]
+            row = _next(solution, row, incoming, outgoing)
+        if demand >= threshold:
+            return True
+        before = time
+    return False
 
 
-@kernel(inline=True)
-def _is_reached(aggregate: Int32, threshold: Int32, k: int) -> bool:
-    """Return whether repetition k reaches the threshold of some metric."""
-    reached = False
-    for metric in range(aggregate.shape[0]):
-        reached |= aggregate[metric, k] >= threshold[metric]
-    return reached
+@kernel
+def _next_departure(
+    problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int, k: int, before: float
+) -> float:
+    """Return the first departure after the time `before`; infinite if there is none."""
+    soonest = math.inf
+    row = _first(solution, node, incoming, outgoing)
+    while row != NOWHERE:
+        departure = departure_of(problem, row, k)
+        if before < departure < soonest:
+            soonest = departure
+        row = _next(solution, row, incoming, outgoing)
+    return soonest
+
+
+@kernel
+def _first(solution: Solution, node: int, incoming: int, outgoing: int) -> int:
+    """Return the first row of a node after the change, or NOWHERE; the incoming row is last."""
+    row = _skip_outgoing(solution, int(solution.first_on[node]), outgoing)
+    return incoming if row == NOWHERE else row
+
+
+@kernel
+def _next(solution: Solution, row: int, incoming: int, outgoing: int) -> int:
+    """Return the row after `row`, or NOWHERE."""
+    if row == incoming:
+        return NOWHERE
+    after = _skip_outgoing(solution, int(solution.next_on[row]), outgoing)
+    return incoming if after == NOWHERE else after
+
+
+@kernel
+def _skip_outgoing(solution: Solution, row: int, outgoing: int) -> int:
+    """Return `row`, or the next row if `row` is outgoing."""
+    return int(solution.next_on[row]) if row != NOWHERE and row == outgoing else row
+
+
+@kernel
+def departure_of(problem: Problem, row: int, k: int) -> float:
+    """Return the departure of a row in a repetition, in seconds from now; 0 if the row has outlived its trace.
+
+    A row that is still there at the end of the horizon departs then.
+    """
+    left = problem.lifetime[problem.trace[row, k]] - problem.age[row]
+    return float(min(max(0.0, left), problem.horizon))
+
+
+@kernel
+def demand_after(problem: Problem, row: int, metric: int, k: int, time: float) -> int:
+    """Return the demand of a row in a repetition after `time` seconds, in quanta, rounded up, at most its peak.
+
+    The demand of a metric with trend is that of the trace at this age. For an anchored row (`plb.risk.anchoring`) it is
+    the peak without the growth of the trace that is still to come, in whole quanta. A metric without trend is at its
+    peak.
+    """
+    peak = int(problem.peak[row, metric, k])
+    trace = problem.trace[row, k]
+    duration = float(problem.curves[trace, metric, GROWTH])
+    age = problem.age[row]
+    if not problem.grows[metric] or age + time >= duration:
+        return peak
+    initial = float(problem.curves[trace, metric, INITIAL])
+    rise = float(problem.curves[trace, metric, LEVEL]) - initial
+    if problem.anchored[row]:
+        later = rise * (growth_share(duration, growth_age_of(age), problem.horizon) - time / duration)
+        return int(peak - math.floor(max(0.0, later) / problem.unit[metric]))
+    demand = initial + rise * ((age + time) / duration)
+    return int(min(math.ceil(demand / problem.unit[metric]), peak))
 
 
 def _new_sums(problem: Problem) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 from typing import NamedTuple
 
@@ -10,13 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.energy.expected_failovers import (
-    count_violations,
-    mark_violations,
-    violations_exchanged,
-    violations_joined,
-    violations_left,
-)
+from plb.energy.expected_failovers import violations_with
 from plb.energy.expected_overload import overload_with
 from plb.energy.loads import change_load
 from plb.energy.peak_sums import change_aggregate
@@ -79,26 +74,15 @@ def violations(threshold: np.ndarray, sums: np.ndarray, windows: np.ndarray) -> 
 @examples(200)
 @given(nodes_with_peaks())
 def test_violations_after_a_change_equal_those_of_the_new_sums(node):
-    """The replica joins, leaves or replaces another, and the scratch has any values before."""
-    aggregate, ceiling, threshold = node.aggregate, node.ceiling, node.threshold
-    joining, windows = (node.incoming, node.incoming_ceiling), node.windows
-    found = violations_joined(aggregate, ceiling, threshold, *joining, node.scratch.copy(), windows)
-    assert found == violations(threshold, aggregate + node.incoming, windows)
-    found = violations_left(aggregate, ceiling, threshold, node.outgoing, node.scratch.copy(), windows)
-    assert found == violations(threshold, node.staying, windows)
-    found = violations_exchanged(aggregate, ceiling, threshold, *joining, node.outgoing, node.scratch.copy(), windows)
-    assert found == violations(threshold, node.staying + node.incoming, windows)
-
-
-@examples(100)
-@given(nodes_with_peaks())
-def test_violations_are_counted_and_marked_by_repetition(node):
-    """A repetition, or a window, counts once, even if several metrics reach their threshold in it."""
-    reached = (node.aggregate >= node.threshold[:, None]).any(axis=0)
-    found = count_violations(node.aggregate, node.threshold, node.scratch.copy(), node.windows)
-    assert found == violations(node.threshold, node.aggregate, node.windows)
-    mark_violations(node.aggregate, node.threshold, node.scratch)
-    assert node.scratch.tolist() == reached.tolist()
+    """A replica joins, leaves, replaces another or neither; the scratch has any values before, and then marks them."""
+    bounds, ceilings = (node.aggregate, node.threshold), (node.ceiling, node.incoming_ceiling)
+    for incoming, outgoing in itertools.product((node.incoming, None), (node.outgoing, None)):
+        sums = node.aggregate + (0 if incoming is None else incoming) - (0 if outgoing is None else outgoing)
+        hit = node.scratch.copy()
+        found = violations_with(*bounds, ceilings, incoming, outgoing, hit, node.windows)
+        assert found == violations(node.threshold, sums, node.windows)
+        if found and node.windows[0] == 1:
+            assert hit.tolist() == (sums >= node.threshold[:, None]).any(axis=0).tolist()
 
 
 @examples(150)
