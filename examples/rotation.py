@@ -10,7 +10,7 @@ import numpy as np
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel, uniform
-from plb.energy.rows_on_nodes import random_row_on
+from plb.energy.node_sums import random_row_on
 from plb.extensions.configuration import Configuration
 from plb.extensions.neighbourhoods import AnyNeighbourhood, CompiledNeighbourhood, ProposedMoves
 from plb.state.arrays import Problem, Solution

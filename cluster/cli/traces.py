@@ -321,7 +321,7 @@ def _note_on_step(predictors: Sequence[PredictorOrOracle], samples: TaskSamples,
 def _days(predictors: Sequence[PredictorOrOracle]) -> list[int]:
     """Return the different numbers of steps of a day that predictors count, ascending."""
     from plb.risk.peaks import HistoricalPeak, PeakOracle
-    from plb.risk.peaks.predictor_settings import members
+    from plb.risk.peaks.predictors import members
 
     singles = [one for given in predictors if not isinstance(given, PeakOracle) for one in members(given)]
     return sorted({one.day for one in singles if isinstance(one, HistoricalPeak)})

@@ -21,11 +21,11 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int, Int32, UInt8
 from plb.compiler import kernel
-from plb.energy.description import TermDescription
-from plb.energy.peak_sums import may_both_lose, peaks_by_hand, replace_share, total_of_others
+from plb.energy.node_sums import may_both_lose, peaks_by_hand, replace_share, total_of_others
+from plb.energy.score import TermDescription
 from plb.risk.anchoring import GROWTH, INITIAL, LEVEL, growth_age_of, growth_share
+from plb.risk.estimator_columns import node_violations, violations_of_sums
 from plb.risk.historical_simulation import HORIZON, bad_windows
-from plb.risk.node_violations import node_violations, violations_of_sums
 from plb.state.arrays import Problem, Proposal, Solution, proposed
 
 
@@ -67,7 +67,7 @@ def at_target(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     return _violations(problem, solution, target, proposal.row, proposal.partner)
 
 
-@kernel
+@kernel(inline=True)
 def _violations(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
     """Return the violations of a node after a row joined and one left, in units; the row NOWHERE has peaks of 0.
 
@@ -115,19 +115,13 @@ def count_again(problem: Problem, solution: Solution, stale: Bool) -> None:
 
 
 @kernel
-def count_violations_with(problem: Problem, solution: Solution, row: int, found: Int) -> None:
-    """Write the violations of each node with `row` on it to `found`.
-
-    Parameters
-    ----------
-    found
-        (N,) modified; 0 for nodes that are not counted.
-    """
-    for node in range(found.shape[0]):
+def count_violations_with(problem: Problem, solution: Solution, row: int, violations: Int) -> None:
+    """Write the violations of each node with `row` on it to `violations`, (N,); 0 for nodes that are not counted."""
+    for node in range(violations.shape[0]):
         if solution.node[row] == node:
-            found[node] = solution.violating[node]
+            violations[node] = solution.violating[node]
         else:
-            found[node] = at_target(problem, solution, proposed(solution, row, node, NOWHERE))
+            violations[node] = at_target(problem, solution, proposed(solution, row, node, NOWHERE))
 
 
 @kernel(inline=True)
@@ -142,18 +136,10 @@ def violations_with(
 ) -> int:
     """Return the repetitions, or windows, in which a node is in violation after a replica joined and one left; O(R·K).
 
-    Parameters
-    ----------
-    aggregate, threshold
-        (R, K) and (R,) quanta: the node's sums of peaks, and where a violation begins.
-    ceilings
-        (R,) quanta each: upper bounds on these sums and on the peaks of the replica that joins.
-    incoming, outgoing
-        (R, K) quanta: peaks of the replica that joins and of the one that leaves; None if none, to read less memory.
-    hit
-        (K,) marks the repetitions in violation if there are any; else scratch.
-    windows
-        (2,) `plb.state.arrays.Problem.windows`.
+    `aggregate` (R, K), `threshold` (R,) and `ceilings`, upper bounds (R,) on the node's sums and on the peaks that
+    join, are in quanta. So are `incoming` and `outgoing`, (R, K); they are None for no replica, to read less memory.
+    `hit` (K,) marks the repetitions in violation if there are any, and is else scratch. `windows` is that of
+    `plb.state.arrays.Problem`.
     """
     evaluated = False
     for metric in range(aggregate.shape[0]):
@@ -161,7 +147,8 @@ def violations_with(
         if ceilings[0][metric] + ceilings[1][metric] < bound:
             continue  # even the sum of the largest peaks is below the threshold
         if not evaluated:
-            hit[:] = 0
+            for k in range(hit.shape[0]):
+                hit[k] = 0
         for k in range(hit.shape[0]):
             total = aggregate[metric, k]
             if incoming is not None:
@@ -187,12 +174,7 @@ def _count(hit: UInt8, windows: Int) -> int:
 def count_lasting(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
     """Return the number of repetitions marked in `Solution.hit` in which a node is in violation at some departure.
 
-    Parameters
-    ----------
-    node
-        A node with its present replicas.
-    incoming, outgoing
-        A row that joins it and one that leaves it, or NOWHERE.
+    `incoming` joins its present rows and `outgoing` leaves them; each may be NOWHERE.
     """
     count = 0
     for k in range(solution.hit.shape[0]):

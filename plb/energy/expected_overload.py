@@ -14,9 +14,8 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int, Int32
 from plb.compiler import kernel
-from plb.energy.description import TermDescription
-from plb.energy.peak_sums import may_both_lose, peaks_by_hand, replace_share, total_of_others
-from plb.energy.score import UNITS
+from plb.energy.node_sums import may_both_lose, peaks_by_hand, replace_share, total_of_others
+from plb.energy.score import UNITS, TermDescription
 from plb.state.arrays import Problem, Proposal, Solution
 
 MOST = 2**10 * UNITS
@@ -111,14 +110,8 @@ def overload_with(
 ) -> int:
     """Return the overload of a node after one replica joined and one left, in units summed over repetitions; O(R·K).
 
-    Parameters
-    ----------
-    aggregate, ceiling
-        (R, K) and (R,) quanta: the node's sums of peaks, and an upper bound on them.
-    threshold
-        (R,) quanta, at least 1.
-    incoming, incoming_ceiling, outgoing
-        (R, K), (R,) and (R, K) quanta: peaks of the replica that joins and of the one that leaves; zeros if none.
+    In quanta: sums of peaks `aggregate` (R, K), `ceiling` (R,) above them, `threshold` (R,) of at least 1, and the
+    peaks of the replicas, (R, K) with a ceiling (R,), zeros if none.
     """
     overload = 0
     for metric in range(aggregate.shape[0]):

@@ -10,8 +10,8 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
-from plb.energy.description import TermDescription
-from plb.energy.loads import load_by_hand
+from plb.energy.node_sums import load_by_hand
+from plb.energy.score import TermDescription
 from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology
@@ -70,16 +70,8 @@ def _fragmentation_after(
 ) -> float:
     """Return F(X) after `target` gains `incoming` − `outgoing` and `source` loses as much; O(R) per held-out node.
 
-    Parameters
-    ----------
-    held_out
-        Indices of the held-out nodes.
-    inverse_capacity
-        (N, R) 1/quanta; 0 where the capacity is unlimited or 0.
-    node_load
-        (N, R) quanta.
-    source, target
-        Nodes, or NOWHERE.
+    `inverse_capacity` (N, R) is 0 where the capacity is unlimited or 0; loads (N, R) and (R,) are in quanta. Source and
+    target may be NOWHERE.
     """
     metrics = node_load.shape[1]
     result = 0.0
@@ -99,10 +91,7 @@ def _fragmentation_after(
 def held_out_nodes(state: ClusterState, topology: Topology, load: Int) -> Int:
     """Return the M nodes that are up and of least W_Max = max over metrics of load/capacity ([1] equation (4)).
 
-    Parameters
-    ----------
-    load
-        (N, R) quanta: the load of every node without departing replicas.
+    `load` (N, R) quanta is without departing replicas.
     """
     if not state.config.held_out_nodes:
         return np.zeros(0, np.int64)

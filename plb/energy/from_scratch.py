@@ -10,19 +10,12 @@ from plb.constraints import application_sums
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
 from plb.energy import terms
-from plb.energy.peak_sums import add_peaks
-from plb.energy.rows_on_nodes import list_rows, new_lists
+from plb.energy.node_sums import add_peaks, list_rows, new_lists
 from plb.state.arrays import SCRATCH, Problem, Solution, Totals
 
 
 def solution_from_scratch(problem: Problem, node: Int) -> Solution:
-    """Return the solution with row i on ``node[i]``, with all sums computed from scratch.
-
-    Parameters
-    ----------
-    node
-        (M,) node of each row, or NOWHERE; not copied.
-    """
+    """Return the solution with row i on ``node[i]``, (M,), which is not copied, and all sums computed from scratch."""
     solution = _without_sums(problem, node)
     _add_rows(problem, solution)
     add_peaks(problem, solution)

@@ -7,8 +7,13 @@ With local domains and special metrics the deviation is ``A = L·mean(local scor
 weight of the local domains. A service with two or more partitions is a local domain with separate loads and weights. A
 defragmented metric contributes ``Fn − Fn·d(nodes) + Ff·d(fault domains) + Fu·d(upgrade domains)`` instead of its
 deviation d: it favors uneven nodes and even domains. A metric that reserves nodes contributes a weighted sum of this
-value, or of d, over the other nodes and of the lack of empty nodes (`plb.energy.empty_nodes`). Without local domains
-and such metrics A is I(X).
+value, or of d, over the other nodes and of the lack of empty nodes. Without local domains and such metrics A is I(X).
+
+The lack of empty nodes is their distance from being empty. For each node that a metric reserves, the emptiest remaining
+node is selected. With `empty_across_domains` it comes from the fault and upgrade domains with the fewest selected
+nodes. With `empty_overlap` the selection compares occupancy summed over all reserving metrics. With p the excess of a
+selected node over its empty limit as a share of its capacity, the lack is ``Σ (2 − (1 − p)² − [p = 0])``: 0 if enough
+nodes are empty, 2 for each node that does not exist.
 """
 
 from __future__ import annotations
@@ -22,12 +27,72 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import kernel
 from plb.constraints.description import NamedSolution
-from plb.energy.description import TermDescription
-from plb.energy.empty_nodes import lack_of_empty_nodes
-from plb.energy.loads import change_load, load_by_hand
+from plb.energy.node_sums import change_load, load_by_hand
+from plb.energy.score import TermDescription
 from plb.model.move import Phase, Reason
 from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState
+
+_REWARD = 2.0
+"""Reduction of the lack by an empty node; 1 of it only if the node is exactly within its empty limit."""
+
+
+@kernel
+def lack_of_empty_nodes(problem: Problem, solution: Solution, metric: int) -> float:
+    """Return the lack of empty nodes and mark the selected nodes in `solution.picked`; O(N·target_empty)."""
+    for node in range(solution.picked.shape[0]):
+        solution.picked[node] = 0
+        for kind in range(2):
+            solution.uses[kind, problem.group[kind, node]] = 0
+    lack = _REWARD * problem.target_empty[metric]
+    for _ in range(problem.target_empty[metric]):
+        node = _next_pick(problem, solution, metric)
+        if node == NOWHERE:
+            return float(lack)
+        solution.picked[node] = 1
+        for kind in range(2):
+            solution.uses[kind, problem.group[kind, node]] += 1
+        above = _share_above_limit(problem, solution, metric, node)
+        lack -= (1.0 - above) * (1.0 - above)
+        if above == 0.0:
+            lack -= 1.0
+    return float(lack)
+
+
+@kernel
+def _next_pick(problem: Problem, solution: Solution, metric: int) -> int:
+    """Return the node to select next, or NOWHERE; ties go to the first."""
+    chosen = NOWHERE
+    fewest = 0
+    least = 0.0
+    for node in range(solution.picked.shape[0]):
+        if solution.picked[node] == 1 or not problem.counted_for[node, metric]:
+            continue
+        uses = 0
+        if problem.empty_across_domains[metric]:
+            for kind in range(2):
+                uses += solution.uses[kind, problem.group[kind, node]]
+        occupied = 0.0
+        for reserving in range(problem.load.shape[1]):
+            if reserving == metric or (problem.empty_overlap and problem.reserving[reserving]):
+                occupied += _share_above_limit(problem, solution, reserving, node)
+        if chosen == NOWHERE or uses < fewest or (uses == fewest and occupied < least):
+            chosen = node
+            fewest = uses
+            least = occupied
+    return int(chosen)
+
+
+@kernel
+def _share_above_limit(problem: Problem, solution: Solution, metric: int, node: int) -> float:
+    """Return the excess of the node over its empty limit as a share of its capacity, at most 1."""
+    above = solution.node_load[node, metric] - problem.empty_limit[node, metric]
+    if above <= 0:
+        return 0.0
+    if problem.inverse_capacity[node, metric] == 0.0:
+        return 1.0
+    return float(min(1.0, above * problem.inverse_capacity[node, metric]))
+
 
 UNIT = 2.0**40
 """Local scores are summed as integers in units of 2^-40, so that the sum does not depend on the order of moves."""
@@ -105,17 +170,7 @@ def _deviation(nodes: int, total: int, squares: int) -> float:
 
 @kernel(inline=True)
 def imbalance(nodes: Int, total: Int, squares: Int, metric_weight: Float) -> float:
-    """Return I(X) for these sums.
-
-    Parameters
-    ----------
-    nodes
-        (R,) number of counted nodes of each metric.
-    total, squares
-        (R,) Σx and Σx² over the counted nodes.
-    metric_weight
-        (R,); all zero gives 0.
-    """
+    """Return I(X) for n, Σx and Σx² over the counted nodes of each metric, (R,); 0 if all weights (R,) are."""
     weighted = 0.0
     weights = 0.0
     for metric in range(total.shape[0]):
@@ -137,18 +192,10 @@ def _imbalance_after(
     source: int,
     target: int,
 ) -> float:
-    """Return I(X) after `target` gains `incoming` − `outgoing` and `source` loses as much; O(R).
+    """Return I(X) after `target` gains `incoming` − `outgoing`, (R,) quanta, and `source` loses as much; O(R).
 
-    Parameters
-    ----------
-    nodes, total, squares, metric_weight
-        As in `imbalance`.
-    node_load, counted
-        (N, R) quanta, and whether the node is counted for the metric.
-    incoming, outgoing
-        (R,) quanta.
-    source
-        A node, or NOWHERE for an unplaced replica.
+    `node_load` (N, R) is in quanta, `counted` (N, R) says which nodes count; the sums are those of `imbalance`. Without
+    a source node, `source` is NOWHERE.
     """
     weighted = 0.0
     weights = 0.0
@@ -328,9 +375,9 @@ def metric_weights(state: ClusterState, services: Sequence[int]) -> Float:
     table, some = state.service_table, np.array(services, np.int64)
     weights = np.zeros(len(state.config.metrics))
     for index, metric in enumerate(state.config.metrics):
-        found = table.metric_weight[some[table.has_metric[some, index]], index]
-        if len(found) or not len(some):
-            mean = np.mean(np.where(np.isnan(found), metric.weight, found)) if len(found) else metric.weight
+        shares = table.metric_weight[some[table.has_metric[some, index]], index]
+        if len(shares) or not len(some):
+            mean = np.mean(np.where(np.isnan(shares), metric.weight, shares)) if len(shares) else metric.weight
             weights[index] = mean if metric.global_weight is None else metric.global_weight
     return weights
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
-from plb.energy.description import TermDescription
+from plb.energy.score import TermDescription
 from plb.model.role import PRIMARY, SECONDARY
 from plb.model.service import MoveCost
 from plb.settings.config import PlbConfig
@@ -96,11 +96,11 @@ def _siblings_stand_still(problem: Problem, solution: Solution, row: int) -> boo
 
     New replicas are ignored, because they never swap.
     """
-    other = problem.sibling[row]
-    while other != row:
-        if solution.node[other] != problem.origin[other] and problem.origin[other] != NOWHERE:
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if solution.node[sibling] != problem.origin[sibling] and problem.origin[sibling] != NOWHERE:
             return False
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     return True
 
 
@@ -128,14 +128,7 @@ def _partition_movement(
 ) -> int:
     """Return the movement cost of the partition of `row` with `row` at `place` and `partner` at `partner_place`.
 
-    Parameters
-    ----------
-    cost
-        (M,) cost of a move of each row.
-    swap_cost, add_cost
-        Cost of a swap of roles and of a new replica, in the same unit.
-    partner
-        A second row of the partition with a changed node, or NOWHERE.
+    `cost` (M,) is that of a move of each row. `partner`, perhaps NOWHERE, is a second row of the partition.
     """
     movement = 0
     primary = NOWHERE
@@ -177,16 +170,9 @@ def move_cost_values(config: PlbConfig) -> dict[MoveCost, int]:
 
 @kernel
 def _total(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int) -> int:
-    """Return m of a whole solution: the costs of displaced rows, of swapped pairs and of adds, in tenths.
+    """Return m of a whole solution in tenths: the costs of displaced rows, of swapped pairs and of adds.
 
-    Parameters
-    ----------
-    node
-        (M,) node of each row.
-    cost
-        (M,) cost of a move of each row, in tenths.
-    swap_cost, add_cost
-        Tenths.
+    `node` (M,) is that of each row, `cost` (M,) that of a move of it, in tenths like the others.
     """
     movement = 0
     for row in range(node.shape[0]):
@@ -197,21 +183,21 @@ def _total(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int
             continue
         movement += cost[row]
         if problem.role[row] == PRIMARY:
-            other = _swapped_with(problem, node, row)
-            if other != NOWHERE:
-                movement += swap_cost - cost[row] - cost[other]
+            swapped = _swapped_with(problem, node, row)
+            if swapped != NOWHERE:
+                movement += swap_cost - cost[row] - cost[swapped]
     return int(movement)
 
 
 @kernel
 def _swapped_with(problem: Problem, node: Int, primary: int) -> int:
     """Return the secondary that exchanged nodes with a displaced primary, or NOWHERE."""
-    other = problem.sibling[primary]
-    while other != primary:
-        secondary = problem.role[other] == SECONDARY and not problem.leaving[other]
-        if secondary and node[other] == problem.origin[primary] and node[primary] == problem.origin[other]:
-            return int(other)
-        other = problem.sibling[other]
+    candidate = problem.sibling[primary]
+    while candidate != primary:
+        secondary = problem.role[candidate] == SECONDARY and not problem.leaving[candidate]
+        if secondary and node[candidate] == problem.origin[primary] and node[primary] == problem.origin[candidate]:
+            return int(candidate)
+        candidate = problem.sibling[candidate]
     return NOWHERE
 
 

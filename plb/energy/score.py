@@ -1,16 +1,23 @@
-"""The score that combines the five terms into one energy (docs/terms/score.md)."""
+"""What a term consists of besides its kernels, and the score that combines the five terms (docs/terms/score.md).
+
+Each file of a term has one description, and `plb.energy.terms` lists them.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
+import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
+from plb.constraints.description import NamedSolution
+from plb.model.move import Phase, Reason
 from plb.settings.config import Combination, PlbConfig
-from plb.state.arrays import TENTHS, Problem, Solution, Weights
+from plb.state.arrays import TENTHS, Problem, Proposal, Solution, Weights
 
 UNITS = 2**20
 """Units of an overload of 1 in one repetition, where the sum of peaks is twice the threshold."""
@@ -117,3 +124,29 @@ def weights_in_balancing(problem: Problem, solution: Solution) -> Weights:
     replicas = int(np.count_nonzero(has_load & (solution.node != NOWHERE) & ~problem.leaving))
     factor = max(1.0, replicas * float(solution.totals.imbalance))
     return weights._replace(imbalance=weights.imbalance * factor)
+
+
+@attrs.frozen(eq=False)
+class TermDescription:
+    """A term as plans, reasons of moves, settings and property tests see it."""
+
+    name: str
+    """Its name in plans, and the field of `TermValues` and of `plb.model.plan.Energy`."""
+    after: Callable[[Problem, Solution, Proposal], float]
+    """Kernel: the value of the whole solution after a proposal, as in `TermValues`."""
+    weight: Callable[[PlbConfig], float]
+    """Returns what a term of 1 adds to the additive energy."""
+    unit: Callable[[Problem], float] = lambda _problem: 1.0
+    """Returns what a term of 1 is in `TermValues`."""
+    drives_moves: bool = True
+    """Whether a move may be made because of it."""
+    new_sums: Callable[[Problem], Mapping[str, Any]] = lambda _problem: {}
+    """Returns the arrays of `Solution` that only this term needs, without any row."""
+    total: Callable[[Problem, Solution], float] | None = None
+    """Returns the term as the user sees it from the nodes of the rows alone, in plain NumPy: the oracle of property
+    tests. None: the sums from scratch are the oracle.
+    """
+    reason: Callable[[NamedSolution, Solution, Phase], Reason] | None = None
+    """Returns why a move is made that lowers the energy by this term, from the solution with names before a phase and
+    the solution after it; None: the values before and after say it.
+    """

@@ -11,9 +11,8 @@ from typing import Any
 from plb.array_types import Bool
 from plb.compiler import kernel
 from plb.energy import expected_failovers, expected_overload, fragmentation, imbalance, movement
-from plb.energy.description import TermDescription
-from plb.energy.peak_sums import change_aggregate, may_both_lose
-from plb.energy.score import UNITS, TermValues, energy_of
+from plb.energy.node_sums import change_aggregate, may_both_lose
+from plb.energy.score import UNITS, TermDescription, TermValues, energy_of
 from plb.model.plan import Energy
 from plb.settings.config import Combination, PlbConfig
 from plb.state.arrays import Problem, Proposal, Solution

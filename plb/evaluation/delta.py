@@ -10,7 +10,7 @@ from plb.constraints.application_sums import count_replica
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
 from plb.energy.from_scratch import solution_from_scratch
-from plb.energy.rows_on_nodes import change_list
+from plb.energy.node_sums import change_list
 from plb.energy.terms import add_to_terms, apply_after_rows, apply_before_rows
 from plb.errors import CheckFailedError
 from plb.state.arrays import SCRATCH, Problem, Proposal, Solution, Totals, proposed

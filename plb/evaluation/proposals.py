@@ -21,7 +21,7 @@ from plb.constraints import (
 from plb.constraints import range as peak_range
 from plb.constraints.move_budgets import refusal_of_budget, refusal_of_throttle
 from plb.energy.movement import builds_and_swaps_after, moves_after
-from plb.energy.peak_sums import evaluates_peaks
+from plb.energy.node_sums import evaluates_peaks
 from plb.energy.score import energy_of
 from plb.energy.terms import (
     BY_TRIAL,

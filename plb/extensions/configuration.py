@@ -9,9 +9,9 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
-from plb.energy.description import TermDescription
 from plb.energy.expected_failovers import count_violations_with
 from plb.energy.from_scratch import solution_from_scratch
+from plb.energy.score import TermDescription
 from plb.energy.terms import TERMS_IN_ORDER, present_energy, values_of
 from plb.errors import ConflictError
 from plb.evaluation.delta import apply_proposal, compare_with_scratch

@@ -38,7 +38,6 @@ from plb.search.transactions import NO_PLACES
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_sources import demand_forecast_of, settings_of_forecast
-from plb.state.historical_forecast import HistoricalForecast
 from plb.state.role_slots import fill_every_node, slots_of
 from plb.state.topology import Topology, present_topology
 from plb.validation import check_number
@@ -165,9 +164,10 @@ class Planner:
                 raise ConflictError(f"engine: within = {within!r} needs the estimator historical-simulation")
         row = NOWHERE if partition is None else self._next_missing(partition)
         problem = self.problem(at)
-        solution, forecast = self.start(problem), self.demand_forecast
-        if isinstance(forecast, HistoricalForecast):
-            return forecast.probabilities(self.state, problem, solution, row, within)
+        solution = self.start(problem)
+        probabilities = self.demand_forecast.probabilities(self.state, problem, solution, row, within)
+        if probabilities is not None:
+            return probabilities
         configuration = Configuration(problem, solution)
         if row != NOWHERE:
             return configuration.violation_probabilities_with(row)
@@ -371,11 +371,11 @@ class Planner:
         forecast, table = self.demand_forecast, self.state.rows
         newest = table.past.newest
         try:
-            if isinstance(forecast, HistoricalForecast) and forecast.enter(table, at):
+            if forecast.enter(table, at):
                 self._fixed_point.forget()  # other columns are no other loads
             yield
         except BaseException:
-            if isinstance(forecast, HistoricalForecast) and table.past.newest != newest:
+            if table.past.newest != newest:
                 forecast.leave(table)
             raise
 

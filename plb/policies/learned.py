@@ -1,6 +1,6 @@
 """The learned policy ([4], DeepPlace) on an engine's cluster: what it sees of nodes and replicas, and what it chooses.
 
-In its game the future of jobs is known. Here it is the expected demand of past tenants (`plb.risk.expected_demand`);
+In its game the future of jobs is known. Here it is the expected demand of past tenants (`plb.risk.demand_history`);
 without a demand history, replicas are expected to stay as they are. A time step of the game is `step_minutes` on the
 host's clock. Usage is a share of a node; that of a replica to be placed, of the mean capacity of the offered nodes.
 The past of a node is what the policy observed at earlier plans. A replica that is to move is not counted on its node.
@@ -21,7 +21,7 @@ from plb.extensions.configuration import Configuration
 from plb.learning.placement_game import WAIT, Observation, ObservationShape
 from plb.model import Role
 from plb.policies.fits import lasting
-from plb.risk.expected_demand import ExpectedDemand
+from plb.risk.demand_history import ExpectedDemand
 from plb.validation import check_name, check_names, check_number, check_switch
 
 if TYPE_CHECKING:

@@ -86,14 +86,9 @@ class Start(NamedTuple):
 def recorded_peaks(
     peak: Int32, peak_ceiling: Int, some: Int, rows: Rows, trace: Int32, recorded: Int32, large: Bool
 ) -> None:
-    """Fill in the peaks of some rows as their traces were recorded.
+    """Fill in the peaks of some rows as their traces were recorded: level and maximum are `recorded`, (T, R, 2) quanta.
 
-    Parameters
-    ----------
-    recorded
-        (T, R, 2) level and maximum of the history, quanta.
-    large
-        As in `Anchoring`; the other parameters are those of `anchor_peaks`.
+    `large` is that of `Anchoring`; the others are those of `anchor_peaks`.
     """
     for row in some:
         for metric in range(peak.shape[1]):
@@ -117,22 +112,10 @@ def anchor_peaks(
     age: Float,
     anchoring: Anchoring,
 ) -> None:
-    """Fill in the peaks of some rows that have changed since they were last filled in.
+    """Fill in the peaks of some rows, (m,), that have changed since they were last filled in, as `anchors` says.
 
-    Parameters
-    ----------
-    peak, peak_ceiling
-        (M+1, R, K) and (M+1, R) quanta; changed.
-    anchors
-        At what the peaks were last filled in; changed.
-    some
-        (m,) rows to update.
-    rows
-        The present data.
-    trace
-        (M, K) rows of the history.
-    age
-        (M,) seconds up to which growth is evaluated.
+    `peak` (M+1, R, K) and `peak_ceiling` (M+1, R) are in quanta; `trace` (M, K) has rows of the history, `age` (M,) the
+    seconds up to which growth is evaluated.
     """
     for row in some:
         before = anchors.age[row]
@@ -185,24 +168,12 @@ def start_in(start: Start, metric: int, k: int, anchoring: Anchoring) -> float:
 
 @kernel
 def find_grown(
-    candidates: Int, rows: Rows, age: Float, growth_age: Float, anchors: Anchors, anchoring: Anchoring, found: Int
+    candidates: Int, rows: Rows, age: Float, growth_age: Float, anchors: Anchors, anchoring: Anchoring, grown: Int
 ) -> int:
-    """Return how many of some rows have peaks that `anchor_peaks` would change.
+    """Return how many candidates (m,) have peaks that `anchor_peaks` would change; write them to the front of `grown`.
 
-    Parameters
-    ----------
-    candidates
-        (m,) the rows; only those with a report, in use and not leaving, are anchored.
-    rows
-        The present data.
-    age
-        (M,) seconds since each row was created.
-    growth_age
-        (M,) the age up to which growth is evaluated; filled in for the rows that are anchored.
-    anchors
-        At what the peaks were last filled in.
-    found
-        (m,) those rows, in their order, in its first entries; modified.
+    Only rows with a report, in use and not leaving, are anchored. For these `growth_age` (M,), up to which growth is
+    evaluated, is filled in from `age` (M,), in seconds. `grown` is (m,); the order of the candidates is kept.
     """
     count = 0
     for row in candidates:
@@ -216,7 +187,7 @@ def find_grown(
             changed |= before < min(growth_age[row], anchors.settled_age[row, metric])
             changed |= anchors.demand[row, metric] != start.demand or anchors.low[row, metric] != start.low
         if changed:
-            found[count] = row
+            grown[count] = row
             count += 1
     return count
 
@@ -231,12 +202,7 @@ def growth_age_of(age: float) -> float:
 def next_growth(age: float, settled_age: Float) -> float:
     """Return the age at which the peaks of a row grow next; infinite if they no longer depend on age.
 
-    Parameters
-    ----------
-    age
-        Age at which they were last filled in, in seconds.
-    settled_age
-        (R,) as in `anchor_peaks`.
+    They were filled in at `age`; `settled_age` (R,) is that of `Anchors`.
     """
     for settled in settled_age:
         if age < settled:
@@ -250,19 +216,8 @@ def anchor_growing(
 ) -> tuple[int, float]:
     """Fill in the peaks of a metric with trend, ``start + M − demand(age)`` (`plb.risk.demand_history`).
 
-    Parameters
-    ----------
-    peak, trace
-        (K,) quanta, changed, and rows of the history.
-    age
-        Of the replica, seconds.
-    start
-        From where it grows.
-
-    Returns
-    -------
-    tuple
-        The largest peak, and the age after which the peaks no longer depend on age.
+    `peak` (K,) is in quanta, `trace` (K,) has rows of the history. Return the largest peak, and the age after which the
+    peaks no longer depend on age.
     """
     highest = 0
     settled = 0.0
@@ -323,14 +278,14 @@ def anchor_level(
     """
     highest = 0
     settled = 0.0
-    known = min(1.0, age / RECORD_SECONDS)
+    seen_share = min(1.0, age / RECORD_SECONDS)
     for k in range(peak.shape[0]):
         at = trace[k]
         expected = float(anchoring.curves[at, metric, level])
         maximum = anchoring.curves[at, metric, MAXIMUM]
         if maximum > 0.0:
             settled = RECORD_SECONDS
-            expected *= 1.0 - known + known * demand / maximum
+            expected *= 1.0 - seen_share + seen_share * demand / maximum
         peak[k] = peak_in_quanta(expected, anchoring.quanta[metric])
         highest = max(highest, peak[k])
     return highest, settled

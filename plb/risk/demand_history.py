@@ -1,6 +1,7 @@
-"""Demand history: past tenants as compact demand models ([1] section 5.3).
+"""Demand history: past tenants as compact demand models ([1] section 5.3), and the mean course of their demand.
 
-Arrays have one row for each trace. T traces, R metrics, C tenant classes.
+Arrays have one row for each trace. T traces, R metrics, C tenant classes. Of the mean course: G groups of tenant class
+and role, A ages in equal steps, n replicas, H future steps.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.array_types import Array, Float, made_again
+from plb.array_types import Array, Float, Int, made_again
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
 from plb.validation import check_collection, check_name, check_quantum
@@ -33,44 +34,30 @@ class DemandHistory:
 
     Rows are sorted by (tenant class, role) and keep their given order within such a group, so every set
     of eligible traces is within a slice of rows. All arrays are read-only and C-contiguous.
-
-    Parameters
-    ----------
-    metrics
-        Names of the R metrics.
-    classes
-        Names of the tenant classes, sorted; a class's code is its position.
-    tenant_class
-        Class code, shape (T,), int16.
-    role
-        Value of `plb.model.Role`, shape (T,), int8.
-    lifetime
-        Lifetime L in seconds, shape (T,), float32.
-    censored
-        Whether the end of the trace window cut the lifetime, shape (T,), bool.
-    level
-        M of a metric with trend, the 90th percentile U90 of one without; user units, shape (T, R), float32.
-    initial
-        Demand I at the start; user units, shape (T, R), float32. Equals `level` for a metric without trend.
-    growth
-        Duration G of growth in seconds, shape (T, R), float32; 0: at `level` at once.
-    maximum
-        True maximum of the trace, for eligibility; user units, shape (T, R), float32.
-    group_start
-        Derived: the rows of class c and role r are ``group_start[3c + r] : group_start[3c + r + 1]``.
     """
 
     metrics: tuple[str, ...]
+    """Names of the R metrics."""
     classes: tuple[str, ...]
+    """Names of the tenant classes, sorted; a class's code is its position."""
     tenant_class: npt.NDArray[np.int16]
+    """Class code, shape (T,), int16."""
     role: npt.NDArray[np.int8]
+    """Value of `plb.model.Role`, shape (T,), int8."""
     lifetime: npt.NDArray[np.float32]
+    """Lifetime L in seconds, shape (T,), float32."""
     censored: npt.NDArray[np.bool_]
+    """Whether the end of the trace window cut the lifetime, shape (T,), bool."""
     level: npt.NDArray[np.float32]
+    """M of a metric with trend, the 90th percentile U90 of one without; user units, shape (T, R), float32."""
     initial: npt.NDArray[np.float32]
+    """Demand I at the start; user units, shape (T, R), float32. Equals `level` for a metric without trend."""
     growth: npt.NDArray[np.float32]
+    """Duration G of growth in seconds, shape (T, R), float32; 0: at `level` at once."""
     maximum: npt.NDArray[np.float32]
+    """True maximum of the trace, for eligibility; user units, shape (T, R), float32."""
     group_start: npt.NDArray[np.int64] = attrs.field(init=False)
+    """Derived: the rows of class c and role r are ``group_start[3c + r] : group_start[3c + r + 1]``."""
 
     def __attrs_post_init__(self) -> None:
         group = self.tenant_class.astype(np.int64) * len(Role) + self.role
@@ -137,23 +124,13 @@ class DemandHistory:
         return (*whole, self.level, self.initial, self.growth, self.maximum)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays with one row for each trace."""
-        return sum(column.nbytes for column in self._columns)
-
-    @property
     def digest(self) -> str:
         """SHA-256 of all names and arrays in hexadecimal digits: equal for histories with the same content."""
         names = json.dumps([self.metrics, self.classes])
-        found = hashlib.sha256(f"{names} {len(self)}\n".encode())
+        hashed = hashlib.sha256(f"{names} {len(self)}\n".encode())
         for column in self._columns:
-            found.update(column.tobytes())
-        return found.hexdigest()
-
-    @property
-    def bytes_per_trace(self) -> float:
-        """Bytes of a trace; 8 + 16·R, so 56 for three metrics."""
-        return self.nbytes / len(self)
+            hashed.update(column.tobytes())
+        return hashed.hexdigest()
 
     def class_code(self, name: str | None) -> int:
         """Return the code of a tenant class, or -1 for an unknown name."""
@@ -302,3 +279,82 @@ def _flags(censored: object, traces: int) -> npt.NDArray[np.bool_]:
     if len(refused):
         raise InvalidValueError(f"trace {refused[0]}", "censored", float(flags[refused[0]]), "true or false")
     return flags.astype(np.bool_)
+
+
+MOST_AGES = 1024
+"""Older replicas are expected to stay as they are."""
+
+
+class ExpectedDemand:
+    """The mean course of demand by class and role, and how many tenants live how long.
+
+    Parameters
+    ----------
+    history
+        The past tenants.
+    step_seconds
+        Time between two steps of what is expected.
+    """
+
+    def __init__(self, history: DemandHistory, step_seconds: float) -> None:
+        self.history, self.step_seconds = history, step_seconds
+        longest = np.ceil(float(history.lifetime.max()) / step_seconds)
+        self._ages = np.arange(int(np.clip(longest, 1, MOST_AGES)) + 1) * step_seconds
+        groups = len(history.group_start) - 1
+        self._mean = np.zeros((groups + 1, len(self._ages), len(history.metrics)))
+        self._alive = np.ones((groups + 1, len(self._ages)))
+        for group in range(groups):
+            self._learn(group)
+
+    def _learn(self, group: int) -> None:
+        """Fill in the course of one group; ages that nobody reached have the last mean that there is."""
+        first, last = self.history.group_start[group : group + 2]
+        if first == last:
+            return
+        traces = np.arange(first, last)
+        order = np.argsort(-self.history.lifetime[traces], kind="stable")
+        traces = traces[order]
+        lifetime = self.history.lifetime[traces].astype(np.float64)
+        reached = np.searchsorted(-lifetime, -self._ages, side="left")
+        reached[0] = len(traces)
+        for place, age in enumerate(self._ages):
+            if not reached[place]:
+                self._mean[group, place:] = self._mean[group, place - 1]
+                break
+            self._mean[group, place] = self.history.demand(age, traces[: reached[place]]).mean(axis=0)
+        self._alive[group] = reached / len(traces)
+
+    def group_of(self, tenant_class: str | None, role: Role) -> int:
+        """Return the group of a class and role; where the history has none, one of which nothing is expected."""
+        code = self.history.class_code(tenant_class)
+        return len(self._mean) - 1 if code < 0 else code * len(Role) + int(role)
+
+    def expected_demand(self, group: Int, age: Float, load: Float, horizon: int) -> Float:
+        """Return the expected demand at the present step and those after it, (n, H, R) in user units.
+
+        It is the present load and what the mean demand of the group grows by, times the share of those of this age who
+        live longer. Of an age that nobody reached, and of a group without tenants, the present load is expected.
+
+        Parameters
+        ----------
+        group
+            (n,) of each replica, from `group_of`.
+        age
+            (n,) seconds.
+        load
+            (n, R) present load, metrics in the order of the history.
+        horizon
+            H.
+        """
+        last = len(self._ages) - 1
+        present = np.clip(age / self.step_seconds, 0, last).astype(np.int64)
+        upcoming = np.minimum(present[:, np.newaxis] + np.arange(horizon), last)
+        grown = self._mean[group[:, np.newaxis], upcoming] - self._mean[group, present][:, np.newaxis]
+        alive = self._alive[group, present]
+        lasting = np.divide(
+            self._alive[group[:, np.newaxis], upcoming],
+            alive[:, np.newaxis],
+            out=np.ones(upcoming.shape),
+            where=alive[:, np.newaxis] > 0,
+        )
+        return np.asarray(np.maximum(0.0, load[:, np.newaxis] + grown) * lasting[:, :, np.newaxis], np.float64)

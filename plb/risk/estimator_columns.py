@@ -1,26 +1,35 @@
-"""The columns that estimators sum over the replicas of a node, in whole quanta; `plb.risk.node_violations` reads them.
+"""Estimates of violations from reports: columns that are summed over the replicas of a node, and what is read of them.
 
 A sample is the load of a replica at one time. The newest samples of all replicas are simultaneous, the previous ones
-are, and so on. A replica is warm once it has as many samples as the estimator needs; until then
-it counts at its limit.
+are, and so on. A replica is warm once it has as many samples as the estimator needs; until then it counts at its limit.
+If the past of a node is needed and a warm replica has fewer samples than are kept, its samples are repeated. Columns
+are whole quanta: means and variances, samples of the past, percentiles. An estimator reads the sums of its columns:
 
-If the past of a node is needed and a warm replica has fewer samples than are kept, its samples are repeated.
+- ``GAUSSIAN``: the first column is the mean, the second the variance; the probability that a Gaussian total reaches the
+  threshold of some metric ([2] section 4), metrics taken as independent;
+- ``POINT``: a single column is the predicted peak ([5] section 4, borg-default and RC-like);
+- ``N_SIGMA``: the columns are samples of the past, the newest first; the predicted peak is their mean and n sample
+  deviations ([5] section 4);
+- ``PERCENTILE``: the predicted peak is a percentile of such samples, interpolated linearly.
+
+A predicted peak is a violation if it reaches the threshold of a metric, and of several estimators if one reaches it
+([5] section 4, the maximum over predictors). If `CAP` names a column, the peak is at most its sum.
 
 m replicas, R metrics, H samples kept, C columns.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import attrs
 import numpy as np
 
-from plb.array_types import Float, Int
+from plb.array_types import Float, Int, Int32
 from plb.compiler import kernel
 from plb.risk.estimators import Gaussian, samples_needed
-from plb.risk.peak_estimators import GAUSSIAN, N_SIGMA, NO_CAP, PERCENTILE, POINT
-from plb.risk.peaks.predictor_settings import (
+from plb.risk.peaks.predictors import (
     BorgDefault,
     Form,
     MachinePercentile,
@@ -33,24 +42,96 @@ from plb.risk.peaks.predictor_settings import (
 )
 from plb.risk.peaks.windows import percentile_of
 
+GAUSSIAN, POINT, N_SIGMA, PERCENTILE = range(4)
+KIND, FIRST, LAST, PARAMETER, CAP = range(5)
+"""Positions in an estimator: its kind; its first column and the one after its last; n, or the percentile as a share;
+the column of the cap, or `NO_CAP`."""
+NO_CAP = -1.0
+
+
+@kernel
+def predicts_violation(estimator: Float, sums: Int32, incoming: Int32, outgoing: Int32, threshold: float) -> bool:
+    """Return whether a predicted peak reaches a threshold in quanta; `estimator` is (5,), the others (C,) quanta."""
+    first, last = int(estimator[FIRST]), int(estimator[LAST])
+    if estimator[CAP] >= 0.0:
+        cap = int(estimator[CAP])
+        if float(sums[cap] + incoming[cap] - outgoing[cap]) < threshold:
+            return False
+    if estimator[KIND] == POINT:
+        return bool(float(sums[first] + incoming[first] - outgoing[first]) >= threshold)
+    if estimator[KIND] == N_SIGMA:
+        return bool(_mean_and_deviations(estimator[PARAMETER], first, last, sums, incoming, outgoing) >= threshold)
+    return _percentile_reaches(estimator[PARAMETER], first, last, sums, incoming, outgoing, threshold)
+
+
+@kernel
+def _mean_and_deviations(n: float, first: int, last: int, sums: Int32, incoming: Int32, outgoing: Int32) -> float:
+    """Return the mean of the columns and n sample deviations."""
+    total = np.int64(0)
+    for column in range(first, last):
+        total += sums[column] + incoming[column] - outgoing[column]
+    mean = total / (last - first)
+    squares = 0.0
+    for column in range(first, last):
+        apart = sums[column] + incoming[column] - outgoing[column] - mean
+        squares += apart * apart
+    return mean + n * math.sqrt(squares / (last - first - 1))
+
+
+@kernel
+def _percentile_reaches(
+    share: float, first: int, last: int, sums: Int32, incoming: Int32, outgoing: Int32, threshold: float
+) -> bool:
+    """Return whether a percentile of the columns reaches a threshold, in one pass and without sorting.
+
+    The percentile lies between the two order statistics around ``share·(C − 1)``. It is enough to know how many columns
+    reach the threshold and, where it lies between the two, the largest below and the smallest that does.
+    """
+    position = share * (last - first - 1)
+    lower = math.floor(position)
+    below, above, reaching = -1.0, math.inf, 0
+    for column in range(first, last):
+        value = float(sums[column] + incoming[column] - outgoing[column])
+        if value >= threshold:
+            reaching += 1
+            above = min(above, value)
+        else:
+            below = max(below, value)
+    smaller = last - first - reaching
+    if lower >= smaller:
+        return True
+    if lower + 1 < smaller or math.isinf(above):
+        return False
+    return bool(below + (position - lower) * (above - below) >= threshold)
+
+
+def predicted_peaks(estimator_rows: Float, sums: Int) -> Float:
+    """Return the predicted peak of each metric, (R,) quanta: the largest of all estimators; none is Gaussian."""
+    return np.asarray(np.max([_predicted(estimator, sums) for estimator in estimator_rows], axis=0))
+
+
+def _predicted(estimator: Float, sums: Int) -> Float:
+    """Return the predicted peak of each metric, (R,) quanta."""
+    past = sums[:, int(estimator[FIRST]) : int(estimator[LAST])].astype(np.float64)
+    if estimator[KIND] == POINT:
+        predicted = past[:, 0]
+    elif estimator[KIND] == N_SIGMA:
+        predicted = past.mean(axis=1) + estimator[PARAMETER] * past.std(axis=1, ddof=1)
+    else:
+        predicted = np.percentile(past, 100.0 * estimator[PARAMETER], axis=1)
+    return predicted if estimator[CAP] == NO_CAP else np.minimum(predicted, sums[:, int(estimator[CAP])])
+
 
 @attrs.frozen(eq=False)
 class Shown:
-    """The samples of some replicas.
-
-    Parameters
-    ----------
-    samples
-        (m, R, H) quanta: the newest first; beyond `seen` they mean nothing.
-    seen
-        (m,) how many there have been; H at most are there.
-    limit
-        (m, R) quanta.
-    """
+    """The samples of some replicas."""
 
     samples: Int
+    """(m, R, H) quanta: the newest first; beyond `seen` they mean nothing."""
     seen: Int
+    """(m,) how many there have been; H at most are there."""
     limit: Int
+    """(m, R) quanta."""
 
     def within(self, history: int, *, cap: bool) -> tuple[Int, Int]:
         """Return the newest samples, at most `history`, capped on request, and their number: (m, R, h), (m,)."""
@@ -64,21 +145,21 @@ def columns_of(estimator: Gaussian | Predictor, shown: Shown, variance_unit: Flo
     """Return the columns of replicas, (m, R, C): quanta, and variances in `variance_unit`, (R,) squared quanta."""
     if isinstance(estimator, Gaussian):
         return moments(estimator, shown, variance_unit)
-    return np.concatenate([_columns_of_one(one, shown) for one in members(estimator)], axis=2)
+    return np.concatenate([_columns_of_one(predictor, shown) for predictor in members(estimator)], axis=2)
 
 
 def estimator_rows(estimator: Gaussian | Predictor) -> list[list[float]]:
-    """Return the estimators of `plb.risk.node_violations`, (J, 5), the columns of one after those of the other."""
+    """Return the estimators of `plb.risk.estimator_columns`, (J, 5), the columns of one after those of the other."""
     if isinstance(estimator, Gaussian):
         return [[GAUSSIAN, 0, 2, 0.0, NO_CAP]]
-    found: list[list[float]] = []
+    rows: list[list[float]] = []
     first = 0
-    for one in members(estimator):
-        layout = _layout_of(one)
+    for predictor in members(estimator):
+        layout = _layout_of(predictor)
         last = first + layout.width
-        found.append([layout.kind, first, last, layout.parameter, last if layout.capped else NO_CAP])
+        rows.append([layout.kind, first, last, layout.parameter, last if layout.capped else NO_CAP])
         first = last + layout.capped
-    return found
+    return rows
 
 
 class _Layout(NamedTuple):
@@ -106,11 +187,11 @@ def _columns_of_one(predictor: Single, shown: Shown) -> Int:
         return np.asarray(np.ceil(predictor.phi * limit), np.int64)
     samples, seen = shown.within(predictor.history, cap=predictor.cap)
     if isinstance(predictor, RcLike):
-        known = np.ceil(percentiles(samples, seen, predictor.percentile)).astype(np.int64)[:, :, np.newaxis]
+        warm = np.ceil(percentiles(samples, seen, predictor.percentile)).astype(np.int64)[:, :, np.newaxis]
     else:
-        known = _repeated(samples, seen, predictor.history)
+        warm = _repeated(samples, seen, predictor.history)
     cold = (shown.seen < least_seen(predictor))[:, np.newaxis, np.newaxis]
-    columns = np.where(cold, limit, known)
+    columns = np.where(cold, limit, warm)
     return np.concatenate([columns, limit], axis=2) if _layout_of(predictor).capped else columns
 
 
@@ -133,9 +214,9 @@ def moments(estimator: Gaussian, shown: Shown, variance_unit: Float) -> Int:
 
 def percentiles(samples: Int, seen: Int, percentile: float) -> Float:
     """Return a percentile of the first ``seen[i]`` samples of each row, (m, R), as NumPy interpolates; of none: 0."""
-    found = np.zeros(samples.shape[:2])
-    _find_percentiles(np.ascontiguousarray(samples), seen, percentile, np.empty(samples.shape[2]), found)
-    return found
+    values = np.zeros(samples.shape[:2])
+    _find_percentiles(np.ascontiguousarray(samples), seen, percentile, np.empty(samples.shape[2]), values)
+    return values
 
 
 @kernel
@@ -153,3 +234,57 @@ def _repeated(samples: Int, seen: Int, history: int) -> Int:
     """Return a number of samples of each row, (m, R, history), repeated if it has fewer."""
     at = np.arange(history) % np.maximum(seen, 1)[:, np.newaxis]
     return np.take_along_axis(samples, at[:, np.newaxis, :], axis=2)
+
+
+CERTAIN = 2**20
+"""A probability of 1 in the whole units in which violations of a node are kept, where the estimator is Gaussian."""
+
+_SQRT_2 = math.sqrt(2.0)
+
+
+@kernel
+def node_violations(
+    estimator_rows: Float, variance_unit: Float, aggregate: Int32, threshold: Int32, incoming: Int32, outgoing: Int32
+) -> int:
+    """Return the violations of a node in units.
+
+    `estimator_rows` (J, 5), see `KIND`; a Gaussian is always alone. `variance_unit` (R,) is the squared quanta of a
+    variance of 1. `aggregate`, `incoming` and `outgoing` (R, C) are sums of columns on the node, and columns of the
+    replica that is added and of the one that is removed; `threshold` (R,) is in quanta.
+    """
+    if estimator_rows[0, KIND] == GAUSSIAN:
+        within = 1.0
+        for metric in range(aggregate.shape[0]):
+            mean = float(aggregate[metric, 0] + incoming[metric, 0] - outgoing[metric, 0])
+            variance = float(aggregate[metric, 1] + incoming[metric, 1] - outgoing[metric, 1]) * variance_unit[metric]
+            within *= 1.0 - gaussian_excess(mean, variance, float(threshold[metric]))
+        return int(CERTAIN * (1.0 - within) + 0.5)
+    for estimator in range(estimator_rows.shape[0]):
+        for metric in range(aggregate.shape[0]):
+            if predicts_violation(
+                estimator_rows[estimator],
+                aggregate[metric],
+                incoming[metric],
+                outgoing[metric],
+                float(threshold[metric]),
+            ):
+                return 1
+    return 0
+
+
+@kernel
+def gaussian_excess(mean: float, variance: float, threshold: float) -> float:
+    """Return the probability that a Gaussian total reaches a threshold; 0 or 1 without variance."""
+    if variance <= 0.0:
+        return 1.0 if mean >= threshold else 0.0
+    return 0.5 * math.erfc((threshold - mean) / (math.sqrt(variance) * _SQRT_2))
+
+
+def violations_of_sums(estimator_rows: Float, variance_unit: Float, sums: Int, threshold: Int | Int32) -> int:
+    """Return the violations of a node in units as `node_violations` does, from its sums (R, C), in plain NumPy."""
+    if estimator_rows[0, KIND] == GAUSSIAN:
+        variances = sums[:, 1] * variance_unit
+        pairs = zip(sums[:, 0].tolist(), variances.tolist(), threshold.tolist(), strict=True)
+        within = math.prod(1.0 - gaussian_excess.py_func(mean, variance, bound) for mean, variance, bound in pairs)
+        return int(CERTAIN * (1.0 - within) + 0.5)
+    return int((predicted_peaks(estimator_rows, sums) >= threshold).any())

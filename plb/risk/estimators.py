@@ -1,7 +1,7 @@
 """The estimators of the probability of a violation for an engine, and their names.
 
 ``monte-carlo`` is that of [1]; ``historical-simulation`` replays the recent past of the replicas themselves;
-``gaussian`` is that of [2], from reports; peak predictors of [5] are written as in `plb.risk.peaks.spec_parsing`, such
+``gaussian`` is that of [2], from reports; peak predictors of [5] are written as in `plb.risk.peaks.predictors`, such
 as ``n-sigma:n=3,warmup=12,history=60``.
 """
 
@@ -13,17 +13,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import attrs
 
 from plb.errors import InvalidValueError
-from plb.risk.peaks.predictor_settings import (
-    LEAST_SEEN,
-    MOST_SAMPLES,
-    BorgDefault,
-    HistoricalPeak,
-    Maximum,
-    PeakOracle,
-    Predictor,
-    members,
-)
-from plb.risk.peaks.spec_parsing import parse
+from plb.risk.peaks.predictors import LEAST_SEEN, MOST_SAMPLES, BorgDefault, Maximum, PeakOracle, Predictor, parse
 from plb.validation import check_count, check_number, check_switch
 
 MINUTES_OF_A_DAY = 24 * 60
@@ -40,20 +30,15 @@ class Evaluation(StrEnum):
 
 @attrs.frozen(kw_only=True)
 class MonteCarlo:
-    """[1]: repetitions sampled from past tenants; see `plb.risk.trace_sampling`.
-
-    Parameters
-    ----------
-    horizon
-        Hours within which demand counts. 0: all of the future, as in [1].
-    maximum_from
-        Share of the capacity of the largest node, at most 1. For a replica that is promised this much of a metric
-        without trend, the level of a trace is its maximum, not its 90th percentile. 0: for no replica, as in [1].
-    """
+    """[1]: repetitions sampled from past tenants; see `plb.risk.trace_sampling`."""
 
     kind: ClassVar[str] = "monte-carlo"
     horizon: float = 0.0
+    """Hours within which demand counts. 0: all of the future, as in [1]."""
     maximum_from: float = 0.0
+    """Share of the capacity of the largest node, at most 1. For a replica that is promised this much of a metric
+    without trend, the level of a trace is its maximum, not its 90th percentile. 0: for no replica, as in [1].
+    """
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "horizon", check_number(self.kind, "horizon", self.horizon))
@@ -62,22 +47,15 @@ class MonteCarlo:
 
 @attrs.frozen(kw_only=True)
 class Gaussian:
-    """[2] section 4: the total of a node is Gaussian, with the summed means and variances of the reports of replicas.
-
-    Parameters
-    ----------
-    warmup
-        Samples until a replica is known; until then it counts at its limit.
-    history
-        Samples of each replica that are kept, the newest, at least 2.
-    cap
-        Whether a sample above the limit counts as the limit.
-    """
+    """[2] section 4: the total of a node is Gaussian, with summed means and variances of the reports of replicas."""
 
     kind: ClassVar[str] = "gaussian"
     warmup: int = 24
+    """Samples until a replica is known; until then it counts at its limit."""
     history: int = 120
+    """Samples of each replica that are kept, the newest, at least 2."""
     cap: bool = False
+    """Whether a sample above the limit counts as the limit."""
 
     def __attrs_post_init__(self) -> None:
         check_count(self.kind, "warmup", self.warmup, high=MOST_SAMPLES)
@@ -87,31 +65,25 @@ class Gaussian:
 
 @attrs.frozen(kw_only=True)
 class HistoricalSimulation:
-    """A repetition is a moment of the past, the same for all replicas; see `plb.risk.historical_simulation`.
-
-    Parameters
-    ----------
-    slots
-        Number of slots of the past that are kept: a week by default, so that each day of the week and each hour of the
-        day occur.
-    slot_minutes
-        Length of a slot, a divisor of a day. Each slot contributes the loads at one moment.
-    horizon
-        Number of slots within which a violation counts: a day by default.
-    persistence
-        Share of the difference between present and past demand that is left after an hour; 0: probabilities do not
-        depend on the present demand. Demand that is above its mean falls back by half in three hours with 0.8.
-    smoothing
-        Weight of the mean over all nodes in the probability of a node, in independent windows; a week has seven of a
-        day. 0: each node by itself.
-    """
+    """A repetition is a moment of the past, the same for all replicas; see `plb.risk.historical_simulation`."""
 
     kind: ClassVar[str] = "historical-simulation"
     slots: int = 168
+    """Number of slots of the past that are kept: a week by default, so that each day of the week and each hour of the
+    day occur.
+    """
     slot_minutes: int = 60
+    """Length of a slot, a divisor of a day. Each slot contributes the loads at one moment."""
     horizon: int = 24
+    """Number of slots within which a violation counts: a day by default."""
     persistence: float = 0.8
+    """Share of the difference between present and past demand that is left after an hour; 0: probabilities do not
+    depend on the present demand. Demand that is above its mean falls back by half in three hours with 0.8.
+    """
     smoothing: float = 2.0
+    """Weight of the mean over all nodes in the probability of a node, in independent windows; a week has seven of a
+    day. 0: each node by itself.
+    """
 
     def __attrs_post_init__(self) -> None:
         check_count(self.kind, "slots", self.slots, low=1, high=MOST_SAMPLES)
@@ -149,15 +121,10 @@ def estimator_of(text: object, item: str = "PlbConfig") -> Estimator:
     """
     if not isinstance(text, str):
         raise InvalidValueError(item, "estimator", text, "a text such as 'monte-carlo' or 'n-sigma:n=5'")
-    found: Estimator | PeakOracle = parse(text, more=(MonteCarlo, HistoricalSimulation, Gaussian))
-    if isinstance(found, PeakOracle):
+    estimator: Estimator | PeakOracle = parse(text, more=(MonteCarlo, HistoricalSimulation, Gaussian))
+    if isinstance(estimator, PeakOracle):
         raise InvalidValueError(item, "estimator", text, "an estimator that uses the past only")
-    return found
-
-
-def is_for_nodes(predictor: Predictor) -> bool:
-    """Return whether the columns of a node suffice for a predictor: `HistoricalPeak` also needs its present usage."""
-    return not any(isinstance(one, HistoricalPeak) for one in members(predictor))
+    return estimator
 
 
 def reads_limits(estimator: Estimator) -> bool:
@@ -168,7 +135,7 @@ def reads_limits(estimator: Estimator) -> bool:
 def samples_kept(estimator: Estimator) -> int:
     """Return the number of samples of each replica that an estimator uses."""
     if isinstance(estimator, Maximum):
-        return max(samples_kept(one) for one in estimator.of)
+        return max(samples_kept(predictor) for predictor in estimator.of)
     if isinstance(estimator, MonteCarlo | HistoricalSimulation | BorgDefault):
         return 0
     return estimator.history
@@ -177,7 +144,7 @@ def samples_kept(estimator: Estimator) -> int:
 def samples_needed(estimator: Estimator) -> int:
     """Return the largest number of samples until a replica is warm."""
     if isinstance(estimator, Maximum):
-        return max(samples_needed(one) for one in estimator.of)
+        return max(samples_needed(predictor) for predictor in estimator.of)
     if isinstance(estimator, MonteCarlo | HistoricalSimulation | BorgDefault):
         return 0
     return max(LEAST_SEEN, estimator.warmup)

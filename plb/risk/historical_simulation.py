@@ -34,13 +34,7 @@ HORIZON, OLDEST = range(2)
 
 @kernel
 def bad_windows(hit: UInt8, windows: Int) -> int:
-    """Return the number of windows with a slot that is marked in `hit`, (K,).
-
-    Parameters
-    ----------
-    windows
-        (2,) length of a window, and the column of the oldest slot; the columns are a ring.
-    """
+    """Return the number of `windows` with a slot that is marked in `hit`, (K,), a ring (see `HORIZON`, `OLDEST`)."""
     slots, horizon, oldest = hit.shape[0], windows[HORIZON], windows[OLDEST]
     bad, since = 0, horizon
     for age in range(slots):
@@ -88,26 +82,12 @@ def fill_columns(
     day: int,
     scratch: Int,
 ) -> None:
-    """Fill in the demand of rows in each slot, in quanta, and its maximum over the slots.
+    """Fill in the demand of rows, (m,), in each slot, in quanta, and its maximum over the slots.
 
-    Parameters
-    ----------
-    peak, peak_ceiling
-        (M+1, R, K) and (M+1, R) quanta; modified.
-    rows
-        (m,) the rows.
-    values
-        (M, R, K) quanta, or `MISSING`: what each row demanded in the slots.
-    load, reported
-        (M+1, R) quanta and (M,): the present loads, and whether they were reported.
-    sampled
-        (M+1, R, D) quanta: levels of sampled traces; D = 0: none are sampled.
-    newest
-        Column of the newest slot.
-    day
-        Slots of a day.
-    scratch
-        (2, K).
+    `peak` (M+1, R, K) and `peak_ceiling` (M+1, R) are modified. `values` (M, R, K) is what each row demanded in the
+    slots, or `MISSING`; `load` (M+1, R) and `reported` (M,) are the present loads, and whether they were reported.
+    `sampled` (M+1, R, D) has levels of sampled traces; D = 0: none are sampled. `newest` is a column, `day` a number of
+    slots, `scratch` (2, K).
     """
     slots = peak.shape[2]
     for row in rows:
@@ -130,18 +110,9 @@ def fill_columns(
 def count_from_now(sums: Int, present: Int, threshold: Int32, decay: Float, oldest: int) -> int:
     """Return the number of windows in which a node is in violation if they begin with the present demand.
 
-    Before which demand the window of the oldest slots began is not known, so it counts as it was.
-
-    Parameters
-    ----------
-    sums, present
-        (R, K) and (R,) quanta: demand of the node in each slot, a ring, and at present.
-    threshold
-        (R,) quanta.
-    decay
-        (h,) share of the present difference that is left in each slot of a window.
-    oldest
-        Column of the oldest slot.
+    Before which demand the window of the oldest slots began is not known, so it counts as it was. `sums` (R, K), a ring
+    from the column `oldest`, `present` (R,) and `threshold` (R,) are in quanta; `decay` (h,) is the share of the
+    present difference that is left in each slot of a window.
     """
     slots, horizon = sums.shape[1], decay.shape[0]
     bad = 0
@@ -168,14 +139,7 @@ def shares_from_now(
 ) -> Float:
     """Return the share of the windows in which each node is in violation, given its present demand, (N,).
 
-    Parameters
-    ----------
-    sums, present
-        (N, R, K) and (N, R) quanta.
-    threshold
-        (N, R) quanta.
-    horizon
-        Slots of a window.
+    `sums` (N, R, K), `present` (N, R) and `threshold` (N, R) are in quanta, `horizon` is the slots of a window.
     """
     hours = estimator.slot_minutes / 60.0 * np.arange(1, horizon + 1)
     decay = np.asarray(estimator.persistence**hours, np.float64)

@@ -35,8 +35,8 @@ def _points(field: str) -> Any:
     """Return a field of probabilities, which are checked one by one."""
 
     def converted(values: Any) -> tuple[float, ...]:
-        found = check_collection(ITEM, field, values, f"a list of {PROBABILITIES}")
-        return tuple(check_number(ITEM, f"{field}[{place}]", one, high=1.0) for place, one in enumerate(found))
+        numbers = check_collection(ITEM, field, values, f"a list of {PROBABILITIES}")
+        return tuple(check_number(ITEM, f"{field}[{place}]", number, high=1.0) for place, number in enumerate(numbers))
 
     return attrs.field(converter=converted, validator=_checked_points)
 
@@ -47,13 +47,6 @@ class Recalibration:
 
     It is linear between K points, and constant before the first and after the last.
 
-    Parameters
-    ----------
-    predicted
-        K predicted probabilities, increasing, K >= 1.
-    recalibrated
-        The probabilities that they become, non-decreasing, K.
-
     Raises
     ------
     InvalidValueError
@@ -61,7 +54,9 @@ class Recalibration:
     """
 
     predicted: tuple[float, ...] = _points("predicted")
+    """K predicted probabilities, increasing, K >= 1."""
     recalibrated: tuple[float, ...] = _points("recalibrated")
+    """The probabilities that they become, non-decreasing, K."""
 
     def __attrs_post_init__(self) -> None:
         if len(self.predicted) != len(self.recalibrated):
@@ -91,12 +86,12 @@ class Recalibration:
         mean of the recalibrated sample may differ a little from it, because the map is not constant on a block of
         several probabilities.
         """
-        given = _checked_probabilities("probability", probability)
+        probabilities = _checked_probabilities("probability", probability)
         outcomes = _checked_outcomes(occurred)
-        if not given.size or given.shape != outcomes.shape or given.ndim != 1:
+        if not probabilities.size or probabilities.shape != outcomes.shape or probabilities.ndim != 1:
             allowed = f"lists of equal length, at least 1; occurred has the shape {outcomes.shape}"
-            raise InvalidValueError(ITEM, "probability", f"an array of shape {given.shape}", allowed)
-        levels, place = np.unique(given, return_inverse=True)
+            raise InvalidValueError(ITEM, "probability", f"an array of shape {probabilities.shape}", allowed)
+        levels, place = np.unique(probabilities, return_inverse=True)
         samples = np.bincount(place)
         violations = np.bincount(place, outcomes).astype(np.float64)
         first = _blocks(samples, violations)
@@ -132,15 +127,17 @@ class Recalibration:
             A probability is not in [0, 1].
         """
         if isinstance(probability, Mapping):
-            values = self(np.array([check_number(ITEM, str(name), one, high=1.0) for name, one in probability.items()]))
+            values = self(
+                np.array([check_number(ITEM, str(name), number, high=1.0) for name, number in probability.items()])
+            )
             return dict(zip(probability, values.tolist(), strict=True))
-        given = _checked_probabilities("probability", probability)
+        probabilities = _checked_probabilities("probability", probability)
         predicted, recalibrated = np.array(self.predicted), np.array(self.recalibrated)
-        within = np.clip(given, predicted[0], predicted[-1])
+        within = np.clip(probabilities, predicted[0], predicted[-1])
         left = np.searchsorted(predicted, within, side="right") - 1
         right = np.minimum(left + 1, len(predicted) - 1)
         width = predicted[right] - predicted[left]
-        share = np.divide(within - predicted[left], width, out=np.zeros(given.shape), where=width > 0.0)
+        share = np.divide(within - predicted[left], width, out=np.zeros(probabilities.shape), where=width > 0.0)
         rise = recalibrated[right] - recalibrated[left]
         # rounding may exceed the point on the right by its last digit, and then the map would fall there
         return np.asarray(np.minimum(recalibrated[left] + share * rise, recalibrated[right]))
@@ -158,40 +155,37 @@ class Recalibration:
         InvalidValueError
             A list is missing, or a value is refused by the class.
         """
-        given = check_mapping(ITEM, "json", values, "an object with predicted and recalibrated")
-        return cls(given.get("predicted", ()), given.get("recalibrated", ()))
+        mapping = check_mapping(ITEM, "json", values, "an object with predicted and recalibrated")
+        return cls(mapping.get("predicted", ()), mapping.get("recalibrated", ()))
 
 
 def _checked_probabilities(field: str, values: npt.ArrayLike) -> Float:
     """Return numbers in [0, 1] as an array of floats, or raise `InvalidValueError`."""
     try:
-        found = np.asarray(values, np.float64)
+        numbers = np.asarray(values, np.float64)
     except (TypeError, ValueError):
         raise InvalidValueError(ITEM, field, values, PROBABILITIES) from None
-    wrong = ~((found >= 0.0) & (found <= 1.0))
+    wrong = ~((numbers >= 0.0) & (numbers <= 1.0))
     if wrong.any():
-        raise InvalidValueError(ITEM, field, float(found[wrong].flat[0]), PROBABILITIES)
-    return found
+        raise InvalidValueError(ITEM, field, float(numbers[wrong].flat[0]), PROBABILITIES)
+    return numbers
 
 
 def _checked_outcomes(occurred: npt.ArrayLike) -> Bool:
     try:
-        found = np.asarray(occurred)
-        is_outcome = bool(((found == 0) | (found == 1)).all())
+        outcomes = np.asarray(occurred)
+        is_outcome = bool(((outcomes == 0) | (outcomes == 1)).all())
     except (TypeError, ValueError):
         is_outcome = False
     if not is_outcome:
         raise InvalidValueError(ITEM, "occurred", occurred, "True or False, or 1 or 0, each")
-    return found.astype(np.bool_)
+    return outcomes.astype(np.bool_)
 
 
 def _blocks(samples: Int, violations: Float) -> Int:
     """Return the first level of each block on which the isotonic regression is constant, ascending.
 
-    Parameters
-    ----------
-    samples, violations
-        (L,) predictions of each level of the probability, ascending, and those that a violation followed.
+    `samples` and `violations` (L,) are the predictions of each level, ascending, and those that a violation followed.
     """
     from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]  # slow to import
 

@@ -18,38 +18,27 @@ LISTS = "a list of numbers for each metric"
 
 @attrs.frozen
 class ReplicaForecast:
-    """What is known of a replica when its future is estimated.
-
-    Parameters
-    ----------
-    tenant_class
-        Class of similar tenants; None: unknown.
-    role
-        Its role.
-    created
-        Time of creation in seconds on the host's clock: the start of its demand curve.
-    largest_demand
-        Largest demand seen so far by metric (LBMax of [1] section 5.1), in user units; missing ones are 0.
-    key
-        Stable 64-bit key of the replica (`plb.risk.replica_key`), which determines its random samples.
-    samples
-        Its demand so far by metric, in user units, the oldest first, equally many of each; the newest may
-        suffice. Missing: not known. The newest samples of the replicas of a node count as simultaneous, the ones before
-        as simultaneous, and so on.
-    seen
-        How often its demand was sampled; None: as often as there are samples.
-    limits
-        Its promised maximum by metric, in user units; missing: not known.
-    """
+    """What is known of a replica when its future is estimated."""
 
     tenant_class: str | None
+    """Class of similar tenants; None: unknown."""
     role: Role
+    """Its role."""
     created: float
+    """Time of creation in seconds on the host's clock: the start of its demand curve."""
     largest_demand: Mapping[str, float]
+    """Largest demand seen so far by metric (LBMax of [1] section 5.1), in user units; missing ones are 0."""
     key: int
+    """Stable 64-bit key of the replica (`plb.risk.replica_key`), which determines its random samples."""
     samples: Mapping[str, Sequence[float]] = attrs.field(factory=dict, kw_only=True)
+    """Its demand so far by metric, in user units, the oldest first, equally many of each; the newest may suffice.
+    Missing: not known. The newest samples of the replicas of a node count as simultaneous, the ones before as
+    simultaneous, and so on.
+    """
     seen: int | None = attrs.field(default=None, kw_only=True)
+    """How often its demand was sampled; None: as often as there are samples."""
     limits: Mapping[str, float] = attrs.field(factory=dict, kw_only=True)
+    """Its promised maximum by metric, in user units; missing: not known."""
 
     def __attrs_post_init__(self) -> None:
         item = f"replica of class {self.tenant_class}"
@@ -59,20 +48,20 @@ class ReplicaForecast:
         object.__setattr__(self, "largest_demand", check_loads(item, "largest_demand", self.largest_demand))
         object.__setattr__(self, "role", check_role(item, "role", self.role))
         object.__setattr__(self, "samples", samples := _check_samples(item, self.samples))
-        given = max(map(len, samples.values()), default=0)
-        seen = given if self.seen is None else check_count(item, "seen", self.seen, low=given)
+        shown = max(map(len, samples.values()), default=0)
+        seen = shown if self.seen is None else check_count(item, "seen", self.seen, low=shown)
         object.__setattr__(self, "seen", seen)
         object.__setattr__(self, "limits", check_loads(item, "limits", self.limits))
 
 
 def _check_samples(item: str, samples: object) -> Mapping[str, tuple[float, ...]]:
-    given = check_mapping(item, "samples", samples, LISTS)
-    found = {metric: _check_column(item, f"samples[{metric}]", values) for metric, values in given.items()}
-    lengths = {len(values) for values in found.values()}
+    columns = check_mapping(item, "samples", samples, LISTS)
+    checked = {metric: _check_column(item, f"samples[{metric}]", values) for metric, values in columns.items()}
+    lengths = {len(values) for values in checked.values()}
     if len(lengths) > 1:
-        counts = ", ".join(f"{len(values)} of {metric}" for metric, values in found.items())
+        counts = ", ".join(f"{len(values)} of {metric}" for metric, values in checked.items())
         raise ConflictError(f"{item}: samples has {counts}; expected equally many of each")
-    return ReadOnlyMapping(found)
+    return ReadOnlyMapping(checked)
 
 
 def _check_column(item: str, field: str, values: object) -> tuple[float, ...]:

@@ -145,16 +145,8 @@ def find_expired(
     """Return how many of some rows have to be sampled, and write them to the front of `expired` (m,), in their order.
 
     Samples for another replica, or for a greater age or demand than the present one, are removed: `widening` is NONE.
-    So are those of a replica whose report was reset.
-
-    Parameters
-    ----------
-    candidates
-        (m,) the rows that may have to be sampled.
-    classes
-        (S,) class of each service.
-    age
-        (M,) seconds since each row was created; filled in for the candidates in use.
+    So are those of a replica whose report was reset. `candidates` (m,) are rows, `classes` (S,) the class of each
+    service; `age` (M,) in seconds is filled in for the candidates in use.
     """
     count = 0
     for row in candidates:
@@ -191,22 +183,11 @@ def sample_again(
     scratch: Int32,
     trace: Int32,
 ) -> None:
-    """Sample the traces of some rows, and note for which replica and until when.
+    """Sample the traces of some rows, `expired` (m,), and note for which replica and until when.
 
-    Parameters
-    ----------
-    expired
-        (m,) the rows.
-    classes, age
-        As in `find_expired`.
-    columns
-        (R,) column of each metric of the rows in the history.
-    demand
-        Working space: one number for each metric of the history, zero where it is no metric of the rows.
-    scratch
-        As in `draw_replica`.
-    trace
-        (M, K) rows of the history; changed.
+    `classes` and `age` are those of `find_expired`, `columns` (R,) the column of each metric in the history, `trace`
+    (M, K) rows of the history. `demand` is working space: one number for each metric of the history, zero where the
+    rows have no such metric; so is `scratch`, as in `draw_replica`.
     """
     for row in expired:
         code, role = classes[rows.service[row]], rows.role[row]
@@ -290,16 +271,8 @@ def draw_replica(
 ) -> int:
     """Fill `trace` (K,) and return the level of widening.
 
-    Parameters
-    ----------
-    code
-        Class of the replica in the history, -1 where unknown.
-    largest_demand
-        (R,) user units.
-    scratch
-        (T,) holds the eligible rows where they had to be collected.
-    drawn_level
-        The level at which `trace` was drawn before, or NONE.
+    `code` is the class in the history, -1 where unknown; `largest_demand` (R,) is in user units. `scratch` (T,) holds
+    the eligible rows where they had to be collected. `drawn_level` is that at which `trace` was drawn before, or NONE.
     """
     stream = replica_stream(seed, key)
     level = drawn_level if drawn_level != NONE else (0 if code >= 0 else UNKNOWN_CLASS_START)

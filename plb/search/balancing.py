@@ -9,7 +9,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import Stream
-from plb.energy.empty_nodes import lack_of_empty_nodes
+from plb.energy.imbalance import lack_of_empty_nodes
 from plb.energy.terms import present_energy
 from plb.model import Metric
 from plb.model.metric import PlacementStrategy

@@ -214,15 +214,15 @@ class Problem(NamedTuple):
     peak_ceiling: Int
     """(M+1, R) quanta: the largest peak over the repetitions; the last row is zero."""
     estimator_rows: Float
-    """(J, 5) estimators of violations from sums of columns (`plb.risk.node_violations`); J = 0: violations are a share
-    of repetitions."""
+    """(J, 5) estimators of violations from sums of columns (`plb.risk.estimator_columns`); J = 0: violations are a
+    share of repetitions."""
     variance_unit: Float
     """(R,) squared quanta of a variance of 1 in a column."""
     windows: Int
     """(2,) length of the windows of neighbouring columns in which violations are counted, and the column where the ring
     of columns begins (`plb.risk.historical_simulation`); with length 1, violations are counted by column."""
     lists_rows: bool
-    """Whether the rows on each node are listed (`plb.energy.rows_on_nodes`): for the timeline and for larger moves."""
+    """Whether the rows on each node are listed (`plb.energy.node_sums`): for the timeline and for larger moves."""
     # exact test of the repetitions; empty if `timeline` is off
     timeline: bool
     """Whether a repetition is in violation only if a threshold is reached at a departure (`plb.energy.timeline`)."""
@@ -259,7 +259,7 @@ class Problem(NamedTuple):
     defragmented: Bool
     """(R,) whether the search packs the metric on few nodes."""
     reserving: Bool
-    """(R,) whether the search keeps nodes empty; see `plb.energy.empty_nodes`."""
+    """(R,) whether the search keeps nodes empty; see `plb.energy.imbalance`."""
     empty_weight: Float
     """(R,) weight of the empty nodes in the score of such a metric."""
     other_weight: Float

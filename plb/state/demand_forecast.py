@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import is_
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import Evaluation, MonteCarlo
 from plb.risk.trace_sampling import NONE, KeptDraws, Rows, find_expired, sample_again, trace_table
 from plb.settings.config import PlbConfig, Replay
+from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.due_queue import NEVER, DueQueue, empty_queue, set_due, take_due
 from plb.state.replica_table import RowTable, merged
@@ -40,27 +41,74 @@ EACH_COLUMN: Int = np.array([1, 0], np.int64)
 """`Problem.windows` where violations are counted by column."""
 
 
-class DemandForecast:
-    """The sampled demand of every row of a `ClusterState`.
+class Forecast(Protocol):
+    """A source of the expected demand of every row of a `ClusterState`."""
 
-    Without history, or where ``w_failovers`` and ``w_overload`` are 0, it has no repetitions and costs nothing.
+    peak: Int32
+    """(M+1, R, K) quanta: see `plb.state.arrays.Problem`; the last row is zero."""
+    peak_ceiling: Int
+    """(M+1, R) quanta: the largest over the repetitions, slots or columns."""
+    estimator_rows: Float
+    """As in `plb.state.arrays.Problem`: without any, violations are a share of the repetitions."""
+    variance_unit: Float
+    """As in `plb.state.arrays.Problem`."""
+    windows: Int
+    """As in `plb.state.arrays.Problem`; changed in place."""
+    units: int
+    """Count of a certain violation of a node; 0 without repetitions."""
+    history: DemandHistory | None
+    """The past tenants; None: none are used."""
 
-    Attributes
-    ----------
-    peak
-        (M+1, R, K) quanta: the largest demand that each sampled trace lets expect ([1] section 7,
-        `plb.settings.config.Replay`); the last row is zero.
-    peak_ceiling
-        (M+1, R) quanta: the largest over the repetitions.
-    trace
-        (M, K) row of the history; undefined if none is sampled.
-    estimator_rows, variance_unit, windows
-        As in `plb.state.arrays.Problem`: without any, violations are a share of the repetitions.
-    units
-        K, or 0 without repetitions.
-    seed
-        With which the traces are sampled. What is sampled for a row is a function of the seed and of the key, class,
-        role, age and largest demand of the row, whatever was sampled before.
+    def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
+        """Return the rows whose peaks have to be renewed, ascending.
+
+        Parameters
+        ----------
+        changed
+            The rows that the host has changed since the last call; None: all rows may have changed.
+        """
+        ...
+
+    def renew(self, state: ClusterState) -> None:
+        """Renew the peaks of the rows that were found last."""
+        ...
+
+    def futures(self, state: ClusterState) -> dict[str, Any]:
+        """Return the fields of `plb.state.arrays.Problem` on growth and departures of replicas, for `timeline`."""
+        del state
+        return {"timeline": False, **NO_FUTURES}
+
+    def enter(self, table: RowTable, now: float) -> bool:
+        """Enter the slot of a time, in seconds, and return whether it is a new one."""
+        del table, now
+        return False
+
+    def leave(self, table: RowTable) -> None:
+        """Undo the last entry of a slot, after an error of the plan."""
+        del table
+
+    def probabilities(
+        self, state: ClusterState, problem: Problem, solution: Solution, row: int, within: float | None
+    ) -> Float | None:
+        """Return the probability of a violation of each node from now on, (N,); None: it is that of the energy.
+
+        Parameters
+        ----------
+        row
+            A row without a node; probabilities are those with it on the node. NOWHERE: as the nodes are.
+        within
+            Seconds within which a violation counts; None: the horizon of the estimator.
+        """
+        del state, problem, solution, row, within
+        return None
+
+
+class DemandForecast(Forecast):
+    """The sampled demand of every row: the largest that each sampled trace lets expect ([1] section 7).
+
+    Without history, or where ``w_failovers`` and ``w_overload`` are 0, it has no repetitions and costs nothing. What is
+    sampled for a row is a function of the seed and of the key, class, role, age and largest demand of the row, whatever
+    was sampled before.
     """
 
     def __init__(self, config: PlbConfig, estimator: MonteCarlo, history: DemandHistory | None, seed: int) -> None:
@@ -110,6 +158,7 @@ class DemandForecast:
         self.peak: Int32 = np.zeros((capacity + 1, self._metrics, self.repetitions), np.int32)
         self.peak_ceiling: Int = np.zeros((capacity + 1, self._metrics), np.int64)
         self.trace: Int32 = np.zeros((capacity, self.repetitions), np.int32)
+        """Rows of the history; undefined if none is sampled."""
         self._draws = KeptDraws(
             key=np.zeros(capacity, np.uint64),
             generation=np.zeros(capacity, np.int64),
@@ -133,15 +182,7 @@ class DemandForecast:
         )
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
-        """Return the rows whose peaks have to be renewed, ascending.
-
-        They have no traces, or traces that are no longer eligible, or reports and traces that have grown since.
-
-        Parameters
-        ----------
-        changed
-            The rows that the host has changed since the last call; None: all rows may have changed.
-        """
+        """Return the rows without traces, with some that are no longer eligible, or with growth since the last call."""
         table = state.rows
         self._expired = self._grown = np.zeros(0, np.int64)
         if self.history is None:
@@ -160,12 +201,12 @@ class DemandForecast:
         self._now = now
         classes = self._classes_of(state, self.history)
         rows, candidates = self._rows_of(table), self._candidates_of(table, now, changed)
-        found = np.zeros(len(candidates), np.int64)
-        count = find_expired(rows, self._draws, candidates, classes, now, self._age, found)
-        self._expired = found[:count].copy()
+        selected = np.zeros(len(candidates), np.int64)
+        count = find_expired(rows, self._draws, candidates, classes, now, self._age, selected)
+        self._expired = selected[:count].copy()
         if self._anchored:
-            count = find_grown(candidates, rows, self._age, self._growth_age, self._anchors, self._anchoring, found)
-            self._grown = found[:count].copy()
+            count = find_grown(candidates, rows, self._age, self._growth_age, self._anchors, self._anchoring, selected)
+            self._grown = selected[:count].copy()
         self._candidates = candidates
         due = merged(self._expired, self._grown)
         if not len(due):
@@ -177,9 +218,9 @@ class DemandForecast:
         """Return the rows that may be due, ascending: those that changed, and those whose time has come."""
         if changed is None:
             return np.flatnonzero(table.used & ~table.leaving)
-        found = np.empty(int(self._queue.size[0]), np.int64)
-        count = take_due(self._queue, now, found)
-        return merged(changed, found[:count])
+        due = np.empty(int(self._queue.size[0]), np.int64)
+        count = take_due(self._queue, now, due)
+        return merged(changed, due[:count])
 
     def renew(self, state: ClusterState) -> None:
         """Renew the peaks of the rows that were found last: sample traces, and anchor them at what was reported."""
@@ -206,10 +247,10 @@ class DemandForecast:
         return self._rows
 
     def futures(self, state: ClusterState) -> dict[str, Any]:
-        """Return the fields of `Problem` on growth and departures of replicas; for `timeline` evaluation only."""
+        """Return the growth and departures of replicas."""
         table = state.rows
         if self.history is None or state.config.evaluation is not Evaluation.TIMELINE:
-            return {"timeline": False, **NO_FUTURES}
+            return super().futures(state)
         return {
             "timeline": True,
             "trace": self.trace,
@@ -233,11 +274,11 @@ class DemandForecast:
         bounded = np.where(state.capacity < UNLIMITED, state.capacity, 0).max(axis=0, initial=0)
         least = self._estimator.maximum_from * bounded * state.quanta.quanta
         large = (services.limit >= least) & (services.limit < np.inf) & (bounded > 0) & ~self._trend
-        made_at, known = np.where(services.living, services.made_at, NEVER_MADE), len(self._made_at)
+        made_at, services_before = np.where(services.living, services.made_at, NEVER_MADE), len(self._made_at)
         if np.array_equal(large, before) and np.array_equal(made_at, self._made_at):
             return True
-        kept = (self._made_at == made_at[:known]) & (self._made_at != NEVER_MADE)
-        is_same = bool((before[:known] == large[:known])[kept].all())
+        kept = (self._made_at == made_at[:services_before]) & (self._made_at != NEVER_MADE)
+        is_same = bool((before[:services_before] == large[:services_before])[kept].all())
         self._made_at = made_at
         self._anchoring = self._anchoring._replace(large=large)
         return is_same

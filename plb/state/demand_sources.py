@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import HistoricalSimulation, MonteCarlo, estimator_of
 from plb.settings.config import PlbConfig
-from plb.state.demand_forecast import DemandForecast
+from plb.state.demand_forecast import DemandForecast, Forecast
 from plb.state.historical_forecast import HistoricalForecast
 from plb.state.observed_forecast import ObservedDemandForecast
-
-Forecast: TypeAlias = DemandForecast | HistoricalForecast | ObservedDemandForecast
-"""A source of the expected demand; all have one interface."""
 
 
 def demand_forecast_of(config: PlbConfig, history: DemandHistory | None, seed: int) -> Forecast:

@@ -7,7 +7,6 @@ the columns of a replica change only with its first report and, until its first 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import attrs
 import numpy as np
@@ -17,17 +16,11 @@ from plb.compiler import uninterrupted
 from plb.errors import InvalidValueError
 from plb.risk.demand_history import LARGEST_LEVEL, DemandHistory
 from plb.risk.estimators import Evaluation, HistoricalSimulation, MonteCarlo
-from plb.risk.historical_simulation import (
-    MISSING,
-    OLDEST,
-    fill_columns,
-    shares_from_now,
-    smoothed,
-)
+from plb.risk.historical_simulation import MISSING, OLDEST, fill_columns, shares_from_now, smoothed
 from plb.settings.config import PlbConfig, Replay
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
-from plb.state.demand_forecast import NO_FUTURES, DemandForecast
+from plb.state.demand_forecast import DemandForecast, Forecast
 from plb.state.past_loads import EnteredSlot
 from plb.state.replica_table import RowTable, merged
 
@@ -36,22 +29,8 @@ NOT_FILLED = -1
 SECONDS_OF_A_MINUTE = 60
 
 
-class HistoricalForecast:
-    """The columns of every row of a `ClusterState`; it has the interface of `plb.state.demand_forecast.DemandForecast`.
-
-    Attributes
-    ----------
-    peak
-        (M+1, R, K) quanta: the demand in each slot of the past, in a ring; the last row is zero.
-    peak_ceiling, estimator_rows, variance_unit
-        As in `plb.state.arrays.Problem`.
-    windows
-        As in `plb.state.arrays.Problem`; changed in place.
-    units
-        Number of windows.
-    history
-        The past tenants, of which replicas without a report take sampled traces; None: without any.
-    """
+class HistoricalForecast(Forecast):
+    """The demand of every row in each slot of the past, in a ring; replicas without a report take sampled traces."""
 
     def __init__(
         self, config: PlbConfig, estimator: HistoricalSimulation, history: DemandHistory | None, seed: int
@@ -91,8 +70,8 @@ class HistoricalForecast:
     def enter(self, table: RowTable, now: float) -> bool:
         """Enter the slot of a time, in seconds, and return whether it is a new one."""
         slot = int(now // (SECONDS_OF_A_MINUTE * self._estimator.slot_minutes))
-        known = table.used & table.reported & ~table.dropped & (table.node != NOWHERE)
-        self._entered = table.past.enter(slot, table.load[:-1], known)
+        counted = table.used & table.reported & ~table.dropped & (table.node != NOWHERE)
+        self._entered = table.past.enter(slot, table.load[:-1], counted)
         self._turn(table)
         if self._entered is not None:
             table.changes.note_many(np.flatnonzero(table.used), loads_only=True)
@@ -112,13 +91,7 @@ class HistoricalForecast:
         self.windows[OLDEST] = (table.past.newest + 1) % table.past.slots
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
-        """Return the rows whose columns have to be computed again, ascending.
-
-        Parameters
-        ----------
-        changed
-            The rows that the host has changed since the last call; None: all rows may have changed.
-        """
+        """Return the rows whose columns have to be computed again, ascending."""
         table, past = state.rows, state.rows.past
         is_same, self._is_under_way = not self._is_under_way and len(self.peak) == table.capacity + 1, True
         is_same &= np.array_equal(self._quanta, state.quanta.quanta)
@@ -163,11 +136,6 @@ class HistoricalForecast:
         self._lived[rows] = ~_are_without_slots(table, rows)
         self._is_under_way = False
 
-    def futures(self, state: ClusterState) -> dict[str, Any]:
-        """Return the fields of `plb.state.arrays.Problem` on growth and departures of replicas, which are empty."""
-        del state
-        return {"timeline": False, **NO_FUTURES}
-
     def probabilities(
         self, state: ClusterState, problem: Problem, solution: Solution, row: int, within: float | None
     ) -> Float:
@@ -175,13 +143,6 @@ class HistoricalForecast:
 
         Nodes that do not count, or hold no replica, have 0. The mean to which others are smoothed is that of the nodes
         as they are.
-
-        Parameters
-        ----------
-        row
-            A row without a node; probabilities are those with it on the node. NOWHERE: as the nodes are.
-        within
-            Seconds within which a violation counts; None: the horizon of the estimator.
 
         Raises
         ------
@@ -214,8 +175,8 @@ class HistoricalForecast:
     def _shares(self, sums: Int, demand: Int, problem: Problem, used: Bool, horizon: int) -> Float:
         """Return the share of the windows in which each used node is in violation, (N,)."""
         share, oldest = np.zeros(len(sums)), int(self.windows[OLDEST])
-        given = sums[used], demand[used], problem.threshold[used]
-        share[used] = shares_from_now(self._estimator, *given, oldest, horizon)
+        of_used = sums[used], demand[used], problem.threshold[used]
+        share[used] = shares_from_now(self._estimator, *of_used, oldest, horizon)
         return share
 
     def _present_demand(self, state: ClusterState, problem: Problem, solution: Solution) -> Int:

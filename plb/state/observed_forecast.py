@@ -7,20 +7,16 @@ a metric without one, at the maximum of its demand so far and its present load.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
 from plb.model.quanta import UNLIMITED
-from plb.risk.estimator_columns import Shown, columns_of, estimator_rows, variance_units
+from plb.risk.estimator_columns import CAP, CERTAIN, LAST, Shown, columns_of, estimator_rows, variance_units
 from plb.risk.estimators import Gaussian, samples_needed
-from plb.risk.node_violations import CERTAIN
-from plb.risk.peak_estimators import CAP, LAST
 from plb.risk.peaks import Predictor
 from plb.settings.config import PlbConfig
 from plb.state.cluster_state import ClusterState
-from plb.state.demand_forecast import EACH_COLUMN, NO_FUTURES
+from plb.state.demand_forecast import EACH_COLUMN, Forecast
 from plb.state.replica_table import LARGEST_SAMPLE
 
 NEVER = -1
@@ -31,18 +27,8 @@ VARIANCE_DIGITS = 12
 """A standard deviation of the largest node has a variance of 2^24 units, so that sums stay within 32 bits."""
 
 
-class ObservedDemandForecast:
-    """The columns of every row of a `ClusterState`; it has the interface of `plb.state.demand_forecast.DemandForecast`.
-
-    Attributes
-    ----------
-    peak, peak_ceiling, estimator_rows, variance_unit, windows
-        As in `plb.state.arrays.Problem`.
-    units
-        Count of a certain violation of a node.
-    history
-        None: no past tenants are used.
-    """
+class ObservedDemandForecast(Forecast):
+    """The columns of every row of a `ClusterState`; no past tenants are used."""
 
     history = None
 
@@ -73,13 +59,7 @@ class ObservedDemandForecast:
         self._load: Int = np.zeros((capacity, self._metrics), np.int64)
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
-        """Return the rows whose columns have to be computed again, ascending.
-
-        Parameters
-        ----------
-        changed
-            The rows that the host has changed since the last call; None: all rows may have changed.
-        """
+        """Return the rows whose columns have to be computed again, ascending."""
         del now  # demand is assumed to continue
         table = state.rows
         is_same, self._is_under_way = not self._is_under_way and len(self.peak) == table.capacity + 1, True
@@ -97,11 +77,6 @@ class ObservedDemandForecast:
         for first in range(0, len(self._due), UPDATED_TOGETHER):
             self._update(self._due[first : first + UPDATED_TOGETHER], state)
         self._is_under_way = False
-
-    def futures(self, state: ClusterState) -> dict[str, Any]:
-        """Return the fields of `plb.state.arrays.Problem` on growth and departures of replicas, which are empty."""
-        del state
-        return {"timeline": False, **NO_FUTURES}
 
     def _measure(self, state: ClusterState) -> bool:
         """Record the largest node, which determines the unit of variances; return whether it is the same."""

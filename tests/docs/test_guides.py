@@ -14,7 +14,7 @@ from cluster.scenario.scenario import BUILT_IN_POLICIES
 from plb.policies import KNOWN
 from plb.risk.estimators import Gaussian, HistoricalSimulation, MonteCarlo
 from plb.risk.peaks import Maximum
-from plb.risk.peaks.spec_parsing import KINDS
+from plb.risk.peaks.predictors import KINDS
 from plb.settings.config import ANNEALING
 from tests.docs.pages import ROOT
 from tests.docs.shown_changes import section_of

@@ -21,7 +21,7 @@ from plb.provisioning.algorithms import parse_algorithm
 from plb.registry import extension_policy
 from plb.risk.estimators import Gaussian, HistoricalSimulation, MonteCarlo
 from plb.risk.peaks import Maximum, PeakOracle
-from plb.risk.peaks.spec_parsing import KINDS
+from plb.risk.peaks.predictors import KINDS
 from plb.testing import Invariant
 from plb.testing.facts import OF_CONSTRAINTS, OF_TERMS
 from tests.docs.pages import ROOT, blocks_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.energy.expected_overload import MOST
-from plb.energy.peak_sums import evaluates_peaks
+from plb.energy.node_sums import evaluates_peaks
 from plb.energy.score import UNITS
 from plb.extensions.configuration import built_in_term
 from plb.model.move import Phase

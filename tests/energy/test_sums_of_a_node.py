@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from plb.energy.expected_failovers import violations_with
 from plb.energy.expected_overload import overload_with
-from plb.energy.loads import change_load
-from plb.energy.peak_sums import change_aggregate
+from plb.energy.node_sums import change_aggregate, change_load
 from plb.energy.score import UNITS
 from tests.engine.oracle import overload_by_hand
 from tests.engine.strategies import examples

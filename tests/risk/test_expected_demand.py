@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from plb.model import Role
 from plb.risk import DemandHistory
-from plb.risk.expected_demand import ExpectedDemand
+from plb.risk.demand_history import ExpectedDemand
 from tests.risk.strategies import CLASSES, NO_DEADLINE, histories
 
 

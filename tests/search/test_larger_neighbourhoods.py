@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from plb import Checks, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.compiler import Stream
-from plb.energy.rows_on_nodes import stand_in_list
+from plb.energy.node_sums import stand_in_list
 from plb.evaluation.delta import compare_with_scratch
 from plb.search.annealing import annealing
 from plb.search.annealing.move_generation import Choice

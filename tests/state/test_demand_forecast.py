@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.risk import DemandHistory
 from plb.state.cluster_state import ClusterState
-from plb.state.demand_sources import Forecast, demand_forecast_of
+from plb.state.demand_forecast import Forecast
+from plb.state.demand_sources import demand_forecast_of
 from plb.testing import all_clusters, clusters
 from tests.engine.oracle import placement_of
 from tests.engine.strategies import examples

@@ -31,7 +31,7 @@ from plb.planning.live.replica_arrays import RowChanges, RowSums, affinities
 from plb.planning.live.work_lists import WorkLists
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState, application_fields
-from plb.state.demand_sources import Forecast
+from plb.state.demand_forecast import Forecast
 from plb.state.replica_table import merged
 from plb.state.topology import Topology, move_limits
 

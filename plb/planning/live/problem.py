@@ -22,7 +22,7 @@ from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Weights
 from plb.state.cluster_state import ClusterState, standing_load
 from plb.state.defragmentation import is_packed, node_groups, packing_tables
-from plb.state.demand_sources import Forecast
+from plb.state.demand_forecast import Forecast
 from plb.state.topology import Topology
 
 LARGEST_SQUARES = 2**63

@@ -23,7 +23,7 @@ from plb.model.role import PRIMARY
 from plb.settings.config import PlbConfig
 from plb.state.arrays import TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState, PartitionRecord
-from plb.state.demand_sources import Forecast
+from plb.state.demand_forecast import Forecast
 from plb.state.replica_table import merged
 from plb.state.tables import MOVE_COSTS
 from plb.state.topology import Topology

@@ -1,19 +1,20 @@
 """Peak prediction ([5]): the largest future usage of the tasks of a machine.
 
-Begin reading in `plb.risk.peaks.predictor_settings`.
+Begin reading in `plb.risk.peaks.predictors`.
 """
 
-from plb.risk.peaks.bulk import Predictions, predict
-from plb.risk.peaks.metrics import (
+from plb.risk.peaks.bulk import (
     CellMetrics,
     MachineMetrics,
+    Predictions,
     cell_metrics,
     machine_metrics,
+    predict,
     savings_ratio,
     violation_severity,
     violations,
 )
-from plb.risk.peaks.predictor_settings import (
+from plb.risk.peaks.predictors import (
     BorgDefault,
     Form,
     HistoricalPeak,
@@ -22,10 +23,12 @@ from plb.risk.peaks.predictor_settings import (
     NSigma,
     PeakOracle,
     Predictor,
+    PredictorOrOracle,
     RcLike,
+    parse,
+    spec,
 )
 from plb.risk.peaks.samples import TaskSamples
-from plb.risk.peaks.spec_parsing import PredictorOrOracle, parse, spec
 from plb.risk.peaks.streaming import MachinePeak, PeakAt
 
 __all__ = [

@@ -4,6 +4,10 @@ What a step has in common with the one before is not computed again: the sums of
 tasks do, and the sorted window of a task changes by one sample. Sums are otherwise made as in `plb.risk.peaks.windows`,
 by the same kernels in the same order. Shapes: N samples, S steps; `bounds` (S + 1,) bounds the samples of each step in
 `rows` and `seen`, both (N,).
+
+Their accuracy relative to the oracle is that of [5] section 5.1.3: savings, violation rate and violation severity. All
+use the rows that both the predictor and the oracle have. A prediction violates the oracle if it is below it by more
+than a billionth of it: anything less is rounding.
 """
 
 from __future__ import annotations
@@ -15,10 +19,9 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
-from plb.array_types import Float, Int
+from plb.array_types import Bool, Float, Int
 from plb.compiler import kernel
-from plb.risk.peaks.past_windows import differences_left, sweep_past
-from plb.risk.peaks.predictor_settings import (
+from plb.risk.peaks.predictors import (
     BorgDefault,
     Form,
     HistoricalPeak,
@@ -26,12 +29,13 @@ from plb.risk.peaks.predictor_settings import (
     Maximum,
     NSigma,
     PeakOracle,
+    PredictorOrOracle,
     RcLike,
     least_seen,
 )
 from plb.risk.peaks.samples import MachineSamples, TaskSamples
-from plb.risk.peaks.spec_parsing import PredictorOrOracle
 from plb.risk.peaks.windows import (
+    differences_left,
     interpolated,
     mean_and_deviations,
     oldest_age,
@@ -43,31 +47,24 @@ from plb.risk.peaks.windows import (
     sum_of_group,
     sum_warm_windows,
     sums_without_cold,
+    sweep_past,
 )
 from plb.validation import check_count
 
 
 @attrs.frozen(eq=False)
 class Predictions:
-    """What was predicted: a row for each machine and each step in which a task was there, by machine and time.
-
-    Parameters
-    ----------
-    machine, time
-        Of each row, (S,).
-    limit
-        Summed limits of the tasks that were there, (S,).
-    usage
-        Summed usage, that of each task capped at its limit, (S,).
-    peak
-        Predicted peaks, a row for each predictor, (P, S); NaN if an oracle has no value.
-    """
+    """What was predicted: a row for each machine and each step in which a task was there, by machine and time."""
 
     machine: Int
     time: Int
+    """Of each row, (S,)."""
     limit: Float
+    """Summed limits of the tasks that were there, (S,)."""
     usage: Float
+    """Summed usage, that of each task capped at its limit, (S,)."""
     peak: Float
+    """Predicted peaks, a row for each predictor, (P, S); NaN if an oracle has no value."""
 
 
 class _OfMachine(NamedTuple):
@@ -135,7 +132,7 @@ def _of_machine(machine: MachineSamples, predictors: Sequence[PredictorOrOracle]
 def _peaks(machine: MachineSamples, predictor: PredictorOrOracle, capped: Float, limit: Float, step: int) -> Float:
     """Return the predictions at each step of a machine, (S,); `limit` are its summed limits."""
     if isinstance(predictor, Maximum):
-        return np.asarray(np.maximum.reduce([_peaks(machine, one, capped, limit, step) for one in predictor.of]))
+        return np.asarray(np.maximum.reduce([_peaks(machine, member, capped, limit, step) for member in predictor.of]))
     if isinstance(predictor, PeakOracle):
         return _oracle(machine, predictor, limit, step)
     if isinstance(predictor, BorgDefault):
@@ -240,16 +237,8 @@ def sweep_ratios(
 ) -> None:  # fmt: skip
     """Predict by a statistic of the ratio of the warm tasks' summed usage and summed limits, at every step.
 
-    Parameters
-    ----------
-    kind, parameter
-        The statistic, see `plb.risk.peaks.windows.statistic_of`.
-    total_usage, total_limit, ratios
-        Working space, (S,).
-    window
-        Working space, (history,).
-    peak
-        Is filled, (S,).
+    `peak` (S,) is filled. `kind` and `parameter` are those of `plb.risk.peaks.windows.statistic_of`. Working space:
+    `total_usage`, `total_limit` and `ratios` (S,), `window` (history,).
     """
     warm_before = 0
     for now in range(len(peak)):
@@ -282,14 +271,7 @@ def sweep_sums(
 ) -> None:  # fmt: skip
     """Predict by mean and deviation of the machine's summed usage at every step, N-sigma as the paper prints it.
 
-    Parameters
-    ----------
-    total
-        Working space, (S,).
-    window
-        Working space, (history,).
-    peak
-        Is filled, (S,).
+    `peak` (S,) is filled. Working space: `total` (S,), `window` (history,).
     """
     for now in range(len(peak)):
         begin, end = bounds[now], bounds[now + 1]
@@ -307,16 +289,9 @@ def slide_percentiles(
     run_start: Int, usage: Float, limit: Float, needed: int, history: int, percentile: float, window: Float,
     counted: Float,
 ) -> None:  # fmt: skip
-    """Give every sample of a warm task the percentile of its window, times its limit.
+    """Give every sample of a warm task the percentile of its window, times its limit, in `counted`, (N,).
 
-    Parameters
-    ----------
-    run_start
-        Bounds of the runs: samples of a task in consecutive steps.
-    window
-        Working space, (history,).
-    counted
-        Is filled at warm samples, (N,).
+    `run_start` bounds the runs: samples of a task in consecutive steps. `window` (history,) is working space.
     """
     for run in range(len(run_start) - 1):
         start = run_start[run]
@@ -376,18 +351,9 @@ def look_ahead(
 ) -> None:  # fmt: skip
     """Find the largest future usage of the tasks of each step, for the first `len(peak)` steps.
 
-    Parameters
-    ----------
-    snapshot
-        Step of each sample, (N,).
-    run_end, task_end
-        First row after the run, and after the task, of each sample, (N,).
-    last
-        Last step of the horizon of each step, (S,).
-    window
-        Working space, as long as the longest horizon in steps.
-    peak
-        Is filled where anything is to come; it holds the summed limits before.
+    `snapshot` (N,) is the step of each sample; `run_end` and `task_end` (N,) are the first rows after its run and its
+    task. `last` (S,) is the last step of the horizon of each step. `peak` holds the summed limits, and is filled where
+    anything is to come; `window` is working space as long as the longest horizon.
     """
     for now in range(len(peak)):
         ahead = last[now] - now
@@ -412,3 +378,93 @@ def look_ahead(
             peak[now] = most
         else:
             peak[now] = percentile_of(window, ahead, percentile)
+
+
+TOLERANCE = 1e-9
+"""Share of the oracle by which a prediction must miss it."""
+
+
+@attrs.frozen(eq=False)
+class MachineMetrics:
+    """Metrics of one predictor by machine, each averaged over the machine's steps; shapes (M,)."""
+
+    machine: Int
+    """Number of the machine."""
+    steps: Int
+    """Steps that were compared."""
+    savings: Float
+    """Mean of the savings ratio."""
+    violation_rate: Float
+    """Share of the steps that violate the oracle."""
+    violation_severity: Float
+    """Mean of the violation severity, 0 where there is no violation."""
+
+
+@attrs.frozen(eq=False)
+class CellMetrics:
+    """Metrics of one predictor over all machines together, the cell; by time, shapes (T,)."""
+
+    time: Int
+    """Of the steps that any machine has."""
+    savings: Float
+    """``(sum L - sum P) / sum L`` over the machines: of all limits, the share that was set free ([5] figure 10 d)."""
+    violation_rate: Float
+    """Share of the machines that violate the oracle."""
+    violation_severity: Float
+    """Mean of the violation severity over the machines."""
+
+
+def savings_ratio(peak: Float, limit: Float) -> Float:
+    """Return ``(L - P) / L``; 0 where the limit is 0, since there is nothing to save."""
+    return np.divide(limit - peak, limit, out=np.zeros(np.shape(limit)), where=limit > 0.0)
+
+
+def violations(peak: Float, oracle: Float) -> Bool:
+    """Return where a prediction lies below the oracle."""
+    return np.asarray(peak < oracle - TOLERANCE * oracle)
+
+
+def violation_severity(peak: Float, oracle: Float) -> Float:
+    """Return ``(P_O - P) / P_O`` where there is a violation, 0 elsewhere."""
+    return np.divide(oracle - peak, oracle, out=np.zeros(np.shape(oracle)), where=violations(peak, oracle))
+
+
+def machine_metrics(machine: Int, limit: Float, peak: Float, oracle: Float) -> MachineMetrics:
+    """Return the metrics of a predictor by machine.
+
+    Parameters
+    ----------
+    machine, limit, peak, oracle
+        Value of each machine and step, (S,), as in `Predictions`; NaN if the predictor or the oracle has no row.
+    """
+    both, group, numbers = _compared(machine, peak, oracle)
+    steps = np.bincount(group)
+    savings, missed, severity = (
+        _mean(ratios, group, steps) for ratios in _ratios(limit[both], peak[both], oracle[both])
+    )
+    return MachineMetrics(numbers, steps, savings, missed, severity)
+
+
+def cell_metrics(time: Int, limit: Float, peak: Float, oracle: Float) -> CellMetrics:
+    """Return the metrics of a predictor over all machines, by time; see `machine_metrics`."""
+    both, group, times = _compared(time, peak, oracle)
+    machines = np.bincount(group)
+    _, missed, severity = (_mean(ratios, group, machines) for ratios in _ratios(limit[both], peak[both], oracle[both]))
+    limits, peaks = (_mean(column[both], group, machines) for column in (limit, peak))
+    return CellMetrics(times, savings_ratio(peaks, limits), missed, severity)
+
+
+def _compared(key: Int, peak: Float, oracle: Float) -> tuple[Bool, Int, Int]:
+    """Return which rows count, the group of each of these, and the key of each group."""
+    both = ~(np.isnan(peak) | np.isnan(oracle))
+    keys, group = np.unique(key[both], return_inverse=True)
+    return both, group, keys
+
+
+def _ratios(limit: Float, peak: Float, oracle: Float) -> tuple[Float, Float, Float]:
+    missed = violations(peak, oracle).astype(np.float64)
+    return savings_ratio(peak, limit), missed, violation_severity(peak, oracle)
+
+
+def _mean(values: Float, group: Int, count: Int) -> Float:
+    return np.asarray(np.bincount(group, values) / count)

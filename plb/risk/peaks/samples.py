@@ -55,27 +55,19 @@ class MachineSamples(NamedTuple):
 
 @attrs.frozen(eq=False)
 class TaskSamples:
-    """Usage and limits of tasks on their machines; make one with `from_columns`.
-
-    Parameters
-    ----------
-    machine
-        Numbers of the machines, ascending, (M,).
-    start
-        Bounds of the machines' samples, (M + 1,).
-    task, time, usage, limit
-        Of each sample, (N,), by machine, task and time.
-    step
-        Length of a step, in the unit of `time`.
-    """
+    """Usage and limits of tasks on their machines; make one with `from_columns`."""
 
     machine: Int
+    """Numbers of the machines, ascending, (M,)."""
     start: Int
+    """Bounds of the machines' samples, (M + 1,)."""
     task: Int
     time: Int
     usage: Float
     limit: Float
+    """Of each sample, (N,), by machine, task and time."""
     step: int
+    """Length of a step, in the unit of `time`."""
 
     @classmethod
     def from_columns(

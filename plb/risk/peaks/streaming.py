@@ -9,8 +9,7 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
-from plb.risk.peaks.past_windows import differences_left, percentile_of_windows, sum_warm_past
-from plb.risk.peaks.predictor_settings import (
+from plb.risk.peaks.predictors import (
     BorgDefault,
     Form,
     HistoricalPeak,
@@ -23,14 +22,17 @@ from plb.risk.peaks.predictor_settings import (
 )
 from plb.risk.peaks.samples import AMOUNTS, allowed_amounts
 from plb.risk.peaks.windows import (
+    differences_left,
     mean_and_deviations,
     oldest_age,
+    percentile_of_windows,
     ratio,
     statistic_for,
     statistic_of,
     sum_of,
     sum_of_group,
     sum_task_percentiles,
+    sum_warm_past,
     sum_warm_windows,
     sums_without_cold,
 )
@@ -65,7 +67,9 @@ class MachinePeak:
         if not isinstance(predictor, Predictor):
             raise InvalidValueError("stream", "predictor", predictor, "a peak predictor; the oracle is none")
         self.predictor = predictor
-        self._parts = [_Fraction(one) if isinstance(one, BorgDefault) else _Windows(one) for one in members(predictor)]
+        self._parts = [
+            _Fraction(member) if isinstance(member, BorgDefault) else _Windows(member) for member in members(predictor)
+        ]
 
     def update(self, tasks: Sequence[Any], usage: Sequence[float], limit: Sequence[float]) -> PeakAt:
         """Add a step and return the prediction at it.
@@ -193,13 +197,7 @@ class RecentSamples:
         self.limit: Float = np.zeros(LEAST_FREE * self._width)
 
     def add(self, tasks: Sequence[Hashable], usage: Float, limit: Float) -> tuple[Int, Int]:
-        """Add a sample of each present task; remove the others.
-
-        Returns
-        -------
-        rows, seen
-            Row of the new sample, and number of samples in a row, of each task.
-        """
+        """Add a sample of each present task, remove the others; return its row and the number in a row, (T,) each."""
         self._keep_only(set(tasks))
         places = np.array([self._place_of(task) for task in tasks])
         full = places[self._next[places] == self._width]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
-from plb.energy.rows_on_nodes import random_row_on
+from plb.energy.node_sums import random_row_on
 from plb.evaluation.proposals import REJECTED, evaluate
 from plb.search.annealing.move_generation import Choice, costly_row
 from plb.search.annealing.neighbourhoods import (

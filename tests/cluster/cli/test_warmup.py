@@ -42,7 +42,7 @@ h = { estimator = "monte-carlo:horizon=24", replay = "from_present", w_overload 
 i = { evaluation = "timeline" }
 """
 """A small scenario with a policy for each estimator."""
-WITHOUT_COMPILER = ("plb.risk.node_violations.gaussian_excess",)
+WITHOUT_COMPILER = ("plb.risk.estimator_columns.gaussian_excess",)
 """Kernels that Python calls as plain functions."""
 
 
