@@ -132,8 +132,8 @@ def run_tests_of(mutant: Mutant, seconds: int) -> None:
     import pytest
 
     plugins = [part for name in ("cacheprovider", "xdist", "cov", "benchmark", "mpl") for part in ("-p", f"no:{name}")]
-    options = ["-o", "addopts=", "-m", "kernels", "-x", "-q", "--tb=no", "--assert=plain", *plugins]
-    os._exit(int(pytest.main([*mutant.tests, *options], plugins=[_EndsWhatHangs(seconds)])))
+    options = ["-o", "addopts=", "-m", "kernels", "--hypothesis-profile=full", "-x", "-q", "--tb=no", "--assert=plain"]
+    os._exit(int(pytest.main([*mutant.tests, *options, *plugins], plugins=[_EndsWhatHangs(seconds)])))
 
 
 @attrs.frozen

@@ -127,3 +127,8 @@ def replica_of(text: str) -> Replica:
 def text_of(move: Move) -> str:
     """Return an action such as ``db0 move P 1>2`` or ``db0 add S >2``."""
     return f"{move.partition} {move.kind.value} {move.role.name[0]} {move.source or ''}>{move.target or ''}"
+
+
+def targets(actions: Iterable[str]) -> list[str]:
+    """Return the targets of actions."""
+    return [action.rpartition(">")[2] for action in actions]
