@@ -43,11 +43,6 @@ def cell_of_region(region: RegionParameters, *, machines: int, days: float, seed
 
     Every machine has `TASKS` places. The lives of the replicas are laid end to end, and that tape is cut into the
     places, so tasks come and go at all times and are of every age at the beginning.
-
-    Raises
-    ------
-    InvalidValueError
-        There is no machine, or less time than one step of the region.
     """
     check_count("cell", "machines", machines, low=1)
     check_number("cell", "days", days, low=STEP_SECONDS / DAY_SECONDS)
@@ -85,10 +80,7 @@ def _tape(region: RegionParameters, length: int, seed: int) -> tuple[Float, Floa
 
 
 def read_cell(path: str | Path, *, seed: int = 0) -> Cell:
-    """Return the cell in a file of samples, or made of the sample of the Google trace in a directory.
-
-    A step is as long as samples of a file are mostly apart.
-    """
+    """Return the cell in a file, whose step is the usual distance of its samples, or of Google's sample in a folder."""
     folder = Path(path)
     if (folder / GOOGLE_FILE).is_file():
         return Cell("google2019", read_google(folder, machines=GOOGLE_MACHINES, seed=seed))
@@ -101,9 +93,8 @@ def read_cell(path: str | Path, *, seed: int = 0) -> Cell:
 def read_google(folder: str | Path, *, machines: int, seed: int) -> TaskSamples:
     """Return the sample of instances of the Google 2019 trace, dealt out at random among machines.
 
-    As in the simulator of [5]: times are floored to five minutes, the 90th percentile of CPU within a sample is the
-    usage, and of several samples of a step the largest counts, usage and limit alike. Samples without a usage, -1, are
-    left out.
+    As in the simulator of [5]: times are floored to five minutes, usage is the 90th percentile of CPU within a sample,
+    and the largest of a step. Samples without a usage, -1, are left out.
     """
     path = Path(folder) / GOOGLE_FILE
     step = GOOGLE_STEP_SECONDS * MICROSECONDS

@@ -46,13 +46,7 @@ class TraceProblem:
 
 
 class TraceError(PlbError, ValueError):
-    """A trace file cannot be used; `problems` holds every problem that was found in it.
-
-    Parameters
-    ----------
-    problems
-        At least one problem.
-    """
+    """A trace file cannot be used; `problems` holds every problem that was found in it."""
 
     def __init__(self, problems: Sequence[TraceProblem]) -> None:
         super().__init__(tuple(problems))
@@ -85,16 +79,7 @@ T = TypeVar("T")
 
 
 class Checker:
-    """Collects the problems of one file.
-
-    Parameters
-    ----------
-    path
-        The file.
-    rows_above
-        Rows of the file above those that are checked, which the numbers of rows count, too: a header, or what was
-        checked before where a file is read some rows at a time.
-    """
+    """Collects the problems of one file; rows are numbered from `rows_above`, such as a header or earlier rows."""
 
     def __init__(self, path: Path, rows_above: int = 0) -> None:
         self.file = str(path)
@@ -108,17 +93,7 @@ class Checker:
     def bad_rows(
         self, mask: Bool, column: str, found: npt.NDArray[Any] | pl.Series, expected: str, rows: pl.Series | None = None
     ) -> None:
-        """Record the rows where `mask` is true.
-
-        Parameters
-        ----------
-        mask, column, expected
-            The wrong rows, their column, and the expected value.
-        found
-            The value of each row.
-        rows
-            Numbers of the rows in the file, from 1; by default those of the table.
-        """
+        """Record the rows where `mask` is true, with their values; `rows` has their numbers if not in order."""
         wrong = np.flatnonzero(mask)
         numbers = self.rows_above + wrong + 1 if rows is None else rows.gather(wrong).to_numpy()
         self.some_rows(numbers, lambda place: _text(found[int(wrong[place])]), expected, column)
@@ -130,17 +105,7 @@ class Checker:
         expected: str,
         column: str | None = None,
     ) -> None:
-        """Record rows with the same problem: the first ones individually, the number of all with the last.
-
-        Parameters
-        ----------
-        rows
-            Numbers of the rows in the file, from 1.
-        found
-            Returns the value of the row at this place in `rows`.
-        expected, column
-            The expected value, and the column.
-        """
+        """Record rows with the same problem: the first with the value that `found` returns, with the last how many."""
         alike = [at for at, old in enumerate(self.problems) if (old.column, old.expected) == (column, expected)]
         named = min(len(rows), max(0, ROWS_LISTED - len(alike)))
         for place in range(named):

@@ -140,33 +140,7 @@ def compression_effect(
 
     For each number e, e random series are placed on one node, a new one every `stagger_steps` steps (in the
     paper: every 10 minutes). Both the full traces and the models of the same series are replayed to the end.
-
-    Parameters
-    ----------
-    traces
-        The series, which are sampled uniformly and with replacement.
-    tenants
-        The numbers e; 10 to 200 in [1].
-    samples
-        Samples for each e; 10,000 in [1].
-    seed
-        Seed of the samples.
-    capacities
-        Capacity of the node by metric, in the metrics' units; metrics that are not named are unlimited.
-    threshold
-        Share of a capacity from which on there is a violation.
-    stagger_steps
-        Steps between two arrivals.
-
-    Returns
-    -------
-    list
-        One row for each e.
-
-    Raises
-    ------
-    UnknownNameError, InvalidValueError
-        A capacity is of no metric, or a number is out of range.
+    Metrics without a capacity are unlimited; a violation begins at the share `threshold` of a capacity.
     """
     item = "compression effect"
     check_metrics(item, "capacities", capacities, traces.metric_names)

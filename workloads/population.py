@@ -182,17 +182,7 @@ STEPS_PER_DAY = 24.0 * STEPS_PER_HOUR
 
 
 class Layout:
-    """Which series there are in a block, and where their rows lie.
-
-    Parameters
-    ----------
-    owner
-        Tenant of each series, within the block.
-    secondary
-        Whether the series is that of the secondaries.
-    lifetime
-        Lifetime of the tenants, steps.
-    """
+    """Which series there are in a block, by tenant and role, and where their rows lie; `lifetime` is in steps."""
 
     def __init__(self, owner: Index, secondary: Bool, lifetime: Int32) -> None:
         self.owner, self.secondary = owner, secondary
@@ -257,10 +247,7 @@ def _cpu(
 
 
 def _trend(shape: Shape, layout: Layout, factor: Float) -> Float32:
-    """Return growth from the initial demand, then creep to the peak.
-
-    Sample k is taken at the end of the k-th metering interval, so a growth shorter than one step shows only its end.
-    """
+    """Return growth from the initial demand, then creep to the peak; samples are taken at the end of their interval."""
     owner = layout.owner
     peak = shape.peak[owner] * factor
     growth = np.maximum(shape.growth[owner], 1e-6)

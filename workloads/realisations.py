@@ -82,21 +82,7 @@ class UsageSamples:
         return mean(self.values, self.start)
 
     def draw(self, tasks: npt.ArrayLike, realisations: int, rng: np.random.Generator) -> Float32:
-        """Return realisations of some tasks, sampled with replacement ([2] section 3.1).
-
-        Parameters
-        ----------
-        tasks
-            Indices of N' tasks.
-        realisations
-            K.
-        rng
-            Random number generator of the samples.
-
-        Returns
-        -------
-        float32 array of shape (N', K, R).
-        """
+        """Return K realisations of N' tasks, sampled with replacement ([2] section 3.1), (N', K, R)."""
         chosen = np.asarray(tasks, np.int64)
         drawn = np.empty((len(chosen), realisations, self.values.shape[1]), np.float32)
         for place, task in enumerate(chosen.tolist()):
@@ -107,18 +93,7 @@ class UsageSamples:
         return drawn
 
     def simultaneous(self, period: int) -> tuple[Int, Float32]:
-        """Return the tasks of a period, and their usage at the same times.
-
-        Returns
-        -------
-        tuple
-            Indices of N' tasks, and a float32 array of shape (N', K, R): the K samples of each in the order of time.
-
-        Raises
-        ------
-        InvalidValueError
-            No task is of this period.
-        """
+        """Return the N' tasks of a period, and their usage at the same times, (N', K, R)."""
         tasks = np.flatnonzero(self.period == period)
         if not len(tasks) or period == UNKNOWN:
             raise InvalidValueError("samples", "period", period, "a period of some task")
@@ -126,10 +101,7 @@ class UsageSamples:
         return tasks, self.values[self.start[tasks, np.newaxis] + np.arange(samples)]
 
     def averaged(self, samples: int) -> UsageSamples:
-        """Return what a coarser measurement would show: means of so many samples in a row.
-
-        What is left over at the end of a task joins the mean before it, so each sample counts once.
-        """
+        """Return means of so many samples in a row; the rest at the end of a task joins the mean before it."""
         check_count("samples", "averaged over", samples, low=1)
         lengths = np.diff(self.start)
         blocks = np.maximum(lengths // samples, 1)
@@ -141,22 +113,10 @@ class UsageSamples:
 
 
 def read_samples(path: str | Path, resources: Sequence[str] | None = None) -> UsageSamples:
-    """Read the samples of a trace.
+    """Read the samples of some resources of a trace, by default of ``cpu`` if there is one, else of the first.
 
-    Parameters
-    ----------
-    path
-        ``planetlab.parquet``, ``rnd_5min.parquet`` (Bitbrains) or a directory with one of them or with traces in this
-        project's format.
-    resources
-        Names of the resources to read. Default: ``cpu`` where there is one, else the first.
-
-    Raises
-    ------
-    TraceError
-        There is no such file, it is damaged, or no task is left.
-    UnknownNameError
-        The trace has no such resource.
+    The path is ``planetlab.parquet``, ``rnd_5min.parquet`` (Bitbrains) or a directory with one of them or with traces
+    in this project's format.
     """
     given = Path(path)
     for name, read in ((PLANETLAB_FILE, _planetlab), (BITBRAINS_FILE, _bitbrains), (TRACES_FILE, _own)):

@@ -133,28 +133,12 @@ class RegionParameters:
             check_number(f"region {self.name}", f"{kind}_low", getattr(self, f"{kind}_low"), high=high)
 
     def digest(self) -> str:
-        """Return the SHA-256 of the parameters as canonical JSON, in hex.
-
-        The tenants also depend on code, see `cluster.scenario.digests.code_of_tenants`.
-        """
+        """Return the SHA-256 of the parameters as canonical JSON, in hex; code is not part of it."""
         text = json.dumps(attrs.asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def changed(self, changes: Mapping[str, Any]) -> RegionParameters:
-        """Return the region with other values of some parameters.
-
-        Parameters
-        ----------
-        changes
-            Values by name; for a usage a mapping of what differs in it, such as ``{"cpu": {"median": 0.1}}``.
-
-        Raises
-        ------
-        UnknownNameError
-            If there is no such parameter.
-        InvalidValueError
-            If a value lies outside its range.
-        """
+        """Return the region with other values of some parameters; of a usage a mapping, such as ``{"median": 0.1}``."""
         found: dict[str, Any] = {name: self._changed_to(name, value) for name, value in changes.items()}
         return attrs.evolve(self, **found)
 
@@ -200,15 +184,7 @@ class RegionParameters:
         return int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:4], "big")
 
     def growth_median(self, within: float, grower_share: float) -> float:
-        """Return the median growth share of the tenants that do not grow throughout.
-
-        Parameters
-        ----------
-        within
-            Share of life within which `AIMED_SHARE` of *all* tenants are to be grown.
-        grower_share
-            Share of tenants that grow throughout and so never are.
-        """
+        """Return the median growth share of tenants that stop growing, so that `AIMED_SHARE` of all grow in time."""
         late = (1.0 - AIMED_SHARE - grower_share) / (1.0 - grower_share)
         # within is the quantile at 1 - late of a lognormal distribution
         return within / math.exp(self.growth_sigma * NormalDist().inv_cdf(1.0 - late))

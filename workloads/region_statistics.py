@@ -159,20 +159,7 @@ class StatisticRow:
 def check_region(parameters: RegionParameters, tenants: int = TENANTS, seed: int = 0) -> list[StatisticRow]:
     """Generate random tenants of a region and put their statistics beside the published ones.
 
-    Parameters
-    ----------
-    parameters
-        The region.
-    tenants
-        Number of tenants; [1] section 3.1 used 10,000.
-    seed
-        Seed of the tenants.
-
-    Returns
-    -------
-    list
-        One row a statistic. Rows whose `within` is None have nothing published in figures and show what the region is.
-        Without serverless tenants, or others, there is no row that compares them.
+    Without serverless tenants, or others, there is no row that compares them.
     """
     found = join_statistics(trace_statistics(part) for part in generate_chunks(parameters, tenants, seed))
     return [*_growth_rows(found, parameters), *_drop_rows(found), *_cpu_rows(found), *_other_rows(found)]

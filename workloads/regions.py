@@ -196,17 +196,7 @@ def _layout(tenants: Population) -> Layout:
 
 
 def with_random_starts(traces: TraceSet, days: float, seed: int) -> TraceSet:
-    """Return tenants that begin at random times within some days, each at the begin of a step.
-
-    Parameters
-    ----------
-    traces
-        The tenants.
-    days
-        Days within which they begin.
-    seed
-        Seed of the times; independent of the tenants with this seed.
-    """
+    """Return tenants that begin at random times within some days, each at the begin of a step."""
     check_number("traces", "days", days, low_open=True, high=MOST_DAYS)
     steps = max(1, int(days * DAY_SECONDS // traces.step_seconds))
     rng = np.random.default_rng([check_count("traces", "seed", seed), START_STREAM])

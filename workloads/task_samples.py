@@ -51,20 +51,9 @@ class SampleTable:
 
 
 def read_task_samples(path: str | Path, *, step_seconds: float = STEP_SECONDS) -> SampleTable:
-    """Read samples from a file, CSV or Parquet by its name.
+    """Read samples from a file, CSV or Parquet by its name; `step_seconds` is the step of the oracle's horizon.
 
-    Parameters
-    ----------
-    path
-        The file.
-    step_seconds
-        Length of a step, which the oracle's horizon counts.
-
-    Raises
-    ------
-    TraceError
-        The file cannot be read, or a row is wrong: it names file, row (from 1, without the header), column and what was
-        expected, all problems at once. Nothing is dropped or repaired.
+    Raise `TraceError` with all problems at once: file, row (from 1, without the header), column and what was expected.
     """
     check = Checker(Path(path))
     frame = _read(check, Path(path))
@@ -88,17 +77,7 @@ def read_task_samples(path: str | Path, *, step_seconds: float = STEP_SECONDS) -
 
 
 def prediction_frame(table: SampleTable, found: Predictions, names: Sequence[str]) -> pl.DataFrame:
-    """Return predictions as a table: a row for each machine, time and predictor with a prediction, in this order.
-
-    Parameters
-    ----------
-    table
-        The samples.
-    found
-        The predictions.
-    names
-        Of the predictors, in their order.
-    """
+    """Return predictions as a table: a row for each machine, time and predictor with a prediction, in this order."""
     said = ~np.isnan(found.peak.T)
     row, who = np.nonzero(said)
     return pl.DataFrame(

@@ -86,22 +86,8 @@ def mean(rows: Float32, bounds: Int) -> Float:
 
 
 def percentile(rows: Float32, bounds: Int, share: float) -> Float32:
-    """Return the nearest-rank percentile of every segment.
-
-    Parameters
-    ----------
-    rows
-        Shape (N,), finite and at least 0.
-    bounds
-        Bounds of the segments.
-    share
-        In (0, 1]; 0.9 is the 90th percentile. The value at rank ceil(share·n) of the n rows: always one of them.
-
-    Notes
-    -----
-    Floats of at least 0 sort like their bit patterns, so one sort of (segment, bits) as 64-bit integers orders all
-    segments at once.
-    """
+    """Return the nearest-rank percentile of every segment: rank ceil(share·n) of its n rows, (N,), all >= 0."""
+    # floats of at least 0 sort like their bits, so one sort of (segment, bits) orders all segments
     keys = per_row(np.arange(len(bounds) - 1, dtype=np.uint64) << np.uint64(32), bounds)
     keys |= np.ascontiguousarray(rows + np.float32(0.0), np.float32).view(np.uint32)
     keys.sort()
@@ -227,13 +213,7 @@ class TraceSet:
         return np.asarray(self.classes, dtype=np.str_)[self.class_code]
 
     def select(self, tenants: npt.ArrayLike) -> TraceSet:
-        """Return the trace set of these tenants only, in this order.
-
-        Parameters
-        ----------
-        tenants
-            Indices, or a mask of shape (T,). Tenants of an index that occurs twice need other names.
-        """
+        """Return the trace set of these tenants, by index or mask (T,), in order; repeated tenants need other names."""
         chosen = np.arange(self.tenants)[np.asarray(tenants)]
         index = self.series_index[chosen]
         owner, role = np.nonzero(index >= 0)
@@ -256,10 +236,7 @@ _TENANT_FIELDS = ("tenant", "family", "class_code", "replicas", "lifetime_steps"
 
 
 def concatenate(sets: Sequence[TraceSet]) -> TraceSet:
-    """Return one trace set of all tenants of these, which must agree in metrics, step and classes.
-
-    The starts are known if they are in all parts.
-    """
+    """Return one trace set of parts with equal metrics, step and classes; starts are known if all parts have them."""
     first = sets[0]
     for other in sets[1:]:
         if (other.metrics, other.step_seconds, other.classes) != (first.metrics, first.step_seconds, first.classes):
@@ -285,24 +262,7 @@ SAMPLE_STREAM = 1
 
 
 def split_tenants(traces: TraceSet, history_share: float, seed: int) -> tuple[TraceSet, TraceSet]:
-    """Split into two disjoint trace sets: the history, and the tenants to simulate.
-
-    Whole families go to one side, and with a tenant all its replicas. The same seed gives the same split.
-
-    Parameters
-    ----------
-    traces
-        What to split.
-    history_share
-        Share of the families that go to the history, in [0, 1].
-    seed
-        Seed of the split; keep it with the results.
-
-    Returns
-    -------
-    tuple
-        History and simulation, each with its tenants in their former order.
-    """
+    """Split families at random into two trace sets: the history, with a share of them, and the tenants to simulate."""
     check_number("split", "history_share", history_share, high=1.0)
     families = np.unique(traces.family)
     order = np.random.default_rng(check_count("split", "seed", seed)).permutation(len(families))
@@ -312,26 +272,10 @@ def split_tenants(traces: TraceSet, history_share: float, seed: int) -> tuple[Tr
 
 
 def sample_families(traces: TraceSet, share: float, seed: int, *, replace: bool) -> TraceSet:
-    """Return the tenants of a random sample of the families, at least one.
+    """Return the tenants of a random share of the families, at least one, independent of a split with this seed.
 
-    The same seed gives the same sample. It is independent of a split with this seed.
-
-    Parameters
-    ----------
-    traces
-        What to sample from.
-    share
-        Size of the sample, as a share of the families; above 1 only with replacement.
-    seed
-        Seed of the sample.
-    replace
-        True: with replacement, as in a bootstrap. A family that is drawn k times has k copies, which have the same
-        demand at the same times. The second copy of tenant ``a`` is ``a#2``, and so on.
-
-    Raises
-    ------
-    ConflictError
-        A tenant has the name of a copy of another.
+    With replacement, a family that is drawn k times has k copies with the same demand at the same times; the second
+    copy of tenant ``a`` is ``a#2``.
     """
     check_number("sample", "share", share, low_open=True, high=float("inf") if replace else 1.0)
     families, family = np.unique(traces.family, return_inverse=True)

@@ -114,18 +114,7 @@ class TraceDescription:
 
 
 def describe(path: str | Path) -> TraceDescription:
-    """Return the properties of a trace in the format of this project.
-
-    Parameters
-    ----------
-    path
-        Its directory.
-
-    Raises
-    ------
-    TraceError
-        As with `workloads.trace_files.read_traces`: a file is missing or breaks a rule of the format.
-    """
+    """Return the properties of a trace in a directory in the format of this project."""
     header, tenants = check_traces(path)
     samples = _samples(pl.scan_parquet(Path(path, TRACES_FILE), glob=False), tenants, header)
     places = range(len(header.metrics))
@@ -149,10 +138,9 @@ def describe(path: str | Path) -> TraceDescription:
 
 
 def _samples(samples: pl.LazyFrame, tenants: pl.DataFrame, header: Header) -> pl.LazyFrame:
-    """Return the samples with their step, the hour of the day, the tenth of the tenant's life, and shares of MaxUsage.
+    """Return the samples with their step, hour of the day, tenth of the tenant's life, and shares of MaxUsage.
 
-    Columns of metrics are numbered, as a metric may have any name. Times, which the format lets be off a little, count
-    as the steps that they mean.
+    Columns of metrics are numbered, as a metric may have any name. Inexact times count as the steps that they mean.
     """
     numbered = dict(enumerate(metric.name for metric in header.metrics))
     start = "start_s" if "start_s" in tenants.columns else pl.lit(0, pl.Int64).alias("start_s")

@@ -84,15 +84,7 @@ def read_traces(path: str | Path) -> TraceSet:
 
 
 def check_traces(path: str | Path) -> tuple[Header, pl.DataFrame]:
-    """Check the traces in a directory, and return their header and the tenants table.
-
-    Memory grows with the number of tenants and series, not of samples.
-
-    Raises
-    ------
-    TraceError
-        As with `read_traces`.
-    """
+    """Check the traces in a directory as `read_traces` does, as a stream; return their header and the tenants table."""
     folder = Path(path)
     header, tenants = _checked_tenants(folder)
     check_samples(Checker(folder / TRACES_FILE).batches(BATCH_ROWS), tenants, header, folder / TRACES_FILE)
@@ -108,11 +100,6 @@ def _checked_tenants(folder: Path) -> tuple[Header, pl.DataFrame]:
     tenants = Checker(folder / TENANTS_FILE).read()
     check_tenants(tenants, header, folder / TENANTS_FILE)
     return header, tenants
-
-
-def read_provenance(path: str | Path) -> Mapping[str, Any]:
-    """Return what was given as `provenance` when the trace set was written."""
-    return read_header(Path(path) / TRACES_FILE, "traces").provenance
 
 
 def samples_frame(traces: TraceSet) -> pl.DataFrame:

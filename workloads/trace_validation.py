@@ -27,13 +27,7 @@ WHOLE_STEP = "a whole number >= 1"
 
 @attrs.frozen(kw_only=True)
 class Header:
-    """The header of a file.
-
-    Raises
-    ------
-    InvalidValueError
-        A file could not be read with such a step or such names of metrics.
-    """
+    """The header of a file; `InvalidValueError` for a step or names of metrics with which a file could not be read."""
 
     kind: str
     """Kind of file: ``"traces"``, ``"tenants"`` or ``"history"``."""
@@ -163,20 +157,7 @@ def _check_whole(check: Checker, frame: pl.DataFrame, name: str, low: int, high:
 
 
 def check_samples(frames: Iterable[pl.DataFrame], tenants: pl.DataFrame, header: Header, path: Path) -> SeriesTable:
-    """Return the series of a file of samples, or raise `TraceError` with every problem.
-
-    Parameters
-    ----------
-    frames
-        The rows of the file, in order and in any division. Memory besides one frame grows with the number of
-        tenants and series.
-    tenants
-        The tenants table, which was checked.
-    header
-        Metrics and step.
-    path
-        The file, for messages.
-    """
+    """Return the series of a file from its rows, in order in any division, or raise `TraceError` with every problem."""
     checks = _SampleChecks(tenants, header, path)
     for frame in frames:
         checks.take(frame)

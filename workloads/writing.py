@@ -17,20 +17,10 @@ _NUMBER = re.compile(r"\(os error (\d+)\)")
 
 @contextmanager
 def in_one_piece(path: str | Path) -> Iterator[Path]:
-    """Yield the name of a temporary file, which replaces the file at the end.
+    """Yield the name of a temporary file, which replaces the file at the end; its directory is made if it is missing.
 
-    If an error occurs, nothing is left of what was written. Devices and pipes are written directly, and
-    a link keeps its target.
-
-    Parameters
-    ----------
-    path
-        The file; its directory is made where it is missing.
-
-    Raises
-    ------
-    OSError
-        It cannot be written: with its name, whichever library wrote.
+    If an error occurs, nothing is left of what was written. Devices and pipes are written directly, and a link keeps
+    its target. Any `OSError` names the file, whichever library wrote.
     """
     file = Path(path)
     try:

@@ -104,13 +104,7 @@ def algorithm_names() -> tuple[str, ...]:
 
 
 def parse_algorithm(name: str) -> Algorithm:
-    """Return the algorithm of a name.
-
-    Raises
-    ------
-    UnknownNameError
-        The name is unknown.
-    """
+    """Return the algorithm of a name, or raise `UnknownNameError`."""
     if name in BASELINES:
         return BASELINES[name]
     for form in _FORMS:
@@ -162,12 +156,8 @@ def fewest_nodes(
 ) -> ProvisioningPlan:
     """Return the plan with the smallest number of nodes at which an algorithm succeeds ([3] section 5.1).
 
-    Parameters
-    ----------
-    best
-        The plan of First Fit, which gives a sufficient number; if the algorithm fails with it, the result.
-    pack
-        Runs the algorithm on the nodes of a packing; returns how many replicas are left over, or `STOPPED`.
+    `pack` runs the algorithm on a packing and returns how many replicas are left over, or `STOPPED`. `best` is the
+    plan of First Fit, which gives a sufficient number, and the result if the algorithm fails with it.
     """
     most = context.reach(best)
 

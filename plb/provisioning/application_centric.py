@@ -33,10 +33,7 @@ from plb.provisioning.packing import (
 
 @kernel
 def first_fit(order: Int, packing: Packing) -> int:
-    """Give each application, in an order, (L,), the first nodes that take it, as many replicas to each as fit.
-
-    The result is 0, `NO_CAPACITY` or `STOPPED`.
-    """
+    """Place applications, (L,), in order on the first nodes that take them; return 0, `NO_CAPACITY` or `STOPPED`."""
     live, full = 0, 0
     for application in order:
         if packing.stop[0]:
@@ -50,12 +47,7 @@ def first_fit(order: Int, packing: Packing) -> int:
 
 @kernel
 def place_first(packing: Packing, application: int, live: int) -> int:
-    """Place an application on the first feasible nodes, and open nodes if there is none.
-
-    Returns
-    -------
-    Number of nodes in `packing.live`, of which there were `live`; `NO_CAPACITY`: there are too few nodes.
-    """
+    """Place an application on the first feasible nodes; return the new number of live nodes, or `NO_CAPACITY`."""
     noted = limit_nodes(packing, application)
     most_on_a_node, missing = packing.neighbours.most_on_a_node[application], packing.replicas[application]
     number = 0
@@ -97,21 +89,7 @@ def no_candidates(nodes: int) -> Candidates:
 
 @kernel
 def ordered_fit(order: Int, packing: Packing, candidates: Candidates, residual: Residual, sign: int) -> int:
-    """Place each application on the nodes with the least, or the most, free capacity, as many replicas as fit on each.
-
-    Parameters
-    ----------
-    order
-        (L,) applications.
-    residual
-        How what is left of a node becomes one number.
-    sign
-        1: the node with least left (Best Fit); -1: the one with most (Worst Fit). Of equals, the one opened first.
-
-    Returns
-    -------
-    0, `NO_CAPACITY` or `STOPPED`.
-    """
+    """Place applications, (L,), by Best Fit (`sign` 1) or Worst Fit (-1); return 0, `NO_CAPACITY` or `STOPPED`."""
     live, full = 0, 0
     for application in order:
         if packing.stop[0]:
@@ -217,11 +195,7 @@ def fewest_candidates(packing: Packing, struck: Struck) -> int:
 
     As in the programs of the authors of [3], candidate nodes of an application are updated when one that shares
     a limit with it is placed, and one pass of bubble sort moves the application with the fewest candidates to the
-    front, which moves others as well. The first in `struck.order` begins.
-
-    Returns
-    -------
-    0; `NO_CAPACITY`: there are too few nodes; `STOPPED`: time ran out.
+    front, which moves others as well. The result is 0, `NO_CAPACITY` or `STOPPED`.
     """
     live, full = 0, 0
     for number in range(len(struck.order)):

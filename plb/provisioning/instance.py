@@ -35,13 +35,7 @@ def array_of(item: str, field: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def whole_numbers(item: str, field: str, values: npt.ArrayLike, axes: int, *, low: int = 0, high: int = MOST) -> Int32:
-    """Return a copy of whole numbers from `low` to `high` with so many axes.
-
-    Raises
-    ------
-    InvalidValueError
-        They are none, or have other axes.
-    """
+    """Return a copy of whole numbers from `low` to `high` with so many axes, or raise `InvalidValueError`."""
     array = array_of(item, field, values)
     if array.ndim != axes or array.dtype.kind not in "iuf":
         raise InvalidValueError(
@@ -93,10 +87,7 @@ ANY_NUMBER = 2**31 - 1
 
 
 class Neighbours(NamedTuple):
-    """The limits of all applications in both directions, for kernels.
-
-    Those of application i are in ``start[i]:start[i + 1]``.
-    """
+    """The limits of all applications in both directions, for kernels; rows ``start[i]:start[i + 1]`` are those of i."""
 
     out_start: Int
     """(L + 1,)"""
@@ -143,20 +134,7 @@ class Affinity:
         return cls(*(array_of("affinity", *column) for column in columns.items())).checked("affinity", applications)
 
     def checked(self, item: str, applications: int) -> Affinity:
-        """Return the limits of a number of applications after checks.
-
-        Parameters
-        ----------
-        item
-            Name for messages.
-
-        Raises
-        ------
-        ConflictError
-            The columns differ in length.
-        InvalidValueError
-            A number is no application, or a limit negative.
-        """
+        """Return the limits of a number of applications after checks of lengths and ranges, with `item` in messages."""
         highest = {"source": applications - 1, "target": applications - 1, "most": ANY_NUMBER - 1}
         columns = [whole_numbers(item, name, getattr(self, name), 1, high=high) for name, high in highest.items()]
         lengths = dict(zip(highest, map(len, columns), strict=True))
@@ -180,10 +158,7 @@ class Affinity:
 
 
 def contradiction(affinity: Affinity, neighbours: Neighbours) -> tuple[int, int] | None:
-    """Return two applications with limits that contradict each other; None: there are none.
-
-    They are one application that may be on no node with itself, or a pair with different limits.
-    """
+    """Return two applications (or one, twice) with limits that contradict each other; None: there are none."""
     itself = affinity.source == affinity.target
     for application, most in zip(affinity.source[itself].tolist(), affinity.most[itself].tolist(), strict=True):
         if most == 0 or most != neighbours.most_on_a_node[application]:
@@ -366,10 +341,7 @@ class Instance:
         return [most if node.count is None else min(most, node.count) for node in self.nodes]
 
     def largest_capacity(self) -> Int32:
-        """Return the capacity, (D,), of a node that is as large as the largest in each dimension.
-
-        Without any capacity it is 1 unit, so that shares of it are defined.
-        """
+        """Return the capacity, (D,), of a node that is as large as the largest in each dimension, at least 1 unit."""
         largest = np.max([self.capacity(node) for node in self.nodes], axis=0)
         return np.asarray(np.maximum(largest, 1), np.int32)
 

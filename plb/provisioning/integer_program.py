@@ -45,32 +45,11 @@ INFEASIBLE = 2
 
 
 def solve_exactly(context: SolverContext, report: ReportProgress, *, gap_percent: float = 0.0) -> ProvisioningPlan:
-    """Return a plan with the smallest number of nodes, or the best plan within the time limit.
+    """Return a plan with the smallest number of nodes, or the best plan within the time limit; see `provision`.
 
     The plan of `auto`, which has a tenth of the time and at most 2 seconds, is the result if no better one is found.
-
-    Parameters
-    ----------
-    context
-        The instance and the time limit. HiGHS checks the time between its steps, which take seconds if the
-        program is large.
-    report
-        Called with the nodes and the bound before and after HiGHS.
-    gap_percent
-        A plan is accepted if this percentage of its nodes, or less, is between it and the bound.
-
-    Returns
-    -------
-    ProvisioningPlan
-        Its `lower_bound` is what was proved: the larger of the bound by demand and HiGHS's, rounded up. The plan has
-        the fewest nodes if it has as many.
-
-    Raises
-    ------
-    ConflictError
-        The instance is too large: more than `MOST_NONZEROS`.
-    NoPlanError
-        There are too few nodes, or no plan was found in time where First Fit finds none.
+    HiGHS checks the time between its steps, which take seconds if the program is large. A plan is accepted if
+    `gap_percent` of its nodes, or less, is between it and the bound. Its `lower_bound` is what was proved.
     """
     share = check_number(NAME, "gap_percent", gap_percent, high=100.0, high_open=True) / 100.0
     model = model_of(context.instance)

@@ -87,21 +87,7 @@ class SearchState(NamedTuple):
 def search_state_of(
     packing: Packing, by_node: ReplicasByNode, used: Int, size: Float, original: OriginalNodes, capacity: Int32
 ) -> SearchState:
-    """Return a packing with space for neighbourhoods.
-
-    Parameters
-    ----------
-    packing, by_node
-        The present packing.
-    used
-        The nodes in use.
-    size
-        (L,) of a replica of each application.
-    original
-        The original nodes of replicas.
-    capacity
-        (D,) of the largest node.
-    """
+    """Return a packing with space for neighbourhoods; `size` is (L,) of replicas, `capacity` (D,) of a largest node."""
     nodes, replicas, applications = len(packing.free), len(packing.node), len(size)
     neighbourhood = ClearedPart(
         used=np.zeros(nodes, np.int32),
@@ -210,14 +196,9 @@ def allowed_on(search: SearchState, application: int, node: int) -> int:
 
 @kernel
 def best_node(search: SearchState, application: int, first: int, end: int, preferred: int) -> tuple[int, int]:
-    """Return the feasible node with the least free capacity for the application, and the number of replicas.
+    """Return the feasible node of ``packing.live[first:end]`` with the least free capacity, and how many replicas fit.
 
-    Parameters
-    ----------
-    first, end
-        The nodes ``packing.live[first:end]`` are searched.
-    preferred
-        One of ``packing.live[:preferred]`` is chosen first if it is an original node of the application.
+    An original node of the application among ``packing.live[:preferred]`` goes before.
     """
     packing, neighbourhood = search.packing, search.neighbourhood
     chosen, capacity, least = NOTHING, 0, np.inf
@@ -330,12 +311,7 @@ def _is_cleared(neighbourhood: ClearedPart, cleared: int, number: int) -> bool:
 
 @kernel
 def _rebuild(search: SearchState, rng: Stream, cleared: int, most_open: int) -> tuple[bool, float, int]:
-    """Clear nodes and place their replicas on a number of nodes.
-
-    Returns
-    -------
-    Whether all are placed, the increase of the unevenness of free capacity, and the number of recorded changes.
-    """
+    """Clear nodes and place their replicas; return whether all are placed, the gain of unevenness, and the changes."""
     packing, by_node, neighbourhood = search.packing, search.by_node, search.neighbourhood
     gain, changes, waiting = 0.0, 0, 0
     for number in range(cleared):
@@ -375,11 +351,7 @@ def _rebuild(search: SearchState, rng: Stream, cleared: int, most_open: int) -> 
 
 @kernel
 def _list_open(packing: Packing, neighbourhood: ClearedPart, rng: Stream, cleared: int, most_open: int) -> int:
-    """List candidate nodes for replicas; return their number.
-
-    These are the cleared ones without the first and, from a random one on, those in use that are not full, up to a
-    maximum.
-    """
+    """List the cleared nodes but the first and, from a random one on, others that are not full; return their number."""
     live = 0
     for number in range(1, cleared):
         packing.live[live] = neighbourhood.used[neighbourhood.cleared[number]]
@@ -410,15 +382,6 @@ def best_in_time(context: SolverContext, report: ReportProgress, *, seed: int) -
 
     The search ends when time runs out, at the lower bound, and without a time limit when little is gained. A limit ends
     it at another point on another machine; what it does until then depends on the seed alone.
-
-    Parameters
-    ----------
-    context
-        The instance, and the time limit.
-    report
-        Called with the number of nodes.
-    seed
-        Seed of the random numbers.
     """
     plan = first_fit_plan(context)
     report(f"{plan.algorithm}: {plan.nodes:,} nodes, at least {context.lower_bound:,}")
@@ -434,12 +397,7 @@ def best_in_time(context: SolverContext, report: ReportProgress, *, seed: int) -
 def empty(
     context: SolverContext, search: SearchState, rng: Stream, annealing: Annealing, name: str, report: ReportProgress
 ) -> Iterator[float]:
-    """Empty nodes of a packing with a place for each replica, until the search ends (`best_in_time`).
-
-    Yields
-    ------
-    After each node, the seconds until then.
-    """
+    """Empty nodes of a complete packing until the search ends (`best_in_time`); yield the elapsed seconds at each."""
     neighbourhood = search.neighbourhood
     idle, rounds = 0, _rounds(search)
     while neighbourhood.nodes[0] > context.lower_bound and not context.time_is_over:

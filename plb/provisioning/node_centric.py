@@ -75,19 +75,7 @@ class Filling(NamedTuple):
 
 
 def nothing_filled(score: Score, order: Int, packing: Packing, capacity: Int32) -> Filling:
-    """Return the state before the first node.
-
-    Parameters
-    ----------
-    score
-        Of an application on a node.
-    order
-        (L,) applications.
-    packing
-        Without replicas.
-    capacity
-        (D,) of the largest node.
-    """
+    """Return the state before the first node; `order` is (L,) applications, `capacity` (D,) of the largest node."""
     applications, dimensions = len(order), len(capacity)
     return Filling(
         score=SCORES[score],
@@ -217,10 +205,7 @@ def score_of(packing: Packing, filling: Filling, node: int, application: int, wh
 
 @kernel
 def fill_nodes(packing: Packing, filling: Filling) -> int:
-    """Fill one node after the other; of equal scores the first application in order is chosen.
-
-    The result is 0, `NO_CAPACITY` or `STOPPED`.
-    """
+    """Fill node after node, of equal scores with the first application; return 0, `NO_CAPACITY` or `STOPPED`."""
     remaining = len(filling.remaining)
     for kind in range(len(packing.end)):
         while remaining > 0 and packing.unused[kind] < packing.end[kind]:
@@ -290,10 +275,7 @@ def no_matches(packing: Packing) -> Matches:
 
 @kernel
 def match(packing: Packing, filling: Filling, matches: Matches) -> int:
-    """Place the replicas of the best pairs, one by one; return how many found no place, or `STOPPED`.
-
-    Of equal scores, the first node and there the first application in the order of `filling`.
-    """
+    """Place the replicas of the best pairs, one by one, of equal scores the first; return how many are left over."""
     nodes, remaining, missing = len(packing.free), len(filling.remaining), 0
     for application in filling.remaining:
         missing += filling.missing[application]

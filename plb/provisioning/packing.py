@@ -98,11 +98,9 @@ def is_full(packing: Packing, node: int) -> bool:
 
 @kernel
 def drop_full(packing: Packing, application: int, live: int, full: int) -> tuple[int, int]:
-    """Count the full nodes of a placed application, and remove full nodes from `packing.live` if they are many.
+    """Count the full nodes of a placed application and, if they are many, remove full ones from `packing.live`.
 
-    Returns
-    -------
-    Numbers of nodes in `packing.live` and of full ones among them, of which there were `live` and `full` before.
+    The arguments and results are the numbers of nodes in `packing.live` and of full ones among them.
     """
     first = packing.start[application]
     for place in range(first, first + packing.places[application]):
@@ -120,12 +118,7 @@ def drop_full(packing: Packing, application: int, live: int, full: int) -> tuple
 
 @kernel
 def limit_nodes(packing: Packing, application: int) -> int:
-    """Record the limits of others for an application, and of itself, on the nodes.
-
-    Returns
-    -------
-    Number of nodes in `packing.limited`.
-    """
+    """Record the limits of and for an application on the nodes; return how many there are in `packing.limited`."""
     neighbours, noted = packing.neighbours, 0
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
         other, most = neighbours.in_other[arc], neighbours.in_most[arc]
@@ -211,13 +204,7 @@ def open_node(packing: Packing, application: int) -> int:
 
 @kernel
 def sort_by(order: Int32, value: Float | Float32, first: int, end: int, sign: int) -> None:
-    """Sort the numbers in `order`, from a place up to another, by the values they have; equal ones stay in order.
-
-    Parameters
-    ----------
-    sign
-        1: least first; -1: most first.
-    """
+    """Sort `order` from `first` to `end` by values, stable: least first with `sign` 1, most first with -1."""
     for number in range(first + 1, end):
         one = order[number]
         this = sign * value[one]
@@ -253,15 +240,7 @@ AVERAGE, MAX, EXPONENTIAL, SURROGATE, EXTENDED_SUM = range(5)
 
 
 def sizes(measure: Measure, shares: Float, replicas: Int32) -> Float:
-    """Return the size of each application, (L,) (table 1).
-
-    Parameters
-    ----------
-    shares
-        (L, D) demand of a replica by the capacity of a node.
-    replicas
-        (L,)
-    """
+    """Return the size of each application, (L,), from its shares of a node, (L, D), and its replicas ([3] table 1)."""
     if measure is Measure.MAX:
         return np.asarray(shares.max(axis=1))
     totals = replicas @ shares

@@ -59,11 +59,7 @@ class ProvisioningPlan:
         return tuple(names)
 
     def faults(self) -> tuple[str, ...]:
-        """Return the faults of the plan in words; empty if it is valid.
-
-        Capacity is summed at every time point, every limit is checked, and every replica must be placed once. Nothing
-        that the algorithms keep is used.
-        """
+        """Return the faults of the plan in words, from the instance alone; empty if it is valid."""
         return tuple(_faults(self, (_rows, _too_many_nodes, _wrongly_placed, _overfull, _beyond_limits)))
 
     @property

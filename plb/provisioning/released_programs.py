@@ -77,18 +77,9 @@ def nothing_sorted(nodes: int, residual: Residual) -> Sorted:
 
 @kernel
 def resorted_fit(order: Int, packing: Packing, nodes: Sorted, sign: int) -> int:
-    """Give each replica the first node that takes it, nodes being sorted before each by what is left of them.
+    """Give each replica the first node that takes it, nodes being sorted before each by free capacity.
 
-    Parameters
-    ----------
-    order
-        (L,) applications.
-    sign
-        1: least first (Best Fit); -1: most first (Worst Fit).
-
-    Returns
-    -------
-    0; `NO_CAPACITY`: there are too few nodes; `STOPPED`: time ran out.
+    `order` is (L,), `sign` 1 for Best Fit and -1 for Worst Fit; the result is 0, `NO_CAPACITY` or `STOPPED`.
     """
     live, full = 0, 0
     for application in order:

@@ -102,10 +102,7 @@ def replan(
 
 
 def _emptied(context: SolverContext, search: SearchState, rng: Stream, report: ReportProgress) -> tuple[Packing, float]:
-    """Empty nodes; return the packing after the last emptied node, and the seconds until then.
-
-    Later moves, which empty no node, are not made.
-    """
+    """Empty nodes; return the packing after the last emptied node, without later moves, and the seconds until then."""
     neighbourhood = search.neighbourhood
     found = _copy(search.packing), context.elapsed()
     fewest = int(neighbourhood.nodes[0])
@@ -181,12 +178,7 @@ def _open_larger(context: SolverContext, search: SearchState) -> bool:
 
 
 def _settled(context: SolverContext, plan: ProvisioningPlan) -> tuple[SearchState, Int]:
-    """Keep the replicas that may stay, and place the others; with more spare nodes until these are enough.
-
-    Returns
-    -------
-    The search, and (N,) where the nodes of the plan are in its packing.
-    """
+    """Keep the replicas that may stay and place the others; return the search, and the plan's nodes in it, (N,)."""
     size = sizes(Measure.AVERAGE, context.shares, context.instance.replicas)
     # small replicas stay first, so that few have to move
     rows = np.argsort(size[plan.application], kind="stable")
@@ -237,10 +229,7 @@ def _names(plan: ProvisioningPlan, packing: Packing, number: Int) -> list[str]:
 
 @kernel
 def _stay(search: SearchState, application: Int32, node: Int32, count: Int32) -> None:
-    """Place replicas on their present nodes, row by row, (P,), within capacity and limits.
-
-    `neighbourhood.missing` has the replicas of each application, and at the end those without a node.
-    """
+    """Place replicas on their present nodes, row by row, (P,), within capacity and limits; others stay missing."""
     packing, neighbourhood = search.packing, search.neighbourhood
     for row in range(len(application)):
         who, where = application[row], node[row]
@@ -258,12 +247,7 @@ def _stay(search: SearchState, application: Int32, node: Int32, count: Int32) ->
 
 @kernel
 def _place_missing(search: SearchState, order: Int) -> int:
-    """Place what is missing on the nodes in use on which least is left, else on unused ones; `order` is (L,).
-
-    Returns
-    -------
-    The application of which a replica finds none, or `NOTHING`.
-    """
+    """Place what is missing, applications (L,) in order; return the first that finds too few nodes, or `NOTHING`."""
     packing, neighbourhood = search.packing, search.neighbourhood
     for application in order:
         if neighbourhood.missing[application] == 0:

@@ -132,17 +132,7 @@ def no_original_nodes(applications: int) -> OriginalNodes:
 
 
 def original_nodes_of(application: Int32, node: Int32, count: Int32, applications: int, most: int) -> OriginalNodes:
-    """Return the original nodes before any replica is placed.
-
-    Parameters
-    ----------
-    application, node, count
-        (H,) number of replicas of an application that were on a node.
-    applications
-        L
-    most
-        Largest number of replicas that may leave.
-    """
+    """Return the original nodes of counted replicas, (H,), before any is placed; at most `most` of them may leave."""
     order = np.argsort(application, kind="stable")
     return OriginalNodes(
         start=np.searchsorted(application[order], np.arange(applications + 1)).astype(np.int64),

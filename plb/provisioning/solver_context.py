@@ -26,20 +26,7 @@ def say_nothing(_: str) -> None:
 
 
 class SolverContext:
-    """An instance as kernels read it, and the time that there is for it.
-
-    Parameters
-    ----------
-    instance
-        What is to be provisioned.
-    seconds
-        After so many, `stop` is set; None: never.
-
-    Raises
-    ------
-    InvalidValueError
-        The seconds are negative or not finite.
-    """
+    """An instance as kernels read it, and the time for it: after so many seconds `stop` is set; None: never."""
 
     def __init__(self, instance: Instance, seconds: float | None = None) -> None:
         if seconds is not None:
@@ -113,10 +100,7 @@ class SolverContext:
         return empty_packing(instance.replicas, self.demand, instance.neighbours, free, np.cumsum(counts), self.stop)
 
     def reach(self, plan: ProvisioningPlan) -> int:
-        """Return the number of first nodes among which are all that a plan uses.
-
-        Kinds after an unlimited kind do not count: the first nodes never include them.
-        """
+        """Return the number of first nodes (`packing_of_first`) among which are all that a plan uses."""
         reach, before = 0, 0
         for node_type, used in zip(
             self.instance.nodes, np.bincount(plan.kind, minlength=len(self.instance.nodes)).tolist(), strict=True
@@ -129,15 +113,7 @@ class SolverContext:
         return reach
 
     def packing_for(self, plan: ProvisioningPlan, spare: int = 0) -> tuple[Packing, Int]:
-        """Return an empty packing with the nodes of a plan, and a number of unused nodes of each kind if there are any.
-
-        Returns
-        -------
-        packing
-            Nodes by kind, those of the plan in front.
-        number
-            (N,) positions of the nodes of the plan.
-        """
+        """Return an empty packing with a plan's nodes and spare ones of each kind, and the plan's nodes in it, (N,)."""
         used = np.bincount(plan.kind, minlength=len(self.instance.nodes))
         counts = [
             taken + spare if node_type.count is None else min(taken + spare, node_type.count)
@@ -160,17 +136,7 @@ class SolverContext:
         return packing, by_node
 
     def plan(self, packing: Packing, algorithm: str, names: Sequence[str] | None = None) -> ProvisioningPlan:
-        """Return the plan of a packing with all replicas, without empty nodes.
-
-        Parameters
-        ----------
-        packing
-            With a place for each replica.
-        algorithm
-            Name of the algorithm.
-        names
-            (N,) names of its nodes; None: without names.
-        """
+        """Return the plan of a packing with all replicas, without empty nodes; `names` has all its nodes, (N,)."""
         row, application = places_of(packing)
         used, node = np.unique(packing.node[row], return_inverse=True)
         return ProvisioningPlan(

@@ -57,18 +57,11 @@ def nothing_spread(nodes: int, residual: Residual) -> Spread:
 
 @kernel
 def spread(order: Int, packing: Packing, state: Spread, in_turn: bool) -> int:
-    """Place the replicas one by one; return how many are not placed, or `STOPPED`.
+    """Place the replicas one by one, applications (L,) in order; return how many are not placed, or `STOPPED`.
 
-    Weights of free capacity that depend on all nodes are updated after each application.
-
-    Parameters
-    ----------
-    order
-        (L,) applications.
-    in_turn
-        False: a replica is placed on the node with the largest free capacity, of equal ones on one without the
-        application. True: nodes are tried in turn, in the order before the application, as in the programs of the
-        authors of [3].
+    A replica is placed on the node with the largest free capacity, of equal ones on one without the application. With
+    `in_turn`, nodes are tried in the order before the application, as in the programs of the authors of [3]. Weights
+    of free capacity that depend on all nodes are updated after each application.
     """
     live, full, lost = len(packing.free), 0, 0
     for node in range(live):

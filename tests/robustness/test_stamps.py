@@ -10,7 +10,7 @@ import pytest
 
 from tests.command_line import plb
 from tests.robustness.commands import BY_NAME
-from workloads.trace_files import read_provenance
+from workloads.trace_files import check_traces
 
 
 def stamp_of(path: Path) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def test_traces_are_stamped(inputs: Path, tmp_path: Path):
     """They are converted or generated."""
     for name in ("traces convert", "traces generate"):
         assert BY_NAME[name].run(inputs, tmp_path / name).exit_code == 0
-        assert "plb" in read_provenance(tmp_path / name)["versions"]
+        assert "plb" in check_traces(tmp_path / name)[0].provenance["versions"]
 
 
 def test_figures_without_settings_are_stamped_with_versions(inputs: Path, tmp_path: Path):

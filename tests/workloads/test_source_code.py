@@ -13,7 +13,7 @@ from plb.compiler.source_code import digest_of_modules, digest_of_source, import
 from plb.errors import PlbError
 from tests.sources import ROOT, modules
 from workloads.regions import REGIONS
-from workloads.trace_files import read_provenance
+from workloads.trace_files import check_traces
 
 FOLDER = ROOT / "workloads"
 PINNED = {
@@ -67,7 +67,7 @@ def test_a_file_in_the_middle_of_an_edit_is_named(copy: Path, text: str) -> None
 
 def test_example_traces_name_the_parameters_of_their_region() -> None:
     """The command in examples/own_traces.toml has written them."""
-    provenance = read_provenance(ROOT / "examples" / "small_traces")
+    provenance = check_traces(ROOT / "examples" / "small_traces")[0].provenance
     assert provenance["digest"] == REGIONS["region2"].digest()
 
 

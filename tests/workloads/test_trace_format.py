@@ -21,8 +21,8 @@ from workloads.trace import MetricInfo, TraceSet, concatenate
 from workloads.trace_files import (
     TENANTS_FILE,
     TRACES_FILE,
+    check_traces,
     read_history,
-    read_provenance,
     read_traces,
     write_history,
     write_traces,
@@ -100,7 +100,7 @@ def test_units_step_and_provenance_are_in_the_metadata(tmp_path: Path) -> None:
     content = json.loads(pl.read_parquet_metadata(folder(tmp_path) / TRACES_FILE)[KEY])
     assert content["metrics"][1] == {"name": "disk", "unit": "GB", "trend": True}
     assert (content["step_s"], content["version"], content["format"]) == (600.0, 1, "traces")
-    assert read_provenance(tmp_path) == {"region": "somewhere"}
+    assert check_traces(tmp_path)[0].provenance == {"region": "somewhere"}
 
 
 FAULTS = [

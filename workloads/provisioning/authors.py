@@ -41,13 +41,7 @@ WRITERS = {**UNPACKED, **PACKED_TABLES}
 
 
 def writer_of(path: Path) -> Callable[..., Any]:
-    """Return the function that opens a file for writing, compressed according to the ending of its name.
-
-    Raises
-    ------
-    InvalidValueError
-        The ending is that of a compression for reading only.
-    """
+    """Return what opens a file for writing, compressed by its ending; raise `InvalidValueError` for .zst."""
     if path.suffix in STREAMED and path.suffix not in ("", *WRITERS):
         allowed = f"one of {', '.join(WRITERS)} for a compressed file"
         raise InvalidValueError(f"file {path.name}", "ending", path.suffix, allowed)
@@ -61,27 +55,14 @@ def need_file(path: Path, expected: str) -> None:
 
 
 def read_table(path: Path, table: TextTable, *, may_be_empty: bool = False) -> pl.DataFrame:
-    """Return all rows of a table, plain or compressed.
-
-    Raises
-    ------
-    TraceError
-        A field cannot be read, there are too many in a row, or there is no row where there must be one; it names file,
-        line and column.
-    """
+    """Return all rows of a table, plain or compressed, or raise `TraceError` with file, line and column."""
     with tempfile.TemporaryDirectory(prefix="plb-") as scratch:
         columns = [pl.col(name) for name in table.columns]
         return table.whole(path, Path(scratch), columns, may_be_empty=may_be_empty).drop(ROW)
 
 
 def read_headed(path: Path, columns: Sequence[str], separator: str = ",") -> pl.DataFrame:
-    """Return a text table whose first line names its columns, without empty fields.
-
-    Raises
-    ------
-    TraceError
-        The reasons of `read_table`, another header, or an empty field.
-    """
+    """Return a text table whose first line names its columns, without empty fields, or raise `TraceError`."""
     frame = read_table(path, TextTable(columns=dict.fromkeys(columns, pl.String), separator=separator))
     check = Checker(path, rows_above=1)
     header = [str(name) for name in frame.row(0)]

@@ -245,13 +245,7 @@ def read_instance(path: str | Path, nodes: Sequence[NodeSpec] | None = None) -> 
 
 
 def parse_nodes(specs: Sequence[str]) -> list[NodeSpec]:
-    """Return kinds of nodes from texts: ``64,128``, ``large=92,288`` or ``large=92,288x3000``.
-
-    Raises
-    ------
-    InvalidValueError
-        A text is not valid.
-    """
+    """Return kinds of nodes from texts: ``64,128``, ``large=92,288`` or ``large=92,288x3000``."""
     return [_parse_node(number, text) for number, text in enumerate(specs)]
 
 

@@ -45,29 +45,17 @@ class PlannedTenants:
     """int64 (T + 1,): bounds of the tenants in `node`."""
 
     def history(self) -> DemandHistory:
-        """Return the demand of each application as that of a past tenant.
-
-        The demand of a plan is known: an estimator with this history has the curve of each application.
-        """
+        """Return the demand of each application as a past tenant, so that an estimator has the curve of each."""
         return compress(self.traces.select(np.unique(self.traces.family, return_index=True)[1]))
 
 
 def tenants_of_plan(
     plan: ProvisioningPlan, *, plan_hours: float, hours: float, step_seconds: int = int(STEP_SECONDS)
 ) -> PlannedTenants:
-    """Return the tenants of a plan, who stay longer than a run.
+    """Return the tenants of a plan without faults, who stay longer than a run of `hours`.
 
-    Parameters
-    ----------
-    plan
-        A plan without faults.
-    plan_hours
-        Period over which the time points of demand are spread evenly, and which is repeated. At least a minute.
-    hours
-        Duration of the run.
-    step_seconds
-        Sampling interval where a time point does not last whole seconds: the demand of an interval is then that of the
-        time point at its end. Otherwise the interval is a time point.
+    The time points of demand are spread evenly over `plan_hours`, which are repeated. The sampling interval is a time
+    point if this has whole seconds, else `step_seconds`, with the demand of the time point at its end.
     """
     check_number("plan", "plan_hours", plan_hours, low=SHORTEST_HOURS)
     check_number("plan", "hours", hours, low_open=True)

@@ -116,8 +116,7 @@ def _normal(applications: int, density: float, draws: np.random.Generator) -> Ar
 def threshold_of(applications: int, density: float) -> float:
     """Return the threshold of G. Bacci and S. Nicoloso (arXiv 1706.03526) for a density of at most 0.5.
 
-    It makes the density the expected one of their undirected graphs, each application having one number. [3]'s authors
-    take it for directed graphs, too, and so do we.
+    It makes the density the expected one of undirected graphs; [3]'s authors take it for directed graphs, too.
     """
     if density == 0.0:
         return -1.0

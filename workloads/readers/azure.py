@@ -248,10 +248,7 @@ def _check_keys(check: Checker, names: Sequence[str], row: tuple[Any, ...], numb
 
 
 def _usable(path: Path, rows: Rows, shares: dict[Any, Float32], tally: ConversionReport) -> Rows:
-    """Return the usable requests, with lives cut to the range of the trace.
-
-    Raise `TraceError` for those without a VM, tenant, type or start.
-    """
+    """Return the usable requests, with lives cut to the trace; raise `TraceError` for a missing key or time."""
     check = Checker(path)
     for number, row in enumerate(rows, tally.rows_read - len(rows) + 1):
         _check_keys(check, REQUESTS[:3], row, number, "in table vm by vmId")

@@ -96,13 +96,7 @@ def _table(source: Path) -> Path:
 
 
 def check_bins(path: Path) -> pl.Schema:
-    """Return the columns of the Parquet file after a check of the places of its rows.
-
-    Raises
-    ------
-    TraceError
-        The file is missing, damaged or lacks a column, or a row has no machine or bin.
-    """
+    """Return the columns of the Parquet file after a check of them and of the machine and bin of each row."""
     check = Checker(path)
     if not path.is_file():
         check.refuse("no such file", "the Bitbrains traces: this file, or directories of <machine>.csv as published")
@@ -138,14 +132,7 @@ def check_distinct(path: Path) -> None:
 def measured(schema: pl.Schema, *columns: str, units_per_gb: int) -> list[pl.Expr]:
     """Return metrics, what was provisioned, and why a row is refused.
 
-    Parameters
-    ----------
-    schema
-        Types of the columns.
-    columns
-        Names of: cores, provisioned MHz, used MHz, provisioned memory, used memory.
-    units_per_gb
-        Units of memory in a GB.
+    Columns are cores, provisioned MHz, used MHz, provisioned memory and used memory; `schema` has their types.
     """
     cores, cap, used, memory_cap, memory = columns
     cpu = pl.col(cores).cast(pl.Float32) * pl.col(used) / pl.col(cap)

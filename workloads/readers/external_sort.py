@@ -137,10 +137,7 @@ class Chunks:
     """The largest time."""
 
     def ranges(self, rows: int) -> Iterator[pl.DataFrame]:
-        """Yield the rows of all owners, sorted by owner and time, whole owners and about so many rows at a time.
-
-        Rows with equal owner and time come in the order of the source.
-        """
+        """Yield the rows of whole owners, about so many at a time, by owner and time; equal rows stay in order."""
         owners = pl.scan_parquet(list(self.paths), glob=False).group_by(OWNER)
         counts = owners.len("rows").collect(engine="streaming").sort(OWNER)
         place = (counts["rows"].cum_sum() - 1) // rows
@@ -156,25 +153,9 @@ class Chunks:
 def sort_into_chunks(
     frames: Iterable[Frame], rows: int, tally: ConversionReport, scratch: Path, places: tuple[str, str]
 ) -> Chunks:
-    """Count the rows of all frames, and write those that are kept into sorted files.
+    """Count the rows of all frames, and write those that are kept into sorted files, with `rows` in memory.
 
-    Parameters
-    ----------
-    frames
-        All rows of the source.
-    rows
-        Rows that are held in memory.
-    tally
-        Called with the rows that were read and refused.
-    scratch
-        Where the files are written.
-    places
-        Columns of the source that hold owner and time, for messages.
-
-    Raises
-    ------
-    TraceError
-        A row belongs to no owner, or its time is missing or out of range.
+    Raise `TraceError` for a row without owner or a time in range, whose columns in the source are `places`.
     """
     paths: list[Path] = []
     collected: list[pl.DataFrame] = []

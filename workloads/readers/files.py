@@ -42,14 +42,9 @@ BEYOND = "beyond the last column"
 
 
 def find_files(source: Path, patterns: Sequence[str]) -> list[Path]:
-    """Return the `trace_files` of a source that match one of these patterns, compressed or not, in order.
+    """Return the `trace_files` of a source that match a pattern at the end of their path, compressed or not, in order.
 
-    Parameters
-    ----------
-    source
-        A directory, which is searched to any depth, or a file with any name.
-    patterns
-        Such as ``"task_usage/part-*.csv"``; matched against the end of the path.
+    A directory is searched to any depth; a file may have any name.
     """
     if source.is_file():
         return [source]
@@ -94,10 +89,7 @@ def need_files(source: Path, patterns: Sequence[str], expected: str) -> list[Pat
 def streamable(path: Path, scratch: Path, *, text: bool = True) -> Iterator[Path]:
     """Yield a file that Polars can scan as a stream: this one, or a temporary one in the scratch directory.
 
-    Parameters
-    ----------
-    text
-        False: a Parquet file, of which Polars reads no ``.gz`` either.
+    Of Parquet files (`text` False) Polars reads no ``.gz`` either.
     """
     opener = UNPACKED.get(path.suffix) or (None if text else PACKED_TABLES.get(path.suffix))
     if opener is None:

@@ -78,10 +78,7 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
 def _chunks(
     path: Path, scratch: Path, fields: pl.Schema, rows: int, columns: list[pl.Expr], flat: list[pl.Expr] | None = None
 ) -> Batches:
-    """Yield columns of a published table, as JSON lines or as Parquet, or of a `flat` Parquet file where that is given.
-
-    Published Parquet files are gzipped as a whole.
-    """
+    """Yield columns of a published table, JSON lines or gzipped Parquet, or of a `flat` Parquet file."""
     if ".json" in path.name:
         yield from json_chunks(path, scratch, fields, rows, columns)
         return

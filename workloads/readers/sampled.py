@@ -59,16 +59,9 @@ class Windows:
 
 
 def cut(owner: Int, step: Int, longest_gap: int, longest: int | None) -> Windows:
-    """Cut series into pieces.
+    """Cut series into pieces; `owner` and `step` of the rows are sorted and occur once.
 
-    Parameters
-    ----------
-    owner, step
-        Whose each row is, and which step it is, in the order of owner and step, no step of an owner twice.
-    longest_gap
-        Most missing steps in a row that are filled, with the row before them.
-    longest
-        Most steps of a piece; None: as long as they are.
+    A gap of at most `longest_gap` steps is filled with the row before it. A piece has at most `longest` steps.
     """
     same = np.diff(owner) == 0
     missing = np.diff(step) - 1
@@ -90,20 +83,7 @@ def cut(owner: Int, step: Int, longest_gap: int, longest: int | None) -> Windows
 
 
 def lengths_of_pieces(lengths: Int, longest: int | None) -> tuple[Int, Int]:
-    """Cut series into windows, all of full length but the last of each series.
-
-    Parameters
-    ----------
-    lengths
-        Steps of the series, each at least 1.
-    longest
-        Most steps of a window; None: the series stay as they are.
-
-    Returns
-    -------
-    tuple
-        Series and steps of each window.
-    """
+    """Cut series of these lengths into windows of `longest` steps, the last shorter; return series and steps."""
     if longest is None:
         return np.arange(len(lengths)), lengths
     windows = -(-lengths // longest)
