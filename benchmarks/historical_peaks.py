@@ -16,9 +16,8 @@ import numpy as np
 
 from cluster.studies.peaks.panels import Family
 from plb.risk.peaks import Maximum, PredictorOrOracle, TaskSamples, machine_metrics, predict
-from workloads.cells import cell_of_region, read_cell
 from workloads.regions import REGIONS
-from workloads.task_samples import MICROSECONDS
+from workloads.task_samples import MICROSECONDS, cell_of_region, read_cell
 
 MACHINES, DAYS = 100, 28.0
 WEEK = 7 * 24 * 3600 * MICROSECONDS

@@ -17,15 +17,16 @@ from plb.provisioning.application_centric import (
     fewest_candidates,
     first_fit,
     no_candidates,
+    nothing_spread,
     nothing_struck,
     ordered_fit,
+    spread,
 )
 from plb.provisioning.node_centric import Score, fill_nodes, match, no_matches, nothing_filled
 from plb.provisioning.packing import NO_CAPACITY, STOPPED, Measure, Packing, hybrid, places_of, residual_of, sizes
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.released_programs import fill_in_turn, nothing_sorted, resorted_fit, whole_shares
 from plb.provisioning.solver_context import ReportProgress, SolverContext, order_of
-from plb.provisioning.spreading import nothing_spread, spread
 
 
 class Way(Enum):

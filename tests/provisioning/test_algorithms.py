@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb.provisioning import Instance, NodeType, NoPlanError, Rules, algorithm_names, lower_bound, provision
+from plb.provisioning.application_centric import nothing_spread
+from plb.provisioning.application_centric import spread as spread_kernel
 from plb.provisioning.packing import Measure, residual_of, sizes
 from plb.provisioning.released_programs import whole_shares
 from plb.provisioning.solver_context import SolverContext, order_of
-from plb.provisioning.spreading import nothing_spread
-from plb.provisioning.spreading import spread as spread_kernel
 from tests.provisioning import naive
 from tests.provisioning.strategies import instances, make_instance
 

@@ -23,9 +23,9 @@ from tests.workloads.public_traces import (
     google2019_line,
     packing_database,
 )
-from workloads.cells import read_cell
 from workloads.readers import READERS, Options, read_public
 from workloads.realisations import BITBRAINS_COLUMNS, read_samples
+from workloads.task_samples import read_cell
 
 OPTIONS = Options(min_hours=0.0)
 

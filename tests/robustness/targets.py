@@ -24,7 +24,6 @@ from tests.robustness import mutations as damaged
 from tests.robustness.commands import EXAMPLES
 from tests.robustness.parquet_mutations import parquet as damaged_parquet
 from tests.workloads.trace_strategies import one_tenant
-from workloads.cells import read_cell
 from workloads.compression import compress
 from workloads.provisioning import (
     NodeSpec,
@@ -34,7 +33,7 @@ from workloads.provisioning import (
     read_plan,
     write_plan,
 )
-from workloads.task_samples import read_task_samples
+from workloads.task_samples import read_cell, read_task_samples
 from workloads.trace import concatenate
 from workloads.trace_description import describe
 from workloads.trace_files import check_traces, read_history, read_traces, write_history, write_traces

@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 
 from plb.errors import InvalidValueError
-from workloads.cells import GOOGLE_FILE, TASKS, cell_of_region, read_cell, read_google
 from workloads.regions import REGIONS
-from workloads.task_samples import MICROSECONDS, write_frame
+from workloads.task_samples import GOOGLE_FILE, MICROSECONDS, TASKS, cell_of_region, read_cell, read_google, write_frame
 
 SHARED = Path(os.environ.get("PLB_GOOGLE2019", "/work/shared/data/google2019_instances"))
 

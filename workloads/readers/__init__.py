@@ -14,8 +14,7 @@ from workloads.readers.base import Options, Reader
 from workloads.readers.bitbrains import BITBRAINS
 from workloads.readers.convert import convert, read_public
 from workloads.readers.external_sort import ConversionReport
-from workloads.readers.google2011 import GOOGLE2011
-from workloads.readers.google2019 import GOOGLE2019
+from workloads.readers.google import GOOGLE2011, GOOGLE2019
 from workloads.readers.planetlab import PLANETLAB
 
 __all__ = ["READERS", "ConversionReport", "Options", "Reader", "convert", "read_public"]

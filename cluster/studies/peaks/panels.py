@@ -25,8 +25,7 @@ from plb.risk.peaks import (
     predict,
     spec,
 )
-from workloads.cells import Cell
-from workloads.task_samples import MICROSECONDS
+from workloads.task_samples import MICROSECONDS, Cell
 from workloads.trace import highest_ahead
 
 WEEK, HOUR = 7 * 86400 * MICROSECONDS, 3600 * MICROSECONDS

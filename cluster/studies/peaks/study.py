@@ -37,8 +37,8 @@ from cluster.studies.peaks.panels import (
 )
 from cluster.studies.runner import Finished, Study, StudyResult
 from plb.compiler import working_time
-from workloads.cells import Cell, cell_of_region, read_cell
 from workloads.regions import REGIONS
+from workloads.task_samples import Cell, cell_of_region, read_cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

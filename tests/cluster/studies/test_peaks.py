@@ -25,9 +25,8 @@ from cluster.studies.peaks.panels import (
 )
 from plb.risk.peaks import TaskSamples
 from tests.command_line import plb
-from workloads.cells import Cell, cell_of_region
 from workloads.regions import REGIONS
-from workloads.task_samples import MICROSECONDS, write_frame
+from workloads.task_samples import MICROSECONDS, Cell, cell_of_region, write_frame
 
 HOUR = 3600 * MICROSECONDS
 
