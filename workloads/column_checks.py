@@ -150,8 +150,8 @@ class Checker:
     def batches(self, rows: int) -> Iterator[pl.DataFrame]:
         """Yield the file so many rows at a time, or raise `TraceError` where its contents are damaged."""
         query = pl.scan_parquet(self.file, glob=False)
-        found = self._undamaged(lambda: query.collect_batches(chunk_size=rows, engine="streaming"))
-        while (frame := self._undamaged(lambda: next(found, None))) is not None:
+        frames = self._undamaged(lambda: query.collect_batches(chunk_size=rows, engine="streaming"))
+        while (frame := self._undamaged(lambda: next(frames, None))) is not None:
             yield frame
 
     def _undamaged(self, read: Callable[[], T]) -> T:
@@ -184,8 +184,9 @@ def damage(error: Exception) -> str:
 
 def other_separator(fields: Sequence[str], separator: str) -> str | None:
     """Return the character that separates the fields of a line instead; None where the line is not a single field."""
-    others = [other for other in SEPARATORS if other != separator and len(fields) == 1 and other in fields[0]]
-    return others[0] if others else None
+    if len(fields) != 1:
+        return None
+    return next((character for character in SEPARATORS if character != separator and character in fields[0]), None)
 
 
 def is_text(dtype: pl.DataType) -> bool:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.array_types import Bool, Float, Float32, Int, Int8
+from plb.array_types import Float, Float32, Int
 from plb.risk.demand_history import DemandHistory
 from plb.validation import check_count, check_metrics
 from workloads.trace import TraceSet, first_where, maximum, per_row, percentile, rows_of, step_of_row
@@ -33,46 +34,13 @@ THRESHOLD = 0.95
 """Share of a capacity at which a violation begins ([1] section 3)."""
 
 
-@attrs.frozen(eq=False, kw_only=True)
-class Compressed:
-    """Demand models in the order of the series they came from; S series, R metrics."""
-
-    metrics: tuple[str, ...]
-    """Names of the metrics."""
-    tenant_class: npt.NDArray[np.str_]
-    """Class names, shape (S,)."""
-    role: Int8
-    """`plb.model.Role` values, shape (S,)."""
-    lifetime: Float
-    """Seconds, shape (S,)."""
-    censored: Bool
-    """Whether the trace window cut the lifetime, shape (S,)."""
-    level: Float32
-    initial: Float32
-    growth: Float32
-    maximum: Float32
-    """Shape (S, R): M or U90, I, G in seconds, and the true maximum."""
-
-    @staticmethod
-    def join(parts: Sequence[Compressed]) -> Compressed:
-        """Return the models of all parts, in order."""
-        fields = [field.name for field in attrs.fields(Compressed) if field.name != "metrics"]
-        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in fields}
-        return Compressed(metrics=parts[0].metrics, **columns)
-
-    def history(self) -> DemandHistory:
-        """Return the models as a demand history."""
-        columns = attrs.asdict(self, recurse=False)
-        return DemandHistory.from_columns(columns.pop("metrics"), **columns)
-
-
 def compress(traces: TraceSet) -> DemandHistory:
     """Compress every series of `traces`; a tenant gives one trace of the history a role."""
-    return compress_columns(traces).history()
+    return DemandHistory.from_columns(traces.metric_names, **compress_columns(traces))
 
 
-def compress_columns(traces: TraceSet) -> Compressed:
-    """Compress every series of `traces`, keeping their order."""
+def compress_columns(traces: TraceSet) -> dict[str, npt.NDArray[Any]]:
+    """Return the columns of `DemandHistory.from_columns` for every series of `traces`, in their order."""
     bounds, owner = traces.series_start, traces.series_tenant
     highest = maximum(traces.values, bounds)
     level, initial = highest.copy(), traces.values[bounds[:-1]].copy()
@@ -83,17 +51,16 @@ def compress_columns(traces: TraceSet) -> Compressed:
             growth[:, column] = traces.step_seconds * _growth_steps(values, highest[:, column], bounds)
         else:
             level[:, column] = initial[:, column] = percentile(values, bounds, HIGH_PERCENTILE)
-    return Compressed(
-        metrics=traces.metric_names,
-        tenant_class=traces.class_names()[owner],
-        role=traces.series_role,
-        lifetime=traces.lifetime_steps[owner].astype(np.float64) * traces.step_seconds,
-        censored=traces.censored[owner],
-        level=level,
-        initial=initial,
-        growth=growth,
-        maximum=highest,
-    )
+    return {
+        "tenant_class": traces.class_names()[owner],
+        "role": traces.series_role,
+        "lifetime": traces.lifetime_steps[owner].astype(np.float64) * traces.step_seconds,
+        "censored": traces.censored[owner],
+        "level": level,
+        "initial": initial,
+        "growth": growth,
+        "maximum": highest,
+    }
 
 
 def _growth_steps(values: Float32, highest: Float32, bounds: Int) -> Float:
@@ -110,7 +77,7 @@ def model_curves(traces: TraceSet) -> Float32:
     """Return the compressed models of `traces` replayed at the same times, shape (N, R) like its values."""
     models, bounds = compress_columns(traces), traces.series_start
     age = (step_of_row(bounds) * traces.step_seconds)[:, None]
-    initial, level, growth = (per_row(column, bounds) for column in (models.initial, models.level, models.growth))
+    initial, level, growth = (per_row(models[name], bounds) for name in ("initial", "level", "growth"))
     share = np.divide(age, growth, out=np.ones(growth.shape), where=age < growth)
     return np.asarray(initial + (level - initial) * share, np.float32)
 

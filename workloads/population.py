@@ -149,8 +149,8 @@ def _usage_shares(region: RegionParameters, local: Bool, longevity: Float, rng: 
     return np.column_stack([_logistic(score[:, 0], region.cpu), _logistic(score[:, 1], region.memory), disk])
 
 
-def _mix(one: Float, other: Float, correlation: float) -> Float:
-    return np.asarray(correlation * one + np.sqrt(1.0 - correlation**2) * other)
+def _mix(first: Float, second: Float, correlation: float) -> Float:
+    return np.asarray(correlation * first + np.sqrt(1.0 - correlation**2) * second)
 
 
 def _logistic(score: Float, usage: Usage) -> Float:

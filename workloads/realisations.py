@@ -118,18 +118,18 @@ def read_samples(path: str | Path, resources: Sequence[str] | None = None) -> Us
     The path is ``planetlab.parquet``, ``rnd_5min.parquet`` (Bitbrains) or a directory with one of them or with traces
     in this project's format.
     """
-    given = Path(path)
+    source = Path(path)
     for name, read in ((PLANETLAB_FILE, _planetlab), (BITBRAINS_FILE, _bitbrains), (TRACES_FILE, _own)):
-        file = given / name if given.is_dir() else given
+        file = source / name if source.is_dir() else source
         if file.name == name and file.is_file():
             return _without_small(file, read(file, resources))
     expected = f"{PLANETLAB_FILE}, {BITBRAINS_FILE} or {TRACES_FILE}, or a directory with one of them"
-    Checker(given).refuse("no such trace", expected)
+    Checker(source).refuse("no such trace", expected)
 
 
 def _planetlab(file: Path, resources: Sequence[str] | None) -> UsageSamples:
-    known = (MetricInfo("cpu", "%", trend=False),)
-    _chosen(known, resources, file)
+    metrics = (MetricInfo("cpu", "%", trend=False),)
+    _chosen(metrics, resources, file)
     check = Checker(file)
     table = check.read()
     if "cpu_pct" not in table.columns or not isinstance(table["cpu_pct"].dtype, pl.List):
@@ -146,12 +146,12 @@ def _planetlab(file: Path, resources: Sequence[str] | None) -> UsageSamples:
         check.raise_problems()
     days = table["day"].rank("dense").cast(pl.Int64) if has_days else pl.Series([UNKNOWN] * len(table), dtype=pl.Int64)
     period = days.fill_null(UNKNOWN).to_numpy()
-    return UsageSamples(known, values, bounds_of(lengths), period=_whole(lengths, BINS_A_DAY, period))
+    return UsageSamples(metrics, values, bounds_of(lengths), period=_whole(lengths, BINS_A_DAY, period))
 
 
 def _bitbrains(file: Path, resources: Sequence[str] | None) -> UsageSamples:
-    known = _chosen(tuple(BITBRAINS_COLUMNS.values()), resources, file)
-    columns = [name for metric in known for name, info in BITBRAINS_COLUMNS.items() if info == metric]
+    metrics = _chosen(tuple(BITBRAINS_COLUMNS.values()), resources, file)
+    columns = [name for metric in metrics for name, info in BITBRAINS_COLUMNS.items() if info == metric]
     check = Checker(file)
     empty = check.collect(pl.scan_parquet(file, glob=False).head(0))
     check.columns(empty, dict.fromkeys((*KEYS, "cores", *columns), "number"))
@@ -165,14 +165,14 @@ def _bitbrains(file: Path, resources: Sequence[str] | None) -> UsageSamples:
     first = np.flatnonzero(np.diff(key, prepend=-1))
     values = np.stack([table[name].to_numpy().astype(np.float32) for name in columns], axis=1)
     start = np.append(first, len(key)).astype(np.int64)
-    return UsageSamples(known, values, start, period=_whole(np.diff(start), BINS_A_DAY, day[first]))
+    return UsageSamples(metrics, values, start, period=_whole(np.diff(start), BINS_A_DAY, day[first]))
 
 
 def _own(file: Path, resources: Sequence[str] | None) -> UsageSamples:
     traces = read_traces(file.parent)
-    known = _chosen(traces.metrics, resources, file)
-    place = [traces.metrics.index(metric) for metric in known]
-    return UsageSamples(known, np.ascontiguousarray(traces.values[:, place]), traces.series_start)
+    metrics = _chosen(traces.metrics, resources, file)
+    place = [traces.metrics.index(metric) for metric in metrics]
+    return UsageSamples(metrics, np.ascontiguousarray(traces.values[:, place]), traces.series_start)
 
 
 def _whole(lengths: npt.NDArray[Any], samples: int, period: npt.NDArray[Any]) -> Int:
@@ -180,10 +180,10 @@ def _whole(lengths: npt.NDArray[Any], samples: int, period: npt.NDArray[Any]) ->
     return np.where(lengths == samples, period.astype(np.int64), UNKNOWN)
 
 
-def _chosen(known: tuple[MetricInfo, ...], names: Sequence[str] | None, file: Path) -> tuple[MetricInfo, ...]:
+def _chosen(metrics: tuple[MetricInfo, ...], names: Sequence[str] | None, file: Path) -> tuple[MetricInfo, ...]:
     """Return the resources of these names, in the order of the names."""
-    of_name = {metric.name: metric for metric in known}
-    requested = check_names("traces", "resources", names or ["cpu" if "cpu" in of_name else known[0].name])
+    of_name = {metric.name: metric for metric in metrics}
+    requested = check_names("traces", "resources", names or ["cpu" if "cpu" in of_name else metrics[0].name])
     for name in requested:
         if name not in of_name:
             raise UnknownNameError("resource", name, of_name, str(file))
@@ -200,19 +200,19 @@ def _check_numbers(check: Checker, table: pl.DataFrame, columns: Sequence[str], 
     check.raise_problems()
 
 
-def _without_small(file: Path, found: UsageSamples) -> UsageSamples:
+def _without_small(file: Path, samples: UsageSamples) -> UsageSamples:
     """Leave out tasks that are too short, or never used any of the resources."""
-    lengths = np.diff(found.start)
+    lengths = np.diff(samples.start)
     keep = lengths >= LEAST_SAMPLES
-    if found.tasks:
-        keep &= (maximum(found.values, found.start) > 0).any(axis=1)
+    if samples.tasks:
+        keep &= (maximum(samples.values, samples.start) > 0).any(axis=1)
     if not keep.any():
-        found_tasks = f"{found.tasks} tasks, none with usage and {LEAST_SAMPLES} samples"
+        found_tasks = f"{samples.tasks} tasks, none with usage and {LEAST_SAMPLES} samples"
         Checker(file).refuse(found_tasks, "at least one such task")
     return UsageSamples(
-        found.resources,
-        found.values[per_row(keep, found.start)],
+        samples.resources,
+        samples.values[per_row(keep, samples.start)],
         bounds_of(lengths[keep]),
         int((~keep).sum()),
-        found.period[keep],
+        samples.period[keep],
     )

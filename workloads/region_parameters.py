@@ -139,17 +139,17 @@ class RegionParameters:
 
     def changed(self, changes: Mapping[str, Any]) -> RegionParameters:
         """Return the region with other values of some parameters; of a usage a mapping, such as ``{"median": 0.1}``."""
-        found: dict[str, Any] = {name: self._changed_to(name, value) for name, value in changes.items()}
-        return attrs.evolve(self, **found)
+        values: dict[str, Any] = {name: self._changed_to(name, value) for name, value in changes.items()}
+        return attrs.evolve(self, **values)
 
     def refused(self, changes: Mapping[str, Any]) -> Iterator[PlbError]:
         """Yield the reasons why `changed` raises an error for each change or, if each is valid, for all together."""
         each_is_fine = True
         for name, value in changes.items():
             single = [{part: number} for part, number in value.items()] if isinstance(value, Mapping) else [value]
-            for one in single:
+            for change in single:
                 try:
-                    self._changed_to(name, one)
+                    self._changed_to(name, change)
                 except PlbError as error:
                     each_is_fine = False
                     yield error
@@ -164,9 +164,9 @@ class RegionParameters:
         _check_known(f"parameter of region {self.name}", name, RegionParameters)
         if name not in USAGES:
             return self._checked_number(name, value)
-        given = check_mapping(f"region {self.name}", name, value, "a table, such as {median = 0.1}")
+        changes = check_mapping(f"region {self.name}", name, value, "a table, such as {median = 0.1}")
         parts = {}
-        for part, number in given.items():
+        for part, number in changes.items():
             _check_known(f"parameter of {name} of region {self.name}", part, Usage)
             item, field, open_ends = f"region {self.name}", f"{name}.{part}", part == "median"
             parts[part] = check_number(
@@ -204,9 +204,9 @@ def highest(name: str) -> float:
 
 def _check_known(kind: str, name: str, of: type) -> None:
     """Raise `UnknownNameError` if `of` has no such parameter; the name is not one."""
-    known = [field for field in attrs.fields_dict(of) if field != "name"]
-    if name not in known:
-        raise UnknownNameError(kind, name, known)
+    names = [field for field in attrs.fields_dict(of) if field != "name"]
+    if name not in names:
+        raise UnknownNameError(kind, name, names)
 
 
 _HIGHEST = {

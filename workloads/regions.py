@@ -20,7 +20,7 @@ import numpy as np
 from plb.model import Role
 from plb.risk.demand_history import DemandHistory
 from plb.validation import check_count, check_number
-from workloads.compression import Compressed, compress_columns
+from workloads.compression import compress_columns
 from workloads.population import Layout, Population, demand_curves, draw_population
 from workloads.region_parameters import CLASS_LIMITS, CLASS_REPLICAS, CLASSES, METRICS, RegionParameters, Usage
 from workloads.trace import DAY_SECONDS, STEP_SECONDS, TraceSet, concatenate
@@ -156,7 +156,8 @@ def generate_history(parameters: RegionParameters, tenants: int, seed: int, firs
         Number of the first tenant.
     """
     parts = [compress_columns(part) for part in generate_chunks(parameters, tenants, seed, first_tenant, BLOCK)]
-    return Compressed.join(parts).history()
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return DemandHistory.from_columns([metric.name for metric in METRICS], **columns)
 
 
 def _part(block: TraceSet, first: int, last: int) -> TraceSet:

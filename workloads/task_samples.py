@@ -81,18 +81,18 @@ def read_task_samples(path: str | Path, *, step_seconds: float = STEP_SECONDS) -
     return SampleTable(samples, machines, frame["time_s"].dtype.is_integer())
 
 
-def prediction_frame(table: SampleTable, found: Predictions, names: Sequence[str]) -> pl.DataFrame:
+def prediction_frame(table: SampleTable, predictions: Predictions, names: Sequence[str]) -> pl.DataFrame:
     """Return predictions as a table: a row for each machine, time and predictor with a prediction, in this order."""
-    said = ~np.isnan(found.peak.T)
+    said = ~np.isnan(predictions.peak.T)
     row, who = np.nonzero(said)
     return pl.DataFrame(
         {
-            "machine": table.machines.gather(found.machine[row]),
-            "time_s": table.time_s(found.time[row]),
+            "machine": table.machines.gather(predictions.machine[row]),
+            "time_s": table.time_s(predictions.time[row]),
             "predictor": pl.Series(names, dtype=pl.String).gather(who),
-            "predicted_peak": found.peak.T[said],
-            "limit": found.limit[row],
-            "usage": found.usage[row],
+            "predicted_peak": predictions.peak.T[said],
+            "limit": predictions.limit[row],
+            "usage": predictions.usage[row],
         }
     )
 
@@ -129,9 +129,9 @@ def _read(check: Checker, path: Path) -> pl.DataFrame:
         if row is None:
             check.refuse(damage(error), "a file that can be read")
         check.refuse("more values than columns", "as many as the header has", row)
-    other = other_separator(frame.columns, ",") if path.suffix.lower() == CSV else None
-    if other is not None:
-        check.refuse(f"fields separated by {other!r}", "fields separated by ','")
+    separator = other_separator(frame.columns, ",") if path.suffix.lower() == CSV else None
+    if separator is not None:
+        check.refuse(f"fields separated by {separator!r}", "fields separated by ','")
     for name in (*NAMES, *NUMBERS):
         if name not in frame.columns:
             check.add(f"columns {', '.join(frame.columns)}", EXPECTED[name], column=name)
@@ -163,41 +163,41 @@ def _overlong_row(path: Path) -> int | None:
 
 def _numbers(check: Checker, frame: pl.DataFrame, name: str) -> Float:
     """Return a column of numbers, and note the rows where it has none or one out of range."""
-    given = frame[name]
-    as_text = is_text(given.dtype) or given.dtype == pl.Null
-    if not (as_text or given.dtype.is_integer() or given.dtype.is_float()):
-        check.add(f"type {given.dtype}", EXPECTED[name], column=name)
+    column = frame[name]
+    as_text = is_text(column.dtype) or column.dtype == pl.Null
+    if not (as_text or column.dtype.is_integer() or column.dtype.is_float()):
+        check.add(f"type {column.dtype}", EXPECTED[name], column=name)
         return np.zeros(len(frame))
-    numbers = (given.cast(pl.String) if as_text else given).cast(pl.Float64, strict=False)
+    numbers = (column.cast(pl.String) if as_text else column).cast(pl.Float64, strict=False)
     values = numbers.fill_null(float("nan")).to_numpy()
     good = np.abs(values) <= LATEST if name == "time_s" else allowed_amounts(name, values)
-    check.bad_rows(~good, name, given, EXPECTED[name])
+    check.bad_rows(~good, name, column, EXPECTED[name])
     return values
 
 
 def _codes(check: Checker, frame: pl.DataFrame, name: str) -> tuple[pl.Series, Int]:
     """Return the names of a column in their order, and the code of each row; note the rows without a name."""
-    given = frame[name]
-    if is_text(given.dtype):
-        given = given.cast(pl.String)
-        missing = given.is_null() | (given.str.strip_chars() == "")
-    elif is_whole(given.dtype) or given.dtype == pl.Null:
-        missing = given.is_null()
+    column = frame[name]
+    if is_text(column.dtype):
+        column = column.cast(pl.String)
+        missing = column.is_null() | (column.str.strip_chars() == "")
+    elif is_whole(column.dtype) or column.dtype == pl.Null:
+        missing = column.is_null()
     else:
-        check.add(f"type {given.dtype}", EXPECTED[name], column=name)
-        return given, np.zeros(len(frame), np.int64)
-    check.bad_rows(missing.fill_null(True).to_numpy(), name, given, EXPECTED[name])
-    names = given.drop_nulls().unique().sort()
-    if given.null_count():
+        check.add(f"type {column.dtype}", EXPECTED[name], column=name)
+        return column, np.zeros(len(frame), np.int64)
+    check.bad_rows(missing.fill_null(True).to_numpy(), name, column, EXPECTED[name])
+    names = column.drop_nulls().unique().sort()
+    if column.null_count():
         return names, np.zeros(len(frame), np.int64)
-    if given.dtype == pl.String:
-        return names, given.cast(pl.Enum(names)).to_physical().cast(pl.Int64).to_numpy()
-    return names, np.searchsorted(names.to_numpy(), given.to_numpy()).astype(np.int64)
+    if column.dtype == pl.String:
+        return names, column.cast(pl.Enum(names)).to_physical().cast(pl.Int64).to_numpy()
+    return names, np.searchsorted(names.to_numpy(), column.to_numpy()).astype(np.int64)
 
 
-def _microseconds(given: pl.Series, values: Float) -> Int:
-    if given.dtype.is_integer():
-        return given.cast(pl.Int64).to_numpy() * MICROSECONDS
+def _microseconds(column: pl.Series, values: Float) -> Int:
+    if column.dtype.is_integer():
+        return column.cast(pl.Int64).to_numpy() * MICROSECONDS
     return np.rint(values * MICROSECONDS).astype(np.int64)
 
 
@@ -256,14 +256,14 @@ def cell_of_region(region: RegionParameters, *, machines: int, days: float, seed
 def _tape(region: RegionParameters, length: int, seed: int) -> tuple[Float, Float, Int]:
     """Return usage, limit and life of a number of samples, life after life."""
     usage, limit, lives = [], [], []
-    first = found = 0
-    while found < length:
+    first = samples = 0
+    while samples < length:
         traces = generate(region, CHUNK, seed, first)
         cpu = traces.metric_names.index("cpu")
         usage.append(traces.values[:, cpu])
         limit.append(per_row(traces.max_usage[traces.series_tenant, cpu], traces.series_start))
         lives.append(per_row(np.arange(len(traces.series_tenant)) + 2 * first, traces.series_start))
-        first, found = first + CHUNK, found + len(usage[-1])
+        first, samples = first + CHUNK, samples + len(usage[-1])
     of_all = (np.concatenate(column)[:length] for column in (usage, limit, lives))
     used, allowed, life = of_all
     return used.astype(np.float64), allowed.astype(np.float64), life

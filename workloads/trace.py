@@ -177,9 +177,9 @@ class TraceSet:
         if self.start is not None:
             requested["start"] = (tenants,)
         for field, shape in requested.items():
-            found = getattr(self, field).shape
-            if found != shape:
-                raise InvalidValueError("trace set", field, found, f"an array of shape {shape}")
+            actual = getattr(self, field).shape
+            if actual != shape:
+                raise InvalidValueError("trace set", field, actual, f"an array of shape {shape}")
         lengths = np.diff(self.series_start)
         if not np.array_equal(lengths, self.lifetime_steps[self.series_tenant]):
             raise ConflictError("trace set: every series must have as many samples as its tenant has lifetime steps")
@@ -238,8 +238,8 @@ _TENANT_FIELDS = ("tenant", "family", "class_code", "replicas", "lifetime_steps"
 def concatenate(sets: Sequence[TraceSet]) -> TraceSet:
     """Return one trace set of parts with equal metrics, step and classes; starts are known if all parts have them."""
     first = sets[0]
-    for other in sets[1:]:
-        if (other.metrics, other.step_seconds, other.classes) != (first.metrics, first.step_seconds, first.classes):
+    for part in sets[1:]:
+        if (part.metrics, part.step_seconds, part.classes) != (first.metrics, first.step_seconds, first.classes):
             raise ConflictError("trace sets to be joined must agree in metrics, step and classes")
     offset = bounds_of(np.array([part.tenants for part in sets]))
     tenants = [part.series_tenant + np.int32(base) for part, base in zip(sets, offset, strict=False)]

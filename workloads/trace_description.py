@@ -203,17 +203,17 @@ def _metric(
         series[f"{field}_{place}"].cast(pl.Float64).to_numpy()
         for field in ("mean", "highest", "first", "last", "limit", "growth")
     )
-    known, used = limit > 0, highest > 0
+    limited, positive = limit > 0, highest > 0
     total = float((mean * rows).sum())
-    rise = np.divide(last - first, highest, out=np.zeros(len(rows)), where=used)
+    rise = np.divide(last - first, highest, out=np.zeros(len(rows)), where=positive)
     daily = _places(days, "hour", f"usage_{place}", HOURS)
     return MetricFigures(
         metric=metric,
         mean=total / float(rows.sum()),
         highest=float(highest.max()),
         used=_ratio(total, float((limit * rows).sum())),
-        mean_shares=mean[known] / limit[known],
-        peak_shares=highest[known] / limit[known],
+        mean_shares=mean[limited] / limit[limited],
+        peak_shares=highest[limited] / limit[limited],
         growing=float((rise > GROWS).mean()),
         rise=float(np.median(rise)),
         growth_hours=float(np.median(growth)) * header.step_seconds / HOUR,
@@ -224,9 +224,9 @@ def _metric(
 
 def _places(frame: pl.DataFrame, key: str, value: str, places: int) -> Float:
     """Return the values of a column by the place that a whole number gives, NaN where there is none."""
-    found = np.full(places, np.nan)
-    found[frame[key].to_numpy()] = frame[value].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    return found
+    by_place = np.full(places, np.nan)
+    by_place[frame[key].to_numpy()] = frame[value].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return by_place
 
 
 def _ratio(above: float, below: float) -> float:

@@ -95,8 +95,8 @@ def _checked_tenants(folder: Path) -> tuple[Header, pl.DataFrame]:
     header = read_header(folder / TRACES_FILE, "traces")
     of_tenants = read_header(folder / TENANTS_FILE, "tenants")
     if (header.metrics, header.step_seconds) != (of_tenants.metrics, of_tenants.step_seconds):
-        found = "other metrics or another step in the metadata"
-        Checker(folder / TENANTS_FILE).refuse(found, f"those of {TRACES_FILE}")
+        problem = "other metrics or another step in the metadata"
+        Checker(folder / TENANTS_FILE).refuse(problem, f"those of {TRACES_FILE}")
     tenants = Checker(folder / TENANTS_FILE).read()
     check_tenants(tenants, header, folder / TENANTS_FILE)
     return header, tenants
@@ -180,8 +180,8 @@ def write_history(
     provenance
         Provenance of the history (any JSON object), for example region, digest, seed and number of tenants.
     """
-    known = {metric.name: metric for metric in metrics}
-    infos = tuple(known.get(name, MetricInfo(name, "")) for name in history.metrics)
+    by_name = {metric.name: metric for metric in metrics}
+    infos = tuple(by_name.get(name, MetricInfo(name, "")) for name in history.metrics)
     header = Header(kind="history", metrics=infos, step_seconds=step_seconds, provenance=provenance or {})
     columns: dict[str, Any] = {
         "tenant_class": pl.Series(np.asarray(history.classes)[history.tenant_class], dtype=pl.String),

@@ -224,8 +224,8 @@ class _SampleChecks:
         absent = np.flatnonzero(~self.has_rows)
         if self.complete and len(absent):
             listed = ", ".join(repr(name) for name in self.tenants["tenant"].gather(absent[:ROWS_LISTED]).to_list())
-            found = f"no rows of {len(absent)} tenants: {listed}"
-            check.add(found, "rows of every tenant of the table", column="tenant")
+            problem = f"no rows of {len(absent)} tenants: {listed}"
+            check.add(problem, "rows of every tenant of the table", column="tenant")
         if not self.complete or not self.sound or len(absent):
             check.raise_problems()
         start, owner, role = (np.concatenate(parts) for parts in zip(*self.series, strict=True))
@@ -280,8 +280,8 @@ def _check_lengths(check: Checker, tenants: pl.DataFrame, series: SeriesTable, s
     rows = np.diff(series.start)
     requested = np.rint(tenants["lifetime_s"].to_numpy() / step).astype(np.int64)[series.tenant]
     for place in np.flatnonzero(rows != requested)[:ROWS_LISTED].tolist():
-        found = f"a series of {rows[place]} rows"
-        check.add(found, f"{requested[place]} rows (lifetime_s by step)", int(series.start[place + 1]), "time_s")
+        problem = f"a series of {rows[place]} rows"
+        check.add(problem, f"{requested[place]} rows (lifetime_s by step)", int(series.start[place + 1]), "time_s")
 
 
 def _check_roles(check: Checker, tenants: pl.DataFrame, has: Bool) -> None:

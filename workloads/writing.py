@@ -68,8 +68,8 @@ def write_csv(frame: pl.DataFrame, path: str | Path) -> None:
 
 def _named(error: Exception, path: Path) -> OSError:
     """Return the error of the system behind another one, with the name of the file."""
-    found = _NUMBER.search(str(error))
-    number = getattr(error, "errno", None) or (int(found[1]) if found else EIO)
+    match = _NUMBER.search(str(error))
+    number = getattr(error, "errno", None) or (int(match[1]) if match else EIO)
     name = getattr(error, "filename", None) or path
     name = path if str(name).endswith(".part") else name
     return OSError(number, os.strerror(number), str(name))

@@ -97,19 +97,19 @@ def ordered_fit(order: Int, packing: Packing, candidates: Candidates, residual: 
             return STOPPED
         noted = limit_nodes(packing, application)
         most_on_a_node, missing = packing.neighbours.most_on_a_node[application], packing.replicas[application]
-        found = _find(packing, candidates, application, min(most_on_a_node, missing), live)
+        feasible = _find(packing, candidates, application, min(most_on_a_node, missing), live)
         lift_limits(packing, noted)
         if not varies(residual):
-            _value(packing, candidates, residual, found)
+            _value(packing, candidates, residual, feasible)
         while missing > 0:
-            if found > 0:
+            if feasible > 0:
                 if varies(residual):
                     reweigh(residual)
-                    _value(packing, candidates, residual, found)
-                chosen = _least(candidates, found, sign)
+                    _value(packing, candidates, residual, feasible)
+                chosen = _least(candidates, feasible, sign)
                 node, count = candidates.node[chosen], min(candidates.capacity[chosen], missing)
-                found -= 1
-                _leave_out(candidates, chosen, found)
+                feasible -= 1
+                _leave_out(candidates, chosen, feasible)
             else:
                 node = open_node(packing, application)
                 if node == NO_CAPACITY:
@@ -129,29 +129,29 @@ def ordered_fit(order: Int, packing: Packing, candidates: Candidates, residual: 
 @kernel
 def _find(packing: Packing, candidates: Candidates, application: int, most: int, live: int) -> int:
     """Note the nodes in use that take an application; return how many there are."""
-    found = 0
+    feasible = 0
     for number in range(live):
         node = packing.live[number]
         capacity = min(packing.allowed[node], most)
         if capacity > 0:
             capacity = fitting(packing, node, application, capacity)
             if capacity > 0:
-                candidates.node[found], candidates.capacity[found] = node, capacity
-                found += 1
-    return found
+                candidates.node[feasible], candidates.capacity[feasible] = node, capacity
+                feasible += 1
+    return feasible
 
 
 @kernel
-def _value(packing: Packing, candidates: Candidates, residual: Residual, found: int) -> None:
-    for number in range(found):
+def _value(packing: Packing, candidates: Candidates, residual: Residual, feasible: int) -> None:
+    for number in range(feasible):
         candidates.value[number] = left(residual, packing, candidates.node[number])
 
 
 @kernel
-def _least(candidates: Candidates, found: int, sign: int) -> int:
+def _least(candidates: Candidates, feasible: int, sign: int) -> int:
     """Return the first candidate with the least value, or with the largest if `sign` is -1."""
     chosen = 0
-    for number in range(1, found):
+    for number in range(1, feasible):
         if sign * candidates.value[number] < sign * candidates.value[chosen]:
             chosen = number
     return chosen
@@ -209,9 +209,9 @@ def fewest_candidates(packing: Packing, struck: Struck) -> int:
         struck.placed[application] = True
         _strike_neighbours(packing, struck, application)
         for place in range(len(struck.order) - 1, number + 1, -1):
-            one, other = struck.order[place], struck.order[place - 1]
-            if struck.lost[one] > struck.lost[other]:
-                struck.order[place], struck.order[place - 1] = other, one
+            behind, before = struck.order[place], struck.order[place - 1]
+            if struck.lost[behind] > struck.lost[before]:
+                struck.order[place], struck.order[place - 1] = before, behind
         live, full = drop_full(packing, application, live, full)
     return 0
 
@@ -395,11 +395,11 @@ def _resettle(order: Int32, state: Spread, touched: int, live: int) -> None:
 
 
 @kernel
-def _before(state: Spread, one: int, other: int, place: int) -> bool:
+def _before(state: Spread, node: int, rival: int, place: int) -> bool:
     """Return whether a node has more free capacity than another, at a place; of equal ones, the first in order has."""
-    if state.value[one] != state.value[other]:
-        return bool(state.value[one] > state.value[other])
-    return bool(state.place[one] < place)
+    if state.value[node] != state.value[rival]:
+        return bool(state.value[node] > state.value[rival])
+    return bool(state.place[node] < place)
 
 
 @kernel
@@ -409,8 +409,8 @@ def _sink(state: Spread, size: int) -> None:
     while True:
         best = place
         for child in (2 * place + 1, 2 * place + 2):
-            other = state.heap[best]
-            if child < size and _before(state, state.heap[child], other, state.place[other]):
+            largest = state.heap[best]
+            if child < size and _before(state, state.heap[child], largest, state.place[largest]):
                 best = child
         if best == place:
             return
@@ -423,8 +423,8 @@ def _rise(state: Spread, place: int) -> None:
     """Let a node in the heap rise to where more is left of the one above it."""
     while place > 0:
         above = (place - 1) // 2
-        other = state.heap[above]
-        if not _before(state, state.heap[place], other, state.place[other]):
+        parent = state.heap[above]
+        if not _before(state, state.heap[place], parent, state.place[parent]):
             return
         state.heap[place], state.heap[above] = state.heap[above], state.heap[place]
         place = above

@@ -59,10 +59,10 @@ def whole_units(values: npt.ArrayLike, most_decimals: int = 6) -> tuple[Int32, f
         A number is negative, not finite, or more than `MOST` units, or `most_decimals` is not from 0 to 300.
     """
     check_count("whole units", "most_decimals", most_decimals, high=MOST_DECIMALS)
-    given = array_of("whole units", "values", values)
-    if given.dtype.kind not in "iuf":
-        raise InvalidValueError("whole units", "values", f"{given.dtype} {given.shape}", "numbers")
-    array = given.astype(np.float64)
+    numbers = array_of("whole units", "values", values)
+    if numbers.dtype.kind not in "iuf":
+        raise InvalidValueError("whole units", "values", f"{numbers.dtype} {numbers.shape}", "numbers")
+    array = numbers.astype(np.float64)
     if not (np.isfinite(array) & (array >= 0.0)).all():
         bad = array[~(np.isfinite(array) & (array >= 0.0))][0]
         raise InvalidValueError("whole units", "values", float(bad), "finite numbers >= 0")
@@ -175,48 +175,48 @@ def _different(neighbours: Neighbours, seen_by: Int32, seen: Int32) -> int:
     """Return an arc with another limit of the same pair before it, -1 without one; `seen_by`, (L,), is -1."""
     for application in range(len(seen_by)):
         for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-            other, most = neighbours.out_other[arc], neighbours.out_most[arc]
-            if seen_by[other] == application and seen[other] != most:
+            target, most = neighbours.out_other[arc], neighbours.out_most[arc]
+            if seen_by[target] == application and seen[target] != most:
                 return arc
-            seen_by[other], seen[other] = application, most
+            seen_by[target], seen[target] = application, most
     return -1
 
 
 def degrees(neighbours: Neighbours) -> Int:
     """Return the number of applications with which each application shares a limit, (L,) ([3] equation 3)."""
-    found = np.zeros(len(neighbours.most_on_a_node), np.int64)
-    _count_others(neighbours, np.full(len(found), -1, np.int32), found)
-    return found
+    counts = np.zeros(len(neighbours.most_on_a_node), np.int64)
+    _count_others(neighbours, np.full(len(counts), -1, np.int32), counts)
+    return counts
 
 
 @kernel
-def _count_others(neighbours: Neighbours, seen_by: Int32, found: Int) -> None:
+def _count_others(neighbours: Neighbours, seen_by: Int32, counts: Int) -> None:
     """Count the others of each application, (L,); `seen_by`, (L,), is -1."""
-    for application in range(len(found)):
+    for application in range(len(counts)):
         for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-            other = neighbours.out_other[arc]
-            found[application] += seen_by[other] != application
-            seen_by[other] = application
+            neighbour = neighbours.out_other[arc]
+            counts[application] += seen_by[neighbour] != application
+            seen_by[neighbour] = application
         for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
-            other = neighbours.in_other[arc]
-            found[application] += seen_by[other] != application
-            seen_by[other] = application
+            neighbour = neighbours.in_other[arc]
+            counts[application] += seen_by[neighbour] != application
+            seen_by[neighbour] = application
 
 
-def _by_application(first: Int32, other: Int32, most: Int32, applications: int) -> tuple[Int, Int32, Int32]:
+def _by_application(first: Int32, second: Int32, most: Int32, applications: int) -> tuple[Int, Int32, Int32]:
     """Return bounds, the others and the limits, in the order of `first`, which is stable."""
     start = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=applications))]).astype(np.int64)
-    others, limits = np.empty_like(other), np.empty_like(most)
-    _sort_by_application(first, other, most, start[:-1].copy(), others, limits)
+    others, limits = np.empty_like(second), np.empty_like(most)
+    _sort_by_application(first, second, most, start[:-1].copy(), others, limits)
     return start, others, limits
 
 
 @kernel
-def _sort_by_application(first: Int32, other: Int32, most: Int32, place: Int, others: Int32, limits: Int32) -> None:
+def _sort_by_application(first: Int32, second: Int32, most: Int32, place: Int, others: Int32, limits: Int32) -> None:
     """Write the values of each application, (E,), from its start on, (L,)."""
     for arc in range(len(first)):
         application = first[arc]
-        others[place[application]], limits[place[application]] = other[arc], most[arc]
+        others[place[application]], limits[place[application]] = second[arc], most[arc]
         place[application] += 1
 
 
@@ -308,14 +308,14 @@ class Instance:
 
     def _refuse_contradictions(self, item: str) -> None:
         """Raise an error for limits that contradict each other."""
-        found = contradiction(self.affinity, self.neighbours)
-        if found is None:
+        pair = contradiction(self.affinity, self.neighbours)
+        if pair is None:
             return
-        first, other = (self.applications[place] for place in found)
-        if first == other:
+        first, second = (self.applications[place] for place in pair)
+        if first == second:
             why = "may not stand beside itself, or has several limits for that; expected one of at least 1"
         else:
-            why = f"has several limits for application {other}; expected one"
+            why = f"has several limits for application {second}; expected one"
         raise ConflictError(f"{item}: application {first} {why}")
 
     @cached_property
@@ -348,15 +348,15 @@ class Instance:
 
 def _names(item: str, field: str, names: Sequence[str]) -> tuple[str, ...]:
     """Return names, which are unique, at least one."""
-    given = tuple(names)
-    if not given:
-        raise InvalidValueError(item, field, given, "at least one name")
-    for name in given:
+    checked = tuple(names)
+    if not checked:
+        raise InvalidValueError(item, field, checked, "at least one name")
+    for name in checked:
         check_name(item, name)
-    if len(set(given)) < len(given):
-        doubled = next(name for name, count in Counter(given).items() if count > 1)
+    if len(set(checked)) < len(checked):
+        doubled = next(name for name, count in Counter(checked).items() if count > 1)
         raise InvalidValueError(item, field, doubled, "names that are each given once")
-    return given
+    return checked
 
 
 def lower_bound(instance: Instance) -> int:

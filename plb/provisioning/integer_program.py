@@ -56,13 +56,13 @@ def solve_exactly(context: SolverContext, report: ReportProgress, *, gap_percent
     _refuse_too_large(model, context.lower_bound)
     plan = _first_plan(context, report)
     nodes = context.most_nodes if plan is None else math.ceil(plan.nodes * (1.0 - share) - SLACK) - 1
-    found, bound = None, context.lower_bound
+    solution, bound = None, context.lower_bound
     if nodes >= bound and _time_left(context) > 0.0:
         _refuse_too_large(model, nodes)
         report(f"{NAME}: fewer than {nodes + 1:,} nodes, at least {bound:,}")
-        found, bound = _search(context, model, nodes, share)
-        report(f"{NAME}: {'no plan' if found is None else f'{found.nodes:,} nodes'}, at least {bound:,}")
-    best = found or plan
+        solution, bound = _search(context, model, nodes, share)
+        report(f"{NAME}: {'no plan' if solution is None else f'{solution.nodes:,} nodes'}, at least {bound:,}")
+    best = solution or plan
     if best is None:
         raise NoPlanError(context.instance.name, NAME, context.most_nodes)
     return attrs.evolve(best, seconds=context.elapsed(), lower_bound=bound)

@@ -183,12 +183,12 @@ def allowed_on(search: SearchState, application: int, node: int) -> int:
     most, there = int(search.packing.neighbours.most_on_a_node[application]), 0
     place = by_node.head[node]
     while place != NOTHING:
-        other, count = by_node.owner[place], search.packing.placed[place]
-        if other == application:
+        owner, count = by_node.owner[place], search.packing.placed[place]
+        if owner == application:
             there = int(count)
         else:
-            most = min(most, int(neighbourhood.tolerates[other]))
-            if count > neighbourhood.tolerated[other]:
+            most = min(most, int(neighbourhood.tolerates[owner]))
+            if count > neighbourhood.tolerated[owner]:
                 return 0
         place = by_node.next[place]
     return max(0, most - there)
@@ -292,21 +292,21 @@ def _choose(neighbourhood: ClearedPart, rng: Stream, cleared: int) -> None:
     """Choose nodes to clear, by their number among those in use: of two random ones the one with more free capacity."""
     for place in range(cleared):
         while True:
-            one, other = int(uniform(rng) * neighbourhood.nodes[0]), int(uniform(rng) * neighbourhood.nodes[0])
-            if neighbourhood.left[neighbourhood.used[other]] > neighbourhood.left[neighbourhood.used[one]]:
-                one = other
-            if not _is_cleared(neighbourhood, place, one):
+            number, rival = int(uniform(rng) * neighbourhood.nodes[0]), int(uniform(rng) * neighbourhood.nodes[0])
+            if neighbourhood.left[neighbourhood.used[rival]] > neighbourhood.left[neighbourhood.used[number]]:
+                number = rival
+            if not _is_cleared(neighbourhood, place, number):
                 break
-        neighbourhood.cleared[place] = one
+        neighbourhood.cleared[place] = number
 
 
 @kernel
 def _is_cleared(neighbourhood: ClearedPart, cleared: int, number: int) -> bool:
     """Return whether a node, by its number among those in use, is one of the first `cleared` that are cleared."""
-    found = False
+    is_cleared = False
     for place in range(cleared):
-        found = found or neighbourhood.cleared[place] == number
-    return found
+        is_cleared = is_cleared or neighbourhood.cleared[place] == number
+    return is_cleared
 
 
 @kernel

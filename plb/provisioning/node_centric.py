@@ -225,9 +225,9 @@ def _fill(packing: Packing, filling: Filling, node: int, remaining: int) -> bool
     for number in range(remaining):
         filling.candidates[number] = filling.remaining[number]
     count_node(packing, filling.totals, node, 1)
-    found, placed = remaining, False
+    feasible, placed = remaining, False
     while True:
-        found, chosen = _choose(packing, filling, node, found)
+        feasible, chosen = _choose(packing, filling, node, feasible)
         if chosen < 0:
             break
         application = filling.candidates[chosen]
@@ -241,11 +241,11 @@ def _fill(packing: Packing, filling: Filling, node: int, remaining: int) -> bool
 
 
 @kernel
-def _choose(packing: Packing, filling: Filling, node: int, found: int) -> tuple[int, int]:
+def _choose(packing: Packing, filling: Filling, node: int, feasible: int) -> tuple[int, int]:
     """Remove candidates that do not fit; return how many are left and the one with the highest score."""
     set_weights(packing, filling, node)
     kept, chosen, highest = 0, -1, -np.inf
-    for number in range(found):
+    for number in range(feasible):
         application = filling.candidates[number]
         if filling.allowed[application] > 0 and fitting(packing, node, application, 1):
             filling.candidates[kept] = application

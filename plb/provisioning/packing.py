@@ -121,14 +121,14 @@ def limit_nodes(packing: Packing, application: int) -> int:
     """Record the limits of and for an application on the nodes; return how many there are in `packing.limited`."""
     neighbours, noted = packing.neighbours, 0
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
-        other, most = neighbours.in_other[arc], neighbours.in_most[arc]
-        first = packing.start[other]
-        for place in range(first, first + packing.places[other]):
+        neighbour, most = neighbours.in_other[arc], neighbours.in_most[arc]
+        first = packing.start[neighbour]
+        for place in range(first, first + packing.places[neighbour]):
             noted = _limit(packing, packing.node[place], most, noted)
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-        other, most = neighbours.out_other[arc], neighbours.out_most[arc]
-        first = packing.start[other]
-        for place in range(first, first + packing.places[other]):
+        neighbour, most = neighbours.out_other[arc], neighbours.out_most[arc]
+        first = packing.start[neighbour]
+        for place in range(first, first + packing.places[neighbour]):
             if packing.placed[place] > most:
                 noted = _limit(packing, packing.node[place], 0, noted)
     return noted
@@ -206,13 +206,13 @@ def open_node(packing: Packing, application: int) -> int:
 def sort_by(order: Int32, value: Float | Float32, first: int, end: int, sign: int) -> None:
     """Sort `order` from `first` to `end` by values, stable: least first with `sign` 1, most first with -1."""
     for number in range(first + 1, end):
-        one = order[number]
-        this = sign * value[one]
+        entry = order[number]
+        this = sign * value[entry]
         place = number
         while place > first and sign * value[order[place - 1]] > this:
             order[place] = order[place - 1]
             place -= 1
-        order[place] = one
+        order[place] = entry
 
 
 EPSILON = 0.01
@@ -246,8 +246,8 @@ def sizes(measure: Measure, shares: Float, replicas: Int32) -> Float:
     totals = replicas @ shares
     weights = np.empty(shares.shape[1])
     weigh(CODES[measure], totals, float(replicas.sum()), weights)
-    found = shares @ weights
-    return found * replicas if measure is Measure.EXTENDED_SUM else found
+    weighed = shares @ weights
+    return weighed * replicas if measure is Measure.EXTENDED_SUM else weighed
 
 
 def hybrid(size: Float, degree: Int, alpha: float) -> Float:
@@ -335,11 +335,11 @@ def varies(residual: Residual) -> bool:
 @kernel
 def left(residual: Residual, packing: Packing, node: int) -> float:
     """Return what is left of a node as one number (table 2)."""
-    found = 0.0
+    total = 0.0
     for dimension in range(len(residual.capacity)):
         units = packing.free[node, dimension]
         if residual.whole:
             units -= units % residual.capacity[dimension]
         value = units * residual.per_unit[dimension]
-        found = max(found, value) if residual.measure == MAX else found + value
-    return found
+        total = max(total, value) if residual.measure == MAX else total + value
+    return total

@@ -187,8 +187,8 @@ def _beyond_limits(plan: ProvisioningPlan) -> Iterator[str]:
         offset = np.arange(len(arc)) - np.repeat(np.cumsum(stands[source]) - stands[source], stands[source])
         row = by_application[start[source[arc]] + offset]
         required = plan.node[row].astype(np.int64) * len(instance.applications) + target[arc]
-        found = np.minimum(np.searchsorted(pairs[by_pair], required), max(len(pairs) - 1, 0))
-        beside = np.where(pairs[by_pair][found] == required, plan.count[by_pair[found]], 0)
+        match = np.minimum(np.searchsorted(pairs[by_pair], required), max(len(pairs) - 1, 0))
+        beside = np.where(pairs[by_pair][match] == required, plan.count[by_pair[match]], 0)
         bad = np.flatnonzero(beside > most[arc])
         yield from _named(
             bad,
@@ -271,12 +271,12 @@ def moves_between(before: ProvisioningPlan, after: ProvisioningPlan) -> Moves:
 def _changes(before: ProvisioningPlan, after: ProvisioningPlan, names: tuple[str, ...]) -> tuple[Int, Int]:
     """Return pairs of application and node as numbers, in order, and the change of the replicas of each."""
     number = {name: place for place, name in enumerate(names)}
-    found, counts = [], []
+    pairs_of_plans, counts = [], []
     for plan, sign in ((before, -1), (after, 1)):
         node = np.array([number[name] for name in plan.node_names()], np.int64)
-        found.append(plan.application.astype(np.int64) * len(number) + node[plan.node])
+        pairs_of_plans.append(plan.application.astype(np.int64) * len(number) + node[plan.node])
         counts.append(sign * plan.count.astype(np.int64))
-    pairs, place = np.unique(np.concatenate(found), return_inverse=True)
+    pairs, place = np.unique(np.concatenate(pairs_of_plans), return_inverse=True)
     change = np.zeros(len(pairs), np.int64)
     np.add.at(change, place, np.concatenate(counts))
     return pairs, change

@@ -139,7 +139,7 @@ def _measure(packing: Packing, nodes: Sorted, first: int, end: int) -> None:
         nodes.factors[dimension] = factor
     for number in range(first, end):
         node = packing.live[number]
-        found = np.float32(0.0)
+        total_left = np.float32(0.0)
         for dimension in range(dimensions):
             units = packing.free[node, dimension]
             if measure == EXTENDED_SUM:
@@ -148,8 +148,8 @@ def _measure(packing: Packing, nodes: Sorted, first: int, end: int) -> None:
                 value = nodes.factors[dimension] * np.float32(units)
             else:
                 value = nodes.factors[dimension] * np.float32(units // residual.capacity[dimension])
-            found = max(found, value) if measure == MAX else found + value
-        nodes.measure[node] = found
+            total_left = max(total_left, value) if measure == MAX else total_left + value
+        nodes.measure[node] = total_left
 
 
 @kernel

@@ -104,22 +104,22 @@ def replan(
 def _emptied(context: SolverContext, search: SearchState, rng: Stream, report: ReportProgress) -> tuple[Packing, float]:
     """Empty nodes; return the packing after the last emptied node, without later moves, and the seconds until then."""
     neighbourhood = search.neighbourhood
-    found = _copy(search.packing), context.elapsed()
+    best = _copy(search.packing), context.elapsed()
     fewest = int(neighbourhood.nodes[0])
     _empty_in_turn(context, search, rng)
     if neighbourhood.nodes[0] < fewest:
-        fewest, found = int(neighbourhood.nodes[0]), (_copy(search.packing), context.elapsed())
+        fewest, best = int(neighbourhood.nodes[0]), (_copy(search.packing), context.elapsed())
     while _open_larger(context, search) and not context.time_is_over:
         report(f"{NAME}: {fewest:,} nodes, {neighbourhood.original.away[0]:,} moves")
         _empty_in_turn(context, search, rng)
         if neighbourhood.nodes[0] >= fewest:
             break
-        fewest, found = int(neighbourhood.nodes[0]), (_copy(search.packing), context.elapsed())
+        fewest, best = int(neighbourhood.nodes[0]), (_copy(search.packing), context.elapsed())
     annealing = Annealing(TEMPERATURE, PRICE)
     for seconds in empty(context, search, rng, annealing, NAME, report):
         if neighbourhood.nodes[0] < fewest:
-            fewest, found = int(neighbourhood.nodes[0]), (_copy(search.packing), seconds)
-    return found
+            fewest, best = int(neighbourhood.nodes[0]), (_copy(search.packing), seconds)
+    return best
 
 
 def _empty_in_turn(context: SolverContext, search: SearchState, rng: Stream) -> None:
@@ -141,11 +141,11 @@ def _at_original(search: SearchState) -> Int:
     now = application * nodes + packing.node[place]
     before = np.repeat(np.arange(len(packing.places)), np.diff(original.start)) * nodes + original.node
     _, in_now, in_before = np.intersect1d(now, before, assume_unique=True, return_indices=True)
-    found = np.zeros(nodes, np.int64)
+    there = np.zeros(nodes, np.int64)
     np.add.at(
-        found, packing.node[place[in_now]], np.minimum(packing.placed[place[in_now]], original.replicas[in_before])
+        there, packing.node[place[in_now]], np.minimum(packing.placed[place[in_now]], original.replicas[in_before])
     )
-    return found
+    return there
 
 
 def _leave_out_empty(search: SearchState) -> None:
@@ -162,7 +162,7 @@ def _open_larger(context: SolverContext, search: SearchState) -> bool:
     packing, neighbourhood = search.packing, search.neighbourhood
     nodes = int(neighbourhood.nodes[0])
     sizes_of_kinds = [
-        float((context.instance.capacity(one) / context.capacity).mean()) for one in context.instance.nodes
+        float((context.instance.capacity(node_type) / context.capacity).mean()) for node_type in context.instance.nodes
     ]
     used = np.searchsorted(packing.end, neighbourhood.used[:nodes], side="right")
     smallest = min(sizes_of_kinds[kind] for kind in np.unique(used).tolist())

@@ -77,10 +77,10 @@ def remove(packing: Packing, by_node: ReplicasByNode, application: int, node: in
     packing.places[application] -= 1
     last = packing.start[application] + packing.places[application]
     if place != last:  # places of an application are consecutive
-        other = packing.node[last]
-        _unlink(by_node, last, other)
-        packing.node[place], packing.placed[place] = other, packing.placed[last]
-        _link(by_node, place, other)
+        last_node = packing.node[last]
+        _unlink(by_node, last, last_node)
+        packing.node[place], packing.placed[place] = last_node, packing.placed[last]
+        _link(by_node, place, last_node)
 
 
 @kernel

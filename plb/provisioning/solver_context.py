@@ -148,7 +148,7 @@ class SolverContext:
             algorithm=algorithm,
             seconds=self.elapsed(),
             lower_bound=self.lower_bound,
-            names=None if names is None else tuple(names[one] for one in used.tolist()),
+            names=None if names is None else tuple(names[number] for number in used.tolist()),
         )
 
 

@@ -21,13 +21,13 @@ def test_models_keep_their_invariants(traces: TraceSet) -> None:
     """I ≤ M = the maximum, G is within the lifetime, U90 is between the extremes, and each series has one model."""
     models, bounds = compress_columns(traces), traces.series_start
     high, low = maximum(traces.values, bounds), minimum(traces.values, bounds)
-    np.testing.assert_array_equal(models.maximum, high)
-    np.testing.assert_array_equal(models.level[:, 1], high[:, 1])
-    np.testing.assert_array_equal(models.initial[:, 1], traces.values[bounds[:-1], 1])
-    assert (models.initial <= models.level).all()
-    assert ((models.level[:, 0] >= low[:, 0]) & (models.level[:, 0] <= high[:, 0])).all()
-    assert (models.growth[:, 0] == 0).all()
-    assert (models.growth[:, 1] <= models.lifetime - traces.step_seconds).all()
+    np.testing.assert_array_equal(models["maximum"], high)
+    np.testing.assert_array_equal(models["level"][:, 1], high[:, 1])
+    np.testing.assert_array_equal(models["initial"][:, 1], traces.values[bounds[:-1], 1])
+    assert (models["initial"] <= models["level"]).all()
+    assert ((models["level"][:, 0] >= low[:, 0]) & (models["level"][:, 0] <= high[:, 0])).all()
+    assert (models["growth"][:, 0] == 0).all()
+    assert (models["growth"][:, 1] <= models["lifetime"] - traces.step_seconds).all()
     assert len(compress(traces)) == len(traces.series_tenant)
 
 
@@ -74,21 +74,21 @@ def test_the_curve_starts_at_i_and_reaches_m_at_g(traces: TraceSet) -> None:
 def test_growth_follows_the_documented_rule(disk: list[float], growth: float) -> None:
     """The line from I through the first sample at 95 % of M reaches M at G. G is at most the first time at M."""
     models = compress_columns(one_tenant(disk))
-    assert models.growth[0, 1] / 600 == pytest.approx(growth, rel=1e-6)
+    assert models["growth"][0, 1] / 600 == pytest.approx(growth, rel=1e-6)
 
 
 def test_growth_is_no_later_than_the_maximum() -> None:
     """A start just below 95 % of M gives a flat line, which reaches M late. The first time at M bounds G."""
     models = compress_columns(one_tenant([94, 95, 100, 100, 100]))
-    assert models.growth[0, 1] == 2 * 600
+    assert models["growth"][0, 1] == 2 * 600
 
 
 def test_u90_is_the_nearest_rank_percentile() -> None:
     """Of ten values, it is the ninth; of eleven, the tenth. The maximum is stored separately."""
     ten = compress_columns(one_tenant([1.0] * 10, cpu=[float(v) for v in range(10)]))
     eleven = compress_columns(one_tenant([1.0] * 11, cpu=[float(v) for v in range(11)]))
-    assert (ten.level[0, 0], ten.maximum[0, 0]) == (8.0, 9.0)
-    assert (eleven.level[0, 0], eleven.maximum[0, 0]) == (9.0, 10.0)
+    assert (ten["level"][0, 0], ten["maximum"][0, 0]) == (8.0, 9.0)
+    assert (eleven["level"][0, 0], eleven["maximum"][0, 0]) == (9.0, 10.0)
 
 
 def test_models_approximate_actual_growth() -> None:

@@ -86,34 +86,34 @@ def whole_numbers(
     return np.where(good.to_numpy(), values.fill_null(low).to_numpy(), low).astype(np.int32)
 
 
-def unknown_names(check: Checker, column: str, names: pl.Series, known: Sequence[str], expected: str) -> Int32:
+def unknown_names(check: Checker, column: str, names: pl.Series, listed: Sequence[str], expected: str) -> Int32:
     """Return the position of each name among the known ones; record unknown names, each with the nearest known one."""
-    found = positions(names, known)
-    wrong = np.flatnonzero(found < 0)
+    position = positions(names, listed)
+    wrong = np.flatnonzero(position < 0)
     unknown = names.gather(wrong)
 
     def row_text(place: int) -> str:
-        return f"{unknown[place]!r}{nearest_of(unknown[place], known)}"
+        return f"{unknown[place]!r}{nearest_of(unknown[place], listed)}"
 
     check.some_rows(check.rows_above + wrong + 1, row_text, expected, column)
-    return found
+    return position
 
 
-def nearest_of(name: str | None, known: Sequence[str]) -> str:
+def nearest_of(name: str | None, listed: Sequence[str]) -> str:
     """Return a hint at the nearest known name; empty if none is near or there are many names."""
-    close = get_close_matches(name or "", known, n=1) if len(known) <= MOST_COMPARED else []
+    close = get_close_matches(name or "", listed, n=1) if len(listed) <= MOST_COMPARED else []
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def positions(names: pl.Series, known: Sequence[str]) -> Int32:
+def positions(names: pl.Series, listed: Sequence[str]) -> Int32:
     """Return the position of each name among the known ones; -1 if unknown."""
-    index = pl.DataFrame({"name": pl.Series(known, dtype=pl.String)}).with_row_index("position")
-    found = (
+    index = pl.DataFrame({"name": pl.Series(listed, dtype=pl.String)}).with_row_index("position")
+    joined = (
         names.alias("name")
         .to_frame()
         .join(index.unique("name", keep="first"), on="name", how="left", maintain_order="left")
     )
-    return found["position"].cast(pl.Int32).fill_null(-1).to_numpy()
+    return joined["position"].cast(pl.Int32).fill_null(-1).to_numpy()
 
 
 COLUMNS = ("app_id", "nb_instances", "core", "memory", "inter_degree", "inter_aff")
@@ -221,9 +221,9 @@ def _limits(check: Checker, frame: pl.DataFrame, listed: Int) -> Affinity:
         most[done:end] = allowed.to_numpy()
         for place in np.flatnonzero(target[done:end] < 0)[:ROWS_LISTED]:
             row = int(np.searchsorted(np.cumsum(listed), done + place, side="right"))
-            other = others[int(place)]
-            found = f"a limit for application {other!r}{nearest_of(other, names)}"
-            check.add(found, "one that a row has", row + 2, "inter_aff")
+            target_name = others[int(place)]
+            problem = f"a limit for application {target_name!r}{nearest_of(target_name, names)}"
+            check.add(problem, "one that a row has", row + 2, "inter_aff")
         done = end
     return Affinity(np.repeat(np.arange(len(names), dtype=np.int32), listed), target, most)
 
@@ -260,13 +260,10 @@ def _rows(instance: Instance) -> Iterator[tuple[str, ...]]:
     start = np.searchsorted(limits.source[order], np.arange(len(names) + 1))
     for number, name in enumerate(names):
         arcs = order[start[number] : start[number + 1]]
-        pairs = _pairs(names, limits.target[arcs], limits.most[arcs])
+        targets = zip(limits.target[arcs].tolist(), limits.most[arcs].tolist(), strict=True)
+        pairs = [f"({names[target]}, {most})" for target, most in targets]
         curves = (_cell(demand[number, resource].tolist()) for resource in range(len(RESOURCES)))
         yield name, str(instance.replicas[number]), *curves, str(len(pairs)), f"[{', '.join(pairs)}]"
-
-
-def _pairs(names: Sequence[str], target: Int32, most: Int32) -> list[str]:
-    return [f"({names[other]}, {limit})" for other, limit in zip(target.tolist(), most.tolist(), strict=True)]
 
 
 def _cell(curve: list[float]) -> str:

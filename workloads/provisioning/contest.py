@@ -140,8 +140,8 @@ def read_instances(directory: Path, applications: Sequence[str]) -> pl.DataFrame
     rows = read_table(path, INSTANCES)
     check_instances(path, rows)
     check = Checker(path)
-    known = unknown_names(check, "app", rows["app"], applications, f"an application of {APPS_FILE}")
-    rows = rows.with_columns(pl.Series("application", known))
+    application = unknown_names(check, "app", rows["app"], applications, f"an application of {APPS_FILE}")
+    rows = rows.with_columns(pl.Series("application", application))
     many = rows.filter(pl.col("application").is_duplicated()).group_by("app").len()
     for name, count in many.filter(pl.col("len") > MOST_REPLICAS).iter_rows():
         check.add(f"{count} instances of {name}", f"at most {MOST_REPLICAS}", column="app")

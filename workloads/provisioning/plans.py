@@ -131,14 +131,14 @@ def read_plan(path: str | Path, instance: Instance, *, of_another: bool = False)
     check.bad_rows(doubled, "application", frame["application"], "one that no row above has for this node")
     count = whole_numbers(check, frame, "replicas", low=1)
     check.raise_problems()
-    known = application >= 0
-    used, number = np.unique(node[known], return_inverse=True)
+    kept = application >= 0
+    used, number = np.unique(node[kept], return_inverse=True)
     return ProvisioningPlan(
         instance=instance,
         kind=kind[used],
-        application=application[known],
+        application=application[kept],
         node=number.astype(np.int32),
-        count=count[known],
+        count=count[kept],
         algorithm=FROM_FILE,
         seconds=0.0,
         lower_bound=lower_bound(instance),
@@ -212,9 +212,9 @@ def _kinds(directory: Path, machines: pl.DataFrame, instance: Instance) -> Int32
     for number, node in reversed(list(enumerate(user_nodes(instance)))):
         kind[(capacity == np.array(node.capacity)).all(axis=1)] = number
     check = Checker(one_file(directory, MACHINES_FILE))
-    found = machines.select(pl.concat_str(instance.resources, separator=", ")).to_series()
+    capacities = machines.select(pl.concat_str(instance.resources, separator=", ")).to_series()
     allowed = " or ".join(", ".join(f"{value:g}" for value in node.capacity) for node in user_nodes(instance))
-    check.bad_rows(kind < 0, ", ".join(instance.resources), found, f"what a node of the instance has, {allowed}")
+    check.bad_rows(kind < 0, ", ".join(instance.resources), capacities, f"what a node of the instance has, {allowed}")
     check.raise_problems()
     return kind
 

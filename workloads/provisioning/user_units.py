@@ -72,15 +72,15 @@ def _arbitrary(applications: int, density: float, draws: np.random.Generator) ->
 
 def _some_of(population: int, required: int, draws: np.random.Generator) -> Int:
     """Return different random numbers below `population`, ascending, with equal probability; at most half of them."""
-    found = np.zeros(0, np.int64)
-    while len(found) < required:
-        share = (required - len(found)) / (population - len(found))
+    drawn = np.zeros(0, np.int64)
+    while len(drawn) < required:
+        share = (required - len(drawn)) / (population - len(drawn))
         # as many as are expected to give the missing values, and a few more, so that one round is mostly enough
         expected = -population * math.log1p(-share)
         more = draws.integers(population, size=int(expected + 3 * math.sqrt(expected)) + 4)
-        found = _distinct(np.concatenate([found, more]))
-    surplus = draws.choice(len(found), len(found) - required, replace=False, shuffle=False)
-    return np.delete(found, surplus)
+        drawn = _distinct(np.concatenate([drawn, more]))
+    surplus = draws.choice(len(drawn), len(drawn) - required, replace=False, shuffle=False)
+    return np.delete(drawn, surplus)
 
 
 def _distinct(numbers: Int) -> Int:

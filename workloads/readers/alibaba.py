@@ -139,10 +139,10 @@ class TianchiReader:
         check_instances(path, rows)
         instances = rows.group_by("app").len()
         counts = apps.select("app").join(instances, on="app", how="left", maintain_order="left")["len"].fill_null(0)
-        known = int(instances.join(apps.select("app"), on="app", how="semi")["len"].sum())
+        placed = int(instances.join(apps.select("app"), on="app", how="semi")["len"].sum())
         listed = int(instances["len"].sum())
         tally.read(len(apps) + listed)
-        tally.refuse({WITHOUT_INSTANCE: int((counts == 0).sum()), UNKNOWN_APP: listed - known})
+        tally.refuse({WITHOUT_INSTANCE: int((counts == 0).sum()), UNKNOWN_APP: listed - placed})
         names = apps["app"].to_list()
         replicas, owner = _replicas(counts.to_numpy().astype(np.int64))
         if not len(owner):

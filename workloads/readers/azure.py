@@ -65,9 +65,9 @@ def _machines(source: Path, scratch: Path) -> pl.LazyFrame:
     columns = [pl.col("vmid").alias(OWNER), pl.col("vmdeleted"), *sizes]
     table = MACHINES.whole(path, scratch, columns)
     check = Checker(path)
-    for name, found in (("vmcorecount", table["cores"]), ("vmmemory", table["memory"])):
-        good = ((found > 0) & (found <= LARGEST)).fill_null(value=False)
-        check.bad_rows(~good.to_numpy(), name, found, "a finite number > 0")
+    for name, values in (("vmcorecount", table["cores"]), ("vmmemory", table["memory"])):
+        good = ((values > 0) & (values <= LARGEST)).fill_null(value=False)
+        check.bad_rows(~good.to_numpy(), name, values, "a finite number > 0")
     check.bad_rows(table[OWNER].is_null().to_numpy(), "vmid", table[OWNER], "the name of a machine")
     check.distinct(table[OWNER], "vmid", "a machine that no row above has")
     check.raise_problems()
@@ -212,10 +212,10 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             for table, columns in requested.items():
-                found = {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
+                present = {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
                 for column in columns:
-                    if column not in found:
-                        check.add(f"table {table} with {sorted(found)}", "a column of that name", column=column)
+                    if column not in present:
+                        check.add(f"table {table} with {sorted(present)}", "a column of that name", column=column)
             check.raise_problems()
             yield database
     except sqlite3.DatabaseError as error:

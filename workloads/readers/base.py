@@ -125,9 +125,9 @@ def measured(values: dict[str, pl.Expr], others: dict[str, pl.Expr] | None = Non
         Further reasons, which are tried before negative values.
     """
     numbers = {name: value.cast(pl.Float64) for name, value in values.items()}
-    known = pl.all_horizontal(value.abs() <= LARGEST for value in numbers.values()).fill_null(value=False)
+    finite = pl.all_horizontal(value.abs() <= LARGEST for value in numbers.values()).fill_null(value=False)
     negative = pl.any_horizontal(value < 0 for value in numbers.values())
-    reasons = {MISSING: ~known} | (others or {}) | {NEGATIVE: negative}
+    reasons = {MISSING: ~finite} | (others or {}) | {NEGATIVE: negative}
     return [*(value.alias(name) for name, value in numbers.items()), first_reason(reasons)]
 
 
@@ -137,10 +137,10 @@ Classes = Callable[[pl.DataFrame], pl.DataFrame]
 
 def family_numbers(families: list[Any]) -> Int:
     """Return whole numbers for families: numbers unchanged, names by a hash that is the same on all machines."""
-    known = {family: family for family in set(families) if isinstance(family, int)}
-    for name in set(families) - set(known):
-        known[name] = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 2
-    return np.array([known[family] for family in families], np.int64)
+    numbers = {family: family for family in set(families) if isinstance(family, int)}
+    for name in set(families) - set(numbers):
+        numbers[name] = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 2
+    return np.array([numbers[family] for family in families], np.int64)
 
 
 def sized_classes(prefix: str, sizes: dict[str, pl.Expr]) -> Classes:

@@ -175,13 +175,13 @@ def _scan(path: Path) -> pl.LazyFrame:
 def _refusals(schema: pl.Schema, *columns: str) -> dict[str, pl.Expr]:
     """Return the reasons to refuse a row; a row counts for the first that applies, and none is ever null."""
     cores, cap, used, memory_cap, memory = columns
-    known = pl.all_horizontal(_known(name, schema[name]) for name in columns)
+    finite = pl.all_horizontal(_known(name, schema[name]) for name in columns)
     provisioned = (pl.col(cores) > 0) & (pl.col(cap) > 0)
     reasons = (
-        ~known,
-        known & ~provisioned,
-        known & provisioned & (pl.col(memory_cap) <= 0),
-        known & provisioned & (pl.col(memory_cap) > 0) & (pl.min_horizontal(used, memory) < 0),
+        ~finite,
+        finite & ~provisioned,
+        finite & provisioned & (pl.col(memory_cap) <= 0),
+        finite & provisioned & (pl.col(memory_cap) > 0) & (pl.min_horizontal(used, memory) < 0),
     )
     return {name: reason.fill_null(value=False) for name, reason in zip(REASONS, reasons, strict=True)}
 

@@ -88,9 +88,9 @@ def read_public(
     tally = ConversionReport(step_seconds=reader.step_seconds)
     with tempfile.TemporaryDirectory() as name:
         parts = _parts(reader, source, options or Options(), tally, Path(name))
-        found = [attrs.evolve(part.traces, start=part.start_seconds.astype(np.float64)) for part in parts]
-    classes = tuple(sorted({name for traces in found for name in traces.classes}))
-    return concatenate([_with_classes(traces, classes) for traces in found]), tally
+        sets = [attrs.evolve(part.traces, start=part.start_seconds.astype(np.float64)) for part in parts]
+    classes = tuple(sorted({name for traces in sets for name in traces.classes}))
+    return concatenate([_with_classes(traces, classes) for traces in sets]), tally
 
 
 @contextmanager

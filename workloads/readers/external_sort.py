@@ -146,8 +146,8 @@ class Chunks:
         for low, high in zip(counts[OWNER].gather(first), counts[OWNER].gather(last), strict=True):
             inside = pl.col(OWNER).is_between(pl.lit(low), pl.lit(high))
             # one file after the other: a scan of all would hold row groups of many files at a time
-            found = [pl.scan_parquet(path, glob=False).filter(inside).collect() for path in self.paths]
-            yield pl.concat(found).sort(OWNER, TIME, maintain_order=True)
+            rows_of_files = [pl.scan_parquet(path, glob=False).filter(inside).collect() for path in self.paths]
+            yield pl.concat(rows_of_files).sort(OWNER, TIME, maintain_order=True)
 
 
 def sort_into_chunks(

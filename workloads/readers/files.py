@@ -49,8 +49,8 @@ def find_files(source: Path, patterns: Sequence[str]) -> list[Path]:
     if source.is_file():
         return [source]
     endings = (*STREAMED, *UNPACKED)
-    found = {path for pattern in patterns for ending in endings for path in source.rglob(pattern + ending)}
-    return trace_files(found)
+    matches = {path for pattern in patterns for ending in endings for path in source.rglob(pattern + ending)}
+    return trace_files(matches)
 
 
 def trace_files(paths: Iterable[Path]) -> list[Path]:
@@ -77,12 +77,12 @@ def need_files(source: Path, patterns: Sequence[str], expected: str) -> list[Pat
     expected
         What should be there, for the message.
     """
-    found = find_files(source, patterns)
-    if not found:
+    files = find_files(source, patterns)
+    if not files:
         packed = [path.name for path in source.rglob("*") if path.name.endswith(ARCHIVES)] if source.is_dir() else []
         what = f"no such file, only {', '.join(sorted(packed)[:3])}, to be unpacked first" if packed else "no such file"
         Checker(source).refuse(what if source.exists() else "no such directory", expected)
-    return found
+    return files
 
 
 @contextmanager
@@ -192,9 +192,9 @@ class TextTable:
     def _check_first_line(self, path: Path, fields: list[str]) -> None:
         """Raise `TraceError` if the first line has another separator, another header, or too few fields."""
         names, check = list(self.columns), Checker(path)
-        other = other_separator(fields, self.separator) if len(names) > 1 else None
-        if other is not None:
-            check.refuse(f"fields separated by {other!r}", f"{', '.join(names)}, separated by {self.separator!r}", 1)
+        used = other_separator(fields, self.separator) if len(names) > 1 else None
+        if used is not None:
+            check.refuse(f"fields separated by {used!r}", f"{', '.join(names)}, separated by {self.separator!r}", 1)
         if self.header and fields != names:
             missing = [name for name in names if name not in fields]
             said = f"; missing: {', '.join(missing)}" if 0 < len(missing) < len(names) else ""

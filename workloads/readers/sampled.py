@@ -152,13 +152,13 @@ class SampledReader:
         if not tally.steps:
             self._refuse_all(source, tally)
         if not tally.tenants:
-            found = f"only series below {self._min_hours(options):g} h ({tally.tenants_refused:,} in all)"
-            Checker(source).refuse(found, "a longer one")
+            refused = f"only series below {self._min_hours(options):g} h ({tally.tenants_refused:,} in all)"
+            Checker(source).refuse(refused, "a longer one")
 
     def _refuse_all(self, source: Path, tally: ConversionReport) -> NoReturn:
         reasons = ", ".join(f"{count:,} {name}" for name, count in tally.rows_refused.items() if count)
-        found = f"only refused rows ({reasons})" if tally.rows_read else "no rows"
-        Checker(source).refuse(found, "at least one usable row")
+        problem = f"only refused rows ({reasons})" if tally.rows_read else "no rows"
+        Checker(source).refuse(problem, "at least one usable row")
 
     def _part(
         self,
