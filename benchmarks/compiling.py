@@ -44,9 +44,9 @@ def inlined_kernels() -> Iterator[tuple[str, Kernel[..., object]]]:
 
 def sample_by_call() -> None:
     """Let kernels call the sampling function of NumPy instead of inlining it. Rows are not prefetched either."""
-    from plb.compiler import pcg64
+    from plb.compiler import intrinsics
 
-    pcg64._is_laid_out_as_known = lambda: False
+    intrinsics._is_laid_out_as_known = lambda: False
 
 
 def fetch_nothing() -> None:

@@ -156,23 +156,6 @@ class ExtensionError(PlbError):
         self._message = f"{kind} {name}: {method} has failed: {reason}"
 
 
-class UnsupportedNumbaError(PlbError, ImportError):
-    """The installed version of Numba is not one that kernels can be compiled with.
-
-    Parameters
-    ----------
-    installed
-        Its version.
-    supported
-        The versions that are supported.
-    """
-
-    def __init__(self, installed: str, supported: str) -> None:
-        super().__init__(installed, supported)
-        self.installed, self.supported = installed, supported
-        self._message = f"Numba {installed} is not supported; install {supported}"
-
-
 class MissingExtraError(PlbError, ImportError):
     """A package that learning needs is not installed.
 

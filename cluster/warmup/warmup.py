@@ -18,7 +18,7 @@ import attrs
 
 from cluster.runs.pool import map_in_processes
 from cluster.warmup import tasks
-from plb.compiler import notice
+from plb.compiler import clock
 
 
 class Compilations(logging.Filter):
@@ -32,7 +32,7 @@ class Compilations(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Process a log record; return whether other handlers receive it."""
-        if record.pathname == notice.__file__ and isinstance(record.args, tuple):
+        if record.pathname == clock.__file__ and isinstance(record.args, tuple):
             self._names.append(str(record.args[0]))
             self._times.append(time.perf_counter())
             return False
@@ -54,7 +54,7 @@ class Compilations(logging.Filter):
 @contextmanager
 def collected() -> Iterator[Compilations]:
     """Yield the compilations during the block; they are complete after its end."""
-    logger, compilations = notice.logger, Compilations()
+    logger, compilations = clock.logger, Compilations()
     level = logger.level
     logger.addFilter(compilations)
     logger.setLevel(logging.INFO)

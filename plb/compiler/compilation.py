@@ -4,7 +4,7 @@ Numba translates each kernel to LLVM once: a *part*. A kernel that Python calls,
 *entry*: its module contains all parts that it calls, directly or not, and is optimised and translated as a whole. So no
 function is optimised more than once for each entry, and small ones are inlined where they are used. A shared kernel is
 an entry, too: other entries call it by its symbol. The machine code of an entry is kept on disk (`plb.compiler.cache`)
-under its key (`plb.compiler.keys`).
+under its key (`plb.compiler.identity`).
 
 Only imported once a kernel is needed, since ``import plb`` must load no Numba.
 """
@@ -22,22 +22,17 @@ from typing import Any
 import attrs
 import numba
 from llvmlite.binding import ObjectFileRef
+from numba._dynfunc import make_function
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.sigutils import normalize_signature
+from numba.core.utils import stream_list
 
 from plb.compiler.cache import kernel_cache
-from plb.compiler.clock import COMPILATION
-from plb.compiler.identity import compiled_with, has_changed, is_named_tuple, is_shared, name_of, text_of
+from plb.compiler.clock import COMPILATION, NOTICE
+from plb.compiler.identity import compiled_with, has_changed, is_named_tuple, is_shared, key_of, name_of, text_of
 from plb.compiler.interrupts import interrupts_deferred
-from plb.compiler.keys import key_of
 from plb.compiler.modules import EntryPasses, Late, PartPasses, SharedCall
-from plb.compiler.notice import NOTICE
-from plb.compiler.numba_api import (
-    CPUDispatcher,
-    cpu_target,
-    global_compiler_lock,
-    make_function,
-    normalize_signature,
-    stream_list,
-)
 from plb.errors import KernelError
 
 OPTIONS = MappingProxyType(
@@ -270,7 +265,9 @@ def _made(
         tuple(library.shared_calls()),
     )
     if key is None or has_changed(function):
-        logger.info("the machine code of %s is not kept: a value that it froze has changed", name_of(function))
+        logger.info(
+            "the machine code of %s is not kept: a value that it froze has changed or is unknown", name_of(function)
+        )
     else:
         _keep(stored, library, name_of(function), key)
     return _callable(function, stored)

@@ -20,10 +20,13 @@ import numba.extending
 import numpy as np
 from llvmlite import ir
 from numba import typeof
+from numba._dispatcher import compute_fingerprint
+from numba.core.datamodel.models import OpaqueModel
+from numba.core.registry import cpu_target
+from numba.core.typing.templates import AttributeTemplate
 
 from plb.compiler.compilation import entry_of
 from plb.compiler.identity import text_of
-from plb.compiler.numba_api import AttributeTemplate, OpaqueModel, compute_fingerprint, cpu_target
 
 types: Any = numba.types  # Numba has no types
 

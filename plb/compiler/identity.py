@@ -1,51 +1,42 @@
-"""The identity of the machine code of a kernel: its code, the code of its callees, and the values that it freezes.
+"""The keys of machine code: digests of everything from which it is made.
 
-Numba freezes everything that a function uses from its environment. So a kernel is identified by its instructions,
-by the values of the names that it reads of its module and of the functions around it, and by the same of every function
+Numba freezes everything that a function uses from its environment. So a kernel is identified by its instructions, by
+the values of the names that it reads of its module and of the functions around it, and by the same of every function
 that it calls, shared kernels aside, which are compiled by themselves. Docstrings, comments, annotations and line
-numbers do not count. The rule is the same for the kernels of plb and of users. Intrinsics, and replacements of
-functions, operators and attributes (`plb.compiler.overloads`), count by their code, too; how types of users are lowered
-does not.
-
-`text_of` writes types of arguments as texts that are the same in every process and differ if machine code differs.
+numbers do not count. Functions are read as they are in memory, since their file may have changed after they were
+loaded. With a value that cannot be pickled, machine code is not kept.
 """
 
 from __future__ import annotations
 
-import builtins
 import hashlib
 import opcode
 import os
+import pickle
+import platform
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import Enum
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, lru_cache
+from io import BytesIO
 from itertools import chain
-from types import CodeType, FunctionType, MappingProxyType, ModuleType
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from plb.compiler.overloads import overloads
+from plb.compiler.source_code import digest_of_modules, modules_in
 
-_COUNTED = (int, float, str, bytes, tuple, frozenset, MappingProxyType)
-"""Kinds of constants at the top level of a module that count with its code; none of them changes at run time."""
-_IS_FUNCTION = 0x0001
-"""Flag of the code of functions; the code of modules and classes does not have it."""
+_CONSTANT = frozenset(opcode.hasconst)
+_GLOBAL = opcode.opmap["LOAD_GLOBAL"]
 _KINDS_OF_CODE = 0x04 | 0x08 | 0x20
 """Flags of code with further arguments, by place and by name, and of generators; profilers change others."""
-_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
+_KNOWN = ("builtins", "numpy", "numba", "llvmlite")
+"""Packages that are known by their version."""
+_PYTHON = os.path.join(os.path.dirname(os.__file__), "")
 """Directory of the standard library."""
-_CONSTANT = frozenset(opcode.hasconst)
-_READS_NAME = {opcode.opmap["LOAD_GLOBAL"]: 1, opcode.opmap["LOAD_NAME"]: 0}
-"""Instructions that read a name from the environment, and the number of further bits of their argument."""
-_READS_ATTRIBUTE = {
-    opcode.opmap[name]: bits
-    for name, bits in (("LOAD_ATTR", int(sys.version_info >= (3, 12))), ("LOAD_METHOD", 0))
-    if name in opcode.opmap
-}
-"""The same for instructions that read an attribute."""
+_process = os.urandom(8).hex()
+"""Prefix of texts with addresses of this process."""
 
 
 _SHARED: dict[str, Callable[..., object]] = {}
@@ -59,34 +50,6 @@ class Reading(NamedTuple):
     """Of its name, its instructions, and the values that it freezes."""
     calls: tuple[Callable[..., object], ...]
     """The functions that it calls and that are compiled with it, in the order in which it is read; some twice."""
-
-
-def identity_of(function: Callable[..., object]) -> str:
-    """Return a text that differs for functions of which other machine code is made."""
-    digest = hashlib.sha256()
-    together = compiled_with(function)
-    place = {one: number for number, one in enumerate(together)}
-    for one in together:
-        reading = reading_of(one)
-        digest.update(reading.digest)
-        digest.update(repr([place[called] for called in reading.calls]).encode())  # which name leads where
-    return digest.hexdigest()
-
-
-def compiled_with(function: Callable[..., object]) -> Sequence[Callable[..., object]]:
-    """Return a function and all that it calls, directly or not, each once and in the order of the calls."""
-    found = dict.fromkeys([function])
-    waiting = [function]
-    for one in waiting:
-        new = dict.fromkeys(called for called in reading_of(one).calls if called not in found)
-        found |= new
-        waiting += new
-    return waiting
-
-
-def has_changed(function: Callable[..., object]) -> bool:
-    """Return whether a function, or one that it calls, has changed since it was first read."""
-    return any(reading_of.__wrapped__(one) != reading_of(one) for one in compiled_with(function))
 
 
 def share(function: Callable[..., object]) -> bool:
@@ -104,53 +67,74 @@ def name_of(function: Callable[..., object]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
+def key_of(function: Callable[..., Any], kinds: tuple[str, ...], returning: str) -> str:
+    """Return a digest of everything that determines an entry: code, frozen values, types, versions, processor."""
+    return digest((identity_of(function), str(is_shared(function)), *kinds, returning, _surroundings()))
+
+
+def digest(parts: Iterable[str]) -> str:
+    """Return a text that differs for other parts; the text of Numba for types is not enough, see `text_of`."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+
+
+@cache
+def _surroundings() -> str:
+    """Return versions, processor, settings and the source code of the compiler."""
+    import llvmlite
+    import numba
+    from numba.core.registry import cpu_target
+
+    settings: Any = numba.config
+    versions = (platform.python_version(), numba.__version__, llvmlite.__version__, np.__version__)
+    processor = cpu_target.target_context.codegen().magic_tuple()
+    switches = (bool(settings.BOUNDSCHECK), int(settings.OPT), bool(settings.DEBUGINFO_DEFAULT))
+    return repr((versions, processor, switches, digest_of_modules(modules_in(Path(__file__).parent))))
+
+
+def identity_of(function: Callable[..., object]) -> str:
+    """Return a text that differs for functions of which other machine code is made."""
+    together = compiled_with(function)
+    place = {called: number for number, called in enumerate(together)}
+    found = hashlib.sha256(repr([text for text, _ in _overloads()]).encode())
+    for called in together:
+        reading = reading_of(called)
+        found.update(reading.digest)
+        found.update(repr([place[callee] for callee in reading.calls]).encode())  # which name leads where
+    return found.hexdigest()
+
+
+def compiled_with(function: Callable[..., object]) -> Sequence[Callable[..., object]]:
+    """Return a function and all that it calls or may call, directly or not, each once and in the order of the calls."""
+    waiting = list(dict.fromkeys([function, *(implementation for _, implementation in _overloads())]))
+    found = set(waiting)
+    for caller in waiting:
+        new = dict.fromkeys(called for called in reading_of(caller).calls if called not in found)
+        found.update(new)
+        waiting += new
+    return waiting
+
+
+def has_changed(function: Callable[..., object]) -> bool:
+    """Return whether a function, or one that it calls, has changed since it was first read, or cannot be read."""
+    return any(reading_of.__wrapped__(called) != reading_of(called) for called in compiled_with(function))
+
+
 @cache
 def reading_of(function: Any) -> Reading:
     """Return the identity of a function without its callees, and these."""
-    calls: list[Callable[..., object]] = []
-    digest = hashlib.sha256(name_of(function).encode())
-    around: set[str] = set()
-    attributes: set[str] = set()
-    for code in _codes(function.__code__):
-        digest.update(_instructions(code))
-        around |= _names_read(code, _READS_NAME)
-        attributes |= _names_read(code, _READS_ATTRIBUTE)
-    others = overloads(_is_of_library)
-    for one in chain(others.of_operators, *(others.of_attributes.get(name, ()) for name in sorted(attributes))):
-        digest.update(one.options.encode())
-        calls.append(one.implementation)
-    seen: set[int] = set()
-    for name, value in _read_around(function, sorted(around)):
-        digest.update(name.encode())
-        for part in _value(value, sorted(attributes), calls, seen):
-            digest.update(hashlib.sha256(part).digest())
-    return Reading(digest.digest(), tuple(calls))
-
-
-def code_of_modules(names: Iterable[str]) -> str:
-    """Return a text that differs if a function of these modules or a constant has changed.
-
-    Parameters
-    ----------
-    names
-        Modules that are loaded.
-    """
-    digest = hashlib.sha256()
-    for name in names:
-        module = sys.modules[name]
-        for part in _codes(_code_of_module(module)):
-            if part.co_flags & _IS_FUNCTION:
-                digest.update(_instructions(part))
-        for key, value in sorted(vars(module).items(), key=lambda item: item[0]):
-            if key.isupper() and isinstance(value, _COUNTED):
-                digest.update(f"{key}={_constant(value)}".encode())
-    return digest.hexdigest()
-
-
-def _code_of_module(module: ModuleType) -> CodeType:
-    loader: Any = module.__spec__.loader if module.__spec__ else None
-    code: CodeType = loader.get_code(module.__name__)
-    return code
+    codes = list(_codes(function.__code__))
+    parts = [_instructions(code) for code in codes]
+    names = sorted(set().union(*(read for _, read in parts)) & function.__globals__.keys())
+    content = BytesIO()
+    writer = _Writer(content, sorted(set().union(*(code.co_names for code in codes))))
+    try:
+        around = [function.__globals__[name] for name in names]
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        defaults = (function.__defaults__, function.__kwdefaults__)
+        writer.dump((name_of(function), [done for done, _ in parts], names, around, cells, defaults))
+    except Exception:  # values raise any exception; with other bytes at each reading, the function always has changed
+        return Reading(os.urandom(16), ())
+    return Reading(hashlib.sha256(content.getvalue()).digest(), tuple(writer.calls))
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -161,27 +145,77 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _instructions(code: CodeType) -> bytes:
-    """Return what a code object does.
+def _instructions(code: CodeType) -> tuple[object, set[str]]:
+    """Return what a code object does, and the names that it reads of its module.
 
     Constants are written where they are used, so a docstring neither counts nor shifts later constants.
     """
-    raw = code.co_code
-    constants: list[str] = []
-    others = bytearray(raw)
-    for position in range(0, len(raw), 2):
-        if raw[position] in _CONSTANT:
-            constants.append(_constant(code.co_consts[_argument(raw, position)]))
-            others[position + 1] = 0
+    raw = bytearray(code.co_code)
+    constants: list[object] = []
+    read: set[str] = set()
+    for place in range(0, len(raw), 2):
+        upper = raw[place - 1] << 8 if place and raw[place - 2] == opcode.EXTENDED_ARG else 0
+        if raw[place] in _CONSTANT:
+            constant = code.co_consts[upper | raw[place + 1]]
+            constants.append("code" if isinstance(constant, CodeType) else constant)
+            raw[place + 1] = 0
+        elif raw[place] == _GLOBAL:
+            read.add(code.co_names[(upper | raw[place + 1]) >> 1])
     names = (code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     shape = (code.co_argcount, code.co_kwonlyargcount, code.co_flags & _KINDS_OF_CODE)
-    return repr((bytes(others), constants, names, shape, code.co_exceptiontable)).encode()
+    return (bytes(raw), constants, names, shape, code.co_exceptiontable), read
 
 
-def _shows_its_address(kind: type[Any]) -> bool:
-    """Return whether `repr` of an object of this kind has its address."""
-    shown: object = kind.__repr__
-    return shown is object.__repr__
+class _Writer(pickle.Pickler):
+    """Writes frozen values as bytes that are the same in every process, and notes the functions in them."""
+
+    def __init__(self, content: BytesIO, names: Sequence[str]) -> None:
+        from numba.types import Type
+
+        super().__init__(content, 5)
+        self.fast = True  # equal values are written alike, whether or not they are one object
+        self.names = names
+        """What may be read of modules and classes."""
+        self.calls: list[Callable[..., object]] = []
+        self._seen: set[int] = set()
+        self._kind_of_types: Any = Type
+
+    def persistent_id(self, value: Any) -> object:
+        """Return what is written in place of a value; None: the value as it is."""
+        function = _function_of(value)
+        if isinstance(function, FunctionType):
+            return self._function(value, function)
+        if isinstance(value, ModuleType):
+            return "module", *self._members(value, value.__name__)
+        if isinstance(value, type):
+            fields = getattr(value, "_fields", None), getattr(value, "_field_defaults", None)
+            return "class", fields, *self._members(value, name_of(value))
+        if isinstance(value, np.ndarray):
+            return "array", repr(value.dtype), value.shape, value.strides, value.tobytes()
+        if isinstance(value, set | frozenset):
+            return "set", sorted(map(repr, value))
+        return ("type", text_of(value)) if isinstance(value, self._kind_of_types) else None
+
+    def _function(self, value: Any, function: Any) -> object:
+        """Note a function that is compiled with the caller, and return its name and options."""
+        options = [getattr(value, name, None) for name in ("inline", "targetoptions", "locals")]
+        signatures = () if getattr(value, "_can_compile", True) else value.signatures
+        described = (name_of(function), repr((options, signatures)))
+        if getattr(value, "shared", False):  # compiled separately; the caller contains only the call
+            code = function.__code__
+            arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            return *described, arguments, code.co_argcount, function.__defaults__, function.__kwdefaults__
+        if _is_of_library(function):
+            return described
+        self.calls.append(function)
+        return *described, len(self.calls)
+
+    def _members(self, owner: ModuleType | type, name: str) -> tuple[object, ...]:
+        """Return the name of a module or class, and what may be read of it."""
+        if id(owner) in self._seen or name.partition(".")[0] in _KNOWN:
+            return (name,)
+        self._seen.add(id(owner))
+        return name, [(read, getattr(owner, read)) for read in self.names if hasattr(owner, read)]
 
 
 def _function_of(value: Any) -> Any:
@@ -190,137 +224,43 @@ def _function_of(value: Any) -> Any:
     return found if isinstance(found, FunctionType) else getattr(found, "__wrapped__", found)
 
 
-def _attribute_of(value: Any, name: str) -> object:
-    """Return an attribute of a module or a class, or None; also attributes that a module creates on request."""
-    if isinstance(value, type):
-        return getattr(value, name, None)
-    known = vars(value)
-    if name in known or "__getattr__" not in known or value.__name__.partition(".")[0] in ("numpy", "numba"):
-        return known.get(name)
-    try:
-        return getattr(value, name)
-    except Exception:  # a module may raise any exception for a missing name
-        return None
-
-
-def _slots_of(kind: type[Any]) -> Iterator[str]:
-    """Yield the names of the attributes of objects of a class without a dictionary."""
-    for one in kind.__mro__:
-        slots = vars(one).get("__slots__", ())
-        yield from (name for name in ([slots] if isinstance(slots, str) else slots) if not name.startswith("__"))
-
-
-def _settings_of(function: Any) -> str:
-    """Return the options of a function of Numba's decorators, and its types if they are fixed."""
-    signatures = () if getattr(function, "_can_compile", True) else function.signatures
-    options = getattr(function, "targetoptions", {})
-    return f"{_constant(options)} {getattr(function, 'locals', None)!r} {signatures!r}"
-
-
 def _is_of_library(function: Any) -> bool:
-    """Return whether a function belongs to what is known by its version: Python, NumPy or Numba."""
-    module = function.__module__ or function.__globals__.get("__name__") or ""
-    package = module.partition(".")[0]
-    if package in sys.stdlib_module_names:  # or a module of a user that has such a name
-        file = function.__code__.co_filename
-        return file.startswith(("<frozen ", _LIBRARY)) and "-packages" not in file
-    return package in ("numpy", "numba")
+    """Return whether a function belongs to what is known by its version."""
+    file = function.__code__.co_filename
+    if str(function.__globals__.get("__name__")).partition(".")[0] in _KNOWN[1:]:
+        return True
+    return file.startswith(("<frozen ", _PYTHON)) and "-packages" not in file
 
 
-def _names_read(code: CodeType, instructions: Mapping[int, int]) -> set[str]:
-    """Return the names that instructions of a code object read."""
-    raw = code.co_code
-    found = set()
-    for position in range(0, len(raw), 2):
-        if raw[position] in instructions:
-            found.add(code.co_names[_argument(raw, position) >> instructions[raw[position]]])
-    return found
+def _overloads() -> Sequence[tuple[str, Callable[..., object]]]:
+    """Return the replacements of functions, operators and attributes by `numba.extending`, with what they replace.
 
-
-def _argument(raw: bytes, position: int) -> int:
-    """Return the argument of an instruction; a prefix holds its upper bits."""
-    has_prefix = position > 0 and raw[position - 2] == opcode.EXTENDED_ARG
-    return raw[position + 1] | (raw[position - 1] << 8 if has_prefix else 0)
-
-
-def _constant(value: object) -> str:
-    """Return a constant as a text that is the same in every process."""
-    if isinstance(value, CodeType):
-        return "code"
-    if isinstance(value, Mapping):
-        return f"{{{sorted(f'{_constant(key)}: {_constant(item)}' for key, item in value.items())}}}"
-    if isinstance(value, set | frozenset):
-        return f"{{{sorted(map(_constant, value))}}}"
-    if isinstance(value, tuple):
-        return f"({[_constant(item) for item in value]})"
-    return f"{type(value).__qualname__}:{value!r}"
-
-
-def _read_around(function: Any, names: Sequence[str]) -> Iterator[tuple[str, object]]:
-    """Yield the names that a function uses from its environment: of its module, and of enclosing functions."""
-    for name in names:
-        if name in function.__globals__:
-            yield name, function.__globals__[name]
-        elif name in vars(builtins):
-            yield name, vars(builtins)[name]
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        yield name, cell.cell_contents
-    yield "", function.__defaults__
-    yield "", function.__kwdefaults__
-
-
-def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]], seen: set[int]) -> Iterator[bytes]:
-    """Yield the frozen parts of a value, and record the functions in it.
-
-    Parameters
-    ----------
-    names
-        What is taken from a module or a class.
+    Those of libraries aside, all count for every kernel.
     """
-    kind: type[Any] = type(value)
-    yield kind.__qualname__.encode()
-    for one in overloads(_is_of_library).of_functions.get(id(value), ()):
-        yield one.options.encode()
-        calls.append(one.implementation)
-    if isinstance(value, ModuleType | type):
-        yield f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value.__name__)}".encode()
-        if isinstance(value, type):
-            yield repr((getattr(value, "_fields", None), getattr(value, "_field_defaults", None))).encode()
-        if id(value) not in seen:
-            seen.add(id(value))
-            for name in names:
-                yield from _value(_attribute_of(value, name), names, calls, seen)
-    elif isinstance(function := _function_of(value), FunctionType):
-        yield f"{function.__module__}.{function.__qualname__} {getattr(value, 'inline', None)}".encode()
-        yield _settings_of(value).encode()
-        if getattr(value, "shared", False):  # compiled separately; the caller contains only the call
-            code = function.__code__
-            names_of_arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-            yield repr((names_of_arguments, code.co_argcount)).encode()
-            for part in (function.__defaults__, function.__kwdefaults__):
-                yield from _value(part, names, calls, seen)
-        elif not _is_of_library(function):
-            yield str(len(calls)).encode()
-            calls.append(function)
-    elif isinstance(value, Enum):
-        yield value.name.encode()
-        yield from _value(value.value, names, calls, seen)
-    elif isinstance(value, tuple):
-        yield repr(getattr(value, "_fields", None)).encode()
-        for item in value:
-            yield from _value(item, names, calls, seen)
-    elif isinstance(value, np.ndarray):
-        yield repr((value.dtype, value.shape, value.strides)).encode()
-        yield value.tobytes()
-    elif _shows_its_address(kind):
-        members = {**getattr(value, "__dict__", {}), **{name: getattr(value, name, None) for name in _slots_of(kind)}}
-        yield f"{kind.__module__}.{sorted(members.items())!r}".encode()
-    else:
-        yield getattr(value, "__qualname__", repr(value)).encode()
+    from numba.core.typing.templates import builtin_registry
+
+    return _overloads_among(len(builtin_registry.globals), len(builtin_registry.attributes))
 
 
-_process = os.urandom(8).hex()
-"""Prefix of texts with addresses of this process."""
+@lru_cache(maxsize=1)
+def _overloads_among(functions: int, attributes: int) -> Sequence[tuple[str, Callable[..., object]]]:
+    from numba.core.typing.templates import builtin_registry
+
+    pairs = ((value, kind) for value, kind in builtin_registry.globals[:functions])
+    templates = chain(
+        ((value, template) for value, kind in pairs for template in getattr(kind, "templates", ())),
+        (
+            (f"{template.key}.{getattr(template, '_attr', '')}", template)
+            for template in builtin_registry.attributes[:attributes]
+        ),
+    )
+    found = []
+    for replaced, template in templates:
+        implementation = getattr(template, "_overload_func", None)
+        if implementation is not None and not _is_of_library(implementation):
+            options = sorted(getattr(template, "_jit_options", {}).items())
+            found.append((f"{getattr(replaced, '__qualname__', replaced)} {options}", implementation))
+    return found
 
 
 def is_named_tuple(text: str) -> bool:
@@ -329,7 +269,7 @@ def is_named_tuple(text: str) -> bool:
 
 
 def text_of(kind: Any) -> str:
-    """Return the text of a type of Numba.
+    """Return the text of a type of Numba, which is the same in every process and differs if machine code differs.
 
     The text of Numba for a named tuple has neither its module nor the names of its members, by which kernels read them,
     and that for a function does not have its code.

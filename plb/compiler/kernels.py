@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Self, TypeVar, cast, get_type_hints, overload
+
+import numpy as np
 
 from plb.compiler.clock import COMPILATION
 from plb.compiler.identity import share
@@ -132,9 +135,9 @@ class Kernel(Generic[Arguments, Result]):
             The kernel cannot be compiled for these arguments.
         """
         if self.dispatcher is self.py_func:
-            _UNCOMPILED[id(self)] = self
+            UNCOMPILED[id(self)] = self
             return id(self)
-        from plb.compiler.addresses import compiled_address
+        from plb.compiler.intrinsics import compiled_address
 
         handed = tuple(value.handle if isinstance(value, ByPointer) else value for value in arguments)
         return compiled_address(self.py_func, returning, handed)
@@ -147,62 +150,79 @@ class Kernel(Generic[Arguments, Result]):
         return part_of(self.py_func, self.inline)._numba_type_
 
 
-_UNCOMPILED: dict[int, Kernel[..., Any]] = {}
+UNCOMPILED: dict[int, Kernel[..., Any]] = {}
 """Replaces addresses if nothing is compiled."""
 
 
-_POINTED: dict[int, ByPointer] = {}
-"""What addresses stand for if nothing is compiled."""
+if TYPE_CHECKING:
+
+    class _NumPyRecord:
+        """What type checkers see of `numpy.void`, from which they let no class inherit."""
+
+        def copy(self) -> Self:
+            """Return a record of its own with the same numbers."""
+            return self
+
+        def item(self) -> tuple[Any, ...]:
+            """Return the numbers as numbers of Python, in order."""
+            return ()
+
+else:
+    _NumPyRecord = np.void
 
 
-def address_of(members: ByPointer) -> int:
-    """Return the address by which a kernel hands a named tuple to a kernel of another type, see `pointer_to`.
+def _number(name: str) -> property:
+    """Return the access of Python to a number; it takes a fifth of the time of that of `numpy.record`."""
 
-    The tuple has to live as long as the address is used.
-    """
-    from plb.compiler.compilation import is_compiled
+    def change(record: Any, value: float) -> None:
+        record[name] = value
 
-    if is_compiled():
-        return int(members.handle.address)
-    _POINTED[id(members)] = members
-    return id(members)
+    return property(itemgetter(name), change)
 
 
-class PointerTo:
-    """A call, within a kernel, that makes an argument of a `CallByAddress` from an `address_of`."""
-
-    def __call__(self, address: int) -> Any:
-        """Return the tuple where nothing is compiled."""
-        return _POINTED[int(address)]
-
-    @property
-    def _numba_type_(self) -> Any:
-        from plb.compiler.addresses import type_of_pointer
-
-        return type_of_pointer()
+_KINDS = {int: np.int64, float: np.float64, bool: np.bool_}
 
 
-pointer_to = PointerTo()
+class Record(_NumPyRecord):
+    """Base of a record; a subclass annotates its numbers as int, float or bool, of 64 bits each but bool.
 
-
-class CallByAddress:
-    """A call, within a kernel, of a kernel that is given by its address.
-
-    Parameters
-    ----------
-    returning
-        float, bool or None.
+    Raises
+    ------
+    InvalidValueError
+        A number has the name of a method of NumPy, which would hide it.
     """
 
-    def __init__(self, returning: type | None) -> None:
-        self.returning = returning
+    _layout: ClassVar[Any]
 
-    def __call__(self, address: int, *arguments: object) -> Any:
-        """Call the kernel where nothing is compiled."""
-        return _UNCOMPILED[int(address)](*arguments)
+    def __init_subclass__(cls) -> None:
+        """Lay the numbers out in memory."""
+        numbers = [(name, _KINDS[kind]) for name, kind in get_type_hints(cls).items() if kind in _KINDS]
+        for name, _ in numbers:
+            if hasattr(np.void, name):
+                raise InvalidValueError(f"record {cls.__qualname__}", "name", name, "not that of a method of NumPy")
+            setattr(cls, name, _number(name))
+        cls._layout = np.dtype((cls, np.dtype(numbers, align=True)))
 
-    @property
-    def _numba_type_(self) -> Any:
-        from plb.compiler.addresses import type_of_call
+    @classmethod
+    def new(cls) -> Self:
+        """Return a record of zeros."""
+        one: Self = np.zeros(1, cls._layout)[0]
+        return one
 
-        return type_of_call(self.returning)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be pickled by class and numbers; a scalar that NumPy restores cannot be changed from Python."""
+        return _with_numbers, (type(self), [getattr(self, name) for name in self.names()])
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of the numbers, in order."""
+        names: tuple[str, ...] = cls._layout.names
+        return names
+
+
+def _with_numbers(kind: type[Record], numbers: list[Any]) -> Record:
+    """Return a record with the given numbers."""
+    record = kind.new()
+    for name, number in zip(kind.names(), numbers, strict=True):
+        setattr(record, name, number)
+    return record

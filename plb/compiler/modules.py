@@ -11,10 +11,10 @@ from typing import Any
 import attrs
 import llvmlite
 from llvmlite.binding import Linkage
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
-from plb.compiler.identity import identity_of, is_shared, text_of
-from plb.compiler.keys import digest, key_of
-from plb.compiler.numba_api import Compiler, JITCodeLibrary
+from plb.compiler.identity import digest, identity_of, is_shared, key_of, text_of
 
 LEVEL = 3
 """Optimisation level of LLVM: at 2 a search is 2 % slower and compilation not faster, at 1 loops are not vectorised."""
@@ -199,7 +199,7 @@ class EntryPasses(_Passes):
         kinds = tuple(map(text_of, self.state.args))
         if is_shared(function):
             return f"shared{digest((*kinds, str(self.state.return_type)))}"
-        return key_of(function, kinds, str(self.state.return_type))[:32]
+        return key_of(function, kinds, str(self.state.return_type))
 
 
 class PartPasses(_Passes):

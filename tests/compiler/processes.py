@@ -23,7 +23,7 @@ class Recorder(logging.Handler):
         super().__init__()
         self.names, self.warnings = [], []
     def emit(self, record):
-        if record.pathname.endswith("notice.py"):
+        if record.pathname.endswith("clock.py"):
             self.names.append(record.args[0])
         elif record.levelno >= logging.WARNING:
             self.warnings.append(record.getMessage())

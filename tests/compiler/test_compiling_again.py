@@ -90,6 +90,42 @@ def test_only_changed_kernels_are_compiled_again(runner):
     assert runner.run(CHAIN) == Ran([202, 0], [], []), "the first entries are still there"
 
 
+def test_function_edited_after_it_was_loaded_is_kept_as_it_was_loaded(runner):
+    """A file may change while a process runs, whose code is not that of the file then."""
+    source = f"""{CHAIN}
+def run_after_an_edit():
+    import pathlib
+    file = pathlib.Path(__file__)
+    file.write_text(file.read_text().replace("LIMIT = 100", "LIMIT = 300"))
+    return caller(1)
+"""
+    assert runner.run(source, "run_after_an_edit").result == 202
+    assert runner.run(source.replace("LIMIT = 100", "LIMIT = 300")).result == [602, 0]
+    assert runner.run(source) == Ran([202, 0], [], [])
+
+
+def test_edits_in_an_imported_module_count(runner):
+    """They are of a kernel and of a number that is read of the module, but not of a docstring."""
+    imported = 'from plb.compiler import kernel\nNUMBER = {0}\n@kernel\ndef g(x):\n    """{2}"""\n    return x + {1}\n'
+    source = """
+        import imported
+        from plb.compiler import kernel
+        @kernel
+        def f(x):
+            return imported.g(x) * imported.NUMBER
+        def run():
+            return f(1)
+    """
+    for number, summand, words, result, compiled in (
+        (1, 1, "A.", 2, ["example.f"]),
+        (1, 1, "B.", 2, []),
+        (2, 1, "A.", 4, ["example.f"]),
+        (1, 3, "A.", 4, ["example.f"]),
+    ):
+        write(runner.folder / "modules", imported=imported.format(number, summand, words))
+        assert runner.run(source) == Ran(result, compiled, [])
+
+
 SHARED = """
 from plb.compiler import kernel
 
@@ -362,7 +398,7 @@ def test_intrinsics_and_overloads_count(runner):
     assert runner.run(source.format(7, 70)) == Ran([7, 71], ["example.f", "example.g"], [])
     assert runner.run(source.format(7, 70)) == Ran([7, 71], [], [])
     assert runner.run(source.format(8, 70)) == Ran([8, 71], ["example.f"], [])
-    assert runner.run(source.format(8, 80)) == Ran([8, 81], ["example.g"], [])
+    assert runner.run(source.format(8, 80)) == Ran([8, 81], ["example.f", "example.g"], [])
 
 
 EDITS = {

@@ -115,11 +115,8 @@ def test_edited_term_compiles_its_callers_again(few: Copy):
 
 
 def test_edited_compiler_compiles_everything_again(few: Copy):
-    """Edits of code that only finds or describes kernels compile nothing."""
+    """Any of its modules may determine machine code."""
     few.restore()
-    few.edit("plb/compiler/notice.py", "SECONDS_PER_KERNEL = 0.1", "SECONDS_PER_KERNEL = 0.2")
-    few.edit("plb/compiler/cache.py", "UNUSED_DAYS = 90.0", "UNUSED_DAYS = 91.0")
-    assert few.run().compiled == []
     few.edit("plb/compiler/modules.py", "passes.add_jump_threading_pass()", "passes.add_jump_threading_pass(7)")
     assert few.run().compiled == few.first.compiled
 
@@ -141,4 +138,4 @@ def test_edited_term_leaves_most_of_a_plan_compiled(plan: Copy):
     edited = set(plan.run().compiled)
     assert {"plb.evaluation.proposals.evaluate", "plb.evaluation.delta.apply_proposal"} <= edited
     assert edited < set(plan.first.compiled)
-    assert {"plb.search.placement._walk", "plb.evaluation.proposals.refusal"} <= set(plan.first.compiled) - edited
+    assert "plb.evaluation.proposals.refusal" in set(plan.first.compiled) - edited

@@ -5,20 +5,25 @@ from __future__ import annotations
 import enum
 import math
 import os
+import platform
 import struct
 import subprocess
 import sys
+import threading
 from functools import partial
 from textwrap import dedent, indent
 from typing import NamedTuple
 
+import llvmlite
+import numba
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba.core import registry
 
 from plb.compiler import identity, kernel
-from plb.compiler.identity import compiled_with, identity_of
+from plb.compiler.identity import compiled_with, has_changed, identity_of, key_of
 from plb.energy.terms import present_energy
 from tests.compiler.processes import ROOT
 from tests.engine.strategies import examples
@@ -389,7 +394,7 @@ def test_name_of_a_function_counts():
 
 IDENTITIES = """
 from plb.compiler.identity import identity_of
-from plb.search import annealing_chain as chain
+from plb.search.annealing import chain
 from plb.energy.imbalance import imbalance
 from plb.compiler import kernel, by_pointer, uniform, Peek, CallByAddress, fetch
 NAMES = ("a", "b", "c", frozenset({1, 2}))
@@ -456,7 +461,6 @@ def test_members_of_enumerations_count_by_their_numbers():
 
 def test_functions_of_numba_count_with_their_options_and_types():
     """A function that kernels call may be a function of Numba with its own options and types."""
-    import numba
 
     def half(x):
         return x / 2
@@ -466,7 +470,72 @@ def test_functions_of_numba_count_with_their_options_and_types():
     assert len({identity_in(source, g=one) for one in made}) == len(made)
 
 
-def test_attributes_are_no_names_of_the_module():
-    """A kernel that reads a member `left` does not call the function `left` in its module."""
-    source = "@kernel\ndef left(x):\n    return x + {0}\n@kernel\ndef f(x):\n    return x.left\n"
-    assert identity_in(source.format(1)) == identity_in(source.format(2))
+def test_values_that_cannot_be_pickled_are_unknown():
+    """The function has one identity in this process; its machine code is not kept."""
+    f = function_in("def f(x):\n    return LOCK\n", LOCK=threading.Lock())
+    assert identity_of(f) == identity_of(f)
+    assert has_changed(f)
+    assert not has_changed(function_in("def f(x):\n    return x\n"))
+
+
+@kernel
+def halved(x):
+    """Return the half."""
+    return x / 2
+
+
+def test_key_depends_on_function_argument_types_and_result_type():
+    """Each combination has its own entry."""
+    one = key_of(halved.py_func, ("int64",), "None")
+    assert one == key_of(halved.py_func, ("int64",), "None")
+    others = [
+        key_of(halved.py_func, ("float64",), "None"),
+        key_of(halved.py_func, ("int64", "int64"), "None"),
+        key_of(halved.py_func, (), "None"),
+        key_of(halved.py_func, ("int64",), "float64"),
+        key_of(test_environment_of_a_kernel_counts, ("int64",), "None"),
+    ]
+    assert len({one, *others}) == 6
+
+
+class OtherProcessor:
+    """A target whose processor has another name."""
+
+    @staticmethod
+    def codegen():
+        """Return the class that has the name."""
+        return OtherProcessor
+
+    @staticmethod
+    def magic_tuple():
+        """Return triple, processor and features."""
+        return ("x", "y", "z")
+
+
+class OtherTarget:
+    """A target like Numba's, for another processor."""
+
+    target_context = OtherProcessor
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "value"),
+    [
+        (platform, "python_version", lambda: "3.11.99"),
+        (numba, "__version__", "0.68.99"),
+        (llvmlite, "__version__", "0.50.99"),
+        (np, "__version__", "2.1.99"),
+        (numba.config, "BOUNDSCHECK", 1),
+        (numba.config, "OPT", 0),
+        (numba.config, "DEBUGINFO_DEFAULT", 1),
+        (registry, "cpu_target", OtherTarget),
+        (identity, "modules_in", lambda _: {}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_environment_of_a_kernel_counts(monkeypatch, place, name, value):
+    """They are versions, processor, bounds checks and the source code of the compiler."""
+    before = identity._surroundings.__wrapped__()
+    assert identity._surroundings.__wrapped__() == before
+    monkeypatch.setattr(place, name, value)
+    assert identity._surroundings.__wrapped__() != before

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.compiler.clock import COMPILATION, CompilationClock, working_time
-from plb.compiler.notice import CompilationNotice
+from plb.compiler.clock import COMPILATION, CompilationClock, CompilationNotice, working_time
 from tests.compiler.processes import write
 from tests.engine.strategies import examples
 

@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from numba.core.registry import cpu_target
 
 from plb.compiler.cache import FORMAT, UNUSED_DAYS, KernelCache
 from plb.compiler.compilation import renew_readers
-from plb.compiler.numba_api import cpu_target
 from tests.compiler.processes import FailedError, Ran, write
 from tests.compiler.test_cache import with_age
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cluster.bench.engine import bench_cluster
 from plb.array_types import Float, Int
-from plb.compiler import Peek, Stream, kernel, pcg64, uniform
+from plb.compiler import Peek, Stream, intrinsics, kernel, uniform
 from plb.model.rules import ALL_RULES
 from plb.search.annealing.move_generation import ROWS_IN_CACHE, Choice, _random_proposal, generate_proposal
 from plb.state.arrays import Problem, Solution
@@ -69,7 +69,7 @@ def test_stream_is_the_same_with_another_layout_of_the_state():
 
     @numba.njit
     def draw(rng):
-        return pcg64._uniform_by_call(rng)
+        return intrinsics._uniform_by_call(rng)
 
     stream, alone = Stream(5), np.random.Generator(np.random.PCG64(5))
     assert [draw(stream.handle) for _ in range(10)] == alone.random(10).tolist()
@@ -90,7 +90,7 @@ def test_peeked_numbers_are_the_next_ones(peek, seed):
 
 def test_layout_of_the_state_in_numpy_is_known():
     """Otherwise kernels would draw by NumPy's own function, at half the speed."""
-    assert pcg64._is_laid_out_as_known()
+    assert intrinsics._is_laid_out_as_known()
 
 
 @examples(20)
@@ -99,7 +99,7 @@ def test_jump_equals_the_same_number_of_steps(seed, steps):
     """The state after a jump equals that of NumPy after the same number of draws."""
     generator = np.random.PCG64(seed)
     begun = generator.state["state"]
-    factor, summand = pcg64.jump(steps)
+    factor, summand = intrinsics.jump(steps)
     np.random.Generator(generator).random(steps)
     assert (factor * begun["state"] + summand * begun["inc"]) % 2**128 == generator.state["state"]["state"]
 

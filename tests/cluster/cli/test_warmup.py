@@ -19,7 +19,7 @@ from cluster.warmup import tasks as warmup_tasks
 from cluster.warmup import warmup
 from cluster.warmup.tasks import TASKS
 from plb.compiler.cache import SUFFIX, kernel_cache
-from plb.compiler.notice import NOTICE, logger
+from plb.compiler.clock import NOTICE, logger
 from tests.command_line import plb
 from tests.sources import ROOT, modules
 

@@ -1,13 +1,17 @@
-"""NumPy's PCG64 as machine code, for `plb.compiler.uniform`: a 128-bit congruential generator with output XSL-RR.
+"""What calls within kernels are compiled to, for the objects of `plb.compiler.calls`.
 
-Source: O'Neill, "PCG: A family of simple fast space-efficient statistically good algorithms for random number
-generation", 2014, sections 6.3 and 4.3.1 (jumping ahead).
+- Kernels by address: a chain calls the kernels of users without a compilation for each of them.
+- The machine instruction that requests memory.
+- NumPy's PCG64, a 128-bit congruential generator with output XSL-RR. Source: O'Neill, "PCG: A family of simple fast
+  space-efficient statistically good algorithms for random number generation", 2014, sections 6.3 and 4.3.1 (jumping
+  ahead).
 
 Only imported when something is compiled, because ``import plb`` must not load Numba.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ctypes import POINTER, c_uint64, cast
 from functools import cache
 from typing import Any
@@ -15,13 +19,19 @@ from typing import Any
 import numba.extending
 import numpy as np
 from llvmlite import ir
+from numba.core import cgutils
+from numba.core.datamodel.models import OpaqueModel
+from numba.core.errors import NumbaError
 from numba.extending import intrinsic, register_model
 
-from plb.compiler.handles import type_of_function, unbox_address
-from plb.compiler.numba_api import OpaqueModel
+from plb.compiler.compilation import machine_code
+from plb.compiler.handles import kind_of, type_of_function, unbox_address
+from plb.errors import KernelError
 
 types: Any = numba.types  # Numba has no types
-
+_RESULTS: dict[type | None, Any] = {float: types.float64, int: types.int64, bool: types.boolean, None: types.none}
+READ, KEEP_NEAR, DATA = 0, 3, 1
+"""Arguments of the prefetch of LLVM: for reading, into the nearest cache, of data."""
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 UNIT = 2.0**-53
 """Factor of the upper 53 bits of an output."""
@@ -31,8 +41,106 @@ _NEXT_DOUBLE = 3
 """Position of the function that samples from [0, 1) in NumPy's ``bitgen_t``, after state and two functions."""
 
 
+def compiled_address(function: Callable[..., object], returning: type | None, arguments: tuple[object, ...]) -> int:
+    """Return the address of a kernel, compiled for arguments of these kinds and for this kind of result.
+
+    Raises
+    ------
+    KernelError
+        If Numba cannot compile it.
+    """
+    try:
+        kinds = tuple(map(kind_of, arguments))
+        return machine_code(function, kinds, _RESULTS[returning]).address
+    except (NumbaError, TypeError, ValueError) as error:  # the latter for a wrong number or kind of arguments
+        reason = " ".join(str(error).splitlines()[:2])
+        raise KernelError(f"{function.__module__}.{function.__qualname__}", reason) from error
+
+
+@cache
+def type_of_call(returning: type | None) -> Any:
+    """Return what kernels take a call by address for: a function of an address and further arguments."""
+    return type_of_function(_call_returning(_RESULTS[returning]))
+
+
+@cache
+def type_of_python_call() -> Any:
+    """Return what kernels take a call of a callback for: a function of an address and whole numbers."""
+    return type_of_function(_call_of_callback())
+
+
+@cache
+def type_of_pointer() -> Any:
+    """Return what kernels take the conversion of an address to a pointer for."""
+    return type_of_function(_conversion_to_pointer())
+
+
+def _conversion_to_pointer() -> Any:
+    @intrinsic
+    def convert(_: Any, address: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            return builder.inttoptr(values[0], ir.IntType(8).as_pointer())
+
+        return types.voidptr(address), generate
+
+    return convert
+
+
+def _call_of_callback() -> Any:
+    @intrinsic
+    def call(_: Any, address: Any, *arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            given = zip(cgutils.unpack_tuple(builder, values[1]), arguments, strict=True)
+            numbers = [context.cast(builder, value, kind, types.int64) for value, kind in given]
+            of_c = ir.FunctionType(ir.DoubleType(), [ir.IntType(64)] * len(numbers))
+            return builder.call(builder.inttoptr(values[0], of_c.as_pointer()), numbers)
+
+        return types.float64(address, types.StarArgTuple.from_types(arguments)), generate
+
+    return call
+
+
+def _call_returning(result: Any) -> Any:
+    @intrinsic
+    def call(_: Any, address: Any, *arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            convention = context.call_conv
+            pointer = convention.get_function_type(result, arguments).as_pointer()
+            callee = builder.inttoptr(values[0], pointer)
+            handed = cgutils.unpack_tuple(builder, values[1])
+            status, value = convention.call_function(builder, callee, result, arguments, handed)
+            with cgutils.if_unlikely(builder, status.is_error):
+                convention.return_status_propagate(builder, status)
+            return value
+
+        return result(address, types.StarArgTuple.from_types(arguments)), generate
+
+    return call
+
+
+@intrinsic
+def _fetch(_: Any, array: Any, row: Any) -> Any:  # noqa: ARG001  # Numba looks at the names
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> None:
+        array = context.make_array(signature.args[0])(context, builder, values[0])
+        stride = cgutils.unpack_tuple(builder, array.strides)[0]
+        byte = ir.IntType(8).as_pointer()
+        place = builder.gep(builder.bitcast(array.data, byte), [builder.mul(values[1], stride)])
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        instruction = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(instruction, [place, *(number(argument) for argument in (READ, KEEP_NEAR, DATA))])
+
+    return types.void(array, types.intp), generate
+
+
+@cache
+def type_of_fetch() -> Any:
+    """Return what kernels take `plb.compiler.fetch` for."""
+    return type_of_function(_fetch)
+
+
 class StreamType(types.Type):
-    """The type of a `plb.compiler.uniform.StreamHandle`."""
+    """The type of a `plb.compiler.calls.StreamHandle`."""
 
     def __init__(self) -> None:
         super().__init__("Stream")
@@ -51,7 +159,7 @@ numba.extending.unbox(StreamType)(unbox_address)
 
 @cache
 def type_of_uniform() -> Any:
-    """Return the implementation of `plb.compiler.uniform` for kernels."""
+    """Return the implementation of `plb.compiler.calls.uniform` for kernels."""
     return type_of_function(_uniform_in_place() if _is_laid_out_as_known() else _uniform_by_call)
 
 
