@@ -336,13 +336,14 @@ class GivenExtensions:
         constraints = check_collection("engine", "extension_constraints", constraints, "a list of constraints")
         allowed = "a list of neighbourhoods"
         neighbourhoods = check_collection("engine", "extension_neighbourhoods", neighbourhoods, allowed)
-        of_terms = [copied(TERM, check_term("engine: extension_terms", one)) for one in terms]
+        of_terms = [copied(TERM, check_term("engine: extension_terms", term)) for term in terms]
         of_constraints = [
-            copied(CONSTRAINT, check_constraint("engine: extension_constraints", one)) for one in constraints
+            copied(CONSTRAINT, check_constraint("engine: extension_constraints", constraint))
+            for constraint in constraints
         ]
         of_neighbourhoods = [
-            copied(NEIGHBOURHOOD, check_neighbourhood("engine: extension_neighbourhoods", one))
-            for one in neighbourhoods
+            copied(NEIGHBOURHOOD, check_neighbourhood("engine: extension_neighbourhoods", neighbourhood))
+            for neighbourhood in neighbourhoods
         ]
         if policy is not None:
             known = check_policy("engine: extension_policy", policy)
@@ -422,9 +423,9 @@ class EngineExtensions:
         return cls(
             given,
             config,
-            tuple(_kept(before, sources, TERM, one) for one in terms),
-            tuple(_kept(before, sources, CONSTRAINT, one) for one in constraints),
-            tuple(_kept(before, sources, NEIGHBOURHOOD, one) for one in neighbourhoods),
+            tuple(_kept(before, sources, TERM, term) for term in terms),
+            tuple(_kept(before, sources, CONSTRAINT, constraint) for constraint in constraints),
+            tuple(_kept(before, sources, NEIGHBOURHOOD, neighbourhood) for neighbourhood in neighbourhoods),
             policy,
             new_policy,
             sources,
@@ -522,8 +523,8 @@ def copied(kind: str, source: ExtensionItem) -> ExtensionItem:
 
 def _by_name(field: str, items: Iterable[ExtensionItem]) -> Mapping[str, ExtensionItem]:
     found: dict[str, ExtensionItem] = {}
-    for one in items:
-        if one.name in found:
-            raise ConflictError(f"engine: {field} has two objects with the name {one.name!r}")
-        found[one.name] = one
+    for item in items:
+        if item.name in found:
+            raise ConflictError(f"engine: {field} has two objects with the name {item.name!r}")
+        found[item.name] = item
     return found

@@ -179,11 +179,11 @@ def check_mapping(item: str, field: str, value: object, allowed: str) -> Mapping
 
 def check_items(item: str, field: str, values: object, kind: type[Item]) -> tuple[Item, ...]:
     """Return the items of a list or the like if all are of the class `kind`, else raise `InvalidValueError`."""
-    found = check_collection(item, field, values, f"a list of {kind.__name__}")
-    if not {*map(type, found)} <= {kind}:
-        for one in found:
+    items = check_collection(item, field, values, f"a list of {kind.__name__}")
+    if not {*map(type, items)} <= {kind}:
+        for one in items:
             check_kind(item, field, one, kind)
-    return found
+    return items
 
 
 def check_names(item: str, field: str, values: object) -> tuple[str, ...]:

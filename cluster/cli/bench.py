@@ -99,7 +99,7 @@ def search_command(
     output().print(table_of(figures, time))
     if json is not None:
         configuration = {"instances": [shape.name for shape in shapes], "seconds": time}
-        write_json(json, stamped({"instances": [one.as_json() for one in figures]}, configuration, seed))
+        write_json(json, stamped({"instances": [figure.as_json() for figure in figures]}, configuration, seed))
 
 
 @bench_app.command("reassignment")
@@ -126,5 +126,5 @@ def reassignment_command(
         figures = bench_reassignment(models, seconds=seconds, seed=seed, report=status.update)
     output().print(table_of(figures))
     if json is not None:
-        configuration = {"instances": [one.name for one in figures], "seconds": seconds}
-        write_json(json, stamped({"instances": [one.as_json() for one in figures]}, configuration, seed))
+        configuration = {"instances": [figure.name for figure in figures], "seconds": seconds}
+        write_json(json, stamped({"instances": [figure.as_json() for figure in figures]}, configuration, seed))

@@ -229,7 +229,7 @@ def predict_command(
     from workloads.task_samples import check_suffix, prediction_frame, read_task_samples, write_frame
 
     specs = [*(predictor or ()), *(more or ())] or [DEFAULT]
-    predictors = [parse(one) for one in specs]
+    predictors = [parse(spec) for spec in specs]
     if len(set(specs)) < len(specs):
         raise ConflictError("a predictor is given twice")
     check_number("predict", "step", step, low_open=True)
@@ -323,8 +323,10 @@ def _days(predictors: Sequence[PredictorOrOracle]) -> list[int]:
     from plb.risk.peaks import HistoricalPeak, PeakOracle
     from plb.risk.peaks.predictors import members
 
-    singles = [one for given in predictors if not isinstance(given, PeakOracle) for one in members(given)]
-    return sorted({one.day for one in singles if isinstance(one, HistoricalPeak)})
+    singles = [
+        member for predictor in predictors if not isinstance(predictor, PeakOracle) for member in members(predictor)
+    ]
+    return sorted({single.day for single in singles if isinstance(single, HistoricalPeak)})
 
 
 @contextmanager

@@ -194,5 +194,5 @@ def _tenants(scenario: Scenario, source: Source, repeat: int) -> TenantSequence:
         where = f"repeat {repeat + 1} of {scenario.run.repeats}"
         if isinstance(error, DensityError):
             raise DensityError(f"{where}: {error}") from error
-        problems = [attrs.evolve(one, message=f"{where}: {one.message}") for one in error.problems]
+        problems = [attrs.evolve(problem, message=f"{where}: {problem.message}") for problem in error.problems]
         raise ScenarioError(error.source, problems) from error

@@ -218,7 +218,9 @@ class Scenario:
         fields["policy"], fields["policy_options"] = self._search(policy)
         of_policy = fields.pop("metrics", {})
         fields.pop("applications", None)
-        return PlbConfig(metrics=[attrs.evolve(one, **of_policy.get(one.name, {})) for one in metrics], **fields)
+        return PlbConfig(
+            metrics=[attrs.evolve(metric, **of_policy.get(metric.name, {})) for metric in metrics], **fields
+        )
 
     def applications_of(self, policy: str) -> Known:
         """Return what the engine of a policy knows of the applications."""

@@ -139,7 +139,9 @@ class _ScenarioReader(SectionReader):
         try:
             import_files(files)
         except ScenarioError as error:
-            self.problems.extend(attrs.evolve(one, message=f"{error.source}: {one.message}") for one in error.problems)
+            self.problems.extend(
+                attrs.evolve(problem, message=f"{error.source}: {problem.message}") for problem in error.problems
+            )
         return files
 
     def _policy_names(self, data: Mapping[str, Any], policies: Iterable[str]) -> None:
@@ -183,15 +185,15 @@ class _ScenarioReader(SectionReader):
 
     def _metrics(self, place: str, table: Any) -> dict[str, dict[str, Any]]:
         """Return the settings of each metric."""
-        found = {}
+        metrics = {}
         for key, fields in self.table(place, table).items():
             allowed = dict(self.table(f"{place}.{key}", fields))
             for name in (*FIXED_METRIC_FIELDS, "step"):
                 if name in allowed:
                     del allowed[name]
                     self.add(f"{place}.{key}.{name}", "cannot be set in a scenario: the workload determines it")
-            found[key] = self.settings(f"{place}.{key}", allowed, METRIC_FIELDS, Metric, {"name": key})
-        return found
+            metrics[key] = self.settings(f"{place}.{key}", allowed, METRIC_FIELDS, Metric, {"name": key})
+        return metrics
 
 
 def _place_of(error: PlbError) -> str:

@@ -84,8 +84,8 @@ class Availability:
         """
         found = np.zeros(len(arrival))
         by_tenant: dict[int, list[Interruption]] = {}
-        for one in self.interruptions:
-            by_tenant.setdefault(int(owner[one.tenant]), []).append(one)
+        for interruption in self.interruptions:
+            by_tenant.setdefault(int(owner[interruption.tenant]), []).append(interruption)
         for tenant, interruptions in by_tenant.items():
             found[tenant] = _union(interruptions, float(arrival[tenant]), min(float(departure[tenant]), now))
         return found
@@ -94,8 +94,11 @@ class Availability:
 def _union(interruptions: Iterable[Interruption], first: float, last: float) -> float:
     """Return the length of the union of interruptions between `first` and `last`."""
     total, reached = 0.0, first
-    for one in sorted(interruptions, key=lambda each: each.begin):
-        begin, end = max(float(one.begin), reached), min(last if one.end is None else one.end, last)
+    for interruption in sorted(interruptions, key=lambda each: each.begin):
+        begin, end = (
+            max(float(interruption.begin), reached),
+            min(last if interruption.end is None else interruption.end, last),
+        )
         if end > begin:
             total += end - begin
             reached = end

@@ -250,7 +250,8 @@ class Recorder:
             "scalings": self._scalings,
             "upgrades": [attrs.astuple(record) for record in self.upgrades],
             "interruptions": [
-                (names[one.tenant], one.begin, one.end, one.cause) for one in self.availability.interruptions
+                (names[interruption.tenant], interruption.begin, interruption.end, interruption.cause)
+                for interruption in self.availability.interruptions
             ],
         }
         tables = {name: frame_of_rows(name, policy, repeat, found) for name, found in rows.items()}

@@ -47,7 +47,7 @@ class TenantApplications:
         of_tenant = np.full(len(sequence.arrival), NO_APPLICATION)
         for name, section in sections.items():
             _check_metrics(name, section, traces.metric_names)
-            matches = np.array([fnmatchcase(known, section.tenant_class) for known in traces.classes], np.bool_)
+            matches = np.array([fnmatchcase(class_, section.tenant_class) for class_ in traces.classes], np.bool_)
             if not matches.any():
                 place = f"applications.{name}.tenant_class"
                 raise UnknownNameError("tenant class", section.tenant_class, traces.classes, place)

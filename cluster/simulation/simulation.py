@@ -225,7 +225,7 @@ class Simulation:
     def _replace(self, tenancies: Sequence[Tenancy], occasion: str) -> None:
         """Place missing replicas of tenants, and apply the engine's response to their marks."""
         if tenancies:
-            self._place([one.tenant for one in tenancies], occasion)
+            self._place([tenancy.tenant for tenancy in tenancies], occasion)
 
     def _place(self, tenants: list[int], occasion: str) -> None:
         """Place the missing replicas of tenants; those of tenants that lost their quorum are placed later."""

@@ -151,7 +151,7 @@ def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> Te
     section_of = section_by_class(scaling, traces)
     of_tenant = section_of[traces.class_code]
     sections = [*scaling.values()]
-    as_instances = np.array([one.mechanism == "instances" for one in sections] + [False])[of_tenant]
+    as_instances = np.array([section.mechanism == "instances" for section in sections] + [False])[of_tenant]
     rows = np.ones(len(of_tenant), np.int64)
     rows[~as_instances & (of_tenant >= 0)] = [
         sections[number].maximum for number in of_tenant[~as_instances & (of_tenant >= 0)].tolist()

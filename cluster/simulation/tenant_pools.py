@@ -85,7 +85,9 @@ def check_other_traces(workload: Workload, traces: TraceSet, past: TraceSet) -> 
     """
     place = "workload.history_path"
     if past.metrics != traces.metrics:
-        found, needed = (", ".join(f"{one.name} in {one.unit}" for one in each.metrics) for each in (past, traces))
+        found, needed = (
+            ", ".join(f"{metric.name} in {metric.unit}" for metric in each.metrics) for each in (past, traces)
+        )
         if found == needed:
             found, needed = ("trends of " + ", ".join(m.name for m in e.metrics if m.trend) for e in (past, traces))
         raise refusal(

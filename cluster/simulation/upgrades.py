@@ -170,7 +170,7 @@ class Drains:
 
     def mark_returns_to(self, name: str, partitions: Iterable[str]) -> list[Tenancy]:
         """Mark primaries of partitions to return to a node; return the tenants that have a secondary there."""
-        known = [self._tenancies.known[one] for one in partitions if one in self._tenancies.known]
+        known = [self._tenancies.known[partition] for partition in partitions if partition in self._tenancies.known]
         return self._mark(name, Role.SECONDARY, UpgradeMark.PRIMARY_RETURNS, known)
 
     def _mark(self, name: str, role: Role, mark: UpgradeMark, tenancies: Iterable[Tenancy]) -> list[Tenancy]:

@@ -267,13 +267,13 @@ class Full(RuledOut):
     @property
     def distance(self) -> float:
         """The largest missing share of the need."""
-        return max((one.missing / one.needed for one in self.shortages), default=1.0)
+        return max((shortage.missing / shortage.needed for shortage in self.shortages), default=1.0)
 
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
         """Yield what must change on a node."""
-        for one in self.shortages:
-            has = f"it needs {amount(one.needed)} and {amount(one.free)} is free"
-            yield f"{amount(one.missing)} more {one.metric} must be free on {node} ({has})"
+        for shortage in self.shortages:
+            has = f"it needs {amount(shortage.needed)} and {amount(shortage.free)} is free"
+            yield f"{amount(shortage.missing)} more {shortage.metric} must be free on {node} ({has})"
 
 
 @attrs.frozen
@@ -374,7 +374,9 @@ def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
 
 
 def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    transient = np.array([state.config.prevent_transient_overcommit or one.transient for one in state.config.metrics])
+    transient = np.array(
+        [state.config.prevent_transient_overcommit or metric.transient for metric in state.config.metrics]
+    )
     kept = bool(transient.any())
     moved = topology.limit
     if topology.buffered:

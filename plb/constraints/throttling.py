@@ -105,11 +105,11 @@ def _limits(config: PlbConfig, phase: Phase) -> Mapping[str, int]:
     if not throttled:
         return {}
     both = (*config.maximum_in_build_replicas_per_node.items(), *of_phase.items())
-    found: dict[str, int] = {}
+    limits: dict[str, int] = {}
     for kind, most in both:
         if most > 0:
-            found[kind] = min(most, found.get(kind, most))
-    return found
+            limits[kind] = min(most, limits.get(kind, most))
+    return limits
 
 
 DESCRIPTION = RuleDescription(

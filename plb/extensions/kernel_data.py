@@ -101,12 +101,12 @@ def _whole_numbers(item: str, field: str, values: object) -> Int:
     try:
         given = np.array(values)
         with np.errstate(invalid="ignore"):
-            found: Int = np.ascontiguousarray(given.astype(np.int64))
+            numbers: Int = np.ascontiguousarray(given.astype(np.int64))
     except (TypeError, ValueError, OverflowError):
-        given, found = np.empty(1), np.empty(0, np.int64)
-    if not np.array_equal(given, found):
+        given, numbers = np.empty(1), np.empty(0, np.int64)
+    if not np.array_equal(given, numbers):
         raise InvalidValueError(item, field, values, SUMS)
-    return found
+    return numbers
 
 
 def difference(kept: Any, right: Any) -> tuple[str, int, int] | None:

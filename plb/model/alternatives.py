@@ -46,17 +46,17 @@ class ClosedNode:
     @property
     def rules(self) -> tuple[str, ...]:
         """The rules that exclude it."""
-        return tuple(one.rule for one in self.obstacles)
+        return tuple(obstacle.rule for obstacle in self.obstacles)
 
     @property
     def distance(self) -> float:
         """Distance from a feasible node: for a shortage, the missing share of the need; 1 for each other rule."""
-        return sum(one.distance for one in self.obstacles)
+        return sum(obstacle.distance for obstacle in self.obstacles)
 
     @property
     def changes(self) -> tuple[str, ...]:
         """The changes after which the node could take the replica, in words."""
-        return tuple(change for one in self.obstacles for change in one.changes(self.node, self.unmet))
+        return tuple(change for obstacle in self.obstacles for change in obstacle.changes(self.node, self.unmet))
 
 
 @attrs.frozen
@@ -95,7 +95,7 @@ class Alternatives:
     def others(self) -> tuple[Place, ...]:
         """The places without its present node."""
         standing = None if self.standing is None else self.standing.node
-        return tuple(one for one in self.places if one.node != standing)
+        return tuple(place for place in self.places if place.node != standing)
 
     @property
     def rank(self) -> int | None:

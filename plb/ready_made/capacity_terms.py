@@ -243,7 +243,7 @@ class SafetyCapacity(CompiledTerm):
     @property
     def _metrics(self) -> list[str]:
         """The metrics with a safety capacity on any node."""
-        return list(dict.fromkeys([*self.shares, *(metric for given in self.loads.values() for metric in given)]))
+        return list(dict.fromkeys([*self.shares, *(metric for load in self.loads.values() for metric in load)]))
 
     def _steps(self, node: Node, metric: str, capacity: float) -> Steps:
         """Return the steps of a metric on a node, in user units."""
@@ -256,10 +256,10 @@ class SafetyCapacity(CompiledTerm):
 
     def _check_metrics(self, configuration: Configuration) -> list[str]:
         """Return the metrics of the engine; raise `UnknownNameError` if one of the term is not among them."""
-        known = [metric.name for metric in configuration.description.metrics]
-        check_metrics(f"energy term {self.name}", "shares and loads", self._metrics, known)
-        check_metrics(f"energy term {self.name}", "weights", self.weights, known)
-        return known
+        metrics = [metric.name for metric in configuration.description.metrics]
+        check_metrics(f"energy term {self.name}", "shares and loads", self._metrics, metrics)
+        check_metrics(f"energy term {self.name}", "weights", self.weights, metrics)
+        return metrics
 
     def new_data(self, configuration: Configuration) -> SafetySteps:
         """Return the steps in quanta."""

@@ -71,9 +71,9 @@ def numbered_rows(configuration: Configuration, numbers: Mapping[str, int]) -> I
     """Return the number of each row by the name of its service, (M,); -1 for departing rows and other services."""
     by_service = np.array([numbers.get(service.name, -1) for service in configuration.description.services], np.int64)
     known = configuration.rows
-    found = np.full(len(configuration.problem.service), -1)
-    found[known] = by_service[configuration.problem.service[known]]
-    return found
+    rows = np.full(len(configuration.problem.service), -1)
+    rows[known] = by_service[configuration.problem.service[known]]
+    return rows
 
 
 def count_replicas(configuration: Configuration, number: Int, domain: Int, size: int) -> Int:

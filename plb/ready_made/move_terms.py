@@ -185,8 +185,8 @@ class MostMovedService(CompiledTerm):
     def _moves(self, configuration: Configuration) -> Int:
         """Return the number of moved replicas of each service, (S,)."""
         services = configuration.problem.service[moved_rows(configuration)]
-        found: Int = np.bincount(services, minlength=len(configuration.solution.service_moves))
-        return found
+        moves: Int = np.bincount(services, minlength=len(configuration.solution.service_moves))
+        return moves
 
 
 PAIR = "a pair of two different domains"

@@ -228,7 +228,7 @@ def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, 
 
     Loads are compared in user units, over the counted nodes.
     """
-    found = np.zeros(len(config.metrics), np.bool_)
+    uneven = np.zeros(len(config.metrics), np.bool_)
     for index, metric in enumerate(config.metrics):
         counted = problem.counted_for[:, index]
         if problem.metric_weight[index] <= 0 or metric.balancing_threshold <= 0 or not counted.any():
@@ -236,10 +236,10 @@ def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, 
         loads = quanta.in_user_units(metric.name, solution.node_load[counted, index])
         if is_packed(metric):
             empty = _is_empty(problem, solution, index)[counted]
-            found[index] = _needs_packing(metric, loads, empty, problem.group[:, counted])
+            uneven[index] = _needs_packing(metric, loads, empty, problem.group[:, counted])
         else:
-            found[index] = _is_uneven(loads, metric.balancing_threshold, metric.activity_threshold, loads.max())
-    return found
+            uneven[index] = _is_uneven(loads, metric.balancing_threshold, metric.activity_threshold, loads.max())
+    return uneven
 
 
 def unbalanced_services(

@@ -182,7 +182,7 @@ class ExtensionCallbacks:
 
     def _newly_broken(self) -> int:
         """Return the index of the first constraint that is newly broken, or ALLOWED."""
-        names = [one.name for one in self._extensions.constraints]
+        names = [constraint.name for constraint in self._extensions.constraints]
         broken = self._extensions.broken_by_name(self._configuration)
         return next((names.index(name) for name, row in broken if (name, row) not in self._known), ALLOWED)
 
@@ -230,7 +230,9 @@ class ChainExtensions:
         self.raise_error()
         if self.extensions is None:
             return
-        refused = zip((one.name for one in self.extensions.constraints), self.state.refused.tolist(), strict=True)
+        refused = zip(
+            (constraint.name for constraint in self.extensions.constraints), self.state.refused.tolist(), strict=True
+        )
         rejected = zip((term.name for term in self.extensions.terms), self.state.rejected.tolist(), strict=True)
         self.extensions.refused.update({name: count for name, count in refused if count})
         self.extensions.rejected.update({name: count for name, count in rejected if count})
@@ -256,7 +258,7 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
     counted = [(problem, *own, 0, 0, 1) for own in zip(data, sums, strict=True)]
     at_node = [(problem, start, *own, 0) for own in zip(data, sums, strict=True)]
     neighbourhoods, moves = extensions.new_neighbourhoods(), new_moves()
-    proposing = [_data_of(extensions, one, configuration) for one in neighbourhoods]
+    proposing = [_data_of(extensions, neighbourhood, configuration) for neighbourhood in neighbourhoods]
     callbacks = ExtensionCallbacks(extensions, terms, all_sums, configuration, neighbourhoods, moves)
     state = ExtensionState(
         change=_addresses(terms, "change", float, given[: len(terms)]),
@@ -342,7 +344,7 @@ def compare_extension_state(
         _compare_term(term.name, kept, right, moment)
     _follow_moves(chain, extensions, extensions.configuration(problem, solution))
     everything = [*(f"energy term {one.name}" for one in extensions.terms)]
-    everything += [f"constraint {one.name}" for one in extensions.constraints]
+    everything += [f"constraint {constraint.name}" for constraint in extensions.constraints]
     for name, one, other in zip(everything, chain.sums, recomputed.sums, strict=True):
         found = difference(one, other)
         if found is not None:
@@ -383,10 +385,10 @@ def _addresses(
     Raise `InvalidValueError` if an extension with kernels has something else there.
     Raise `ExtensionError` if a kernel takes other arguments, or cannot be compiled for them.
     """
-    found = np.full(len(extensions), NO_KERNEL)
+    addresses = np.full(len(extensions), NO_KERNEL)
     for index, one in enumerate(extensions):
         if not isinstance(one, WithKernels):
-            found[index] = IN_PYTHON if isinstance(one, ANSWERING.get(method, object)) else NO_KERNEL
+            addresses[index] = IN_PYTHON if isinstance(one, ANSWERING.get(method, object)) else NO_KERNEL
         elif getattr(one, method) is not None:
-            found[index] = one.address_of(method, returning, arguments[index])
-    return found
+            addresses[index] = one.address_of(method, returning, arguments[index])
+    return addresses

@@ -118,11 +118,11 @@ class Extensions:
 
     def new_terms(self) -> tuple[EnergyTerm, ...]:
         """Return copies of the terms, because a chain changes their sums."""
-        return tuple(copied(TERM, one) for one in self.terms)
+        return tuple(copied(TERM, term) for term in self.terms)
 
     def new_neighbourhoods(self) -> tuple[AnyNeighbourhood, ...]:
         """Return copies of the neighbourhoods, because a chain may change what they keep."""
-        return tuple(copied(NEIGHBOURHOOD, one) for one in self.neighbourhoods)
+        return tuple(copied(NEIGHBOURHOOD, neighbourhood) for neighbourhood in self.neighbourhoods)
 
     def data_of(self, extension: WithKernels, configuration: Configuration) -> Any:
         """Return the data of an extension with kernels, made once for the chains of a problem."""
@@ -141,7 +141,9 @@ class Extensions:
 
     def journalled(self, solution: Solution) -> Solution:
         """Return a solution with a journal of its moves if a constraint follows them; it shares all else."""
-        follows = any(isinstance(one, CompiledConstraint) and one.has_sums for one in self.constraints)
+        follows = any(
+            isinstance(constraint, CompiledConstraint) and constraint.has_sums for constraint in self.constraints
+        )
         return solution._replace(journal=np.zeros((JOURNAL + 1, 3), np.int64)) if follows else solution
 
     def totals(self, problem: Problem, solution: Solution) -> dict[str, float]:
@@ -156,7 +158,9 @@ class Extensions:
     def refusal(self, configuration: Configuration, proposal: Proposal) -> str | None:
         """Return the name of the first constraint that refuses a proposal, or None."""
         whole = configuration.from_its_node(proposal)
-        return next((one.name for one in self.constraints if _refuses(one, configuration, whole)), None)
+        return next(
+            (constraint.name for constraint in self.constraints if _refuses(constraint, configuration, whole)), None
+        )
 
     def refuse(self, configuration: Configuration, proposal: Proposal) -> str | None:
         """Return the name of the first constraint that refuses a proposal, or None, and count the refusal."""
@@ -191,10 +195,10 @@ class Extensions:
 
     def broken_by_name(self, configuration: Configuration) -> Iterator[tuple[str, int]]:
         """Yield the name of each constraint with every placed row that violates it."""
-        for one in self.constraints:
-            with errors_of(CONSTRAINT, one.name, "broken"):
-                rows = sorted({_row(configuration, row) for row in one.broken(configuration)})
-            yield from ((one.name, row) for row in rows if configuration.node_of(row) != NOWHERE)
+        for constraint in self.constraints:
+            with errors_of(CONSTRAINT, constraint.name, "broken"):
+                rows = sorted({_row(configuration, row) for row in constraint.broken(configuration)})
+            yield from ((constraint.name, row) for row in rows if configuration.node_of(row) != NOWHERE)
 
     def _newly_broken(self, before: Configuration, after: Configuration) -> list[str]:
         """Return the names of the constraints that some row violates after a change and did not violate before."""
@@ -221,11 +225,11 @@ def extensions_of(
         return None
     return Extensions(
         dict(bound.config.extension_terms),
-        tuple(copied(TERM, one) for one in bound.terms),
-        tuple(copied(CONSTRAINT, one) for one in bound.constraints),
+        tuple(copied(TERM, term) for term in bound.terms),
+        tuple(copied(CONSTRAINT, constraint) for constraint in bound.constraints),
         describe(state, now, history),
         bound.policy,
-        tuple(copied(NEIGHBOURHOOD, one) for one in bound.neighbourhoods),
+        tuple(copied(NEIGHBOURHOOD, neighbourhood) for neighbourhood in bound.neighbourhoods),
     )
 
 

@@ -205,9 +205,9 @@ class Decisions:
 
     def _is_allowed(self, proposal: Proposal, enforced: int) -> bool:
         """Return whether a requested move is allowed; count a refusal."""
-        for one in self.configuration.relocations(proposal):
-            new = self.problem.origin[one.row] == NOWHERE
-            if one.target == one.source or not (new or self.problem.movable[one.row]):
+        for relocation in self.configuration.relocations(proposal):
+            new = self.problem.origin[relocation.row] == NOWHERE
+            if relocation.target == relocation.source or not (new or self.problem.movable[relocation.row]):
                 return False
         self.tally[GENERATED] += 1
         rule = self.configuration.refusal(proposal, enforced)
@@ -223,16 +223,16 @@ class Decisions:
     def _move(self, proposal: Proposal, enforced: int) -> bool:
         """Apply a proposal with its affinity moves; return whether all could be applied."""
         problem, solution, transaction = self.problem, self.solution, self._transaction
-        for one in self.configuration.relocations(proposal):
-            if not _move_if_possible(problem, solution, transaction, one.row, one.target):
+        for relocation in self.configuration.relocations(proposal):
+            if not _move_if_possible(problem, solution, transaction, relocation.row, relocation.target):
                 return False
-            has_children = problem.first_child[one.row] != NOWHERE
+            has_children = problem.first_child[relocation.row] != NOWHERE
             if not has_children:
                 continue
             before, constraints = int(transaction.length[0]) - 1, self._constraints.state
             with self._constraints.calls():
                 together = move_children(
-                    problem, solution, constraints, enforced, one.row, before, self._rng, transaction
+                    problem, solution, constraints, enforced, relocation.row, before, self._rng, transaction
                 )
             self._constraints.raise_error()
             if not together:
@@ -257,18 +257,18 @@ def _find_allowed(problem: Problem, solution: Solution, enforced: int, row: int,
     `nodes`: (N,) modified: the nodes, ascending, at its beginning.
     `tally`: (TALLY_SIZE,) modified.
     """
-    found = 0
+    allowed = 0
     for node in range(nodes.shape[0]):
         if node == solution.node[row]:
             continue
         tally[GENERATED] += 1
         refused = refusal(problem, solution, enforced, proposed(solution, row, node, NOWHERE))
         if refused == NO_REFUSAL:
-            nodes[found] = node
-            found += 1
+            nodes[allowed] = node
+            allowed += 1
         else:
             tally[FIRST_RULE + refused] += 1
-    return found
+    return allowed
 
 
 @kernel
@@ -286,12 +286,12 @@ def _find_overloading(problem: Problem, solution: Solution, node: int, rows: Int
 
     `rows`: (M,) modified: the rows, ascending, at its beginning.
     """
-    found = 0
+    overloading = 0
     for row in range(rows.shape[0]):
         if problem.movable[row] and _overloads(problem, solution, node, row):
-            rows[found] = row
-            found += 1
-    return found
+            rows[overloading] = row
+            overloading += 1
+    return overloading
 
 
 @kernel

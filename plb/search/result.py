@@ -129,7 +129,7 @@ def _find_partners(problem: Problem, solution: Solution, changed: Int, partner: 
 def larger_steps_of(names: Sequence[str], chains: Iterable[Neighbourhoods]) -> Proposals:
     """Return the steps of chains in the larger neighbourhoods with these names."""
     name_of = dict(zip(kinds_of(names), names, strict=True))
-    searched = [(one, [name_of[kind] for kind in one.kind[1:].tolist()]) for one in chains if len(one.part)]
+    searched = [(chain, [name_of[kind] for kind in chain.kind[1:].tolist()]) for chain in chains if len(chain.part)]
     steps = (
         Proposals(
             tried_by_neighbourhood=dict(zip(applied, one.tried[1:].tolist(), strict=True)),

@@ -163,7 +163,7 @@ def check_agreement(
     refused = constraint.refuses(configuration, proposal)
     twin.apply(proposal)
     after = broken_rows(constraint, twin)
-    moved = {one.row for one in configuration.relocations(proposal)}
+    moved = {relocation.row for relocation in configuration.relocations(proposal)}
     if not refused and not after <= before:
         story = f"{text_of_proposal(proposal)} is allowed, but breaks rows {sorted(after - before)}"
         raise BrokenInvariantError(Invariant.AGREEMENT, story)

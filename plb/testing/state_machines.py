@@ -259,10 +259,10 @@ class ConstraintMachine(ConfigurationMachine):
 
     def _count(self, proposal: Proposal) -> None:
         """Count the replicas that a proposal moves, in the sums of the constraint."""
-        for one in self.configuration.relocations(proposal):
-            for node, sign in ((one.source, -1), (one.target, 1)):
+        for relocation in self.configuration.relocations(proposal):
+            for node, sign in ((relocation.source, -1), (relocation.target, 1)):
                 if node != NOWHERE:
-                    count_in(self.tested, self.configuration, self.sums, one.row, node, sign)
+                    count_in(self.tested, self.configuration, self.sums, relocation.row, node, sign)
 
     def _check_sums(self, invariant: Invariant) -> None:
         found = difference(self.sums, sums_from_scratch(self.tested, self.configuration))
