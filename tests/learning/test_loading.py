@@ -16,7 +16,7 @@ import sys
 import plb, plb.learning, plb.learning.placement_game, plb.learning.settings, plb.errors
 print("torch" in sys.modules)
 """
-NEED_TORCH = ("networks", "reinforce", "training", "checkpoints", "policy")
+NEED_TORCH = ("networks", "training", "checkpoints", "policy")
 
 
 def test_interface_and_settings_load_no_torch():

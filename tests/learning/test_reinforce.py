@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb.learning import reinforce
+from plb.learning import training
 from plb.learning.networks import batch_of
-from plb.learning.reinforce import Trajectories, add_gradient, advantages, baselines, play, returns_to_go
 from plb.learning.settings import NETWORKS
+from plb.learning.training import Trajectories, add_gradient, advantages, baselines, play, returns_to_go
 from tests.learning.games import LARGE, SMALL, Cheap, EmptierMachine, random_observation, stacked
 from tests.learning.test_networks import network_of
 
@@ -108,7 +108,7 @@ def loss_of(network, played, advantage, entropy):
 @pytest.mark.parametrize("chunk", [3, 512])
 def test_gradient_is_that_of_the_loss(kind, chunk, monkeypatch):
     """In chunks or at once, it equals the derivative that PyTorch computes from the distribution."""
-    monkeypatch.setattr(reinforce, "CHUNK", chunk)
+    monkeypatch.setattr(training, "CHUNK", chunk)
     network = network_of(kind, SMALL)
     advantage = advantages(PLAYED, 1.0)
     entropy = add_gradient(network, PLAYED, advantage, 0.1)

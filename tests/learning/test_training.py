@@ -34,9 +34,15 @@ def whole():
     return result_of(train(QUICK, EmptierMachine))
 
 
-def test_training_learns_the_emptiest_machine_of_any_number():
+@pytest.fixture(scope="module")
+def skilled():
+    """Return a policy that has learned its game."""
+    return train(LEARNING, EmptierMachine)
+
+
+def test_training_learns_the_emptiest_machine_of_any_number(skilled):
     """A policy trained with three machines chooses well among eight."""
-    policy = LearnedPolicy(train(LEARNING, EmptierMachine))
+    policy = LearnedPolicy(skilled)
     for machines in (3, 8):
         game = EmptierMachine(machines=machines, steps=50)
         (seen, _), right = game.reset(seed=99), 0
@@ -60,9 +66,10 @@ def test_training_learns_to_wait_if_waiting_pays(network):
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_reward_rises(network):
+def test_reward_rises(network, skilled):
     """The curves of both networks rise."""
-    curve = train(attrs.evolve(LEARNING, network=network), EmptierMachine).curve
+    settings = attrs.evolve(LEARNING, network=network)
+    curve = (skilled if settings == LEARNING else train(settings, EmptierMachine)).curve
     assert np.mean([row.reward for row in curve[-5:]]) > np.mean([row.reward for row in curve[:5]]) + 1.5
 
 
@@ -133,10 +140,10 @@ def test_finished_training_can_be_resumed_for_more_iterations(tmp_path):
             train(settings, game, checkpoint=file, resume=True)
 
 
-def test_training_can_start_from_a_policy(tmp_path):
+def test_training_can_start_from_a_policy(skilled, tmp_path):
     """A policy trained with three machines continues with five from its skill; other networks are refused."""
     file = tmp_path / "policy.pt"
-    write_checkpoint(file, train(LEARNING, EmptierMachine))
+    write_checkpoint(file, skilled)
     short = attrs.evolve(LEARNING, iterations=1)
     game = partial(EmptierMachine, machines=5)
     assert train(short, game, start=file).curve[0].reward > train(short, game).curve[0].reward + 3
