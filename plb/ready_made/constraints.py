@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
-from plb.compiler import kernel
+from plb.compiler import by_pointer, kernel
 from plb.errors import InvalidValueError
 from plb.extensions.configuration import Configuration
 from plb.extensions.constraints import CompiledConstraint
@@ -89,6 +89,7 @@ def count_replicas(configuration: Configuration, number: Int, domain: Int, size:
 SERVICE, PARTITION = "service", "partition"
 
 
+@by_pointer
 class LeastDomainsData(NamedTuple):
     """Groups of replicas, G services or partitions, and L domains."""
 
@@ -100,6 +101,7 @@ class LeastDomainsData(NamedTuple):
     """(G,) least number of distinct domains."""
 
 
+@by_pointer
 class LeastDomainsSums(NamedTuple):
     """Replicas of each group."""
 
@@ -271,6 +273,7 @@ class LeastDomains(CompiledConstraint):
         return group, np.array(found, np.int64)
 
 
+@by_pointer
 class SameDomainData(NamedTuple):
     """The C services that depend on another one or are depended on, by number, and L domains."""
 
@@ -288,6 +291,7 @@ class SameDomainData(NamedTuple):
     """(C+1,) where those of each service begin, and the end."""
 
 
+@by_pointer
 class SameDomainSums(NamedTuple):
     """Placed replicas."""
 

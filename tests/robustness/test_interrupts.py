@@ -122,7 +122,7 @@ def test_evaluation_and_benchmark_leave_no_output(inputs: Path, tmp_path: Path, 
     given = inputs / "learning.toml"
     assert_interrupted(plb("learn", "evaluate", given, "--policy", POLICY, "--out", tmp_path / "out", "--jobs", 1))
     assert not (tmp_path / "out").exists()
-    interrupt(monkeypatch, "cluster.warmup.tasks:_tiny_engine")
+    interrupt(monkeypatch, "cluster.warmup:_past_tenants")
     assert_interrupted(plb("warmup", "--jobs", 1, "--json", tmp_path / "seconds.json"))
     interrupt(monkeypatch, "cluster.bench.engine:bench_engine")
     assert_interrupted(plb("bench", "engine", "--quick", "--json", tmp_path / "speed.json"))

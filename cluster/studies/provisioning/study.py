@@ -36,7 +36,6 @@ from cluster.studies.provisioning.design import (
 from cluster.studies.provisioning.figures import as_json, group_means, plans_frame, plots, tables
 from cluster.studies.provisioning.published import PublishedMeans
 from cluster.studies.runner import Finished, Study, StudyResult
-from cluster.warmup.warmup import warm_up_provisioning
 from plb import PlbError
 from plb.compiler import working_time
 from plb.provisioning import AUTO, Instance, lower_bound, provision
@@ -57,7 +56,6 @@ def run_planning(arguments: Mapping[str, Any]) -> dict[str, Any]:
         arguments["applications"],
     )
     instance = draw(base_of(arguments["source"]), group, arguments["part"], arguments["seed"])
-    _compiled()
     nodes, seconds = {}, {}
     for arm in arms(group.figure):
         nodes[arm.name], seconds[arm.name] = _planned(instance, arm, arguments["auto_seconds"])
@@ -83,12 +81,6 @@ def draw(base: Instance, group: InstanceGroup, part: int, seed: int) -> Instance
     if group.applications is None:
         return with_graph(base, group.graph, group.density, own)
     return larger_instance(base, group.applications, group.graph, group.density, own)
-
-
-@lru_cache(maxsize=1)
-def _compiled() -> None:
-    """Compile all kernels once in each process, so that compilation does not use the time of `auto`."""
-    warm_up_provisioning()
 
 
 def _planned(instance: Instance, arm: AlgorithmArm, auto_seconds: float) -> tuple[int, float]:

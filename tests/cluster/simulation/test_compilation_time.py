@@ -14,7 +14,7 @@ from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.simulation import Simulation
 from cluster.studies.provisioning import study
 from cluster.studies.provisioning.design import PublishedFigure, arms
-from cluster.warmup.tasks import _tiny_instance
+from cluster.warmup import tiny_instance
 from plb import PlacementAndLoadBalancing
 from plb.compiler.clock import COMPILATION
 from tests.cluster.tiny import small_region
@@ -56,5 +56,5 @@ def test_a_bench_excludes_it(compiling):
 def test_a_study_of_provisioning_excludes_it(compiling, monkeypatch: pytest.MonkeyPatch):
     """The seconds of an algorithm exclude it."""
     monkeypatch.setattr(study, "provision", compiling(study.provision))
-    _, seconds = study._planned(_tiny_instance(), arms(next(iter(PublishedFigure)))[0], 1.0)
+    _, seconds = study._planned(tiny_instance(), arms(next(iter(PublishedFigure)))[0], 1.0)
     assert seconds < 0
