@@ -60,13 +60,13 @@ class PlacementAndLoadBalancing(DescribedCluster):
         violations.
     extension_terms, extension_constraints
         Energy terms and constraints of the engine's own, which it copies. `config` sets the weights of terms by their
-        names; a term that it does not name has the weight 1. A name in `config` that none of them has is that of a
+        names; a term that it does not name has the weight 1. A name in `config` that none of them has belongs to a
         registered one (`plb.registry`).
     extension_policy
         A placement policy of the engine's own, or None. `config` names it or no policy.
     extension_neighbourhoods
         Neighbourhoods of the engine's own, which it copies, for the steps of several moves in balancing. They follow
-        those that `config` names; its `larger_neighbourhood_share` has to be above 0.
+        the neighbourhoods of `config`; its `larger_neighbourhood_share` has to be above 0.
 
     Raises
     ------
@@ -115,7 +115,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
         extension_policy: PlacementPolicy | None = None,
         extension_neighbourhoods: Iterable[AnyNeighbourhood] = (),
     ) -> PlacementAndLoadBalancing:
-        """Return an engine that continues from a snapshot: its plans are those of the engine of the snapshot.
+        """Return an engine that continues from a snapshot: it plans as the engine of the snapshot does.
 
         Its next repair or balancing may search once more where that engine has nothing to do. Its extensions have to be
         given or registered as before.
@@ -126,7 +126,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
             That of the engine of the snapshot; its digest is compared. It is not part of the snapshot, because it can
             be larger than all else, stays the same from snapshot to snapshot, and hosts have it anyway.
         config
-            Settings to continue with, as by `configure`; None: those of the snapshot.
+            Settings to continue with, as by `configure`; None: the settings of the snapshot.
         extension_terms, extension_constraints, extension_policy, extension_neighbourhoods
             As for a new engine. A snapshot holds their names, not the objects.
 
@@ -295,7 +295,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
         """Return, for each replica of a partition, the nodes that could take it and the rules that refuse the others.
 
         The order is that of `replicas`, without departing ends and standbys; without nodes the result is empty. All
-        other replicas stay in their places. The rules are those of placement.
+        other replicas stay in their places. The rules of placement hold.
 
         Raises
         ------
@@ -308,7 +308,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
         """Return what every node is worth for the next replica that a partition misses, in one pass over the nodes.
 
         For hosts that choose the nodes themselves. The order of the missing replicas is that of `replicas`; all others
-        stay in their places. The rules are those of placement, without budgets of moves.
+        stay in their places. The rules of placement hold, without budgets of moves.
 
         Raises
         ------

@@ -69,7 +69,7 @@ class UnknownNameError(PlbError, LookupError):
         The unknown name.
     known
         The names that exist; the nearest are suggested, or all of them where none is near and they are few. Where there
-        are many, the nearest are sought among those that begin or end alike.
+        are many, the nearest are sought among names that begin or end alike.
     context
         Context of the name, a prefix of the message.
     """

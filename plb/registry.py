@@ -87,7 +87,7 @@ def _fields_of(policy: PlacementPolicy | None) -> list[attrs.Attribute[Any]]:
 
 
 BUILT_IN = tuple(field.name for field in attrs.fields(Energy) if field.name != "extension_terms")
-"""Reserved names: those of the energy and its terms in plans."""
+"""Reserved: the names of the energy and its terms in plans."""
 
 _terms: dict[str, EnergyTerm] = {}
 _constraints: dict[str, Constraint] = {}
@@ -237,7 +237,7 @@ def extension_policy(name: str, options: Mapping[str, Any] = MappingProxyType({}
     Parameters
     ----------
     options
-        Options that differ from those of the registered policy (`plb.registry`).
+        Options that differ from the registered policy's (`plb.registry`).
     """
     if name != ANNEALING and name not in _policies:
         raise UnknownNameError("placement policy", name, [ANNEALING, *_policies], "PlbConfig")
@@ -250,7 +250,7 @@ def registration(kind: str, name: str) -> Registration:
 
 
 def policies() -> Mapping[str, PlacementPolicy]:
-    """Return the policies that are known, by name: the built-in ones and those that are registered."""
+    """Return the built-in and the registered policies by name."""
     return MappingProxyType(_policies)
 
 
@@ -330,7 +330,7 @@ class GivenExtensions:
         InvalidValueError
             If one of them is no such extension.
         ConflictError
-            If two of a kind have one name, or one has that of a built-in.
+            If two of a kind have one name, or one has the name of a built-in.
         """
         terms = check_collection("engine", "extension_terms", terms, "a list of energy terms")
         constraints = check_collection("engine", "extension_constraints", constraints, "a list of constraints")
@@ -443,7 +443,7 @@ class EngineExtensions:
     def kept_policy(self) -> PlacementPolicy | None:
         """Return the policy as it is, to go on with if a plan ends with an error.
 
-        A policy with a memory is made again from it: that of a policy with large tables is smaller than the policy.
+        A policy with a memory is made again from it, which is smaller than a policy with large tables.
         """
         policy = self.policy
         if policy is None:
@@ -493,12 +493,12 @@ def _sources(config: PlbConfig, given: GivenExtensions) -> Sources:
 
 
 def _is_same(one: Registration | None, other: Registration | None) -> bool:
-    """Return whether two sources of one name are the same object; those of the host do not change."""
+    """Return whether two sources of one name are the same object; objects of the host do not change."""
     return one is None or other is None or not one.precedes(other)
 
 
 def _same_policy(before: EngineExtensions, config: PlbConfig, sources: Sources) -> bool:
-    """Return whether settings name the policy of before, with the same options."""
+    """Return whether settings still name the same policy, with the same options."""
     one, other = before.config, config
     same = (one.policy, one.policy_options) == (other.policy, other.policy_options)
     return same and _is_same(before.sources[POLICY, config.policy], sources[POLICY, config.policy])

@@ -1,8 +1,8 @@
 """How near the search of the engine comes to a known optimum: `plb bench search`, with its figures and their table.
 
 The energy is the objective of an instance alone: a move costs nothing, and nothing else has a weight. The initial
-excess is the energy of the start minus that of the optimum. What is left of it after a time is the measure: the energy
-at the end minus that of the optimum, divided by the initial excess.
+excess is the energy of the start minus the energy of the optimum. The measure is the share of it that is left after a
+time.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class InstanceFigures:
 
     @property
     def initial_excess(self) -> float:
-        """Energy of the start minus that of the optimum."""
+        """Energy of the start minus the energy of the optimum."""
         return self.start_energy - self.least_energy
 
     def as_json(self) -> dict[str, Any]:

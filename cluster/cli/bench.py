@@ -85,7 +85,7 @@ def search_command(
 ) -> None:
     """Print what a search leaves of the initial excess of instances whose optimum is known.
 
-    The initial excess is the energy of the start minus that of the optimum. Beside the engine, a plain annealer
+    The initial excess is the energy of the start minus the energy of the optimum. Beside the engine, a plain annealer
     searches each instance for the same time. Both use one thread. All instances take some twenty minutes.
     """
     from cluster.bench.search import QUICK, QUICK_SECONDS, SECONDS, bench_search, shapes_of, table_of

@@ -140,7 +140,7 @@ def clusters_command(
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run a study of simulated clusters, and print its figures with those that König et al., PVLDB 2022, print.
+    """Run a study of simulated clusters, and print its figures beside the figures of König et al., PVLDB 2022.
 
     Finished runs are kept. After Ctrl-C the same command resumes the study.
     """
@@ -322,7 +322,7 @@ def provisioning_command(
 ) -> None:
     """Repeat the experiments of Mommessin et al., 2022: nodes for applications with replicas and limits between them.
 
-    Finished runs are kept. After Ctrl-C the same command resumes the study. Times are those of one thread; with
+    Finished runs are kept. After Ctrl-C the same command resumes the study. Times are of one thread; with
     several --jobs the threads share the machine.
     """
     from cluster.results.writing import check_outputs

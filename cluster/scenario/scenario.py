@@ -129,7 +129,7 @@ class Scenario:
     scaling: Mapping[str, Scaling] = attrs.field(factory=dict)
     """Auto scaling of tenants, by name."""
     metrics: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
-    """Fields of `plb.Metric` by metric of the workload, except those that workload and cluster determine."""
+    """Fields of `plb.Metric` by metric of the workload, except what workload and cluster determine."""
     engine: Mapping[str, Any] = attrs.field(factory=dict)
     """Fields of `plb.PlbConfig` for every policy, except `metrics`. `policy_options` apply to the `policy` given here,
     not to another `policy` in a section of `policies`.

@@ -33,7 +33,7 @@ def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
         raise ScenarioError(str(path), [ScenarioProblem("", error.strerror or str(error))]) from None
     except UnicodeDecodeError as error:
         raise ScenarioError(str(path), [ScenarioProblem("", f"is not text in UTF-8 ({error})")]) from None
-    except ValueError as error:  # the name cannot be that of a file
+    except ValueError as error:  # no file can have the name
         raise ScenarioError(str(path), [ScenarioProblem("", str(error))]) from None
     if text.startswith(BYTE_ORDER_MARK):
         message = "begins with a byte order mark, which TOML does not allow; save it as UTF-8 without one"

@@ -62,7 +62,7 @@ def directory_name(name: str) -> str:
 
 
 def check_is_file(item: str, field: str, path: str) -> None:
-    """Raise `InvalidValueError` if the path is not that of a file."""
+    """Raise `InvalidValueError` if the path names no file."""
     if not Path(path).is_file():
         raise InvalidValueError(item, field, path, "the name of an existing file")
 

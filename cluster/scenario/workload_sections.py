@@ -220,7 +220,7 @@ class Workload(Section):
 
 
 OF_APPLICATIONS = ("most_nodes", "minimum_nodes", "total_capacity", "node_capacity", "node_reservation")
-"""Fields that are those of `plb.Application`."""
+"""The fields of `plb.Application`."""
 
 
 class Known(Enum):

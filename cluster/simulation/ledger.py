@@ -54,7 +54,7 @@ def find_loads(rows: Int, node: Int, leaving: Bool, demand: Float, loads: Float)
 
     `rows`, `demand`: (m,) replicas, and their demand, (m, R).
     `node`, `leaving`: (M,) node of each replica, and whether it is a departing end.
-    `loads`: (2, H, R) zeros, modified: of replicas that stay and of those that depart.
+    `loads`: (2, H, R) zeros, modified: of replicas that stay, and of departing ones.
     """
     for index in range(rows.shape[0]):
         row = rows[index]
@@ -116,7 +116,7 @@ class Metering:
 class Ledger:
     """The replicas of the simulated cluster, one row for each row of the engine.
 
-    The engine holds the placement; `refresh` copies that of one partition.
+    The engine holds the placement; `refresh` copies the placement of one partition.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class Ledger:
         return largest
 
     def _by_node(self, rows: Int, demand: Float) -> Float:
-        """Return the demand on each node of replicas that stay and of those that depart, (2, H, R)."""
+        """Return the demand on each node of replicas that stay and of departing ones, (2, H, R)."""
         loads = np.zeros((2, self._node_count, demand.shape[1]))
         find_loads(rows, self.node, self.leaving, demand, loads)
         return loads

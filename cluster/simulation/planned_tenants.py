@@ -1,4 +1,4 @@
-"""Tenants from a plan of `plb provision`: reads and checks the plan, and maps its nodes to those of the cluster."""
+"""Tenants from a plan of `plb provision`: reads and checks the plan, and maps its nodes to nodes of the cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PlanPool:
 
 
 def read_plan_pool(scenario: Scenario) -> PlanPool:
-    """Read the plan of a scenario, and map the nodes of the plan to those of the cluster.
+    """Read the plan of a scenario, and map the nodes of the plan to nodes of the cluster.
 
     Raise `ScenarioError` if a file is not given, the plan has faults, or the cluster has too few or too small nodes.
     Raise `TraceError`, `InvalidValueError` or `ConflictError` as `read_instance` and `read_plan`.

@@ -56,7 +56,7 @@ class MoveRecord:
 
     @property
     def is_failover(self) -> bool:
-        """Whether it is a failover: every move except those of balancing."""
+        """Whether it is a failover: every move except moves of balancing."""
         return self.move.reason.phase is not Phase.BALANCING
 
 

@@ -174,7 +174,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "failovers": Column(pl.Int32, "failovers of its replicas"),
     },
 }
-"""Columns by table; `RUN_COLUMNS` precede those of each table."""
+"""Columns by table; `RUN_COLUMNS` come first in each table."""
 
 
 def columns_of(table: str) -> dict[str, Column]:

@@ -228,7 +228,7 @@ class Simulation:
             self._place([tenancy.tenant for tenancy in tenancies], occasion)
 
     def _place(self, tenants: list[int], occasion: str) -> None:
-        """Place the missing replicas of tenants; those of tenants that lost their quorum are placed later."""
+        """Place the missing replicas of tenants; tenants that lost their quorum wait for later."""
         names = {self._partitions[tenant]: tenant for tenant in tenants}
         placeable = {name: tenant for name, tenant in names.items() if not self.tenancies.rests(name)}
         unplaced: Sequence[Unplaced] = ()

@@ -1,7 +1,7 @@
 """The tenants that all policies face: arrivals and departures, known before any policy runs ([1] section 8.1).
 
 Generated arrivals assume that every placement succeeds: the cluster is filled until the tenant density is reached, and
-after each departure new tenants are admitted until it is reached again. Recorded ones are those of the traces. The
+after each departure new tenants are admitted until it is reached again. Recorded ones come from the traces. The
 tenants of a plan are on the nodes of the plan from the start, and no others arrive.
 """
 
@@ -101,12 +101,12 @@ class TenantSequence:
 def make_tenants(
     scenario: Scenario, source: Source, repeat: int = 0, *, cluster_of_tenants: ClusterSection | None = None
 ) -> TenantSequence:
-    """Generate the tenants of one repeat, or return the recorded ones or those of a plan.
+    """Generate the tenants of one repeat, or return the tenants that are recorded or planned.
 
     `scenario`, `source`: the scenario, and its workload in this repeat: see
     `cluster.simulation.tenant_pools.Source.of_repeat`.
     `repeat`: number of the repeat, from 0.
-    `cluster_of_tenants`: the nodes that host the tenants, if not those of the scenario. The tenants stay the same: the
+    `cluster_of_tenants`: the nodes that host the tenants, if other than the scenario's. The tenants stay the same: the
     density counts the nodes of the scenario.
     Raise `DensityError` if the pool has too few tenants, a tenant has more replicas than there are nodes, or the demand
     of the first tenants exceeds the capacity of the cluster.
@@ -141,7 +141,7 @@ def make_tenants(
 
 
 def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> TenantSequence:
-    """Return tenants of which those that are scaled are instances, or have rows for further partitions.
+    """Return tenants of which scaled ones are instances, or have rows for further partitions.
 
     Raise `UnknownNameError` if no tenant has the class of a section, or no metric its name.
     Raise `ConflictError` if a class belongs to two sections, or its instances are to be scaled although it has

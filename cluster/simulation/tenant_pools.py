@@ -245,7 +245,7 @@ class Source:
     history_families: np.ndarray[Any, np.dtype[np.int64]]
     """Families of the past tenants (see `workloads.trace.TraceSet`); empty if they are from other traces."""
     pool: TenantPool | RecordedPool | PlanPool
-    """The tenants to simulate: a pool to sample from, recorded ones, or those of a plan."""
+    """The tenants to simulate: a pool to sample from, recorded or planned ones."""
     split: Mapping[str, Any]
     """How history and simulated tenants were separated, as plain values for the results; those of the first repeat."""
     anew: Callable[[int], Source] | None = None

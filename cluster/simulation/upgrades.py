@@ -65,7 +65,7 @@ class RollingUpgrades:
             yield from self._upgrade(number)
 
     def _upgrade(self, number: int) -> Process:
-        """Upgrade all domains; if one fails, roll back those that are done."""
+        """Upgrade all domains; if one fails, roll back the upgraded ones."""
         done: list[str] = []
         self._upgraded.clear()
         for index, domain in enumerate(self._domains):

@@ -105,7 +105,7 @@ def _change(
 
 @kernel
 def count_leaving(problem: Problem, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load of a leaving row to that of its application which leaves `node`."""
+    """Add `sign` times the load of a leaving row to what its application takes off `node`."""
     application = problem.application[row]
     if application == NOWHERE:
         return

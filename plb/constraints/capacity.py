@@ -184,7 +184,7 @@ def _is_free_at_once(problem: Problem, row: int, outgoing: int, target: int) -> 
 
 @kernel
 def leave_behind(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` times the load that `row` has moved off its origin, less that of a sibling that swapped with it."""
+    """Add `sign` times the load that `row` has moved off its origin, less a sibling's that swapped with it."""
     origin_node = problem.origin[row]
     if origin_node == NOWHERE or solution.node[row] == origin_node:
         return
@@ -232,7 +232,7 @@ class Shortage:
 
     metric: str
     nodes: int
-    """Number of nodes with too little of it, among those that capacity excludes; a node may be short of several
+    """Number of nodes with too little of it, among the nodes that capacity excludes; a node may be short of several
     metrics.
     """
     needed: float

@@ -316,7 +316,7 @@ def _breaches(named: NamedSolution, rule: Rule) -> Iterator[UnevenSpread]:
 
 
 def _uneven(named: NamedSolution, rule: Rule, level: int, row: int) -> list[UnevenSpread]:
-    """Return the domains besides that of `row` with too many or too few replicas of its partition."""
+    """Return the domains, except the domain of `row`, with too many or too few replicas of its partition."""
     least, most, replicas = _share(named, level, row)
     return [
         UnevenSpread(

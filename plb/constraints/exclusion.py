@@ -145,7 +145,7 @@ class SharedNode(Breach):
     node: str
     """Their names."""
     replicas: int
-    """The number of its replicas there, without standbys and those that leave."""
+    """The number of its replicas there, without standbys and departing ones."""
 
     @property
     def numbers(self) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""Nodes that may receive replicas, and those that have to be emptied (docs/constraints/node.md)."""
+"""Nodes that may receive replicas, and nodes that have to be emptied (docs/constraints/node.md)."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def arrive(problem: Problem, solution: Solution, row: int, sign: int) -> None:
 
 
 def most_in_build(state: ClusterState, phase: Phase) -> Int:
-    """Return `Problem.most_in_build`, (N,): the smaller of the general limit and that of the phase."""
+    """Return `Problem.most_in_build`, (N,): the smaller of the general limit and the limit of the phase."""
     limits = _limits(state.config, phase)
     if not limits:
         return np.full(len(state.nodes), NO_LIMIT)

@@ -59,7 +59,7 @@ def refusal_of_move(problem: Problem, solution: Solution, enforced: int, proposa
 
 @kernel(inline=True)
 def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
-    """Return the first enforced rule that refuses `row` on `target`, other than capacity and those of applications."""
+    """Return the first enforced rule other than capacity and rules of applications that refuses `row` on `target`."""
     if node.refuses(problem, solution, enforced, row, target):
         return node.RULE
     if exclusion.refuses(problem, solution, enforced, row, target):

@@ -53,7 +53,7 @@ class CompiledConstraint(WithKernels):
     """
     count: ClassVar[Kernel[..., None] | None] = None
     """Kernel: adds a replica on a node to the sums `sign` times, 1 or -1. Arguments: problem, the data if the
-    constraint has any, sums, row, node, sign. It is called for all moves, also for those that a search tries, in their
+    constraint has any, sums, row, node, sign. It is called for all moves, also for moves that a search tries, in their
     order but possibly later, so that it must not read the solution. None: there are no sums.
     """
     _followed: tuple[Problem, Solution, int] | None = None

@@ -208,7 +208,7 @@ class WithKernels:
         return function
 
     def _takes_sums(self, method: str) -> bool:
-        """Return whether a kernel takes sums; those of terms may take some that are empty."""
+        """Return whether a kernel takes sums; kernels of terms may take empty ones."""
         may_be_empty = method in OF_TERMS and not self.has_data
         return self.has_sums or (may_be_empty and _arguments_of(self._own_kernel(method)) == WITH_SUMS)
 
@@ -225,7 +225,7 @@ LAST = {COUNT_METHOD: ("row", "node", "sign"), PROPOSE_METHOD: ("row", "rng", "m
 
 @cache
 def adapted(function: Kernel[..., Any], method: str, *, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:
-    """Return a kernel that gets data and sums, for one that takes only those that its extension has.
+    """Return a kernel that gets data and sums, for one that takes only what its extension has.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class Neighbourhood(Protocol):
         configuration
             The present placement; it has to stay as it is.
         row
-            A movable replica on a node that costs more than those of a few others.
+            A movable replica on a node that costs more than the nodes of a few others.
         random
             The only source of random numbers; its seed is a number of the search, so that plans are reproducible.
         """

@@ -1,4 +1,4 @@
-"""What a placement policy is: the built-in ones, and those that a user writes.
+"""What a placement policy is, built in or written by a user.
 
 A policy needs a `name` and a `choose`. The other methods are optional: `begin` for random numbers and
 for data from the configuration, `leaving` for the order of failovers, `evict` for moves of further replicas, `memory`
@@ -149,7 +149,7 @@ def choose(policy: PlacementPolicy, configuration: Configuration, row: int, node
 
 
 def leaving_order(policy: PlacementPolicy, configuration: Configuration, node: int, rows: Int) -> list[int]:
-    """Return the order in which replicas leave a node: that of the policy, or the smallest first."""
+    """Return the order in which replicas leave a node: the policy's, or the smallest first."""
     if not orders(policy):
         return smallest_first(configuration, node, rows)
     item, field, allowed = f"policy {policy.name}", f"leaving of node {node}", f"some of the rows {rows.tolist()}"

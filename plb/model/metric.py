@@ -53,7 +53,7 @@ POLICY = Setting("DefragmentationEmptyNodeDistributionPolicy", {}, "switch", che
 
 @attrs.frozen(kw_only=True)
 class MetricSettings(Checked):
-    """The settings of one metric in the maps of Service Fabric; the defaults are those of a missing entry."""
+    """The settings of one metric in the maps of Service Fabric; the defaults of a missing entry."""
 
     balancing_threshold: float = number(1.0, original={}, name="MetricBalancingThresholds", unit="ratio")
     """Balancing includes the metric if max/min of node load exceeds this. 0: never. At most 1: at any difference of 2

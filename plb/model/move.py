@@ -124,7 +124,7 @@ class Move:
     role: Role
     source: str | None
     target: str | None
-    """`role` is that of the replica that moves (of the primary, in a swap); `source` is None for an add, `target` for a
+    """`role` is the role of the moving replica (of the primary, in a swap); `source` is None for an add, `target` for a
     drop.
     """
     reason: Reason

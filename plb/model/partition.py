@@ -124,7 +124,7 @@ class Partition:
     service: str = attrs.field(kw_only=True)
     """Name of its service."""
     replicas: tuple[Replica, ...] = attrs.field(default=(), kw_only=True, converter=_tuple_of_replicas)
-    """The present replicas. The engine places those that are missing."""
+    """The present replicas. The engine places the missing ones."""
     created: float = attrs.field(default=0.0, kw_only=True)
     """Time at which the partition was created, in seconds on the host's clock: the start of its demand curve."""
     missing: int | None = attrs.field(default=None, kw_only=True)
@@ -273,7 +273,7 @@ class PartitionColumns(Sequence[Partition]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Partition, ...]: ...
     def __getitem__(self, index: int | slice) -> Partition | tuple[Partition, ...]:
-        """Return the partition at a position, or those of a slice."""
+        """Return the partition at a position, or the partitions of a slice."""
         if isinstance(index, slice):
             return tuple(self[position] for position in range(len(self))[index])
         pairs = zip(self.roles[index].tolist(), self.nodes[index].tolist(), strict=True)
@@ -311,7 +311,7 @@ class PartitionNames(Sequence[str]):
     @overload
     def __getitem__(self, at: slice) -> list[str]: ...
     def __getitem__(self, at: int | slice) -> str | list[str]:
-        """Return a name, or those of a slice."""
+        """Return a name, or the names of a slice."""
         if isinstance(at, slice):
             return self._names[: self._length][at]
         return self._names[range(self._length)[at]]
@@ -332,7 +332,7 @@ class PartitionNames(Sequence[str]):
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        """Return the names as those of a tuple."""
+        """Return the names as a tuple shows its members."""
         return repr(tuple(self))
 
     def __reduce__(self) -> tuple[type[PartitionNames], tuple[list[str]]]:

@@ -100,7 +100,7 @@ class PlanMoves(Sequence[Move]):
     @overload
     def __getitem__(self, at: slice) -> tuple[Move, ...]: ...
     def __getitem__(self, at: int | slice) -> Move | tuple[Move, ...]:
-        """Return a move, or those of a slice."""
+        """Return a move, or the moves of a slice."""
         places = range(len(self))[at]
         if isinstance(places, range):
             return tuple(map(self._at, places))
@@ -117,7 +117,7 @@ class PlanMoves(Sequence[Move]):
         return hash(self._all())
 
     def __repr__(self) -> str:
-        """Return the moves as those of a tuple."""
+        """Return the moves as a tuple shows its members."""
         return repr(self._all())
 
     def _at(self, place: int) -> Move:

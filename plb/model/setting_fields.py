@@ -72,7 +72,7 @@ class Checked:
 def settings_of(kind: type[Any]) -> Mapping[str, Setting]:
     """Return the settings among the fields of an attrs class, by field name.
 
-    A setting of Service Fabric that is declared without a name has that of its field, in capitals:
+    A setting of Service Fabric that is declared without a name has the name of its field, in capitals:
     ``swap_cost`` is ``SwapCost``.
     """
     found = {field.name: field.metadata[SETTING] for field in attrs.fields(kind) if SETTING in field.metadata}

@@ -76,7 +76,7 @@ class Together:
 
     requested: int
     found: int
-    """Number of replicas to place, and of those that find a node when they are placed in turn."""
+    """Number of replicas to place, and how many of them find a node when placed in turn."""
 
     def __str__(self) -> str:
         text = "its placement is all-or-nothing"

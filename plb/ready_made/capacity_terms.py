@@ -152,7 +152,7 @@ def _change_on(data: SafetySteps, node: int, column: int, load: int, gain: int) 
     """Return the change of the cost of a node by a change of its load of one metric.
 
     `column`: position of the metric in the data.
-    `load`, `gain`: quanta: the load of before, and by how much it rises.
+    `load`, `gain`: quanta: the previous load, and by how much it rises.
     """
     change = 0.0
     for step in range(data.start.shape[2]):

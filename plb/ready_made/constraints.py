@@ -201,7 +201,7 @@ class LeastDomains(CompiledConstraint):
         A depth of fault domains, 1 for the top level; ``"upgrade_domain"``; ``"node"``; or ``"property:NAME"``, where
         nodes of one value of the property NAME are one domain.
     of
-        ``"service"``: all replicas of the service are counted together; ``"partition"``: those of each partition.
+        ``"service"``: all replicas of the service count together; ``"partition"``: the replicas of each partition.
     name
         Name of the constraint.
 
@@ -284,11 +284,11 @@ class SameDomainData(NamedTuple):
     needed: Int
     """(D,) the services that each one depends on, service after service."""
     first_needed: Int
-    """(C+1,) where those of each service begin, and the end."""
+    """(C+1,) where the entries of each service begin, and the end."""
     dependent: Int
     """(D,) the services that depend on each one, service after service."""
     first_dependent: Int
-    """(C+1,) where those of each service begin, and the end."""
+    """(C+1,) where the entries of each service begin, and the end."""
 
 
 @by_pointer
@@ -379,7 +379,7 @@ def separates(
 
 @kernel
 def count_member(_problem: Problem, data: SameDomainData, sums: SameDomainSums, row: int, node: int, sign: int) -> None:
-    """Add a replica to those of its service and domain `sign` times."""
+    """Count a replica of its service in its domain `sign` times."""
     if data.member[row] >= 0:
         sums.replicas[data.member[row], data.domain[node]] += sign
 

@@ -353,7 +353,7 @@ class MoveCostBetweenDomains(CompiledTerm):
         return node.name if self.node_property is None else node.placement_properties.get(self.node_property)
 
     def new_data(self, configuration: Configuration) -> CostsOfDomains:
-        """Return the domains of the nodes, and the costs between those that have their own."""
+        """Return the domains of the nodes, and the costs between domains with costs of their own."""
         names = [self.domain_of(configuration.node(index)) for index in range(configuration.nodes)]
         numbers: dict[object, int] = {}
         keys = [(index, None) if name is None else name for index, name in enumerate(names)]

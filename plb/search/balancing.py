@@ -99,7 +99,7 @@ def balance(
     extensions: Extensions | None = None,
     others: Int = NO_ROWS,
 ) -> Annealed:
-    """Change the solution to that of lowest energy that the variants find.
+    """Change the solution to the one of lowest energy that the variants find.
 
     `solution` is modified.
     `services`: services whose replicas are proposed; replicas of others move only with these. None: all.
@@ -132,7 +132,7 @@ def _best_of_variants(
     extensions: Extensions | None,
     others: Int,
 ) -> Annealed:
-    """Change the solution to that of lowest energy that the variants find by moving `movable` rows."""
+    """Change the solution to the one of lowest energy that the variants find by moving `movable` rows."""
     begun = places_of(problem, solution, others)
     found = []
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))

@@ -50,7 +50,7 @@ class Budget:
     the search timeouts of the configuration.
     """
     temperature: float | None = attrs.field(default=None, kw_only=True)
-    """First temperature of balancing, in units of the energy. With that of the plan before, `Plan.temperature`,
+    """First temperature of balancing, in units of the energy. With the one of the previous plan, `Plan.temperature`,
     annealing goes on over several calls; balancing then runs again even if nothing has changed. None: as configured.
     """
 
@@ -212,7 +212,7 @@ def _without_swaps(config: PlbConfig) -> PlbConfig:
 
 @lru_cache(maxsize=64)
 def _with(config: PlbConfig, per_round: int, choice: tuple[tuple[str, Any], ...]) -> PlbConfig:
-    """Return settings with a choice for those that are None."""
+    """Return settings with a choice for each that is None."""
     chosen = {name: value for name, value in choice if getattr(config, name) is None}
     return attrs.evolve(config, simulated_annealing_iterations_per_round=per_round, **chosen)
 

@@ -381,7 +381,7 @@ def _addresses(
 ) -> Int:
     """Return the address of each extension's kernel `method`, IN_PYTHON or NO_KERNEL.
 
-    `arguments`: those of each kernel, such as they will be.
+    `arguments`: examples of each kernel's arguments.
     Raise `InvalidValueError` if an extension with kernels has something else there.
     Raise `ExtensionError` if a kernel takes other arguments, or cannot be compiled for them.
     """

@@ -72,7 +72,7 @@ class Extensions:
 
     @property
     def proposals(self) -> Proposals:
-        """Counts of refused and rejected proposals, to be added to those of the built-in rules and terms."""
+        """Counts of refused and rejected proposals, to be added to the counts of built-in rules and terms."""
         return Proposals(refused_by_rule=dict(self.refused), rejected_by_term=dict(self.rejected))
 
     @property
@@ -206,7 +206,7 @@ class Extensions:
         return [name for name, row in self.broken_by_name(after) if (name, row) not in known]
 
     def refused_nodes(self, problem: Problem, solution: Solution, row: int, nodes: Int) -> dict[int, str]:
-        """Return those of `nodes` on which a constraint refuses to place `row`, with the first constraint's name."""
+        """Return the `nodes` that a constraint refuses to `row`, each with the name of the first such constraint."""
         configuration = self.configuration(problem, solution)
         found = {node: self.refusal(configuration, Proposal(row, node)) for node in nodes.tolist()}
         return {node: name for node, name in found.items() if name is not None}
@@ -219,7 +219,7 @@ def extensions_of(
 
     All but the policy are copies: what they keep in their attributes is lost with the plan.
 
-    `bound`: those of the engine; `now`, `history`: see `Description`.
+    `bound`: the engine's; `now`, `history`: see `Description`.
     """
     if not bound.is_any and not bound.config.soft_capacity:
         return None

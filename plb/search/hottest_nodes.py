@@ -85,7 +85,7 @@ class HotNodes(NamedTuple):
 
 
 def hot_nodes(problem: Problem, solution: Solution, rows: Int, relief: Relief) -> HotNodes:
-    """Return as many nodes in service as moves are left, those of the highest utilisation; ties go to the first.
+    """Return as many nodes in service as moves are left, the most utilised; ties go to the first.
 
     `rows`: the rows that may move.
     """
@@ -168,7 +168,7 @@ def _best_leave(
     rng: Stream,
     tally: Int,
 ) -> Proposal:
-    """Return the best of random moves off a hot node: of those that relieve it enough, that of lowest energy.
+    """Return the random move off a hot node that relieves it enough and has the lowest energy.
 
     If none does, that after which it is least hot; if none lowers the energy, none.
     """

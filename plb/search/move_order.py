@@ -70,7 +70,7 @@ class _Queue(NamedTuple):
     end: Int
     """(2, S) the node to which each row goes, and that which it leaves, or NOWHERE."""
     growth: Int
-    """(S, R) how much the load of the first end grows, in quanta; that of the second decreases by as much."""
+    """(S, R) how much the load of the first end grows, in quanta; the load of the second decreases by as much."""
     free: Int
     """(N, R) free load before the next step, in quanta."""
     is_waiting: Bool

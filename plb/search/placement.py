@@ -204,7 +204,7 @@ def _place_randomly(
     """Place `rows` in turn on random feasible nodes, and again what found none, within the extension constraints.
 
     `all_or_nothing`: see `place_rows`.
-    `tries`: the first, and those of what found no node.
+    `tries`: the first, and the further ones of what found no node.
     `last`: whether to use the last feasible node instead of a random one.
     """
     constraints = constraints_of(extensions, problem, solution)

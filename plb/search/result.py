@@ -93,7 +93,7 @@ def _names(state: ClusterState, nodes: Int) -> list[str | None]:
 
 
 def _reason_of_swap(primary: Reason, secondary: Reason) -> Reason:
-    """Return the reason of a swap: that of the primary if it names a node, else that of the secondary."""
+    """Return the reason of a swap: the primary's if it names a node, else the secondary's."""
     return secondary if primary.node is None else primary
 
 

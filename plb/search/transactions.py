@@ -92,7 +92,7 @@ def random_target(
     avoid: int,
     rng: Stream,
 ) -> int:
-    """Return a node sampled uniformly from those that every rule and constraint allows for `row`, or NOWHERE.
+    """Return a node sampled uniformly from the nodes that every rule and constraint allows for `row`, or NOWHERE.
 
     `avoid`: excluded node, or NOWHERE.
     """

@@ -75,7 +75,7 @@ def _options(item: str, field: str, value: Any) -> Mapping[str, Any]:
 
 
 def _option(value: Any) -> Any:
-    """Return an option with scalars of Python in place of those of NumPy, also in lists and tuples."""
+    """Return an option with scalars of Python in place of NumPy's, also in lists and tuples."""
     if type(value) in (list, tuple):
         return type(value)(map(_option, value))
     return plain_scalar(value) if isinstance(value, np.generic) else value
@@ -98,7 +98,7 @@ class ExtensionSettings(Checked):
     engine.
     """
     policy_options: Mapping[str, Any] = declared({}, Setting("", None, "value by name", _options))
-    """Options of the policy that differ from those of the registered one. The parameters of its class have names and
+    """Options of the policy that differ from the registered one's. The parameters of its class have names and
     ranges.
     """
 
@@ -206,7 +206,7 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
         "w_overload": 0.0,
     }
 )
-"""Further settings of `PlbConfig.from_service_fabric`, so that the search is that of Service Fabric."""
+"""Further settings of `PlbConfig.from_service_fabric`, so that the search is as in Service Fabric."""
 
 
 @attrs.frozen(kw_only=True)

@@ -60,7 +60,7 @@ class ThrottlingSettings(Checked):
     in_build_throttling_enabled: bool = switch(False, original=False)
     """Whether replicas in build are limited in the whole cluster, in all phases."""
     in_build_throttling_global_max_value: int = count(0, original=0)
-    """Largest number of replicas in build in the whole cluster, with those that a plan adds or moves. 0: none."""
+    """Largest number of replicas in build in the whole cluster, with replicas that a plan adds or moves. 0: none."""
     swap_primary_throttling_enabled: bool = switch(False, original=False)
     """Whether swaps of primaries are limited in the whole cluster, except those for an upgrade."""
     swap_primary_throttling_global_max_value: int = count(0, original=0)

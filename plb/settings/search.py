@@ -41,7 +41,8 @@ class SearchSettings(Checked):
     slow_balancing_temperature_decay_rate: float = number(0.98, original=0.98, unit="factor", high=1.0, low_open=True)
     """Factor of the temperature in slow balancing."""
     placement_search_iterations_per_round: int = count(20, original=100, unit="tries")
-    """Tries of placement before annealing. The first places all new replicas, the others those that found no node."""
+    """Tries of placement before annealing: the first of all new replicas, the others of replicas that found no node.
+    """
     constraint_check_iterations_per_round: int = count(20, original=100, unit="tries")
     """Random repair moves before annealing."""
     placement_search_timeout: float | None = seconds(None, original=0.5)

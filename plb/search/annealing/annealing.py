@@ -164,7 +164,7 @@ def _may_be_in_place(problem: Problem, choice: Choice, settings: Settings, exten
 
 
 def _annealed(chains: Sequence[_Chain], best: _Chain, energy: float, names: Sequence[str]) -> Annealed:
-    """Return the statistics of chains; `names` are those of the larger neighbourhoods."""
+    """Return the statistics of chains; `names`: the larger neighbourhoods."""
     neighbourhoods = [chain.chain_state.neighbourhoods for chain in chains]
     return Annealed(
         energy,

@@ -1,6 +1,6 @@
 """The cooling schedule of a chain: first temperature, cooling by round or by budget, restarts and end.
 
-Cooling by round is that of Service Fabric (docs/service-fabric.md, Annealing).
+Service Fabric cools by round (docs/service-fabric.md, Annealing).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Settings(NamedTuple):
     by_budget: bool = False
     """Whether the temperature falls with the used share of the budget."""
     timed: bool = False
-    """Whether that share is `Schedule.progress`, else that of the rounds."""
+    """Whether `Schedule.progress` is that share, or else the share of the rounds."""
     last_temperature: float = 0.001
     """Share of the first temperature."""
 
@@ -161,7 +161,7 @@ def _cool_by_budget(settings: Settings, schedule: Schedule) -> None:
 
 @kernel
 def heat_up(schedule: Schedule) -> None:
-    """Start again at the first temperature, at the solution of before."""
+    """Start again at the first temperature, at the previous solution."""
     schedule.temperature = schedule.first_temperature
     schedule.restarts += 1
     schedule.quiet_rounds = schedule.barren_rounds = 0

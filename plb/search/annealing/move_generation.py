@@ -241,7 +241,7 @@ def _leaves_origin(problem: Problem, solution: Solution, row: int) -> int:
 
 @kernel
 def _partner_of(choice: Choice, row: int, rng: Stream) -> int:
-    """Return a random movable row, or, for a share of the exchanges, one with a load similar to that of `row`.
+    """Return a random movable row, or, for a share of the exchanges, one with a load similar to `row`.
 
     With P of these, it is number P^u for a uniform u, so that all orders of magnitude are as likely.
     """
@@ -351,7 +351,7 @@ def _swap_partner(problem: Problem, row: int, rng: Stream) -> int:
 PARTNERS = 32
 """Largest number of similar replicas that are known for each replica."""
 ACCURACY = 0.5
-"""By how much the distances may exceed those of the nearest, as a share: these take long to find in many dimensions."""
+"""By how much, as a share, distances may exceed the nearest, which take long to find in many dimensions."""
 
 
 def similar_partners(problem: Problem, solution: Solution, rows: Int, config: PlbConfig) -> dict[str, Any]:

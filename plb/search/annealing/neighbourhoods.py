@@ -27,7 +27,7 @@ TARGETS_OF_EJECTED = 2
 MOST_DESTROYED = 5
 """Largest number of replicas that leave their nodes together."""
 TARGETS_TRIED = 6
-"""Random nodes that are compared for a replica, besides those that replicas have left."""
+"""Random nodes that are compared for a replica, besides nodes that replicas have left."""
 VICTIMS_TRIED = 4
 """Replicas of a node that are tried one after the other."""
 MOST_ASKED = 100
@@ -95,7 +95,7 @@ class Neighbourhoods(NamedTuple):
 
 
 def kinds_of(names: Sequence[str]) -> list[int]:
-    """Return the kinds of larger neighbourhoods; those of users are numbered in their order."""
+    """Return the kinds of larger neighbourhoods; users' ones are numbered in their order."""
     of_users = [name for name in names if name not in NEIGHBOURHOODS]
     return [
         OF_USERS + of_users.index(name) if name in of_users else EJECTION_CHAIN + NEIGHBOURHOODS.index(name)

@@ -2,7 +2,7 @@
 
 Where nodes are nearly full, capacity refuses most moves, and a large replica never finds a node with enough free at
 once. Here it may overload a node, at a price that rises over the budget from a share of the temperature to far more
-than any move can win. Only solutions without overload are results. The idea is that of exterior penalty methods.
+than any move can win. Only solutions without overload are results. The idea comes from exterior penalty methods.
 
 A unit of overload is about the mean load of a replica, so that metrics with large numbers do not outweigh others. It is
 a power of two, which keeps sums of overload exact and their zero a zero.
@@ -234,7 +234,7 @@ def overload_of_node(_problem: Problem, solution: Solution, data: MostLoads, nod
 
 
 def _loads(solution: Solution, in_transit: Bool) -> Int:
-    """Return the loads of the nodes, (N, R), with those that leave them in this plan and still count there."""
+    """Return the loads of the nodes, (N, R), with replicas that leave them in this plan and still count there."""
     return solution.node_load + (solution.departed * in_transit if in_transit.any() else 0)
 
 

@@ -26,7 +26,7 @@ def repair_applications(
 ) -> None:
     """Repair the rules of each application that breaks one.
 
-    `repaired`, `binding`: bit masks over `Rule`: the rules to repair, and those that bind the moves.
+    `repaired`, `binding`: bit masks over `Rule`: the rules to repair, and the rules that bind the moves.
     `swaps`: whether roles may be swapped where no replica can move.
     """
     index = 0
@@ -69,10 +69,10 @@ def _leave_nodes(
 
 @kernel
 def _next_smallest(solution: Solution, application: int, shift: int, replicas: int, place: int) -> int:
-    """Return the node in use with the fewest replicas of an application, after those that were tried, or NOWHERE.
+    """Return the node in use with the fewest replicas of an application, after the nodes tried, or NOWHERE.
 
     `shift`: the place of node n among equals is n + `shift`, modulo the number of nodes.
-    `replicas`, `place`: those of the last node tried.
+    `replicas`, `place`: of the last node tried.
     """
     chosen, fewest, first = NOWHERE, 0, 0
     nodes = solution.application_replicas.shape[1]

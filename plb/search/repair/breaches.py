@@ -153,7 +153,7 @@ def find_breaches(problem: Problem, solution: Solution, enforced: int, suspects:
 
 
 def breaking_rows(problem: Problem, solution: Solution, enforced: int, suspects: Int) -> Int:
-    """Return those of the suspects that break an enforced rule other than capacity."""
+    """Return the suspects that break an enforced rule other than capacity."""
     found = np.zeros(len(suspects), np.bool_)
     if len(suspects):
         mark_breaking(problem, solution, enforced, suspects, problem.movable, found)

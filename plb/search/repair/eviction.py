@@ -48,7 +48,7 @@ class Residents(NamedTuple):
     row: Int
     """(m,) node by node."""
     first: Int
-    """(N + 1,) where those of each node begin."""
+    """(N + 1,) where the rows of each node begin."""
     load: Int
     """(N, R) what they load each node with together, quanta."""
 
@@ -75,7 +75,7 @@ def evict(
     tries: int,
     rng: Stream,
 ) -> None:
-    """Place those of `rows` for which moves of existing replicas free enough capacity.
+    """Place the `rows` for which moves of existing replicas free enough capacity.
 
     `solution` is modified.
     `extension_state`: with the extension constraints.

@@ -244,7 +244,7 @@ def _follow(solution: Solution, on_nodes: RowsOnNodes, row: int) -> None:
 
 @kernel
 def _insert(on_nodes: RowsOnNodes, row: int, node: int) -> None:
-    """Put a row, which is in no list, at the beginning of that of `node`."""
+    """Put a row, which is in no list, at the beginning of the list of `node`."""
     on_nodes.node[row] = node
     on_nodes.preceding[row] = NOWHERE
     on_nodes.following[row] = NOWHERE

@@ -1,4 +1,4 @@
-"""Repairs that prefer swaps: a replica that has to leave draws among the nodes allowed and those of its siblings.
+"""Repairs that prefer swaps: a replica that has to leave draws among the allowed nodes and the nodes of its siblings.
 
 Where a sibling of the other role stands, the two swap roles; else the replica moves (docs/service-fabric.md, Constraint
 check).
@@ -76,7 +76,7 @@ def move_or_swap(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Move `row` to an allowed node or swap its role with that of a sibling, uniformly drawn among both.
+    """Move `row` to an allowed node or swap roles with a sibling, uniformly drawn among both.
 
     Return whether that was possible; the children follow.
 
