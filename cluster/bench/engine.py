@@ -129,7 +129,7 @@ class SizeFigures:
     bytes_per_replica: float
     """Bytes of the arrays of a search for each replica."""
     timeline_five: float
-    """As `early_five`, with repetitions evaluated at every departure (`plb.energy.timeline`)."""
+    """As `early_five`, with repetitions evaluated at every departure (`plb.energy.expected_failovers`)."""
     report_seconds: float
     refresh_seconds: float
     """Seconds of a report of all loads, each changed by up to a tenth, and of the refresh after it."""

@@ -225,7 +225,7 @@ class Problem(NamedTuple):
     """Whether the rows on each node are listed (`plb.energy.node_sums`): for the timeline and for larger moves."""
     # exact test of the repetitions; empty if `timeline` is off
     timeline: bool
-    """Whether a repetition is in violation only if a threshold is reached at a departure (`plb.energy.timeline`)."""
+    """Whether a repetition is in violation only if a threshold is reached at a departure."""
     trace: Int32
     """(M, K) the trace of each repetition."""
     age: Float
