@@ -33,7 +33,7 @@ class TraceProblem:
     expected: str
     """The expected value."""
     count: int = 1
-    """Number of all rows with the same problem, given with the last of those that are listed; 1 with the others."""
+    """Number of all rows with the same problem, stated with the last listed row; 1 with the others."""
 
     def __str__(self) -> str:
         place = [self.file]
@@ -139,6 +139,10 @@ class Checker:
             good = (values >= 0) & (values <= LARGEST)
             self.bad_rows(~good, name, values, f"a finite number >= 0, < {LARGEST:.2g}", rows)
 
+    def head(self) -> pl.DataFrame:
+        """Return the columns of the file, without rows, or raise `TraceError` where its contents are damaged."""
+        return self.collect(pl.scan_parquet(self.file, glob=False).head(0))
+
     def read(self) -> pl.DataFrame:
         """Return the file as a data frame, or raise `TraceError` where its contents are damaged."""
         return self._undamaged(lambda: pl.read_parquet(self.file, glob=False))
@@ -148,7 +152,7 @@ class Checker:
         return self._undamaged(lambda: query.collect(engine="streaming"))
 
     def batches(self, rows: int) -> Iterator[pl.DataFrame]:
-        """Yield the file so many rows at a time, or raise `TraceError` where its contents are damaged."""
+        """Yield the file some rows at a time, or raise `TraceError` where its contents are damaged."""
         query = pl.scan_parquet(self.file, glob=False)
         frames = self._undamaged(lambda: query.collect_batches(chunk_size=rows, engine="streaming"))
         while (frame := self._undamaged(lambda: next(frames, None))) is not None:

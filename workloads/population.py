@@ -27,9 +27,9 @@ DROP_DEPTH, DROP_AT = (0.15, 0.5), (0.2, 0.9)
 """Least and most share of disk demand that goes away for good, and of the lifetime that has passed then. Free; the
 least is more than the 10 % that count as a drop ([1] section 3.1)."""
 EARLY_GROWTH, LATE_GROWTH = 0.5, (0.8, 1.0)
-"""Share of the lifetime that growth takes: of most at the most, and of those that grow throughout. Free."""
+"""Share of the lifetime that growth takes: of most tenants at the most, and of tenants that grow throughout. Free."""
 LATE_BEND = 0.3
-"""Most `Shape.bend` of those that grow throughout, so that they are near their maximum late. Free."""
+"""Largest `Shape.bend` of tenants that grow throughout, which are near their maximum late. Free."""
 
 
 class Shape(NamedTuple):

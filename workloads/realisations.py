@@ -10,8 +10,8 @@ of a task are sampled together.
 - Bitbrains: a machine on one day, up to 288 samples; CPU in MHz, memory in MB, disk and network in KB/s.
 - This project's format: a series, that is a tenant and role.
 
-As in [2] section 3.1, short tasks with fewer than 24 samples are omitted, and those that never used anything. Values
-are those of the file: whole numbers add up exactly.
+As in [2] section 3.1, short tasks with fewer than 24 samples are omitted, and so are tasks without usage. Values are
+unchanged: whole numbers add up exactly.
 """
 
 from __future__ import annotations
@@ -153,8 +153,7 @@ def _bitbrains(file: Path, resources: Sequence[str] | None) -> UsageSamples:
     metrics = _chosen(tuple(BITBRAINS_COLUMNS.values()), resources, file)
     columns = [name for metric in metrics for name, info in BITBRAINS_COLUMNS.items() if info == metric]
     check = Checker(file)
-    empty = check.collect(pl.scan_parquet(file, glob=False).head(0))
-    check.columns(empty, dict.fromkeys((*KEYS, "cores", *columns), "number"))
+    check.columns(check.head(), dict.fromkeys((*KEYS, "cores", *columns), "number"))
     check.raise_problems()
     check_keys(check, file)
     rows = pl.scan_parquet(file, glob=False).with_row_index(ROW, 1).filter(pl.col("cores") > 0)

@@ -196,7 +196,7 @@ def lowest(name: str) -> float:
 
 
 def highest(name: str) -> float:
-    """Return the largest value that a parameter may have; ``cpu.median`` is that of a usage, and stays below it."""
+    """Return the largest value that a parameter may have; the median of a usage, ``cpu.median``, stays below it."""
     if name.endswith("sigma"):
         return LARGEST_SIGMA
     return 1.0 if name.endswith(".median") else _HIGHEST.get(name, HIGHEST)
@@ -216,7 +216,7 @@ _HIGHEST = {
 } | {"disk_grower_share": 0.08, "memory_grower_share": 0.08, "size_bias": LARGEST_BIAS}
 """Upper bounds of the fields. More than 8 % of tenants that grow throughout contradict the published 90 %."""
 _LOWEST = {"window_days": 0.1, "lifetime_median_hours": 0.1, "cpu_regime_hours": 0.1}
-"""Lower bounds of those that may not be 0."""
+"""Lower bounds of parameters that may not be 0."""
 
 
 METRICS = (MetricInfo("cpu", "vCores", trend=False), MetricInfo("memory", "GB"), MetricInfo("disk", "GB"))

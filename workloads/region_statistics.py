@@ -1,4 +1,4 @@
-"""Statistics of the tenants of a synthetic region beside those that [1] publishes: growth, drops and bursts.
+"""Statistics of the tenants of a synthetic region beside the published ones of [1]: growth, drops and bursts.
 
 They use the primary series of the tenants in the trace window.
 """
@@ -152,7 +152,7 @@ def _trend_figures(values: Float32, bounds: Int, most: Float32, kept: float) -> 
 
 
 def _burst_figures(values: Float32, bounds: Int, most: Float32) -> Figures:
-    """Return the coefficient of variation, the mean of the second half of life by that of all, and mean by MaxUsage."""
+    """Return the coefficient of variation, the second half of life by the whole in the mean, and mean by MaxUsage."""
     average = mean(values, bounds)
     square = np.add.reduceat(values.astype(np.float64) ** 2, bounds[:-1]) / np.diff(bounds)
     half = (np.diff(bounds) // 2).astype(np.int64)

@@ -292,7 +292,7 @@ def read_google(folder: str | Path, *, machines: int, seed: int) -> TaskSamples:
     usage, limit = pl.col("p90_cpu_usage").max().cast(pl.Float64), pl.col("cpu_limit").max().cast(pl.Float64)
     check = Checker(path)
     requested = ("time", "p90_cpu_usage", "cpu_limit", "collection_id", "instance_index")
-    check.columns(check.collect(pl.scan_parquet(path, glob=False).head(0)), dict.fromkeys(requested, "number"))
+    check.columns(check.head(), dict.fromkeys(requested, "number"))
     check.raise_problems()
     rows = check.collect(
         pl.scan_parquet(path, glob=False)

@@ -257,8 +257,22 @@ def concatenate(sets: Sequence[TraceSet]) -> TraceSet:
     )
 
 
+def one_series_each(role: Role, *, class_names: Sequence[str], lifetime_steps: Int, **fields: Any) -> TraceSet:
+    """Return tenants, (T,), of these classes with a series each; `fields` are further fields of `TraceSet`."""
+    classes, codes = np.unique(class_names, return_inverse=True)
+    return TraceSet(
+        classes=tuple(classes.tolist()),
+        class_code=codes.astype(np.int16),
+        lifetime_steps=lifetime_steps.astype(np.int32),
+        series_tenant=np.arange(len(codes), dtype=np.int32),
+        series_role=np.full(len(codes), role, np.int8),
+        series_start=bounds_of(lifetime_steps),
+        **fields,
+    )
+
+
 SAMPLE_STREAM = 1
-"""Separates the random numbers of a sample from those of a split."""
+"""Separates the random numbers of samples and splits."""
 
 
 def split_tenants(traces: TraceSet, history_share: float, seed: int) -> tuple[TraceSet, TraceSet]:

@@ -21,7 +21,7 @@ from workloads.trace import MetricInfo
 KEY = "plb"
 VERSION = 1
 COLUMNS = ("tenant", "tenant_class", "role", "time_s")
-"""Columns of traces, besides those of the metrics."""
+"""Columns of traces, besides the metrics."""
 WHOLE_STEP = "a whole number >= 1"
 
 
@@ -253,7 +253,7 @@ def _roles(check: Checker, samples: pl.DataFrame) -> Int:
 
 
 def _check_times(check: Checker, time: Float, above: float, first: Bool, step: float) -> None:
-    """Check the times of rows, of which some are the `first` of a series, below a row with the time `above`."""
+    """Check the times of rows, some the `first` of a series, below a row with the time `above`."""
     check.bad_rows(first & ~(np.abs(time) <= TIME_TOLERANCE * step), "time_s", time, "0 in the first row of a series")
     with np.errstate(invalid="ignore", over="ignore"):  # times that are not finite advance by no step
         advance = np.diff(time, prepend=above) / step

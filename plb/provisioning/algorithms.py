@@ -131,9 +131,42 @@ def _algorithm(name: str, parts: dict[str, str | None]) -> Algorithm:
 
 FIRST_SPARE = 64
 """Nodes of each kind beyond half as many again as the lower bound, at first."""
+FIRST_FIT = parse_algorithm("FF")
 
 
-def with_enough_nodes(
+class Rules(StrEnum):
+    """Whose rules an algorithm follows."""
+
+    PAPER = "paper"
+    """The text of [3]."""
+    RELEASED = "released"
+    """Its authors' programs, which do other things in places; see `plb.provisioning.released_programs`."""
+
+
+def run(context: SolverContext, algorithm: Algorithm, rules: Rules, report: ReportProgress) -> ProvisioningPlan:
+    """Run an algorithm other than the integer program; see `provision`."""
+    if algorithm == FIRST_FIT:
+        return first_fit_plan(context)
+    order = _order(context, algorithm, rules)
+    if algorithm.way in (Way.SPREAD, Way.MATCH):
+        return _fewest_nodes(context, algorithm, partial(_place_all, context, algorithm, rules, order), report)
+    with context.watched():
+        packing, outcome = _with_enough_nodes(context, algorithm, partial(_pack, context, algorithm, rules, order))
+    return first_fit_plan(context) if outcome == STOPPED else context.plan(packing, algorithm.name)
+
+
+def first_fit_plan(context: SolverContext) -> ProvisioningPlan:
+    """Return First Fit's plan; it is never stopped."""
+    order, never = np.arange(len(context.demand)), np.zeros(1, np.int64)
+
+    def pack(packing: Packing) -> int:
+        return first_fit(order, packing._replace(stop=never))
+
+    packing, _ = _with_enough_nodes(context, FIRST_FIT, pack)
+    return context.plan(packing, FIRST_FIT.name)
+
+
+def _with_enough_nodes(
     context: SolverContext, algorithm: Algorithm, pack: Callable[[Packing], int]
 ) -> tuple[Packing, int]:
     """Fill packings with increasing numbers of nodes of each kind until all fits; return the last, and its result."""
@@ -148,18 +181,18 @@ def with_enough_nodes(
         nodes = min(context.most_nodes, 2 * nodes)
 
 
-def fewest_nodes(
+def _fewest_nodes(
     context: SolverContext,
     algorithm: Algorithm,
-    best: ProvisioningPlan,
     pack: Callable[[Packing], int],
     report: ReportProgress,
 ) -> ProvisioningPlan:
     """Return the plan with the smallest number of nodes at which an algorithm succeeds ([3] section 5.1).
 
-    `pack` runs the algorithm on a packing and returns how many replicas are left over, or `STOPPED`. `best` is the
-    plan of First Fit, which gives a sufficient number, and the result if the algorithm fails with it.
+    `pack` runs the algorithm on a packing and returns how many replicas are left over, or `STOPPED`. The number of
+    First Fit suffices; its plan is the result if the algorithm fails with this number.
     """
+    best = first_fit_plan(context)
     most = context.reach(best)
 
     def succeeds(nodes: int) -> bool:
@@ -197,30 +230,6 @@ def _bisect(context: SolverContext, succeeds: Callable[[int], bool], most: int) 
             low = nodes + 1
 
 
-FIRST_FIT = parse_algorithm("FF")
-
-
-class Rules(StrEnum):
-    """Whose rules an algorithm follows."""
-
-    PAPER = "paper"
-    """The text of [3]."""
-    RELEASED = "released"
-    """Its authors' programs, which do other things in places; see `plb.provisioning.released_programs`."""
-
-
-def run(context: SolverContext, algorithm: Algorithm, rules: Rules, report: ReportProgress) -> ProvisioningPlan:
-    """Run an algorithm other than the integer program; see `provision`."""
-    if algorithm.way in (Way.SPREAD, Way.MATCH):
-        return _fewest_nodes(context, algorithm, rules, report)
-    if algorithm == FIRST_FIT:
-        return first_fit_plan(context)
-    order = _order(context, algorithm, rules)
-    with context.watched():
-        packing, outcome = with_enough_nodes(context, algorithm, partial(_pack, context, algorithm, rules, order))
-    return first_fit_plan(context) if outcome == STOPPED else context.plan(packing, algorithm.name)
-
-
 def _order(context: SolverContext, algorithm: Algorithm, rules: Rules) -> Int:
     """Return the applications, (L,), in the order of an algorithm."""
     return order_of(_sizes(context, algorithm, rules)) if algorithm.decreasing else np.arange(len(context.demand))
@@ -252,26 +261,6 @@ def _pack(context: SolverContext, algorithm: Algorithm, rules: Rules, order: Int
     if rules is Rules.RELEASED:
         return resorted_fit(order, packing, nothing_sorted(nodes, residual), sign)
     return ordered_fit(order, packing, no_candidates(nodes), residual, sign)
-
-
-def _fewest_nodes(
-    context: SolverContext, algorithm: Algorithm, rules: Rules, report: ReportProgress
-) -> ProvisioningPlan:
-    """Return a plan of an algorithm for a fixed number of nodes, with the smallest at which it succeeds."""
-    order = _order(context, algorithm, rules)
-    pack = partial(_place_all, context, algorithm, rules, order)
-    return fewest_nodes(context, algorithm, first_fit_plan(context), pack, report)
-
-
-def first_fit_plan(context: SolverContext) -> ProvisioningPlan:
-    """Return First Fit's plan; it is never stopped."""
-    order, never = _order(context, FIRST_FIT, Rules.PAPER), np.zeros(1, np.int64)
-
-    def pack(packing: Packing) -> int:
-        return first_fit(order, packing._replace(stop=never))
-
-    packing, _ = with_enough_nodes(context, FIRST_FIT, pack)
-    return context.plan(packing, FIRST_FIT.name)
 
 
 def _place_all(context: SolverContext, algorithm: Algorithm, rules: Rules, order: Int, packing: Packing) -> int:

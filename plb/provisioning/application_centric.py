@@ -192,7 +192,7 @@ def nothing_struck(order: Int, nodes: int) -> Struck:
 
 @kernel
 def fewest_candidates(packing: Packing, struck: Struck) -> int:
-    """Place application after application by First Fit, next the one with the fewest candidate nodes (equation 5).
+    """Place application after application by First Fit, next one with the fewest candidate nodes (equation 5).
 
     As in the programs of the authors of [3], candidate nodes of an application are updated when one that shares
     a limit with it is placed, and one pass of bubble sort moves the application with the fewest candidates to the
@@ -239,7 +239,7 @@ def _strike(packing: Packing, struck: Struck, application: int, node: int, exclu
 
 
 class Spread(NamedTuple):
-    """The nodes, and those of the present application."""
+    """The nodes, and the nodes of the present application."""
 
     residual: Residual
     """Combination of the free capacities to one number."""
@@ -248,11 +248,11 @@ class Spread(NamedTuple):
     taken: Int32
     """(N,) replicas of the application at hand; 0 between applications."""
     place: Int32
-    """(N,) of a node in the order, of those with such replicas."""
+    """(N,) place in the order of a node with replicas of the application."""
     touched: Int32
     """(N,) the nodes of the application, in the order in which it used them."""
     heap: Int32
-    """(N,) of these, the feasible ones, the one with the largest free capacity on top."""
+    """(N,) the feasible nodes among `touched`, the largest free capacity on top."""
 
 
 def nothing_spread(nodes: int, residual: Residual) -> Spread:
@@ -420,7 +420,7 @@ def _sink(state: Spread, size: int) -> None:
 
 @kernel
 def _rise(state: Spread, place: int) -> None:
-    """Let a node in the heap rise to where more is left of the one above it."""
+    """Let a node in the heap rise until its parent has more free capacity."""
     while place > 0:
         above = (place - 1) // 2
         parent = state.heap[above]

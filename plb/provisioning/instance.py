@@ -1,4 +1,4 @@
-"""What is to be provisioned: applications with replicas, and the nodes that there are ([3] section 3.1).
+"""A provisioning problem: applications with replicas, and nodes ([3] section 3.1).
 
 L applications, R resources, T time points. Resources at time points are D = R·T *dimensions*, the time points of a
 resource one after the other: with one time point, demand is constant.
@@ -35,7 +35,7 @@ def array_of(item: str, field: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def whole_numbers(item: str, field: str, values: npt.ArrayLike, axes: int, *, low: int = 0, high: int = MOST) -> Int32:
-    """Return a copy of whole numbers from `low` to `high` with so many axes, or raise `InvalidValueError`."""
+    """Return a copy of whole numbers from `low` to `high`, or raise `InvalidValueError`."""
     array = array_of(item, field, values)
     if array.ndim != axes or array.dtype.kind not in "iuf":
         raise InvalidValueError(
@@ -87,7 +87,7 @@ ANY_NUMBER = 2**31 - 1
 
 
 class Neighbours(NamedTuple):
-    """The limits of all applications in both directions, for kernels; rows ``start[i]:start[i + 1]`` are those of i."""
+    """The limits of all applications in both directions, for kernels; i has the rows ``start[i]:start[i + 1]``."""
 
     out_start: Int
     """(L + 1,)"""
@@ -256,7 +256,7 @@ class Instance:
     affinity: Affinity
     """Limits between applications."""
     nodes: tuple[NodeType, ...]
-    """The kinds of nodes, those that are to be used first in front; [3] has one."""
+    """The kinds of nodes in the order of their use; [3] has one."""
     units: tuple[float, ...]
     """(R,) what a unit of each resource is worth, in user units, for tables and files."""
 
@@ -291,7 +291,7 @@ class Instance:
         self._refuse_contradictions(item)
 
     def _refuse_too_large(self, item: str) -> None:
-        """Refuse an application of which a replica fits on no node."""
+        """Refuse an application whose replicas fit on no node."""
         peak = self.demand.max(axis=2)
         fits = np.zeros(len(peak), np.bool_)
         for node in self.nodes:
@@ -337,7 +337,7 @@ class Instance:
         return np.repeat(node.capacity, self.time_points)
 
     def offered(self, most: int) -> list[int]:
-        """Return the number of nodes of each kind, at most so many of each."""
+        """Return the number of nodes of each kind, at most `most`."""
         return [most if node.count is None else min(most, node.count) for node in self.nodes]
 
     def largest_capacity(self) -> Int32:

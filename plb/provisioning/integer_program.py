@@ -1,6 +1,6 @@
 """The integer program of [3] section 3.2: its matrices, and its solution by HiGHS.
 
-L applications, S of which limit others, D dimensions, N available nodes. The variables of a node n are
+L applications (S limit others), D dimensions, N available nodes. The variables of a node n are
 
 - x_in, the number of replicas of application i on it. It replaces Σ_r x_irn of [3]: replicas of an application are
   equal, so that a variable for each only represents the same plan several times.
@@ -37,7 +37,7 @@ NAME = "ILP"
 MOST_NONZEROS = 2_000_000
 """Largest number of coefficients of the program."""
 FIRST_SHARE, FIRST_SECONDS = 0.1, 2.0
-"""Of the time, and seconds at the most, for the plan that is to be improved on."""
+"""Share of the time, and seconds at the most, for the plan to improve on."""
 SLACK = 1e-6
 """By so much HiGHS may break a constraint, and its bound may lie above a whole number that is meant."""
 INFEASIBLE = 2

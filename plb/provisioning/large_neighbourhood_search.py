@@ -57,7 +57,7 @@ class ClearedPart(NamedTuple):
     missing: Int32
     """(L,) how many."""
     urgency: Float
-    """(L,) in the order of which they get one."""
+    """(L,) the most urgent application gets a place first."""
     size: Float
     """(L,) replicas of an application without a node."""
     tolerates: Int32
@@ -289,7 +289,7 @@ def empty_in_turn(search: SearchState, rng: Stream) -> int:
 
 @kernel
 def _choose(neighbourhood: ClearedPart, rng: Stream, cleared: int) -> None:
-    """Choose nodes to clear, by their number among those in use: of two random ones the one with more free capacity."""
+    """Choose nodes to clear, by their number in `used`: of two random nodes the emptier."""
     for place in range(cleared):
         while True:
             number, rival = int(uniform(rng) * neighbourhood.nodes[0]), int(uniform(rng) * neighbourhood.nodes[0])

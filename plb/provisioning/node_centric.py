@@ -67,9 +67,9 @@ class Filling(NamedTuple):
     value: Float
     """(L,) scores, in the order of `remaining`."""
     allowed: Int32
-    """(L,) how many replicas the limits of those on the node allow; `ANY_NUMBER` between nodes."""
+    """(L,) how many replicas the limits on the node allow; `ANY_NUMBER` between nodes."""
     limited: Int32
-    """(L,) the applications for which that is a limit, as many as there are in `noted`."""
+    """(L,) the applications with such a limit; `noted` has their number."""
     noted: Int
     """(1,)"""
 
@@ -242,7 +242,7 @@ def _fill(packing: Packing, filling: Filling, node: int, remaining: int) -> bool
 
 @kernel
 def _choose(packing: Packing, filling: Filling, node: int, feasible: int) -> tuple[int, int]:
-    """Remove candidates that do not fit; return how many are left and the one with the highest score."""
+    """Remove candidates that do not fit; return their number and the candidate with the highest score."""
     set_weights(packing, filling, node)
     kept, chosen, highest = 0, -1, -np.inf
     for number in range(feasible):

@@ -23,7 +23,7 @@ FULL_NODES = 32
 
 
 class Packing(NamedTuple):
-    """What is to be placed, and a plan in the making."""
+    """Applications and nodes, and a plan in the making."""
 
     replicas: Int32
     """(L,) of each application."""
@@ -178,7 +178,7 @@ def take_from_totals(packing: Packing, totals: Int, application: int, count: int
 
 @kernel
 def count_node(packing: Packing, totals: Int, node: int, sign: int) -> None:
-    """Add the free capacity of a node to that of all nodes in use, (D,), or subtract it if `sign` is -1."""
+    """Add the free capacity of a node to the totals of all nodes in use, (D,), or subtract it if `sign` is -1."""
     for dimension in range(len(totals)):
         totals[dimension] += sign * packing.free[node, dimension]
 

@@ -33,7 +33,7 @@ class ProvisioningPlan:
     seconds: float
     """How long that took."""
     lower_bound: int
-    """Every plan needs at least so many nodes."""
+    """Number of nodes that every plan needs at least."""
     names: tuple[str, ...] | None = None
     """(N,) of the nodes, all different; None: they are called by their type and a number."""
 
@@ -124,7 +124,7 @@ def _rows(plan: ProvisioningPlan) -> Iterator[str]:
 
 
 def _wrongly_placed(plan: ProvisioningPlan) -> Iterator[str]:
-    """Name the applications of which not every replica is placed once."""
+    """Name the applications whose replicas are not all placed once."""
     instance = plan.instance
     placed = np.bincount(plan.application, plan.count, minlength=len(instance.applications)).astype(np.int64)
     bad = np.flatnonzero(placed != instance.replicas)
@@ -140,7 +140,7 @@ def _wrongly_placed(plan: ProvisioningPlan) -> Iterator[str]:
 
 
 def _too_many_nodes(plan: ProvisioningPlan) -> Iterator[str]:
-    """Name the types of which more nodes are in use than there are."""
+    """Name the types with more nodes in use than there are."""
     used = np.bincount(plan.kind, minlength=len(plan.instance.nodes))
     for number, node_type in enumerate(plan.instance.nodes):
         if node_type.count is not None and used[number] > node_type.count:

@@ -214,7 +214,7 @@ def _copy(packing: Packing) -> Packing:
 
 
 def _names(plan: ProvisioningPlan, packing: Packing, number: Int) -> list[str]:
-    """Return names for the nodes of a packing: those of the plan, and for others their type and an unused number."""
+    """Return names for the nodes of a packing: as in the plan, and for others their type and an unused number."""
     names = [""] * len(packing.free)
     for name, place in zip(plan.node_names(), number.tolist(), strict=True):
         names[place] = name
@@ -303,7 +303,7 @@ def provision(
     Parameters
     ----------
     instance
-        What is to be placed.
+        The applications and nodes.
     algorithm
         A name as in `plb.provisioning.algorithms`, or "auto": what is best in the time allowed.
     rules

@@ -20,14 +20,14 @@ ANY_MOVES = 2**62
 
 
 class ReplicasByNode(NamedTuple):
-    """The places of each node, each of which has so many replicas of an application (`Packing`)."""
+    """The places of each node; a place has replicas of one application (`Packing`)."""
 
     head: Int32
     """(N,) the first place of a node; `NOTHING`: nobody is there."""
     next: Int32
     """(R,) the next place on the node."""
     previous: Int32
-    """(R,) the one before."""
+    """(R,) the previous place on the node."""
     owner: Int32
     """(R,) application of a place."""
 

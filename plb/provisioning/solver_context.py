@@ -26,7 +26,7 @@ def say_nothing(_: str) -> None:
 
 
 class SolverContext:
-    """An instance as kernels read it, and the time for it: after so many seconds `stop` is set; None: never."""
+    """An instance as kernels read it, and the time for it: `stop` is set after `seconds`; None: never."""
 
     def __init__(self, instance: Instance, seconds: float | None = None) -> None:
         if seconds is not None:
@@ -81,11 +81,11 @@ class SolverContext:
         return sum(self.instance.offered(int(self.instance.replicas.sum())))
 
     def packing(self, nodes: int) -> Packing:
-        """Return an empty packing with up to so many nodes of each kind, for algorithms that open nodes as they go."""
+        """Return an empty packing with up to `nodes` nodes of each kind, for algorithms that open nodes as they go."""
         return self._packing_of(self.instance.offered(nodes))
 
     def packing_of_first(self, nodes: int) -> Packing:
-        """Return an empty packing of the first so many nodes, those of the first kind in front."""
+        """Return an empty packing of the first `nodes` nodes, kind after kind."""
         counts, left = [], nodes
         for node_type in self.instance.nodes:
             counts.append(left if node_type.count is None else min(node_type.count, left))
@@ -93,7 +93,7 @@ class SolverContext:
         return self._packing_of(counts)
 
     def _packing_of(self, counts: list[int]) -> Packing:
-        """Return an empty packing with so many nodes of each kind."""
+        """Return an empty packing with these numbers of nodes of each kind."""
         capacity = np.stack([self.instance.capacity(node_type) for node_type in self.instance.nodes])
         free = np.repeat(capacity, counts, axis=0)
         instance = self.instance

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from plb.provisioning import Instance, ProvisioningPlan
-from plb.provisioning.packing import EPSILON, Measure
+from plb.provisioning.packing import EPSILON, Measure, Packing, places_of
 
 Residual = Callable[[Sequence["Bin"], "Bin"], float]
 Placement = list[tuple[int, dict[int, int]]]
@@ -66,7 +66,7 @@ class Pool:
 
 def placement(bins: Iterable[Bin]) -> Placement:
     """Return the replicas of each node."""
-    return sorted((one.number, dict(one.inside)) for one in bins if one.inside)
+    return sorted((node.number, dict(node.inside)) for node in bins if node.inside)
 
 
 def placement_of(plan: ProvisioningPlan) -> list[dict[int, int]]:
@@ -77,6 +77,14 @@ def placement_of(plan: ProvisioningPlan) -> list[dict[int, int]]:
     ):
         nodes[node][application] = count
     return nodes
+
+
+def placement_in(packing: Packing) -> Placement:
+    """Return the replicas on each node of a packing."""
+    nodes: dict[int, dict[int, int]] = {}
+    for place, application in zip(*places_of(packing), strict=True):
+        nodes.setdefault(int(packing.node[place]), {})[int(application)] = int(packing.placed[place])
+    return sorted(nodes.items())
 
 
 def allowed(plan: ProvisioningPlan) -> bool:
@@ -104,8 +112,8 @@ def residual(measure: Measure, instance: Instance) -> Residual:
     """
     capacity = [int(value) for value in instance.largest_capacity()]
 
-    def value(bins: Sequence[Bin], one: Bin) -> float:
-        totals = [sum(other.free[place] for other in bins) / most for place, most in enumerate(capacity)]
+    def value(bins: Sequence[Bin], node: Bin) -> float:
+        totals = [sum(used.free[place] for used in bins) / most for place, most in enumerate(capacity)]
         whole = sum(totals)
         weights = {
             Measure.AVERAGE: [1.0 / len(totals) for _ in totals],
@@ -114,7 +122,7 @@ def residual(measure: Measure, instance: Instance) -> Residual:
             Measure.SURROGATE: [total / whole if whole > 0 else 1.0 for total in totals],
             Measure.EXTENDED_SUM: [1.0 / total if total > 0 else 0.0 for total in totals],
         }[measure]
-        terms = [left * (weight / most) for left, weight, most in zip(one.free, weights, capacity, strict=True)]
+        terms = [left * (weight / most) for left, weight, most in zip(node.free, weights, capacity, strict=True)]
         return max(terms) if measure is Measure.MAX else sum(terms, 0.0)
 
     return value
@@ -125,10 +133,10 @@ def first_fit(instance: Instance, order: Iterable[int]) -> Placement | None:
     pool = Pool(instance)
     for application in order:
         for _ in range(int(instance.replicas[application])):
-            found = next((one for one in pool.opened if one.accepts(application)), None) or pool.open(application)
-            if found is None:
+            taker = next((node for node in pool.opened if node.accepts(application)), None) or pool.open(application)
+            if taker is None:
                 return None
-            found.put(application)
+            taker.put(application)
     return placement(pool.opened)
 
 
@@ -138,17 +146,17 @@ def ordered_fit(instance: Instance, order: Iterable[int], measure: Measure, sign
     for application in order:
         missing = int(instance.replicas[application])
         while missing:
-            able = [one for one in pool.opened if one.accepts(application)]
+            able = [node for node in pool.opened if node.accepts(application)]
             if able:
-                left = [sign * value(pool.opened, one) for one in able]
-                found = able[int(np.argmin(left))]
+                left = [sign * value(pool.opened, node) for node in able]
+                taker = able[int(np.argmin(left))]
             else:
                 new = pool.open(application)
                 if new is None:
                     return None
-                found = new
-            while missing and found.accepts(application):
-                found.put(application)
+                taker = new
+            while missing and taker.accepts(application):
+                taker.put(application)
                 missing -= 1
     return placement(pool.opened)
 
@@ -162,7 +170,7 @@ def resorted_fit(instance: Instance, order: Iterable[int], measure: Measure, sig
     for application in order:
         current = 0
         for _ in range(int(instance.replicas[application])):
-            bins[current:] = sorted(bins[current:], key=lambda one: sign * measured[one.number])
+            bins[current:] = sorted(bins[current:], key=lambda node: sign * measured[node.number])
             while True:
                 if current == len(bins):
                     new = pool.open(application)
@@ -173,16 +181,16 @@ def resorted_fit(instance: Instance, order: Iterable[int], measure: Measure, sig
                     break
                 current += 1
             bins[current].put(application)
-            totals = [sum(column) for column in zip(*(one.free for one in bins), strict=True)]
-            for one in bins[current:]:
-                measured[one.number] = _measured(measure, one, totals, capacity, len(bins))
+            totals = [sum(column) for column in zip(*(node.free for node in bins), strict=True)]
+            for node in bins[current:]:
+                measured[node.number] = _measured(measure, node, totals, capacity, len(bins))
     return placement(pool.opened)
 
 
-def _measured(measure: Measure, one: Bin, totals: list[int], capacity: list[int], bins: int) -> np.float32:
+def _measured(measure: Measure, node: Bin, totals: list[int], capacity: list[int], bins: int) -> np.float32:
     """Return the residual capacity of a node as the programs compute it, with 32-bit numbers."""
-    found = np.float32(0.0)
-    for left, total, most in zip(one.free, totals, capacity, strict=True):
+    total_left = np.float32(0.0)
+    for left, total, most in zip(node.free, totals, capacity, strict=True):
         if measure is Measure.EXPONENTIAL:
             value = np.float32(math.exp(EPSILON * total / (most * bins)) / most) * np.float32(left)
         elif measure is Measure.EXTENDED_SUM:
@@ -191,27 +199,27 @@ def _measured(measure: Measure, one: Bin, totals: list[int], capacity: list[int]
             value = np.float32(total) / np.float32(max(sum(totals), 1)) * np.float32(left // most)
         else:
             value = np.float32(left // most)
-        found = max(found, value) if measure is Measure.MAX else found + value
-    return found
+        total_left = max(total_left, value) if measure is Measure.MAX else total_left + value
+    return total_left
 
 
 def spread(instance: Instance, order: Iterable[int], measure: Measure, nodes: int) -> tuple[Placement, dict[int, int]]:
     """Return Worst Fit's placement on given nodes, one replica at a time, and the replicas without a place."""
     bins = [Bin(instance, 0, number) for number in range(nodes)]
     value = residual(measure, instance)
-    ranked = sorted(bins, key=lambda one: -value(bins, one))
+    ranked = sorted(bins, key=lambda node: -value(bins, node))
     lost = {}
     for application in order:
-        before = {one.number: place for place, one in enumerate(ranked)}
+        before = {node.number: place for place, node in enumerate(ranked)}
         missing = int(instance.replicas[application])
         while missing:
-            able = [one for one in ranked if one.accepts(application)]
+            able = [node for node in ranked if node.accepts(application)]
             if not able:
                 break
             # most residual capacity; among equals one without a replica of the application, then the first in order
-            able.sort(key=lambda one: (-value(bins, one), one.inside[application] > 0, before[one.number]))
+            able.sort(key=lambda node: (-value(bins, node), node.inside[application] > 0, before[node.number]))
             able[0].put(application)
             missing -= 1
         lost[application] = missing
-        ranked.sort(key=lambda one: (-value(bins, one), before[one.number]))
+        ranked.sort(key=lambda node: (-value(bins, node), before[node.number]))
     return placement(bins), lost

@@ -13,7 +13,7 @@ def score(kind: Score, instance: Instance, bins: Sequence[Bin], node: Bin, appli
     """Return the score of an application on a node ([3] table 3); with `whole`, shares are whole numbers."""
     capacity = [int(value) for value in instance.largest_capacity()]
     demand = instance.dimensions()
-    found = 0.0
+    value = 0.0
     for place, most in enumerate(capacity):
         asked, left = int(demand[application, place]), node.free[place]
         if whole:
@@ -23,17 +23,17 @@ def score(kind: Score, instance: Instance, bins: Sequence[Bin], node: Bin, appli
             if whole:
                 left -= left % most
             difference = (left - asked) / most
-            found -= difference * difference
+            value -= difference * difference
             continue
         weight = share
         if kind is Score.TIGHT_FILL:
             weight = 1.0 / share if share else 0.0
         elif kind is Score.FITNESS:
             required = int((instance.replicas.astype(int) * demand[:, place]).sum()) / most
-            total = sum(one.free[place] for one in bins) / most
+            total = sum(used.free[place] for used in bins) / most
             weight = share / (required * total) if required * total else 0.0
-        found += weight / most * asked
-    return found
+        value += weight / most * asked
+    return value
 
 
 def fill_nodes(instance: Instance, kind: Score) -> Placement | None:
@@ -44,10 +44,10 @@ def fill_nodes(instance: Instance, kind: Score) -> Placement | None:
             node = Bin(instance, number, 1000 * number + pool.used[number])
             pool.opened.append(node)
             while True:
-                able = [one for one, left in enumerate(missing) if left and node.accepts(one)]
+                able = [application for application, left in enumerate(missing) if left and node.accepts(application)]
                 if not able:
                     break
-                best = max(able, key=lambda one: score(kind, instance, pool.opened, node, one, False))
+                best = max(able, key=lambda application: score(kind, instance, pool.opened, node, application, False))
                 while missing[best] and node.accepts(best):
                     node.put(best)
                     missing[best] -= 1
@@ -68,7 +68,7 @@ def fill_in_turn(instance: Instance, kind: Score) -> Placement:
         bins.append(node)
         current = done
         while current < len(order) and all(node.free):
-            values = {one: score(kind, instance, bins, node, one, True) for one in order[current:]}
+            values = {candidate: score(kind, instance, bins, node, candidate, True) for candidate in order[current:]}
             for place in range(len(order) - 1, current, -1):
                 if values[order[place]] > values[order[place - 1]]:
                     order[place], order[place - 1] = order[place - 1], order[place]
@@ -89,10 +89,10 @@ def match(instance: Instance, kind: Score, nodes: int) -> tuple[Placement, int]:
     missing = instance.replicas.tolist()
     while True:
         pairs = [
-            (-score(kind, instance, bins, node, one, False), node.number, one)
+            (-score(kind, instance, bins, node, candidate, False), node.number, candidate)
             for node in bins
-            for one, left in enumerate(missing)
-            if left and node.accepts(one)
+            for candidate, left in enumerate(missing)
+            if left and node.accepts(candidate)
         ]
         if not pairs:
             return placement(bins), sum(missing)
@@ -107,18 +107,18 @@ def fewest_candidates(instance: Instance, order: list[int]) -> Placement:
     order, limits = list(order), instance.affinity
     linked = {(s, t) for s, t in zip(limits.source.tolist(), limits.target.tolist(), strict=True) if s != t}
     linked |= {(t, s) for s, t in linked}
-    excluded: dict[int, set[int]] = {one: set() for one in order}
+    excluded: dict[int, set[int]] = {application: set() for application in order}
     for place, application in enumerate(order):
         nodes_used = []
         for _ in range(int(instance.replicas[application])):
-            node = next((one for one in pool.opened if one.accepts(application)), None) or pool.open(application)
+            node = next((node for node in pool.opened if node.accepts(application)), None) or pool.open(application)
             assert node is not None
             node.put(application)
             nodes_used.append(node)
         waiting = order[place + 1 :]
-        for other in waiting:
-            if (application, other) in linked:
-                excluded[other] |= {node.number for node in nodes_used if not node.accepts(other)}
+        for neighbour in waiting:
+            if (application, neighbour) in linked:
+                excluded[neighbour] |= {node.number for node in nodes_used if not node.accepts(neighbour)}
         for number in range(len(waiting) - 1, 0, -1):
             if len(excluded[waiting[number]]) > len(excluded[waiting[number - 1]]):
                 waiting[number], waiting[number - 1] = waiting[number - 1], waiting[number]

@@ -49,8 +49,8 @@ def instances(
     nodes = [NodeType("large", np.array([draw(capacity) for _ in range(resources)]))]
     for name in ("second", "third")[: draw(st.integers(0, kinds - 1))]:
         count = draw(st.integers(0, 3)) if counted else None
-        other = NodeType(name, np.array([draw(st.integers(0, 3 * MOST)) for _ in range(resources)]), count)
-        nodes.insert(draw(st.integers(0, len(nodes))), other)
+        node_type = NodeType(name, np.array([draw(st.integers(0, 3 * MOST)) for _ in range(resources)]), count)
+        nodes.insert(draw(st.integers(0, len(nodes))), node_type)
     return Instance(
         name="drawn",
         resources=("cpu", "memory")[:resources],

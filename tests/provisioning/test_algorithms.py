@@ -73,7 +73,7 @@ def test_decreasing_order_is_from_large_to_small(instance: Instance, measure: Me
             Measure.MAX: share.max(),
             Measure.EXPONENTIAL: (np.exp(0.01 * total / replicas.sum()) * share).sum(),
             Measure.SURROGATE: (total / total.sum() * share).sum() if total.sum() else 0.0,
-            Measure.EXTENDED_SUM: sum(count * one / whole for one, whole in zip(share, total, strict=True) if whole),
+            Measure.EXTENDED_SUM: sum(count * part / whole for part, whole in zip(share, total, strict=True) if whole),
         }
         size.append(terms[measure])
     np.testing.assert_allclose(sizes(measure, shares, replicas), size, atol=1e-12)
@@ -106,11 +106,7 @@ def test_spreading_gives_each_replica_the_node_with_most_left(instance: Instance
     packing, state = context.packing_of_first(nodes), nothing_spread(nodes, residual_of(measure, context.capacity))
     lost = spread_kernel(np.arange(len(instance.applications)), packing, state, False)
     expected, missing = naive.spread(instance, range(len(instance.applications)), measure, nodes)
-    found: list[tuple[int, dict[int, int]]] = [(node, {}) for node in range(nodes)]
-    for application, start in enumerate(packing.start[:-1]):
-        for place in range(start, start + packing.places[application]):
-            found[packing.node[place]][1][application] = int(packing.placed[place])
-    assert sorted(one for one in found if one[1]) == expected
+    assert naive.placement_in(packing) == expected
     assert lost == sum(missing.values())
 
 

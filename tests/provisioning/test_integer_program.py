@@ -50,7 +50,7 @@ def fewest_nodes(instance: Instance) -> int | None:
             if may_share(instance, kind, (*inside, application)):
                 place(number + 1, [*opened[:at], (kind, (*inside, application)), *opened[at + 1 :]], at)
         for kind, node_type in enumerate(instance.nodes):
-            used = sum(one == kind for one, _ in opened)
+            used = sum(number_of_kind == kind for number_of_kind, _ in opened)
             if (node_type.count is None or used < node_type.count) and may_share(instance, kind, (application,)):
                 place(number + 1, [*opened, (kind, (application,))], len(opened))
 
@@ -60,7 +60,10 @@ def fewest_nodes(instance: Instance) -> int | None:
 
 def may_share(instance: Instance, kind: int, inside: tuple[int, ...]) -> bool:
     """Return whether replicas may share a node of a kind."""
-    demand = [sum(column) for column in zip(*(instance.dimensions()[one].tolist() for one in inside), strict=True)]
+    demand = [
+        sum(column)
+        for column in zip(*(instance.dimensions()[application].tolist() for application in inside), strict=True)
+    ]
     limits = instance.affinity
     arcs = zip(limits.source.tolist(), limits.target.tolist(), limits.most.tolist(), strict=True)
     return all(
@@ -78,14 +81,14 @@ def hard() -> Instance:
     """Return an instance that HiGHS does not solve in a second."""
     draws = np.random.default_rng(3)
     number = 40
-    pairs = {(int(one), int(other)) for one, other in draws.integers(number, size=(160, 2)) if one != other}
+    pairs = {(int(source), int(target)) for source, target in draws.integers(number, size=(160, 2)) if source != target}
     return Instance(
         name="hard",
         resources=("cpu", "memory"),
-        applications=tuple(f"a{one}" for one in range(number)),
+        applications=tuple(f"a{source}" for source in range(number)),
         replicas=draws.integers(1, 9, number),
         demand=draws.integers(20, 45, (number, 2, 1)),
-        affinity=Affinity.from_columns(*np.array([(one, other, 1) for one, other in sorted(pairs)]).T, number),
+        affinity=Affinity.from_columns(*np.array([(source, target, 1) for source, target in sorted(pairs)]).T, number),
         nodes=(NodeType("node", np.array([100, 100])),),
         units=(1.0, 1.0),
     )
@@ -123,11 +126,11 @@ def test_highs_finds_the_fewest_nodes_alone(instance: Instance) -> None:
 def test_optimum_lies_between_every_bound_and_every_algorithm(instance: Instance, name: str) -> None:
     """Bounds and algorithms check each other."""
     try:
-        other = provision(instance, name)
+        heuristic = provision(instance, name)
     except NoPlanError:
         assume(False)
     plan = provision(instance, "ILP")
-    assert lower_bound(instance) <= plan.lower_bound == plan.nodes <= other.nodes
+    assert lower_bound(instance) <= plan.lower_bound == plan.nodes <= heuristic.nodes
     assert plan.nodes <= provision(instance).nodes
 
 
@@ -218,9 +221,9 @@ def test_program_that_is_too_large_is_refused_before_it_is_built(monkeypatch: py
     whole = integer_program.constraints
 
     def count(*arguments: object) -> list[object]:
-        found = whole(*arguments)  # type: ignore[arg-type]
-        counted.append(sum(one.A.nnz for one in found))
-        return found
+        rows = whole(*arguments)  # type: ignore[arg-type]
+        counted.append(sum(row.A.nnz for row in rows))
+        return rows
 
     monkeypatch.setattr(integer_program, "constraints", count)
     reports: list[str] = []

@@ -11,7 +11,7 @@ from plb.provisioning import Instance, Rules
 from plb.provisioning.instance import degrees
 from plb.provisioning.node_centric import Score, match, no_matches, nothing_filled
 from plb.provisioning.solver_context import SolverContext, order_of
-from tests.provisioning import naive_nodes
+from tests.provisioning import naive, naive_nodes
 from tests.provisioning.strategies import instances
 from tests.provisioning.test_algorithms import nodes_of, planned
 
@@ -44,12 +44,8 @@ def test_matching_takes_the_best_pair(instance: Instance, score: Score, nodes: i
     filling = nothing_filled(score, np.arange(len(instance.applications)), packing, context.capacity)
     lost = match(packing, filling, no_matches(packing))
     expected, missing = naive_nodes.match(instance, score, nodes)
-    found: list[tuple[int, dict[int, int]]] = [(node, {}) for node in range(nodes)]
-    for application, start in enumerate(packing.start[:-1]):
-        for place in range(start, start + packing.places[application]):
-            found[packing.node[place]][1][application] = int(packing.placed[place])
     assert lost == missing
-    assert sorted(one for one in found if one[1]) == expected
+    assert naive.placement_in(packing) == expected
 
 
 @settings(deadline=None, max_examples=80)

@@ -13,7 +13,6 @@ from plb.provisioning import Affinity, Instance, NodeType, NoPlanError, lower_bo
 from plb.provisioning.algorithms import first_fit_plan
 from plb.provisioning.instance import ANY_NUMBER
 from plb.provisioning.large_neighbourhood_search import Annealing, empty_a_node, search_state_of
-from plb.provisioning.packing import Packing
 from plb.provisioning.replicas_by_node import no_original_nodes
 from plb.provisioning.solver_context import SolverContext
 from tests.provisioning import naive
@@ -26,13 +25,13 @@ def conflicting() -> Instance:
     """Return an instance for which spreading needs fewer nodes than First Fit."""
     draws = np.random.default_rng(6)
     number = 60
-    pairs = {(int(one), int(other)) for one, other in draws.integers(number, size=(240, 2)) if one != other}
-    arcs = [(one, other, int(draws.integers(2))) for one, other in sorted(pairs)]
+    pairs = {(int(origin), int(end)) for origin, end in draws.integers(number, size=(240, 2)) if origin != end}
+    arcs = [(origin, end, int(draws.integers(2))) for origin, end in sorted(pairs)]
     source, target, most = np.array(arcs).T
     return Instance(
         name="conflicting",
         resources=("cpu",),
-        applications=tuple(f"a{one}" for one in range(number)),
+        applications=tuple(f"a{origin}" for origin in range(number)),
         replicas=draws.integers(1, 9, number, np.int32),
         demand=draws.integers(1, 9, (number, 1, 1), np.int32),
         affinity=Affinity.from_columns(source, target, most, number),
@@ -132,27 +131,18 @@ def test_state_of_emptying_stays_consistent(instance: Instance, seed: int, round
     after = context.plan(packing, "emptied")
     assert after.faults() == ()
     assert after.nodes == plan.nodes - emptied == neighbourhood.nodes[0]
-    on_node = {(int(node), int(one)): int(count) for one, node, count in _rows(packing)}
+    on_node = dict(naive.placement_in(packing))
     for node in range(plan.nodes):
         place, listed = int(by_node.head[node]), {}
         while place >= 0:
-            listed[node, int(by_node.owner[place])] = int(packing.placed[place])
+            listed[int(by_node.owner[place])] = int(packing.placed[place])
             place = int(by_node.next[place])
-        assert listed == {pair: count for pair, count in on_node.items() if pair[0] == node}
+        assert listed == on_node.get(node, {})
         kind = instance.nodes[int(np.searchsorted(packing.end, node, side="right"))]
-        asked = sum(count * context.demand[one] for (_, one), count in listed.items())
+        asked = sum(count * context.demand[application] for application, count in listed.items())
         assert (packing.free[node] == instance.capacity(kind) - asked).all()
     assert not neighbourhood.missing.any()
     assert (packing.allowed == ANY_NUMBER).all()
-
-
-def _rows(packing: Packing) -> list[tuple[int, int, int]]:
-    """Return application, node and count of each place."""
-    return [
-        (one, packing.node[place], packing.placed[place])
-        for one, start in enumerate(packing.start[:-1])
-        for place in range(start, start + packing.places[one])
-    ]
 
 
 def test_emptying_reaches_the_lower_bound_if_spreading_does() -> None:
@@ -169,7 +159,9 @@ def test_packings_grow_beyond_their_first_number_of_nodes(algorithm: str) -> Non
     assert (plan.nodes, plan.faults()) == (700, ())
 
 
-@pytest.mark.parametrize("algorithm", ["FF", "auto", "WFD-Avg", "NCD-DotProduct", "Medea-NodeCandidates"])
+@pytest.mark.parametrize(
+    "algorithm", ["FF", "auto", "WFD-Avg", "SpreadWFD-Avg-BinSearch", "NCD-DotProduct", "Medea-NodeCandidates"]
+)
 def test_too_few_nodes_are_reported(algorithm: str) -> None:
     """There are two nodes, and each has capacity for one replica."""
     made = make_instance([6], [3], [])

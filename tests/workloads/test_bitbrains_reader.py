@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from plb.errors import InvalidValueError
 from workloads.column_checks import TraceError
 from workloads.compression import compress
 from workloads.readers import READERS, ConversionReport, Options, read_public
@@ -177,14 +176,6 @@ def test_a_duplicate_row_is_an_error(tmp_path: Path, usage: int) -> None:
     assert caught.value.problems[0].expected == "a machine and bin that no usable row above has"
 
 
-def test_many_duplicate_rows_are_counted(tmp_path: Path) -> None:
-    """If every row is a duplicate, the message contains a few rows and the number of all."""
-    with pytest.raises(TraceError) as caught:
-        read_bitbrains(write(tmp_path, bins(*range(50)) * 2))
-    assert caught.value.problems[0].row == 51
-    assert caught.value.problems[-1].count == 50
-
-
 def test_a_rejected_row_is_no_duplicate(tmp_path: Path) -> None:
     """Raw traces contain additional rows with 0 cores.
 
@@ -229,17 +220,13 @@ def test_a_damaged_file_is_refused(tmp_path: Path, edit: Callable[[bytes], bytes
         read_bitbrains(tmp_path)
 
 
-def test_missing_files_columns_and_bad_settings_are_refused(tmp_path: Path) -> None:
-    """A missing file or column is named. Settings outside their range are errors."""
+def test_missing_files_and_columns_are_refused(tmp_path: Path) -> None:
+    """The message names them."""
     with pytest.raises(TraceError, match="no such file"):
         read_bitbrains(tmp_path)
     pl.DataFrame({"vm": [1], "bin": [0]}).write_parquet(tmp_path / FILE)
     with pytest.raises(TraceError, match="column mem_mb"):
         read_bitbrains(tmp_path)
-    with pytest.raises(InvalidValueError, match="window_days"):
-        read_bitbrains(tmp_path, window_days=0)
-    with pytest.raises(InvalidValueError, match="aggregate"):
-        read_bitbrains(tmp_path, aggregate="median")
 
 
 ALL_MACHINES, SOME_MACHINES = 500, 60

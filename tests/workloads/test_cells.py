@@ -29,12 +29,12 @@ def test_a_synthetic_cell_is_always_full():
 
 def test_a_task_of_a_synthetic_cell_has_one_lifetime():
     """It has no gap and one limit. The seed determines the cell."""
-    one, two, other = (cell_of_region(REGIONS["region2"], machines=2, days=1.0, seed=s).samples for s in (4, 4, 5))
-    np.testing.assert_array_equal(one.usage, two.usage)
-    assert (one.usage != other.usage).any()
-    again = one.task[1:] == one.task[:-1]
-    assert set(np.diff(one.time)[again].tolist()) == {one.step}
-    assert (np.diff(one.limit)[again] == 0.0).all()
+    first, two, reseeded = (cell_of_region(REGIONS["region2"], machines=2, days=1.0, seed=s).samples for s in (4, 4, 5))
+    np.testing.assert_array_equal(first.usage, two.usage)
+    assert (first.usage != reseeded.usage).any()
+    again = first.task[1:] == first.task[:-1]
+    assert set(np.diff(first.time)[again].tolist()) == {first.step}
+    assert (np.diff(first.limit)[again] == 0.0).all()
 
 
 @pytest.mark.parametrize(("apart", "step"), [(60, 60), (300, 300), (0.5, 0.5)])

@@ -86,12 +86,12 @@ def test_a_file_three_times_the_memory_limit_is_converted(tmp_path: Path) -> Non
     steps = pl.scan_parquet(out / TRACES_FILE)
     figures = steps.select(pl.len(), pl.col("cpu").mean()).collect(engine="streaming")
     assert figures["len"].item() == report["steps_kept"] == CONTAINERS * 201
-    one = steps.filter(pl.col("tenant") == "c_17@0").select("cpu", "memory").collect()
+    tenant = steps.filter(pl.col("tenant") == "c_17@0").select("cpu", "memory").collect()
     minutes = np.arange(SAMPLES)
     step = (minutes + 1) * 60 // 600
     for name, usage, scale in (("cpu", (minutes * 7) % 100, 4 / 100), ("memory", minutes % 50, 2.5 / 100)):
         expected = np.bincount(step, usage * scale) / np.bincount(step)
-        np.testing.assert_allclose(one[name].to_numpy(), expected, rtol=1e-6)
+        np.testing.assert_allclose(tenant[name].to_numpy(), expected, rtol=1e-6)
 
 
 def test_a_trace_three_times_the_memory_limit_is_checked(tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ def test_a_trace_three_times_the_memory_limit_is_checked(tmp_path: Path) -> None
     write_traces(one_tenant([float(at % 7) for at in range(steps)]), one_of_many)
     large.mkdir()
     for name in (TRACES_FILE, TENANTS_FILE):
-        one, header = pl.scan_parquet(one_of_many / name), pl.read_parquet_metadata(one_of_many / name)[KEY]
-        copies = pl.concat([one.with_columns(tenant=pl.lit(f"t{place}")) for place in range(tenants)])
+        single, header = pl.scan_parquet(one_of_many / name), pl.read_parquet_metadata(one_of_many / name)[KEY]
+        copies = pl.concat([single.with_columns(tenant=pl.lit(f"t{place}")) for place in range(tenants)])
         copies.sink_parquet(large / name, metadata={KEY: header})
     assert tenants * pl.read_parquet(one_of_many / TRACES_FILE).estimated_size() > 3 * LIMIT
     command = [sys.executable, "-c", CHECK, str(small), str(large)]

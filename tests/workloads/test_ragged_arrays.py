@@ -64,7 +64,7 @@ def test_rows_of_chosen_segments(lengths: list[int], data: st.DataObject) -> Non
     """Segments have the requested order and may repeat. No segments give no rows."""
     bounds = trace.bounds_of(np.array(lengths))
     chosen = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=8))
-    rows, found = trace.rows_of(np.array(chosen, np.int64), bounds)
+    rows, result = trace.rows_of(np.array(chosen, np.int64), bounds)
     expected = [list(range(bounds[place], bounds[place + 1])) for place in chosen]
-    assert [rows[a:b].tolist() for a, b in pairwise(found)] == expected
-    assert found[-1] == len(rows) == sum(map(len, expected))
+    assert [rows[a:b].tolist() for a, b in pairwise(result)] == expected
+    assert result[-1] == len(rows) == sum(map(len, expected))

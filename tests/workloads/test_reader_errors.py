@@ -54,8 +54,8 @@ def test_fields_that_are_no_numbers_are_named_with_their_line(tmp_path: Path):
     rows = [alibaba_row("c_1", at, 50, 20) for at in range(10, 100, 10)]
     rows[3][2], rows[5][3] = "noon", "50%"
     rows[6][3] = "x"
-    found = problems("alibaba2018", alibaba(tmp_path, rows))
-    assert [(Path(p.file).name, p.row, p.column, p.found) for p in found] == [
+    problem = problems("alibaba2018", alibaba(tmp_path, rows))
+    assert [(Path(p.file).name, p.row, p.column, p.found) for p in problem] == [
         ("container_usage.csv", 4, "time_stamp", "'noon'"),
         ("container_usage.csv", 6, "cpu_util_percent", "'50%'"),
         ("container_usage.csv", 7, "cpu_util_percent", "'x'"),
@@ -64,9 +64,11 @@ def test_fields_that_are_no_numbers_are_named_with_their_line(tmp_path: Path):
 
 def test_many_bad_fields_are_counted(tmp_path: Path):
     """The message names the first five rows, and the number of all with the last of these."""
-    found = problems("alibaba2018", alibaba(tmp_path, [alibaba_row("c_1", at, "?", 20) for at in range(1, 41)]))
-    assert [(p.row, p.count) for p in found] == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 40)]
-    assert str(found[-1]).endswith(" (40 rows in all)")
+    problems_found = problems(
+        "alibaba2018", alibaba(tmp_path, [alibaba_row("c_1", at, "?", 20) for at in range(1, 41)])
+    )
+    assert [(p.row, p.count) for p in problems_found] == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 40)]
+    assert str(problems_found[-1]).endswith(" (40 rows in all)")
 
 
 @pytest.mark.parametrize("line", [1, 2, 9])
@@ -75,8 +77,8 @@ def test_further_fields_are_named_in_every_line(tmp_path: Path, line: int, furth
     """The number of further fields and their line do not matter. Advice of Polars is not shown."""
     rows = [alibaba_row("c_1", at, 50, 20) for at in range(10, 100, 10)]
     rows[line - 1] += ["more"] * further
-    (found,) = problems("alibaba2018", alibaba(tmp_path, rows))
-    assert (found.row, found.found) == (line, "a further field, 'more'")
+    (problem,) = problems("alibaba2018", alibaba(tmp_path, rows))
+    assert (problem.row, problem.found) == (line, "a further field, 'more'")
 
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
@@ -84,25 +86,25 @@ def test_another_separator_is_named(tmp_path: Path, separator: str):
     """The message has both characters, with or without a header."""
     text(tmp_path / "container_usage.csv", [alibaba_row("c_1", at, 50, 20) for at in (10, 20)], separator)
     text(tmp_path / "container_meta.csv", [alibaba_meta("c_1", 400, 2.5)])
-    (found,) = problems("alibaba2018", tmp_path)
-    assert (found.row, found.found) == (1, f"fields separated by {separator!r}")
-    assert found.expected.endswith("mpki, net_in, net_out, disk_io_percent, separated by ','")
+    (problem,) = problems("alibaba2018", tmp_path)
+    assert (problem.row, problem.found) == (1, f"fields separated by {separator!r}")
+    assert problem.expected.endswith("mpki, net_in, net_out, disk_io_percent, separated by ','")
     text(tmp_path / "2013-7" / "1.csv", [BITBRAINS_HEADER], separator.replace(";", ","))
-    (found,) = problems("bitbrains", tmp_path)
-    assert found.found.startswith("fields separated by ")
-    assert found.expected.endswith("separated by ';'")
+    (problem,) = problems("bitbrains", tmp_path)
+    assert problem.found.startswith("fields separated by ")
+    assert problem.expected.endswith("separated by ';'")
 
 
 def test_missing_columns_are_named(tmp_path: Path):
     """A header shows which columns are missing. Without a header, the message counts the fields of the first line."""
     rows = [alibaba_row("c_1", at, 50, 20)[:-2] for at in (10, 20)]
-    (found,) = problems("alibaba2018", alibaba(tmp_path, rows))
-    assert (found.row, found.found) == (1, "9 fields")
-    assert found.expected.startswith("11: container_id, machine_id, time_stamp")
+    (problem,) = problems("alibaba2018", alibaba(tmp_path, rows))
+    assert (problem.row, problem.found) == (1, "9 fields")
+    assert problem.expected.startswith("11: container_id, machine_id, time_stamp")
     header: list[object] = [name for name in BITBRAINS_HEADER if name != "CPU usage [MHZ]"]
     text(tmp_path / "2013-7" / "1.csv", [header], ";\t")
-    (found,) = problems("bitbrains", tmp_path)
-    assert found.expected.endswith("; missing: CPU usage [MHZ]")
+    (problem,) = problems("bitbrains", tmp_path)
+    assert problem.expected.endswith("; missing: CPU usage [MHZ]")
 
 
 def test_a_byte_order_mark_is_not_part_of_the_first_field(tmp_path: Path):
@@ -116,8 +118,8 @@ def test_a_byte_order_mark_is_not_part_of_the_first_field(tmp_path: Path):
 def test_a_row_without_owner_or_time_is_an_error(tmp_path: Path):
     """The message names such rows."""
     rows = [alibaba_row("c_1", 10, 50, 20), alibaba_row(None, 20, 1, 1), alibaba_row("c_1", -5, 1, 1)]  # type: ignore[arg-type]
-    found = problems("alibaba2018", alibaba(tmp_path, rows))
-    assert [(p.row, p.column) for p in found] == [(2, "container_id"), (3, "time_stamp")]
+    problem = problems("alibaba2018", alibaba(tmp_path, rows))
+    assert [(p.row, p.column) for p in problem] == [(2, "container_id"), (3, "time_stamp")]
 
 
 def _alibaba_at(folder: Path, *times: Any) -> None:
@@ -168,11 +170,11 @@ def test_times_out_of_range_are_named(tmp_path: Path, case: str, second: int):
     name, write, unit, column, origin = SAMPLES[case]
     wrong = (origin + second) * unit
     write(tmp_path, *((origin + at) * unit for at in (300, 600)), wrong, wrong)
-    found, again = problems(name, tmp_path)
+    problem, again = problems(name, tmp_path)
     row = 3 + (name == "bitbrains")
-    assert (found.row, again.row, found.column) == (row, row + 1, column)
-    assert float(found.found.strip("'")) == wrong
-    assert re.search(r"seconds.*, from \d+( s)? to 1[.0-9]*e\+\d\d", found.expected)
+    assert (problem.row, again.row, problem.column) == (row, row + 1, column)
+    assert float(problem.found.strip("'")) == wrong
+    assert re.search(r"seconds.*, from \d+( s)? to 1[.0-9]*e\+\d\d", problem.expected)
 
 
 @pytest.mark.parametrize("case", SAMPLES)
@@ -196,8 +198,8 @@ def test_line_numbers_include_the_header(tmp_path: Path):
         [1_372_629_900, "four", 8, 1, 1, 1, 1, 0, 0, 0, 0],
     ]
     text(tmp_path / "2013-7" / "1.csv", rows, ";\t")
-    (found,) = problems("bitbrains", tmp_path)
-    assert (found.row, found.column, found.found) == (3, "CPU cores", "'\\tfour'")
+    (problem,) = problems("bitbrains", tmp_path)
+    assert (problem.row, problem.column, problem.found) == (3, "CPU cores", "'\\tfour'")
     text(tmp_path / "2013-7" / "1.csv", rows[:2], ";\t").rename(tmp_path / "2013-7" / "vm.csv")
     assert "the name 'vm.csv'" in problems("bitbrains", tmp_path)[0].found
 
@@ -216,10 +218,10 @@ def test_a_different_header_is_refused(tmp_path: Path, header: list[object] | No
     """A file without header would lose its first row. A file with other columns would be misread."""
     rows: list[list[object]] = [[1_372_629_600 + at, 4, 8000, 1, 1, 1, 1, 0, 0, 0, 0] for at in range(0, 7200, 300)]
     text(tmp_path / "2013-7" / "1.csv.gz", rows if header is None else [header, *rows], ";\t")
-    (found,) = problems("bitbrains", tmp_path)
-    assert (Path(found.file).name, found.row, found.column) == ("1.csv.gz", 1, None)
-    assert found.found == repr("; ".join(map(str, header or rows[0])))
-    assert "; ".join(BITBRAINS_HEADER) in found.expected
+    (problem,) = problems("bitbrains", tmp_path)
+    assert (Path(problem.file).name, problem.row, problem.column) == ("1.csv.gz", 1, None)
+    assert problem.found == repr("; ".join(map(str, header or rows[0])))
+    assert "; ".join(BITBRAINS_HEADER) in problem.expected
 
 
 @pytest.mark.parametrize("line", ["{bad", '{"start_time": "1", "average_usage": "no"}', '{"assigned_memory": "0.5x"}'])
@@ -227,8 +229,8 @@ def test_a_bad_line_of_json_is_named(tmp_path: Path, line: str):
     """The message contains the line of invalid JSON, or of a field of another type."""
     path = json_lines(tmp_path / "instance_usage-0.json", [google2019_line(600, 0.1, 0.1)] * 3)
     path.write_text(path.read_text() + line + "\n")
-    (found,) = problems("google2019", tmp_path)
-    assert (Path(found.file).name, found.row) == ("instance_usage-0.json", 4)
+    (problem,) = problems("google2019", tmp_path)
+    assert (Path(problem.file).name, problem.row) == ("instance_usage-0.json", 4)
 
 
 def test_truncated_files_are_refused(tmp_path: Path):
@@ -314,8 +316,8 @@ def test_an_unreadable_directory_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(TraceError) as caught:
         converted(name, source, tmp_path / "out")
-    (found,) = caught.value.problems
-    assert (found.file, found.found) == (str(closed), "Permission denied")
+    (problem,) = caught.value.problems
+    assert (problem.file, problem.found) == (str(closed), "Permission denied")
 
 
 @pytest.mark.parametrize("fault", ["no source", "another format", "a bad row"])
@@ -344,7 +346,7 @@ def test_options_out_of_range_are_refused(options: dict[str, object]):
 
 
 @pytest.mark.parametrize(
-    ("types", "requests", "found", "place"),
+    ("types", "requests", "value", "place"),
     [
         ([], [(1, 1, 1, 0, 0.0, 1.0)], "no rows in table vmType", (None, None)),
         ([(1, 1, -0.5, 0.5, 0, 0, 0)], [(1, 1, 1, 0, 0.0, 1.0)], "-0.5", (1, "core")),
@@ -354,11 +356,11 @@ def test_options_out_of_range_are_refused(options: dict[str, object]):
     ],
     ids=["no type", "a negative share", "a share as text", "no known type", "an end as text"],
 )
-def test_packing_tables_are_checked(tmp_path: Path, types: Any, requests: Any, found: str, place: Any):
+def test_packing_tables_are_checked(tmp_path: Path, types: Any, requests: Any, value: str, place: Any):
     """The resources of a VM type and both times of requests are checked. One request needs a known type."""
     packing_database(tmp_path / "t.sqlite", types, requests)
     (problem,) = problems("azure-packing2020", tmp_path)
-    assert problem.found == found
+    assert problem.found == value
     assert (problem.row, problem.column) == place
 
 
@@ -380,8 +382,8 @@ def test_a_damaged_gzip_file_is_reported(tmp_path: Path, place: int):
     packed = bytearray(path.read_bytes())
     packed[place : place + 16] = b"\xff" * 16
     path.write_bytes(packed)
-    (found,) = problems("google2019", tmp_path)
-    assert found.found.startswith("damaged contents") or found.row
+    (problem,) = problems("google2019", tmp_path)
+    assert problem.found.startswith("damaged contents") or problem.row
 
 
 @pytest.mark.parametrize("place", [100, 1000, 2000])
@@ -392,9 +394,9 @@ def test_a_damaged_gzipped_table_is_reported(tmp_path: Path, place: int):
     packed[place : place + 16] = b"\xff" * 16
     (tmp_path / "instance_usage-0.parquet.gz").write_bytes(packed)
     (tmp_path / "table.parquet").unlink()
-    (found,) = problems("google2019", tmp_path)
-    assert found.found.startswith("damaged contents")
-    assert found.expected == "a whole .gz file"
+    (problem,) = problems("google2019", tmp_path)
+    assert problem.found.startswith("damaged contents")
+    assert problem.expected == "a whole .gz file"
 
 
 def test_a_disk_error_is_not_reported_as_a_damaged_file(tmp_path: Path):
@@ -432,5 +434,5 @@ def test_containers_without_a_finite_request_are_rejected(tmp_path: Path, cores:
     """Their percentages have no base. The report contains the reason."""
     text(tmp_path / "container_usage.csv", [alibaba_row("c_1", at, 50, 20) for at in range(10, 4000, 10)])
     text(tmp_path / "container_meta.csv", [alibaba_meta("c_1", cores, 2.5)])
-    (found,) = problems("alibaba2018", tmp_path)
-    assert found.found == "only refused rows (399 of an owner that the table of owners does not list)"
+    (problem,) = problems("alibaba2018", tmp_path)
+    assert problem.found == "only refused rows (399 of an owner that the table of owners does not list)"

@@ -50,11 +50,11 @@ def samples_of(parts: list[list[float]]) -> UsageSamples:
 def test_planetlab_has_a_task_per_machine_and_day(tmp_path: Path) -> None:
     """Percentages are unchanged. A short row and a row without usage are omitted and counted."""
     rows = [[*range(24)], [0] * 24, [5] * 23, [7] * 30]
-    found = read_samples(planetlab(tmp_path, rows))
-    assert found.resources == (MetricInfo("cpu", "%", trend=False),)
-    assert (found.tasks, found.left_out) == (2, 2)
-    assert found.values[:, 0].tolist() == [*range(24), *[7] * 30]
-    assert found.mean()[:, 0].tolist() == [11.5, 7.0]
+    samples = read_samples(planetlab(tmp_path, rows))
+    assert samples.resources == (MetricInfo("cpu", "%", trend=False),)
+    assert (samples.tasks, samples.left_out) == (2, 2)
+    assert samples.values[:, 0].tolist() == [*range(24), *[7] * 30]
+    assert samples.mean()[:, 0].tolist() == [11.5, 7.0]
 
 
 def test_bitbrains_has_a_task_per_machine_and_day(tmp_path: Path) -> None:
@@ -67,12 +67,12 @@ def test_bitbrains_has_a_task_per_machine_and_day(tmp_path: Path) -> None:
     cpu = [*range(100, 124), *range(24), *range(50, 74)]
     cores = [2] * 47 + [0] + [2] * 24
     folder = bitbrains(tmp_path, {"vm": vm, "bin": order, "cpu_mhz": cpu, "cores": cores})
-    found = read_samples(folder, ["memory", "cpu"])
-    assert [metric.name for metric in found.resources] == ["memory", "cpu"]
-    assert (found.tasks, found.left_out) == (2, 1)
-    assert found.values[:, 1].tolist() == [*range(100, 124), *range(50, 74)]
-    assert set(found.values[:, 0].tolist()) == {7.0}
-    assert found.period.tolist() == [-1, -1]
+    samples = read_samples(folder, ["memory", "cpu"])
+    assert [metric.name for metric in samples.resources] == ["memory", "cpu"]
+    assert (samples.tasks, samples.left_out) == (2, 1)
+    assert samples.values[:, 1].tolist() == [*range(100, 124), *range(50, 74)]
+    assert set(samples.values[:, 0].tolist()) == {7.0}
+    assert samples.period.tolist() == [-1, -1]
     assert [metric.name for metric in read_samples(folder).resources] == ["cpu"]
 
 
@@ -119,37 +119,37 @@ def test_tasks_of_a_day_have_common_times(tmp_path: Path) -> None:
     planetlab(tmp_path, rows)
     table = pl.read_parquet(tmp_path / PLANETLAB_FILE).with_columns(day=pl.Series(["1", "1", "1", "2"]))
     table.write_parquet(tmp_path / PLANETLAB_FILE)
-    found = read_samples(tmp_path)
-    assert found.period.tolist() == [1, -1, 1, 2]
-    tasks, usage = found.simultaneous(1)
+    samples = read_samples(tmp_path)
+    assert samples.period.tolist() == [1, -1, 1, 2]
+    tasks, usage = samples.simultaneous(1)
     assert tasks.tolist() == [0, 2]
     assert usage[:, :, 0].tolist() == [rows[0], rows[2]]
-    assert found.simultaneous(2)[1].shape == (1, DAY, 1)
-    for samples, period in ((found, 3), (found, -1), (samples_of([[1.0]]), -1)):
+    assert samples.simultaneous(2)[1].shape == (1, DAY, 1)
+    for tasks_of, period in ((samples, 3), (samples, -1), (samples_of([[1.0]]), -1)):
         with pytest.raises(InvalidValueError, match="a period of some task"):
-            samples.simultaneous(period)
+            tasks_of.simultaneous(period)
 
 
 def test_days_of_bitbrains_are_periods(tmp_path: Path) -> None:
     """Two machines have a second day, and only one of them has a first."""
     times = [*range(2 * DAY), *range(DAY, 2 * DAY)]
     bitbrains(tmp_path, {"vm": [1] * 2 * DAY + [2] * DAY, "bin": times, "cpu_mhz": times})
-    found = read_samples(tmp_path)
-    assert found.period.tolist() == [0, 1, 1]
-    assert found.simultaneous(1)[1][:, :, 0].tolist() == [[*range(DAY, 2 * DAY)]] * 2
+    samples = read_samples(tmp_path)
+    assert samples.period.tolist() == [0, 1, 1]
+    assert samples.simultaneous(1)[1][:, :, 0].tolist() == [[*range(DAY, 2 * DAY)]] * 2
 
 
 @settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=30), min_size=1, max_size=4), st.integers(1, 12))
 def test_averages_are_means_of_consecutive_samples(parts: list[list[int]], width: int) -> None:
     """The last mean includes the remaining samples. With complete blocks, the mean usage of a task is unchanged."""
-    found = samples_of([[float(value) for value in part] for part in parts]).averaged(width)
+    samples = samples_of([[float(value) for value in part] for part in parts]).averaged(width)
     for task, part in enumerate(parts):
         blocks = max(1, len(part) // width)
         bounds = [*range(0, blocks * width, width), len(part)]
         expected = [sum(part[a:b]) / (b - a) for a, b in pairwise(bounds)]
-        start, stop = found.start[task : task + 2]
-        np.testing.assert_allclose(found.values[start:stop, 0], expected, rtol=1e-6)
+        start, stop = samples.start[task : task + 2]
+        np.testing.assert_allclose(samples.values[start:stop, 0], expected, rtol=1e-6)
 
 
 def refused(folder: Path, case: str) -> Any:
@@ -205,19 +205,19 @@ def test_invalid_files_are_refused(tmp_path: Path, case: str, kind: type[PlbErro
 @pytest.mark.skipif(not (DATA / "planetlab").is_dir(), reason="the PlanetLab traces are not here")
 def test_shared_planetlab() -> None:
     """There are 11,746 machine-days of 288 samples, as stated in SOURCE.md."""
-    found = read_samples(DATA / "planetlab")
-    assert found.tasks + found.left_out == 11_746
-    assert set(np.diff(found.start).tolist()) == {DAY}
-    assert found.values.max() <= 100
+    samples = read_samples(DATA / "planetlab")
+    assert samples.tasks + samples.left_out == 11_746
+    assert set(np.diff(samples.start).tolist()) == {DAY}
+    assert samples.values.max() <= 100
 
 
 @pytest.mark.skipif(not (DATA / "bitbrains_rnd").is_dir(), reason="the Bitbrains traces are not here")
 def test_shared_bitbrains() -> None:
     """No task is longer than a day, and most of 500 machines and 89 days have tasks."""
-    found = read_samples(DATA / "bitbrains_rnd", ["cpu", "memory"])
-    assert 40_000 < found.tasks < 500 * 91
-    assert np.diff(found.start).max() <= DAY
-    assert len(found.values) > 11_900_000
+    samples = read_samples(DATA / "bitbrains_rnd", ["cpu", "memory"])
+    assert 40_000 < samples.tasks < 500 * 91
+    assert np.diff(samples.start).max() <= DAY
+    assert len(samples.values) > 11_900_000
 
 
 def test_averages_keep_the_common_times_of_tasks() -> None:

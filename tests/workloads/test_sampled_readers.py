@@ -112,11 +112,11 @@ def test_the_memory_limit_does_not_change_the_files(tmp_path: Path) -> None:
     for number, memory in enumerate((1000, 10**6)):
         report = convert(sample_reader(rows), "s", tmp_path / str(number), Options(rows_in_memory=memory))
         written.append((report, read_traces(tmp_path / str(number))))
-    (small, one), (large, other) = written
+    (small, from_files), (large, from_memory) = written
     assert small == large
     assert small.rows_refused
-    for field in attrs.fields(type(one)):
-        left, right = getattr(one, field.name), getattr(other, field.name)
+    for field in attrs.fields(type(from_files)):
+        left, right = getattr(from_files, field.name), getattr(from_memory, field.name)
         assert np.array_equal(left, right), field.name
 
 
@@ -170,9 +170,7 @@ def test_families_are_deterministic() -> None:
     assert len(set(family_numbers([f"host{n}" for n in range(1000)]).tolist())) == 1000
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("window_days", 1e300), ("window_days", 0.0), ("rows_in_memory", 10**30), ("min_hours", -1.0)]
-)
+@pytest.mark.parametrize(("option", "value"), [("window_days", 1e300), ("rows_in_memory", 10**30)])
 def test_options_have_an_upper_bound(option: str, value: float) -> None:
     """Steps and rows are 64-bit integers."""
     with pytest.raises(InvalidValueError, match=f"conversion: {option} = "):

@@ -29,7 +29,7 @@ def problems(folder: Path, rows: str, header: str = HEADER) -> list[str]:
     """Return the problems of a CSV file, without its name."""
     with pytest.raises(TraceError) as caught:
         from_text(folder, rows, header)
-    return [str(one).partition("samples.csv")[2].lstrip(", ") for one in caught.value.problems]
+    return [str(problem).partition("samples.csv")[2].lstrip(", ") for problem in caught.value.problems]
 
 
 def frame_of(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
@@ -81,8 +81,8 @@ def test_times_may_be_fractions(tmp_path: Path):
 
 def test_all_problems_of_a_file_are_reported_together(tmp_path: Path):
     """Each has its column and its row, numbered from 1 without the header."""
-    found = problems(tmp_path, "m,a,0,-1,1\n,b,0,1,inf\nm,c,soon,1,\nm,d,0,many,1\nm,e,0,nan,1e400\n")
-    assert found == [
+    texts = problems(tmp_path, "m,a,0,-1,1\n,b,0,1,inf\nm,c,soon,1,\nm,d,0,many,1\nm,e,0,nan,1e400\n")
+    assert texts == [
         "row 2, column machine: found None; expected a name or a whole number",
         "row 3, column time_s: found 'soon'; expected seconds, from -1e+12 to 1e+12",
         "row 1, column usage: found '-1'; expected a number >= 0 and < 1e+50",
@@ -145,14 +145,14 @@ def test_damaged_files_are_refused(tmp_path: Path):
     frame_of([(1.5, "t", True, 1.0, 1.0)]).write_parquet(path)
     with pytest.raises(TraceError, match="type Boolean") as caught:
         read_task_samples(path)
-    assert [one.column for one in caught.value.problems] == ["machine", "time_s"]
+    assert [problem.column for problem in caught.value.problems] == ["machine", "time_s"]
 
 
 def test_predictions_have_a_row_for_each_available_prediction(tmp_path: Path):
     """Rows are ordered by machine, time and predictor, in the given order."""
     table = from_text(tmp_path, "2,a,0,1,4\n2,a,300,3,4\n10,a,300,1,2\n")
-    found = predict(table.samples, [RcLike(), PeakOracle(horizon=1)])
-    assert prediction_frame(table, found, ["rc", "oracle"]).rows() == [
+    predictions = predict(table.samples, [RcLike(), PeakOracle(horizon=1)])
+    assert prediction_frame(table, predictions, ["rc", "oracle"]).rows() == [
         (2, 0, "rc", 4.0, 4.0, 1.0),
         (2, 0, "oracle", 3.0, 4.0, 1.0),
         (2, 300, "rc", 4.0, 4.0, 3.0),
@@ -179,12 +179,12 @@ def test_both_formats_contain_the_same_samples(tmp_path_factory: pytest.TempPath
     for name in ("s.csv", "s.parquet"):
         write_frame(frame, folder / name)
         tables.append(read_task_samples(folder / name))
-    one, two = (table.samples for table in tables)
+    text, parquet = (table.samples for table in tables)
     assert tables[0].machines.equals(tables[1].machines)
     for column in ("start", "task", "time", "usage", "limit"):
-        np.testing.assert_array_equal(getattr(one, column), getattr(two, column))
+        np.testing.assert_array_equal(getattr(text, column), getattr(parquet, column))
     ordered = frame.sort("machine", "task", "time_s")
-    assert ordered["usage"].to_list() == one.usage.tolist()
+    assert ordered["usage"].to_list() == text.usage.tolist()
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

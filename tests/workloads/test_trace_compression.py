@@ -122,7 +122,7 @@ def test_an_unknown_metric_is_refused() -> None:
 )
 def test_parameters_of_the_experiment_are_checked(changes: dict[str, Any], field: str) -> None:
     """Values below their minimum are errors that name the field."""
-    given: dict[str, Any] = {"tenants": [1], "samples": 1, "seed": 0, "capacities": {"cpu": 1.0}, **changes}
-    numbers = given.pop("tenants")
+    arguments: dict[str, Any] = {"tenants": [1], "samples": 1, "seed": 0, "capacities": {"cpu": 1.0}, **changes}
+    numbers = arguments.pop("tenants")
     with pytest.raises(InvalidValueError, match=f"compression effect: {field} = "):
-        compression_effect(one_tenant([1.0, 2.0]), numbers, **given)
+        compression_effect(one_tenant([1.0, 2.0]), numbers, **arguments)

@@ -56,12 +56,12 @@ def put(row: int, column: str, value: object) -> Edit:
     return edit
 
 
-def swap(one: int, other: int) -> Edit:
+def swap(first: int, second: int) -> Edit:
     """Return an edit that swaps two rows, numbered from 1."""
 
     def edit(frame: pl.DataFrame) -> pl.DataFrame:
         order = list(range(len(frame)))
-        order[one - 1], order[other - 1] = order[other - 1], order[one - 1]
+        order[first - 1], order[second - 1] = order[second - 1], order[first - 1]
         return frame[order]
 
     return edit
@@ -89,10 +89,10 @@ def test_histories_are_read_back_as_written(traces: TraceSet) -> None:
     with TemporaryDirectory() as path:
         file = Path(path) / "history.parquet"
         write_history(history, file, metrics=METRICS)
-        found = read_history(file)
-    assert (found.metrics, found.classes) == (history.metrics, history.classes)
+        again = read_history(file)
+    assert (again.metrics, again.classes) == (history.metrics, history.classes)
     for name in ("tenant_class", "role", "lifetime", "censored", "level", "initial", "growth", "maximum"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(history, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(again, name), getattr(history, name), err_msg=name)
 
 
 def test_units_step_and_provenance_are_in_the_metadata(tmp_path: Path) -> None:
@@ -160,16 +160,6 @@ def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
     with pytest.raises(TraceError) as caught:
         read_traces(tmp_path)
     assert {(2, "disk"), (3, "role"), (6, "time_s")} <= {(p.row, p.column) for p in caught.value.problems}
-
-
-def test_many_bad_rows_are_counted_not_listed(tmp_path: Path) -> None:
-    """Of a hundred bad rows, a few are named and the others are counted."""
-    write_traces(one_tenant([1.0] * 100), tmp_path)
-    rewrite(tmp_path / TRACES_FILE, lambda f: f.with_columns(disk=pl.lit(-1.0)))
-    with pytest.raises(TraceError) as caught:
-        read_traces(tmp_path)
-    assert caught.value.problems[-1].count == 100
-    assert len(caught.value.problems) < 10
 
 
 def test_a_long_message_is_limited() -> None:

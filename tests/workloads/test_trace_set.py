@@ -58,24 +58,18 @@ def test_joining_all_tenants_gives_the_whole(traces: TraceSet) -> None:
 
 def test_joining_different_classes_is_refused() -> None:
     """Class codes of different lists are not comparable."""
-    one = one_tenant([1.0])
+    traces = one_tenant([1.0])
     with pytest.raises(ConflictError, match="classes"):
-        concatenate([one, attrs.evolve(one, classes=("other",))])
+        concatenate([traces, attrs.evolve(traces, classes=("other",))])
 
 
 def test_wrong_shapes_are_refused() -> None:
     """The message names an array of wrong shape, and a series whose length differs from the lifetime."""
-    one = one_tenant([1.0, 2.0])
+    traces = one_tenant([1.0, 2.0])
     with pytest.raises(InvalidValueError, match="max_usage"):
-        attrs.evolve(one, max_usage=np.ones((1, 3), np.float32))
+        attrs.evolve(traces, max_usage=np.ones((1, 3), np.float32))
     with pytest.raises(ConflictError, match="lifetime steps"):
-        attrs.evolve(one, lifetime_steps=np.array([3], np.int32))
-
-
-def test_a_share_outside_its_range_is_refused() -> None:
-    """The share of the history is in [0, 1]."""
-    with pytest.raises(InvalidValueError, match="history_share"):
-        split_tenants(one_tenant([1.0]), 1.5, 0)
+        attrs.evolve(traces, lifetime_steps=np.array([3], np.int32))
 
 
 @pytest.mark.parametrize(("share", "seed"), [("0.5", 0), (True, 0), (1.5, 0), (float("nan"), 0), (0.5, -1), (0.5, 0.5)])

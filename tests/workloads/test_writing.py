@@ -49,7 +49,7 @@ def test_a_failure_keeps_the_old_file(tmp_path: Path) -> None:
     path.write_text("before")
     with pytest.raises(ZeroDivisionError):
         write_half(path)
-    assert [one.name for one in tmp_path.iterdir()] == ["figures.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["figures.json"]
     assert path.read_text() == "before"
 
 

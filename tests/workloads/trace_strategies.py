@@ -58,13 +58,13 @@ def one_tenant(disk: list[float], cpu: list[float] | None = None, name: str = "t
     )
 
 
-def assert_same(one: TraceSet, other: TraceSet) -> None:
+def assert_same(actual: TraceSet, expected: TraceSet) -> None:
     """Assert that two trace sets have equal tenants, series and samples."""
-    assert one.metrics == other.metrics
-    assert one.step_seconds == other.step_seconds
-    assert one.tenant_names().tolist() == other.tenant_names().tolist()
-    assert one.class_names().tolist() == other.class_names().tolist()
+    assert actual.metrics == expected.metrics
+    assert actual.step_seconds == expected.step_seconds
+    assert actual.tenant_names().tolist() == expected.tenant_names().tolist()
+    assert actual.class_names().tolist() == expected.class_names().tolist()
     for name in ("family", "replicas", "lifetime_steps", "censored", "max_usage"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(actual, name), getattr(expected, name), err_msg=name)
     for name in ("series_tenant", "series_role", "series_start", "series_index", "values"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+        np.testing.assert_array_equal(getattr(actual, name), getattr(expected, name), err_msg=name)

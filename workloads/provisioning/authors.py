@@ -137,7 +137,7 @@ def read_authors(path: str | Path, *, nodes: Sequence[NodeSpec] = PAPER_NODES) -
     path
         The file.
     nodes
-        The kinds of nodes, those to be used first in front; the file has none.
+        The kinds of nodes in the order of their use; the file has none.
 
     Raises
     ------
@@ -234,8 +234,7 @@ def write_authors(path: str | Path, instance: Instance) -> None:
     Raises
     ------
     InvalidValueError
-        It has other than two resources, or the name of an application cannot be written, or that of the file ends in
-        .zst.
+        It has other than two resources, the name of an application cannot be written, or the file name ends in .zst.
     """
     path = Path(path)
     item = f"instance {instance.name}"

@@ -67,8 +67,8 @@ def read_contest(
     resources
         Of ``cpu``, ``memory``, ``disk``, ``P``, ``M`` and ``PM``; the last four are constant over time.
     nodes
-        The kinds of nodes, those to be used first in front. None: the contest's machines, one kind for those of equal
-        capacity, the larger in front.
+        The kinds of nodes in the order of their use. None: the contest's machines, one kind for each capacity, the
+        larger in front.
     self_limits
         Whether limits of applications for themselves are read; [3]'s data sets are without.
 

@@ -1,7 +1,7 @@
 """Plans as tables, one row for each node and application, and what differs between two, one row for each move.
 
-The columns of a plan are ``node``, ``node_type``, ``application`` and ``replicas``, those of moves ``application``,
-``source``, ``target`` (empty: no node) and ``replicas``. The ending of the file name selects CSV, which
+Plans have the columns ``node``, ``node_type``, ``application`` and ``replicas``, and moves ``application``, ``source``,
+``target`` (empty: no node) and ``replicas``. The ending of the file name selects CSV, which
 may be compressed (.gz, .xz, .bz2), or Parquet.
 
 The initial machines of the contest are a plan, too: a start for replanning.
@@ -133,16 +133,17 @@ def read_plan(path: str | Path, instance: Instance, *, of_another: bool = False)
     check.raise_problems()
     kept = application >= 0
     used, number = np.unique(node[kept], return_inverse=True)
+    return _plan_of_file(
+        instance, kind[used], application[kept], number.astype(np.int32), count[kept], names.gather(used)
+    )
+
+
+def _plan_of_file(
+    instance: Instance, kind: Int32, application: Int32, node: Int32, count: Int32, names: pl.Series
+) -> ProvisioningPlan:
+    bound = lower_bound(instance)
     return ProvisioningPlan(
-        instance=instance,
-        kind=kind[used],
-        application=application[kept],
-        node=number.astype(np.int32),
-        count=count[kept],
-        algorithm=FROM_FILE,
-        seconds=0.0,
-        lower_bound=lower_bound(instance),
-        names=tuple(names.gather(used).to_list()),
+        instance, kind, application, node, count, FROM_FILE, seconds=0.0, lower_bound=bound, names=tuple(names)
     )
 
 
@@ -191,18 +192,9 @@ def read_contest_placement(directory: str | Path, instance: Instance) -> Provisi
     pairs = pl.DataFrame({"machine": on, "application": rows["application"]}).filter(pl.col("machine") >= 0)
     pairs = pairs.group_by("machine", "application").len("count").sort("machine", "application")
     used, node = np.unique(pairs["machine"].to_numpy(), return_inverse=True)
-    of_kind = _kinds(directory, machines, instance)[used]
-    return ProvisioningPlan(
-        instance=instance,
-        kind=of_kind,
-        application=pairs["application"].to_numpy(),
-        node=node.astype(np.int32),
-        count=pairs["count"].cast(pl.Int32).to_numpy(),
-        algorithm=FROM_FILE,
-        seconds=0.0,
-        lower_bound=lower_bound(instance),
-        names=tuple(machines["machine"].gather(used).to_list()),
-    )
+    kind = _kinds(directory, machines, instance)[used]
+    application, count = pairs["application"].to_numpy(), pairs["count"].cast(pl.Int32).to_numpy()
+    return _plan_of_file(instance, kind, application, node.astype(np.int32), count, machines["machine"].gather(used))
 
 
 def _kinds(directory: Path, machines: pl.DataFrame, instance: Instance) -> Int32:
@@ -230,8 +222,8 @@ def read_instance(path: str | Path, nodes: Sequence[NodeSpec] | None = None) -> 
     path
         File or directory.
     nodes
-        The kinds of nodes, those to be used first in front. None: the contest's machines, and for the authors' files
-        those of [3] section 5.1.
+        The kinds of nodes in the order of their use. None: the contest's machines, and for the authors' files the
+        nodes of [3] section 5.1.
 
     Raises
     ------

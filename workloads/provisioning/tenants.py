@@ -1,8 +1,9 @@
 """The tenants of a plan: their nodes at the start of a simulation, and their demand over time.
 
-In the engine the replicas of a partition are on different nodes; in a plan those of an application need not be. So an
-application becomes as many tenants as its largest number of replicas on a node, its *layers*: the k-th has an instance
-on every node with at least k replicas of the application. Layers with more nodes than the replicas of a tenant are cut.
+In the engine the replicas of a partition are on different nodes; in a plan the replicas of an application need not be.
+So an application becomes as many tenants as its largest number of replicas on a node, its *layers*: the k-th has an
+instance on every node with at least k replicas of the application. Layers with more nodes than the replicas of a tenant
+are cut.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _time_points(steps: int, step: int, period: int, points: int) -> Int:
 
 
 def _names(applications: Sequence[str], owner: Iterable[int]) -> list[str]:
-    """Return a name for each tenant: that of its application for the first, else a new one with a number."""
+    """Return a name for each tenant: of its application for the first, else with a number behind."""
     taken, number = set(applications), dict.fromkeys(range(len(applications)), 0)
     names = []
     for application in owner:

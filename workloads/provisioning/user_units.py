@@ -35,7 +35,7 @@ class GraphKind(StrEnum):
     """From each application a normally distributed number of arcs (mean ΔL, deviation ΔL/2, rounded, 0 to L - 1),
     to other applications with equal probability."""
     THRESHOLD = "threshold"
-    """Two numbers from 0 to 1 for each application, one for arcs that leave it and one for those that reach it: there
+    """Two numbers from 0 to 1 for each application, one for arcs that leave it and one for arcs that reach it: there
     is an arc where the mean of the two at its ends is at most `threshold_of` the density."""
 
 
@@ -185,7 +185,7 @@ def build_instance(
     affinity
         Limits between applications.
     nodes
-        The kinds of nodes, those to be used first in front.
+        The kinds of nodes in the order of their use.
 
     Raises
     ------
@@ -310,15 +310,15 @@ def larger_instance(
 ) -> Instance:
     """Return an instance with sampled demand and numbers of replicas, and another graph.
 
-    Demand is that of an application sampled with replacement, the number of replicas that of another one, as in the
-    programs of the authors of [3]. For a given seed both are the same for all graphs.
+    Demand and the number of replicas are each sampled with replacement from the applications, as in the programs of
+    the authors of [3]. For a given seed both are the same for all graphs.
 
     Parameters
     ----------
     instance
         The instance with the distributions and the nodes.
     applications
-        How many there are to be, named from 1 on.
+        Their number; names count from 1.
     kind, density
         Of the affinity graph.
     seed

@@ -1,7 +1,18 @@
-"""Reader of the contest data of Alibaba (Tianchi, 2018): demand curves of 9,338 applications over one day.
+"""Readers of Alibaba's cluster trace of 2018 and of the contest data (Tianchi, 2018).
 
-The directory holds ``*app_resources*.csv`` (application, CPU curve, memory curve, disk, P, M, PM) and
-``*instance_deploy*.csv`` (instance, application, machine), plain or compressed.
+**The cluster trace**: usage of the containers of online services over 8 days. The directory holds
+``container_usage.csv`` and ``container_meta.csv``, without header, plain or ``.gz``; the published ``.tar.gz`` archives
+have to be unpacked.
+
+- **Metrics.** ``cpu`` in cores and ``memory`` in percent of the largest machine's memory. Usage in the trace is in
+  percent of the request of a container (stated in issue 62 of alibaba/clusterdata). There is no disk space.
+- **Refused** are values of -1 and 101, which mark invalid ones, and rows at time 0, which is outside the trace.
+- **MaxUsage**: the largest request of the container. **Class**: its requests, each rounded up to a power of two.
+- Lifetimes are those of the rows. Machines, deployment groups, network, disk traffic and batch jobs are left out.
+
+**The contest**: demand curves of 9,338 applications over one day. The directory holds ``*app_resources*.csv``
+(application, CPU curve, memory curve, disk, P, M, PM) and ``*instance_deploy*.csv`` (instance, application, machine),
+plain or compressed.
 
 - **Metrics.** ``cpu`` in cores and ``memory`` in GB, 98 values each, which are read as one every 15 minutes (the
   contest does not state the step), and ``disk`` in GB, which is constant. GB is how the contest is usually read; it
@@ -28,7 +39,7 @@ from workloads.readers.base import MISSING, NEGATIVE, Options, TracePart, family
 from workloads.readers.external_sort import OWNER, TIME, ConversionReport, Frame
 from workloads.readers.files import TextTable, need_files
 from workloads.readers.sampled import SampledReader
-from workloads.trace import MetricInfo, TraceSet, bounds_of, maximum
+from workloads.trace import MetricInfo, TraceSet, one_series_each
 from workloads.trace_validation import MOST_REPLICAS
 
 USAGE = TextTable(
@@ -156,27 +167,22 @@ class TianchiReader:
     def _trace_set(self, names: list[str], curves: Float32, replicas: Int, owner: Int) -> TraceSet:
         tenants = len(owner)
         number = np.arange(tenants) - np.searchsorted(owner, owner)
-        bounds = bounds_of(np.full(tenants, POINTS))
         values = np.ascontiguousarray(curves[owner].reshape(-1, len(self.metrics)))
-        most = maximum(values, bounds)
+        most = values.reshape(tenants, POINTS, -1).max(axis=1)
         sizes = np.exp2(np.ceil(np.log2(np.maximum(most[:, :2], 0.5))))
-        classes, codes = np.unique([f"app_c{cpu:g}_m{memory:g}" for cpu, memory in sizes], return_inverse=True)
-        return TraceSet(
+        return one_series_each(
+            Role.INSTANCE,
+            class_names=[f"app_c{cpu:g}_m{memory:g}" for cpu, memory in sizes],
+            lifetime_steps=np.full(tenants, POINTS),
             metrics=self.metrics,
             step_seconds=self.step_seconds,
-            classes=tuple(classes.tolist()),
             tenant=np.array(
                 [f"{names[app]}/{place + 1}" if place else names[app] for app, place in zip(owner, number, strict=True)]
             ),
             family=family_numbers([names[app] for app in owner]),
-            class_code=codes.astype(np.int16),
             replicas=replicas.astype(np.int8),
-            lifetime_steps=np.full(tenants, POINTS, np.int32),
             censored=np.ones(tenants, np.bool_),
             max_usage=most,
-            series_tenant=np.arange(tenants, dtype=np.int32),
-            series_role=np.full(tenants, Role.INSTANCE, np.int8),
-            series_start=bounds,
             values=values,
         )
 
@@ -214,7 +220,7 @@ def _lists(text: pl.Series) -> pl.Series:
 
 
 def check_instances(path: Path, rows: pl.DataFrame) -> None:
-    """Raise `TraceError` for instances without a name or an application, and for those that come twice."""
+    """Raise `TraceError` for instances without a name or an application, and for repeated instances."""
     check = Checker(path)
     for name in ("instance", "app"):
         check.bad_rows(rows[name].is_null().to_numpy(), name, rows[name], "a name")

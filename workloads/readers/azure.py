@@ -1,7 +1,8 @@
-"""Reader of the Azure VM traces of 2017 and 2019 (AzurePublicDataset V1 and V2): CPU of virtual machines over 30 days.
+"""Readers of the Azure VM traces (AzurePublicDataset) of 2017 and 2019 (V1 and V2), and of the trace for packing, 2020.
 
-The directory holds ``vmtable.csv`` and ``vm_cpu_readings-file-*.csv``, plain or ``.gz`` as published; some of the
-files of readings are enough, but each holds a stretch of time, so that lives are cut where files are missing.
+**2017 and 2019**: CPU of virtual machines over 30 days. The directory holds ``vmtable.csv`` and
+``vm_cpu_readings-file-*.csv``, plain or ``.gz`` as published; some of the files of readings are enough, but each holds
+a stretch of time, so that lives are cut where files are missing.
 
 - **Metric.** ``cpu`` in cores: the mean utilisation of each 5 minutes (or the maximum, with ``--aggregate max``) by
   the machine's cores. Use of memory is not published; its size is part of the class only.
@@ -9,6 +10,16 @@ files of readings are enough, but each holds a stretch of time, so that lives ar
   comes with the trace, more than 24 cores count as 30 and more than 64 GB as 70.
 - **Class**: cores and memory, ``vm_c4_m7``. Category, subscription and deployment are not used.
 - **Lifetimes** end where ``vmtable`` has a deletion before the end of the trace; others are censored.
+
+**2020** (SQLite): requests for virtual machines over 14 days, and their lives.
+
+- **Metrics.** ``cpu``, ``memory``, ``hdd``, ``ssd`` and ``nic`` as shares of the machine that offers the most VM types
+  (of several the one with the lowest number); VMs of other types are refused. An empty resource is 0. The trace has
+  requests and no usage: the series of a tenant is constant, and MaxUsage is the request.
+- **Tenants**: one a VM, ``<vmId>@<first step>``; the VMs of one ``tenantId`` are one family. **Class**: the VM type,
+  with ``_low`` where the priority is low.
+- **Lifetimes** are whole steps, rounded up, and cut to 90 days before and after the start of the trace: older starts
+  are often placeholders, and machines that still run after 90 days are censored.
 """
 
 from __future__ import annotations
@@ -31,7 +42,7 @@ from workloads.readers.base import MISSING, NEGATIVE, Options, TracePart, family
 from workloads.readers.external_sort import OWNER, TIME, ConversionReport, Frame
 from workloads.readers.files import TextTable, need_files
 from workloads.readers.sampled import SampledReader, lengths_of_pieces
-from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet, bounds_of
+from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet, bounds_of, one_series_each
 
 READINGS = TextTable(
     columns={"timestamp": pl.Int64, "vmid": pl.String} | dict.fromkeys(("mincpu", "maxcpu", "avgcpu"), pl.Float64)
@@ -151,7 +162,7 @@ class PackingReader:
             Checker(path).refuse("no request that can be used", "at least one row of the table vm")
 
     def _bounded(self, rows: Rows, options: Options) -> Iterator[Rows]:
-        """Yield the requests so many at a time that their steps fit into memory."""
+        """Yield the requests in batches whose steps fit into memory."""
         ends = np.cumsum(self._steps(rows)) // options.rows_in_memory
         for place in np.unique(ends).tolist():
             yield [rows[at] for at in np.flatnonzero(ends == place).tolist()]
@@ -184,22 +195,18 @@ class PackingReader:
 
     def _trace_set(self, rows: Rows, begin: Int, lengths: Int, censored: Bool, shares: dict[Any, Float32]) -> TraceSet:
         names = [f"type{row[2]}{'_low' if row[3] == LOW_PRIORITY else ''}" for row in rows]
-        classes, codes = np.unique(names, return_inverse=True)
         asked = np.array([shares[row[2]] for row in rows], np.float32)
-        return TraceSet(
+        return one_series_each(
+            Role.PRIMARY,
+            class_names=names,
+            lifetime_steps=lengths,
             metrics=self.metrics,
             step_seconds=self.step_seconds,
-            classes=tuple(classes.tolist()),
             tenant=np.array([f"{row[0]}@{at}" for row, at in zip(rows, begin.tolist(), strict=True)]),
             family=family_numbers([row[1] for row in rows]),
-            class_code=codes.astype(np.int16),
             replicas=np.ones(len(rows), np.int8),
-            lifetime_steps=lengths.astype(np.int32),
             censored=censored,
             max_usage=asked,
-            series_tenant=np.arange(len(rows), dtype=np.int32),
-            series_role=np.full(len(rows), Role.PRIMARY, np.int8),
-            series_start=bounds_of(lengths),
             values=np.repeat(asked, lengths, axis=0),
         )
 

@@ -115,15 +115,7 @@ NEGATIVE = "with a negative value"
 
 
 def measured(values: dict[str, pl.Expr], others: dict[str, pl.Expr] | None = None) -> list[pl.Expr]:
-    """Return metrics as 64-bit floats, and the column ``refused``: missing or infinite, negative, or another reason.
-
-    Parameters
-    ----------
-    values
-        The metrics.
-    others
-        Further reasons, which are tried before negative values.
-    """
+    """Return metrics as 64-bit floats, and the column ``refused``: missing or infinite, another reason, or negative."""
     numbers = {name: value.cast(pl.Float64) for name, value in values.items()}
     finite = pl.all_horizontal(value.abs() <= LARGEST for value in numbers.values()).fill_null(value=False)
     negative = pl.any_horizontal(value < 0 for value in numbers.values())
@@ -144,14 +136,9 @@ def family_numbers(families: list[Any]) -> Int:
 
 
 def sized_classes(prefix: str, sizes: dict[str, pl.Expr]) -> Classes:
-    """Return a rule that makes a class of the usual request of an owner, each size rounded up to a power of two.
+    """Return a rule for classes ``<prefix>_<letter><size>`` of the usual sizes of owners, rounded up to powers of two.
 
-    Parameters
-    ----------
-    prefix
-        Prefix of the name; the whole name if no size is known.
-    sizes
-        The usual size of the steps of an owner, by its letter in the name.
+    `sizes` has a size of the steps of an owner by its letter in the name; unknown sizes are left out.
     """
 
     def classes(steps: pl.DataFrame) -> pl.DataFrame:

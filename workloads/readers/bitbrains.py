@@ -100,7 +100,7 @@ def check_bins(path: Path) -> pl.Schema:
     check = Checker(path)
     if not path.is_file():
         check.refuse("no such file", "the Bitbrains traces: this file, or directories of <machine>.csv as published")
-    empty = check.collect(_scan(path).head(0))
+    empty = check.head()
     check.columns(empty, dict.fromkeys((*KEYS, *VALUES), "number"))
     check.raise_problems()
     check_keys(check, path)

@@ -66,7 +66,7 @@ class ConversionReport:
             self.rows_kept -= rows
 
     def cut(self, lengths: Int, kept: Bool) -> None:
-        """Add tenants with the steps of each; those that are not `kept` are refused as too short."""
+        """Add tenants with the steps of each; tenants that are not `kept` are refused as too short."""
         self.tenants += int(kept.sum())
         self.tenants_refused += int((~kept).sum())
         self.steps_refused += int(lengths[~kept].sum())
@@ -137,7 +137,7 @@ class Chunks:
     """The largest time."""
 
     def ranges(self, rows: int) -> Iterator[pl.DataFrame]:
-        """Yield the rows of whole owners, about so many at a time, by owner and time; equal rows stay in order."""
+        """Yield about `rows` rows of whole owners at a time, by owner and time; equal rows stay in order."""
         owners = pl.scan_parquet(list(self.paths), glob=False).group_by(OWNER)
         counts = owners.len("rows").collect(engine="streaming").sort(OWNER)
         place = (counts["rows"].cum_sum() - 1) // rows
@@ -153,7 +153,7 @@ class Chunks:
 def sort_into_chunks(
     frames: Iterable[Frame], rows: int, tally: ConversionReport, scratch: Path, places: tuple[str, str]
 ) -> Chunks:
-    """Count the rows of all frames, and write those that are kept into sorted files, with `rows` in memory.
+    """Count the rows of all frames, and write the kept ones into sorted files, with `rows` in memory.
 
     Raise `TraceError` for a row without owner or a time in range, whose columns in the source are `places`.
     """

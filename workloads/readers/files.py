@@ -37,7 +37,7 @@ PIECE_BYTES = 1 << 24
 ROWS_AT_ONCE = 4_000_000
 """Rows at a time, of tables that are read whole."""
 ROWS_OF_MANY = 1_000_000
-"""Rows at a time, of tables of which little is kept, or that are small."""
+"""Rows at a time of small tables, or where little is kept."""
 BEYOND = "beyond the last column"
 
 
@@ -54,7 +54,7 @@ def find_files(source: Path, patterns: Sequence[str]) -> list[Path]:
 
 
 def trace_files(paths: Iterable[Path]) -> list[Path]:
-    """Return those that are files, in order, without those that file managers leave: names that begin with a dot."""
+    """Return the files among these paths, in order, without names that begin with a dot, which file managers leave."""
     return sorted(path for path in paths if path.is_file() and not path.name.startswith("."))
 
 
@@ -70,13 +70,7 @@ def check_readable(source: Path) -> None:
 
 
 def need_files(source: Path, patterns: Sequence[str], expected: str) -> list[Path]:
-    """Return what `find_files` does, or raise `TraceError` where there is nothing.
-
-    Parameters
-    ----------
-    expected
-        What should be there, for the message.
-    """
+    """Return what `find_files` does, or raise `TraceError` with what is `expected` where there is nothing."""
     files = find_files(source, patterns)
     if not files:
         packed = [path.name for path in source.rglob("*") if path.name.endswith(ARCHIVES)] if source.is_dir() else []
@@ -141,11 +135,7 @@ class TextTable:
     def chunks(self, path: Path, scratch: Path, rows: int, columns: Sequence[pl.Expr]) -> Batches:
         """Yield columns of a file and ``row``, the line, some rows at a time.
 
-        Raises
-        ------
-        TraceError
-            The first line has another separator, another header or too few fields, or a field cannot be read; it names
-            the file, the line and the column.
+        Raise `TraceError` with file, line and column for another separator or header, missing fields, or a bad field.
         """
         with streamable(path, scratch) as plain:
             self._check_first_line(path, self._first_line(path, plain))
@@ -158,13 +148,7 @@ class TextTable:
     def whole(
         self, path: Path, scratch: Path, columns: Sequence[pl.Expr], *, may_be_empty: bool = False
     ) -> pl.DataFrame:
-        """Return columns of all rows of a file, and ``row``.
-
-        Raises
-        ------
-        TraceError
-            As in `chunks`, or there is no row where there must be one.
-        """
+        """Return columns of all rows of a file, and ``row``; raise `TraceError` as `chunks` does, or without rows."""
         parts = list(self.chunks(path, scratch, ROWS_AT_ONCE, columns))
         if not any(map(len, parts)) and not may_be_empty:
             Checker(path).refuse("no rows", f"rows of {', '.join(self.columns)}")
@@ -233,19 +217,8 @@ class TextTable:
 def parquet_chunks(path: Path, rows: int, columns: Sequence[pl.Expr]) -> Batches:
     """Yield columns of a Parquet file and ``row``, the row from 1, some rows at a time."""
     numbered = pl.scan_parquet(path, glob=False).with_row_index(ROW, 1).select(*columns, ROW)
-    yield from chunks_of(numbered, rows, lambda error: _damaged(path, error))
-
-
-def schema_of(path: Path) -> pl.Schema:
-    """Return the columns of a Parquet file."""
-    try:
-        return pl.scan_parquet(path, glob=False).collect_schema()
-    except DAMAGED as error:
-        _damaged(path, error)
-
-
-def _damaged(path: Path, error: Exception) -> NoReturn:
-    Checker(path).refuse(damage(error), "a Parquet file that can be read")
+    expected = "a Parquet file that can be read"
+    yield from chunks_of(numbered, rows, lambda error: Checker(path).refuse(damage(error), expected))
 
 
 def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], NoReturn]) -> Batches:
@@ -261,17 +234,9 @@ LINES_AT_A_TIME = 10_000
 
 
 def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns: Sequence[pl.Expr]) -> Batches:
-    """Yield columns of a file and ``row``, the line, some rows at a time.
+    """Yield columns of a file and ``row``, the line, some rows at a time; fields that are not there are null.
 
-    Parameters
-    ----------
-    schema
-        Names and types of the fields that are needed; a field that is not there is null.
-
-    Raises
-    ------
-    TraceError
-        A line is no JSON object, or a field is of another type.
+    `schema` has the needed fields. Raise `TraceError` for a line that is no JSON object, or a field of another type.
     """
     with streamable(path, scratch) as plain:
         escaped = glob.escape(str(plain))  # brackets and stars in a name are patterns in Polars

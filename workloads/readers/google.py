@@ -38,7 +38,6 @@ from workloads.readers.files import (
     json_chunks,
     need_files,
     parquet_chunks,
-    schema_of,
     streamable,
 )
 from workloads.readers.sampled import SampledReader
@@ -169,7 +168,7 @@ def _chunks(
         yield from json_chunks(path, scratch, fields, rows, columns)
         return
     with streamable(path, scratch, text=False) as plain:
-        schema = schema_of(plain)
+        schema = Checker(plain).head().schema
         is_flat = flat is not None and "avg_cpu_usage" in schema
         check = Checker(path)
         for name in FLAT if is_flat else fields:

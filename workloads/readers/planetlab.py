@@ -24,7 +24,7 @@ import polars as pl
 from workloads.column_checks import LATEST, TIMES, Checker
 from workloads.readers.base import Options, one_class
 from workloads.readers.external_sort import OWNER, ROW, TIME, Clock, Frame, first_reason
-from workloads.readers.files import parquet_chunks, schema_of, trace_files
+from workloads.readers.files import parquet_chunks, trace_files
 from workloads.readers.sampled import SampledReader
 from workloads.trace import DAY_SECONDS, MetricInfo
 
@@ -79,8 +79,8 @@ def _series(path: Path, day: str) -> pl.DataFrame:
 def _table_frames(path: Path, options: Options) -> Iterator[Frame]:
     """Yield the rows of a Parquet file; the samples of a list are numbered from its start, the row is the file's."""
     check = Checker(path)
-    schema = schema_of(path)
-    empty = pl.DataFrame(schema=schema)
+    empty = check.head()
+    schema = empty.schema
     check.columns(empty.select(name for name in ("day", "vm") if name in schema), {"day": "text", "vm": "text"})
     if not isinstance(schema.get("cpu_pct"), pl.List):
         check.add(f"type {schema.get('cpu_pct')}", "a column of lists of numbers", column="cpu_pct")

@@ -6,8 +6,8 @@ The rules, which the documentation repeats:
 - **Gaps** of at most `Options.max_gap_minutes` are filled with the last value; a longer one cuts the series in two.
 - **Tenants.** Each piece is a tenant with one replica, ``<owner>@<first step>``, cut into windows where the reader or
   `Options.window_days` sets a longest life. The pieces of an owner are one family, never parted by `split_tenants`.
-- **Censored** are all tenants except those that end when their owner is known to end or, if the trace does not have
-  that time, those whose owner has no row on the last day of the trace.
+- **Censored** are all tenants except the last one of an owner that is known to end then or, if the trace does not
+  have that time, that has no row on the last day of the trace.
 - **MaxUsage** is the largest request during the life of the tenant, or the largest usage if the source has no
   requests. Usage above the request is clipped if that is a limit, else it raises MaxUsage.
 - **Repeated rows**: of several rows with one owner and time the first counts; the others are refused.
@@ -28,7 +28,16 @@ from plb.model import Role
 from workloads.column_checks import LARGEST, Checker
 from workloads.readers.base import Options, TracePart, family_numbers
 from workloads.readers.external_sort import OWNER, TIME, Chunks, ConversionReport, Frame, sort_into_chunks
-from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet, bounds_of, maximum, per_row
+from workloads.trace import (
+    DAY_SECONDS,
+    HOUR_SECONDS,
+    STEP_SECONDS,
+    MetricInfo,
+    bounds_of,
+    maximum,
+    one_series_each,
+    per_row,
+)
 
 
 @attrs.frozen(eq=False)
@@ -43,7 +52,7 @@ class Windows:
     """Step at which each piece begins; it may lie in a gap that was filled."""
     gaps_filled: int
     gaps_cut: int
-    """Gaps that were filled, and those that cut a series."""
+    """Gaps that were filled, and gaps that cut a series."""
 
     @property
     def lengths(self) -> Int:
@@ -235,22 +244,17 @@ class SampledReader:
         values, most = self._usage(steps, windows, tally)
         owner, start = steps[OWNER].gather(first), windows.first_step
         by_owner = owner.to_frame().join(self.classes(steps), on=OWNER, how="left", maintain_order="left")
-        classes, codes = np.unique(by_owner["tenant_class"].to_numpy().astype(np.str_), return_inverse=True)
-        tenants = len(first)
-        traces = TraceSet(
+        traces = one_series_each(
+            Role.PRIMARY,
+            class_names=by_owner["tenant_class"].to_list(),
+            lifetime_steps=windows.lengths,
             metrics=self.metrics,
             step_seconds=self.step_seconds,
-            classes=tuple(classes.tolist()),
             tenant=np.array([f"{self.prefix}{name}@{at}" for name, at in zip(owner, start.tolist(), strict=True)]),
             family=family_numbers([self.family(name) for name in owner]),
-            class_code=codes.astype(np.int16),
-            replicas=np.ones(tenants, np.int8),
-            lifetime_steps=windows.lengths.astype(np.int32),
+            replicas=np.ones(len(first), np.int8),
             censored=~self._ended(steps, last, last_time, options),
             max_usage=most,
-            series_tenant=np.arange(tenants, dtype=np.int32),
-            series_role=np.full(tenants, Role.PRIMARY, np.int8),
-            series_start=windows.bounds,
             values=values,
         )
         return TracePart(traces, start * int(self.step_seconds))

@@ -31,15 +31,15 @@ def limits_of(affinity: Affinity, names: tuple[str, ...]) -> list[tuple[str, str
     return sorted((names[source], names[target], most) for source, target, most in rows)
 
 
-def assert_same(found: Instance, expected: Instance) -> None:
+def assert_same(actual: Instance, expected: Instance) -> None:
     """Assert that two instances are equal except for their name and the order of their limits."""
-    assert found.resources == expected.resources
-    assert found.applications == expected.applications
-    assert found.replicas.tolist() == expected.replicas.tolist()
-    assert found.units == expected.units
-    assert np.array_equal(found.demand, expected.demand)
-    assert limits_of(found.affinity, found.applications) == limits_of(expected.affinity, expected.applications)
-    kinds = [[(kind.capacity.tolist(), kind.count) for kind in instance.nodes] for instance in (found, expected)]
+    assert actual.resources == expected.resources
+    assert actual.applications == expected.applications
+    assert actual.replicas.tolist() == expected.replicas.tolist()
+    assert actual.units == expected.units
+    assert np.array_equal(actual.demand, expected.demand)
+    assert limits_of(actual.affinity, actual.applications) == limits_of(expected.affinity, expected.applications)
+    kinds = [[(kind.capacity.tolist(), kind.count) for kind in instance.nodes] for instance in (actual, expected)]
     assert kinds[0] == kinds[1]
 
 

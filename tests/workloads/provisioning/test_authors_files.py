@@ -42,9 +42,9 @@ def test_written_files_are_read_back(instance: Instance) -> None:
         for ending in ("csv", "csv.gz", "csv.xz", "csv.bz2"):
             path = Path(folder) / f"drawn.{ending}"
             write_authors(path, instance)
-            found = read_authors(path, nodes=NODES)
-            assert_same(found, instance)
-            assert found.name == "drawn"
+            again = read_authors(path, nodes=NODES)
+            assert_same(again, instance)
+            assert again.name == "drawn"
 
 
 def test_columns_have_the_meaning_of_the_authors(tmp_path: Path) -> None:

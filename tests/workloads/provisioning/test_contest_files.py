@@ -240,5 +240,5 @@ def test_peaks_are_rounded_up_to_whole_units(instance: Instance) -> None:
 def test_self_limits_can_be_omitted(instance: Instance) -> None:
     """Only limits between different applications remain."""
     limits = limits_of(instance.affinity, instance.applications)
-    found = limits_of(without_self_limits(instance).affinity, instance.applications)
-    assert found == [limit for limit in limits if limit[0] != limit[1]]
+    result = limits_of(without_self_limits(instance).affinity, instance.applications)
+    assert result == [limit for limit in limits if limit[0] != limit[1]]

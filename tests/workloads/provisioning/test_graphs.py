@@ -114,9 +114,9 @@ def test_neighbourhoods_of_threshold_graphs_are_nested(applications: int, densit
     graph = affinity_graph("threshold", applications, density, seed)
     turned = Affinity(graph.target, graph.source, graph.most)
     for others in (others_of(graph, applications), others_of(turned, applications)):
-        for one in range(applications):
-            for other in range(one):
-                first, second = (others[number] - {one, other} for number in (one, other))
+        for i in range(applications):
+            for j in range(i):
+                first, second = (others[number] - {i, j} for number in (i, j))
                 assert first <= second or second <= first
 
 
@@ -137,8 +137,8 @@ def test_threshold_graphs_have_the_density_on_average(density: float) -> None:
 def test_limits_have_the_frequencies_of_the_data() -> None:
     """Of 100,000 limits, each value has its share in the data of the contest."""
     most = affinity_graph("arbitrary", 1000, 0.1, 1).most
-    found = np.bincount(most, minlength=5) / len(most)
-    assert found == pytest.approx(np.array(LIMIT_COUNTS) / sum(LIMIT_COUNTS), abs=0.005)
+    shares = np.bincount(most, minlength=5) / len(most)
+    assert shares == pytest.approx(np.array(LIMIT_COUNTS) / sum(LIMIT_COUNTS), abs=0.005)
 
 
 def test_the_frequencies_are_those_of_the_data() -> None:
@@ -178,21 +178,21 @@ def test_larger_instances_are_samples_of_the_given_one(
     assert set(larger.replicas.tolist()) <= set(instance.replicas.tolist())
     graph = affinity_graph(kind, applications, 0.2, seed)
     assert arcs_of(larger.affinity) == arcs_of(graph)
-    other = larger_instance(instance, applications, "threshold", 0.5, seed)
-    assert np.array_equal(other.demand, larger.demand)
-    assert np.array_equal(other.replicas, larger.replicas)
+    again = larger_instance(instance, applications, "threshold", 0.5, seed)
+    assert np.array_equal(again.demand, larger.demand)
+    assert np.array_equal(again.replicas, larger.replicas)
 
 
 def test_larger_instances_keep_the_distributions() -> None:
     """For 20,000 applications of the contest, mean demand and mean replicas are within 4 standard errors."""
     instance = read_authors(shared("lra/TClab_dataset_2D.csv.gz"))
     larger = larger_instance(instance, 20_000, "arbitrary", 0.0001, 1)
-    for found, given_ in (
+    for drawn, given_ in (
         (larger.replicas, instance.replicas),
         (larger.demand[:, 0, 0], instance.demand[:, 0, 0]),
         (larger.demand[:, 1, 0], instance.demand[:, 1, 0]),
     ):
-        assert found.mean() == pytest.approx(given_.mean(), abs=4 * given_.std() / math.sqrt(20_000))
+        assert drawn.mean() == pytest.approx(given_.mean(), abs=4 * given_.std() / math.sqrt(20_000))
     drawn_apart = np.corrcoef(larger.replicas, larger.demand[:, 0, 0])[0, 1]
     assert abs(drawn_apart) < 0.03
 

@@ -73,12 +73,12 @@ def test_written_plans_are_read_back(plan: ProvisioningPlan, ending: str) -> Non
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"plan.{ending}"
         write_plan(path, plan)
-        found = read_plan(path, plan.instance)
-    assert found.kind.tolist() == plan.kind.tolist()
-    assert found.node_names() == plan.node_names()
-    assert rows_of(found) == rows_of(plan)
-    assert found.lower_bound == plan.lower_bound
-    assert sorted(found.faults()) == sorted(plan.faults())
+        again = read_plan(path, plan.instance)
+    assert again.kind.tolist() == plan.kind.tolist()
+    assert again.node_names() == plan.node_names()
+    assert rows_of(again) == rows_of(plan)
+    assert again.lower_bound == plan.lower_bound
+    assert sorted(again.faults()) == sorted(plan.faults())
 
 
 def test_the_columns_are_names_and_numbers(tmp_path: Path) -> None:
@@ -112,23 +112,6 @@ def test_moves_are_a_table_by_application(tmp_path: Path, ending: str) -> None:
     read = pl.read_csv if ending == "csv" else pl.read_parquet
     assert read(path).columns == ["application", "source", "target", "replicas"]
     assert read(path).rows() == [("a", None, "n3", 1), ("a", "n2", "n1", 1), ("b", "n1", None, 1)]
-
-
-@pytest.mark.parametrize(
-    ("instance", "rows", "fault"),
-    [
-        (small((3, 2)), ROWS, "application a: 2 of 3 replicas are placed"),
-        (small(), ("n1,big,a,2", "n2,big,b,2"), "node type big: 2 nodes are in use, there are 1"),
-        (small(count=None), ("n1,small,a,2", "n2,big,b,2"), "node n1: 8 cpu are asked for at time point 0, it has 4"),
-        (small((2, 1)), ("n1,big,a,2", "n1,big,b,1"), "stand beside b, which allows 1"),
-    ],
-)
-def test_the_contents_of_a_file_are_checked(
-    tmp_path: Path, instance: Instance, rows: tuple[str, ...], fault: str
-) -> None:
-    """A plan that breaks a rule is readable, and its faults name the rule."""
-    plan = read_plan(write(tmp_path / "plan.csv", rows), instance)
-    assert any(fault in text for text in plan.faults())
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,10 @@ def nodes_by_kind(plan: ProvisioningPlan) -> dict[int, int]:
     return {node: number for number, node in enumerate(ordered)}
 
 
-def places_of(found: PlannedTenants) -> list[list[int]]:
+def places_of(planned: PlannedTenants) -> list[list[int]]:
     """Return the nodes of each tenant."""
-    bounds = found.start.tolist()
-    return [found.node[first:last].tolist() for first, last in pairwise(bounds)]
+    bounds = planned.start.tolist()
+    return [planned.node[first:last].tolist() for first, last in pairwise(bounds)]
 
 
 def plan_of(applications: tuple[str, ...], nodes: int, rows: list[tuple[int, int, int]]) -> ProvisioningPlan:
@@ -65,8 +65,8 @@ def plan_of(applications: tuple[str, ...], nodes: int, rows: list[tuple[int, int
 @given(plans())
 def test_layers_are_the_replicas_of_the_plan_on_different_nodes(plan: ProvisioningPlan) -> None:
     """No tenant has a node twice. Counts by application and node equal those of the plan."""
-    found = of(plan)
-    traces, places, number = found.traces, places_of(found), nodes_by_kind(plan)
+    planned = of(plan)
+    traces, places, number = planned.traces, places_of(planned), nodes_by_kind(plan)
     assert all(len(set(nodes)) == len(nodes) <= 127 for nodes in places)
     assert traces.replicas.tolist() == [len(nodes) for nodes in places]
     names = traces.class_names().tolist()
@@ -95,13 +95,13 @@ def test_demand_of_a_node_equals_the_plan(
     plan: ProvisioningPlan, plan_hours: float, hours: float, step_seconds: int
 ) -> None:
     """At the end of each step, the sum on every node and for every resource is that of the time point of the plan."""
-    found = of(plan, plan_hours, hours, step_seconds)
-    traces, number = found.traces, nodes_by_kind(plan)
+    planned = of(plan, plan_hours, hours, step_seconds)
+    traces, number = planned.traces, nodes_by_kind(plan)
     steps = int(traces.lifetime_steps[0])
     assert steps * traces.step_seconds > hours * 3600 >= (steps - 1) * traces.step_seconds
     values = traces.values.reshape(traces.tenants, steps, -1)
     sums = np.zeros((plan.nodes, steps, values.shape[2]))
-    for tenant, nodes in enumerate(places_of(found)):
+    for tenant, nodes in enumerate(places_of(planned)):
         sums[nodes] += values[tenant]
     demand = user_demand(plan.instance)
     long = Fraction(round(plan_hours * 3600), plan.instance.time_points)
@@ -119,10 +119,10 @@ def test_a_layer_on_many_nodes_is_divided() -> None:
     The first layer, on 300 nodes, gives three tenants, and the second, on 2, gives one.
     """
     plan = plan_of(("a",), 300, [(0, node, 2 if node in (5, 9) else 1) for node in range(300)])
-    found = of(plan)
-    assert found.traces.replicas.tolist() == [127, 127, 46, 2]
-    assert found.traces.tenant_names().tolist() == ["a", "a/2", "a/3", "a/4"]
-    assert places_of(found)[3] == [5, 9]
+    planned = of(plan)
+    assert planned.traces.replicas.tolist() == [127, 127, 46, 2]
+    assert planned.traces.tenant_names().tolist() == ["a", "a/2", "a/3", "a/4"]
+    assert places_of(planned)[3] == [5, 9]
 
 
 def test_names_of_layers_avoid_names_of_applications() -> None:
@@ -191,6 +191,6 @@ def test_the_order_of_rows_does_not_matter() -> None:
     plan = provision(base(), "FF")
     order = np.random.default_rng(1).permutation(len(plan.node))
     columns = {name: getattr(plan, name)[order] for name in ("application", "node", "count")}
-    one, other = of(plan), of(attrs.evolve(plan, **columns))
-    assert places_of(one) == places_of(other)
-    assert one.traces.tenant_names().tolist() == other.traces.tenant_names().tolist()
+    first, second = of(plan), of(attrs.evolve(plan, **columns))
+    assert places_of(first) == places_of(second)
+    assert first.traces.tenant_names().tolist() == second.traces.tenant_names().tolist()

@@ -32,8 +32,8 @@ def test_the_files_of_the_authors_are_read(name: str, limits: int) -> None:
     start = np.searchsorted(instance.affinity.source, np.arange(len(rows) + 1))
     for number in range(0, len(rows), 97):
         arcs = slice(start[number], start[number + 1])
-        found = zip(instance.affinity.target[arcs] + 1, instance.affinity.most[arcs], strict=True)
-        assert [(int(j), int(k)) for j, k in found] == ast.literal_eval(rows[number]["inter_aff"])
+        result = zip(instance.affinity.target[arcs] + 1, instance.affinity.most[arcs], strict=True)
+        assert [(int(j), int(k)) for j, k in result] == ast.literal_eval(rows[number]["inter_aff"])
 
 
 def test_the_contest_gives_the_data_set_of_the_authors() -> None:
@@ -67,10 +67,10 @@ def test_the_contest_is_read_in_full() -> None:
         rows = [line.strip().split(",") for line in file]
     counted = Counter((machine, app) for _, app, machine in rows if machine)
     assert placement.count.sum() == counted.total() == 61_254
-    found = {
+    result = {
         (names[node], instance.applications[app]): count
         for node, app, count in zip(
             placement.node.tolist(), placement.application.tolist(), placement.count.tolist(), strict=True
         )
     }
-    assert found == counted
+    assert result == counted
