@@ -25,10 +25,9 @@ from plb.planning.explanations.diagnosis import Audit, placed_all_or_nothing, un
 from plb.planning.explanations.move_reasons import MoveReasons, bounding_budgets
 from plb.planning.phase_state import PhaseState
 from plb.planning.plan_start import Broken, check_start
-from plb.planning.role_returns import Return, Returns
 from plb.planning.rule_priorities import balancing_variants, rule_masks, rule_priorities
 from plb.planning.service_domains import ServiceDomain, Work
-from plb.planning.upgrades import Handover, RoleChanges
+from plb.planning.upgrades import Handover, Return, Returns, RoleChanges
 from plb.search.annealing.overload_price import WIN
 from plb.search.balancing import balance, most_displaced, uneven_metrics
 from plb.search.budget import EndReason, chosen_settings, stream_of

@@ -14,7 +14,7 @@ from plb.constraints.rules import RULES_IN_ORDER
 from plb.model.rules import ALL_RULES, Rule
 from plb.search.balancing import Variant
 from plb.settings.config import PlbConfig
-from plb.state.defragmentation import is_packed
+from plb.state.topology import is_packed
 
 _MAY_BE_SOFT = tuple((one.rule, one.priority) for one in RULES_IN_ORDER if one.priority is not None)
 

@@ -13,8 +13,7 @@ from plb.model import DeactivationIntent, Service
 from plb.model.outcome import Immovable
 from plb.model.role import PRIMARY, SECONDARY
 from plb.planning.dropping import Surplus
-from plb.planning.role_returns import Return, return_of
-from plb.planning.upgrades import Handover
+from plb.planning.upgrades import Handover, Return, return_of
 from plb.state.arrays import Problem
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.role_slots import may_change_role, slots_of, surplus_of

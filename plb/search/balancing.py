@@ -26,7 +26,7 @@ from plb.search.result import Annealed
 from plb.search.transactions import NO_ROWS, go_to, places_of
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
-from plb.state.defragmentation import is_packed, packs, reserves, strategy_of, target_empty_nodes
+from plb.state.topology import is_packed, packs, reserves, strategy_of, target_empty_nodes
 
 
 def emptying_moves(problem: Problem, start: Solution, config: PlbConfig, movable: Int) -> tuple[Problem, Int]:

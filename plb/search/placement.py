@@ -30,7 +30,7 @@ from plb.search.result import Annealed, new_tally
 from plb.search.transactions import NO_ROWS, new_transaction, place_in_turn
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution, siblings_of
-from plb.state.defragmentation import is_packed, packs, reserves, strategy_of
+from plb.state.topology import is_packed, packs, reserves, strategy_of
 
 
 def filtered(problem: Problem, solution: Solution, config: PlbConfig, rows: Int) -> Problem | None:

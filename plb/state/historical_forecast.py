@@ -21,8 +21,7 @@ from plb.settings.config import PlbConfig, Replay
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import DemandForecast, Forecast
-from plb.state.past_loads import EnteredSlot
-from plb.state.replica_table import RowTable, merged
+from plb.state.replica_table import EnteredSlot, RowTable, merged
 
 NOT_FILLED = -1
 """Generation of a row whose columns were not computed yet."""

@@ -20,8 +20,7 @@ from plb.model.quanta import MetricQuanta
 from plb.model.role import ROLES
 from plb.risk.counter_based_random import replica_keys
 from plb.state.cluster_state import UNNUMBERED, ClusterState, PartitionRecord
-from plb.state.partition_matching import match_slots
-from plb.state.role_slots import default_loads, roles_of
+from plb.state.role_slots import default_loads, match_slots, roles_of
 from plb.validation import check_distinct
 
 Value = TypeVar("Value")

@@ -29,7 +29,6 @@ FEATURES = {
     },  # relaxed placement, light checks, limits by phase
     "plb.planning.live.replica_arrays": {"affinity"},  # ties children to parents
     "plb.planning.rule_priorities": {"domains"},  # light checks
-    "plb.planning.role_returns": {"domains"},
     "plb.planning.explanations.diagnosis": {"move_budgets", "node"},  # what stays on nodes that have to be emptied
     "plb.planning.upgrades": {
         "affinity",

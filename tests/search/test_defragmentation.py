@@ -18,7 +18,7 @@ from plb.search.balancing import Variant, balance
 from plb.search.budget import Budget
 from plb.search.placement import filtered
 from plb.search.transactions import NO_ROWS, moved_rows
-from plb.state.defragmentation import emptiness_weights, packs, reserves, strategy_of, target_empty_nodes
+from plb.state.topology import emptiness_weights, packs, reserves, strategy_of, target_empty_nodes
 from plb.testing import all_clusters, configuration_of, walks
 from tests.engine.stories import add_instance, engine_with, search_of
 from tests.engine.strategies import examples

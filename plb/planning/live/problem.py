@@ -21,9 +21,8 @@ from plb.risk.estimators import Evaluation
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Weights
 from plb.state.cluster_state import ClusterState, standing_load
-from plb.state.defragmentation import is_packed, node_groups, packing_tables
 from plb.state.demand_forecast import Forecast
-from plb.state.topology import Topology
+from plb.state.topology import Topology, is_packed, node_groups, packing_tables
 
 LARGEST_SQUARES = 2**63
 """Upper bound of n·x² of the fullest node."""
