@@ -170,6 +170,19 @@ def starves_another(problem: Problem, solution: Solution, level: int, row: int) 
 
 
 @kernel
+def exceeds_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
+    """Return whether an even spread keeps floor((r-1)/k) replicas in the domain of a placed `row` without it."""
+    at = solution.node[row]
+    siblings = problem.siblings[problem.feasibility_class[row], :, level]
+    even = problem.most_in_domain[problem.service[row], level] == EVEN
+    if not even or problem.unspread[row] or siblings[at] == 0:
+        return True
+    domain, parent = problem.domain[:, level], problem.parent[:, level]
+    replicas, inside = under_parent(domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at)
+    return bool(inside > (replicas - 1) // siblings[at])
+
+
+@kernel
 def others_leave_first(problem: Problem, solution: Solution, level: int, row: int) -> bool:
     """Return whether as many siblings as have to leave the domain of `row` are in unusable domains below it.
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool
 from plb.constraints.affinity import breaks_pair
-from plb.constraints.domains import EVEN
+from plb.constraints.domains import EVEN, exceeds_share, excess_in_domain
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import move_row
@@ -48,12 +48,9 @@ def drop_surplus(
     stays: Bool,
     extensions: Extensions | None = None,
 ) -> list[int]:
-    """Take surplus replicas off their nodes, in place; return their rows.
+    """Take surplus replicas off their nodes, in place, and return their rows; `surpluses` has children before parents.
 
-    `surpluses`: children before their parents.
-    `moving`, `stays`: (M,) whether the row is the departing end of a move in progress, and whether it must not be
-    dropped.
-    `extensions`: with the extension constraints; their refusals are counted.
+    `moving`, `stays`: (M,) whether a move of the row is in progress, and whether it must not be dropped.
     """
     dropped: list[int] = []
     for surplus in surpluses:
@@ -65,19 +62,16 @@ def drop_surplus(
             if not candidates:
                 break
             row = _least(problem, solution, _preferred(problem, solution, candidates, moving))
-            _take_off(problem, solution, row)
+            _put(problem, solution, row, NOWHERE)
             dropped.append(row)
     return dropped
 
 
 def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[Surplus]:
     """Return `surpluses` after the rows in `dropped` are removed."""
-    gone = {*dropped}
-    left = [
-        Surplus([row for row in surplus.rows if row not in gone], surplus.count - len(gone.intersection(surplus.rows)))
-        for surplus in surpluses
-    ]
-    return [surplus for surplus in left if surplus.count > 0]
+    left = [([row for row in surplus.rows if row not in dropped], surplus) for surplus in surpluses]
+    counts = [surplus.count - (len(surplus.rows) - len(rows)) for rows, surplus in left]
+    return [Surplus(rows, count) for (rows, _), count in zip(left, counts, strict=True) if count > 0]
 
 
 def _candidates(problem: Problem, solution: Solution, rows: Sequence[int], enforced: int, moving: Bool) -> list[int]:
@@ -89,14 +83,9 @@ def _candidates(problem: Problem, solution: Solution, rows: Sequence[int], enfor
     ]
     if enforced >> Rule.PREFERRED_LOCATION & 1:
         candidates = _preferred(problem, solution, candidates, moving)
-    candidates = [row for row in candidates if _may_go(problem, solution, enforced, row)]
-    return _in_no_pair(problem, solution, candidates) if enforced >> Rule.AFFINITY & 1 else candidates
-
-
-def _may_go(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
-    """Return whether no spread over domains requires `row`."""
     levels = [level for level, rule in enumerate(problem.domain_rule) if enforced >> rule & 1]
-    return all(_is_above_share(problem, solution, level, row) for level in levels)
+    candidates = [row for row in candidates if all(exceeds_share(problem, solution, level, row) for level in levels)]
+    return _in_no_pair(problem, solution, candidates) if enforced >> Rule.AFFINITY & 1 else candidates
 
 
 def _in_no_pair(problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
@@ -123,8 +112,8 @@ def _preferred(problem: Problem, solution: Solution, candidates: list[int], movi
     """Return the candidates of the first rank with any."""
 
     def rank(row: int) -> tuple[bool, bool, int]:
-        at = solution.node[row]
-        blocked = problem.drained[at] or not problem.feasibility_classes[problem.feasibility_class[row], at]
+        node = solution.node[row]
+        blocked = problem.drained[node] or not problem.feasibility_classes[problem.feasibility_class[row], node]
         return not moving[row], not blocked, _order_of_crowding(problem, solution, row)
 
     first = min((rank(row) for row in candidates), default=None)
@@ -132,77 +121,35 @@ def _preferred(problem: Problem, solution: Solution, candidates: list[int], movi
 
 
 def _order_of_crowding(problem: Problem, solution: Solution, row: int) -> int:
-    """Return 0 for a replica in an upgrade domain with more replicas than a quorum rule allows, 1 for a fault domain.
-
-    Others have 2.
-    """
+    """Return 0 if the upgrade domain of a replica exceeds a quorum rule, 1 if only a fault domain does, 2 if none."""
     limited = np.flatnonzero(problem.most_in_domain[problem.service[row]] > EVEN).tolist()
-    crowded = {int(problem.domain_rule[level]) for level in limited if _is_crowded(problem, solution, level, row)}
-    if int(Rule.UPGRADE_DOMAIN) in crowded:
+    crowded = {problem.domain_rule[level] for level in limited if excess_in_domain(problem, solution, level, row) > 0}
+    if Rule.UPGRADE_DOMAIN in crowded:
         return 0
     return 1 if crowded else 2
-
-
-def _is_crowded(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether the domain of `row` has more replicas of its partition than a quorum rule allows."""
-    at = solution.node[row]
-    feasible = problem.feasibility_classes[problem.feasibility_class[row]]
-    counts = (problem.siblings[problem.feasibility_class[row], :, level] > 0) | feasible
-    if problem.unspread[row] or not counts[at]:
-        return False
-    siblings = [one for one in siblings_of(problem, row) if solution.node[one] != NOWHERE and not problem.unspread[one]]
-    standing = [one for one in siblings if counts[solution.node[one]]]
-    inside = sum(problem.domain[solution.node[one], level] == problem.domain[at, level] for one in standing)
-    return bool(inside > problem.most_in_domain[problem.service[row], level])
-
-
-def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether the domain of `row` has more than the rounded-down share of its partition."""
-    at = solution.node[row]
-    if problem.most_in_domain[problem.service[row], level] != EVEN:
-        return True
-    if problem.siblings[problem.feasibility_class[row], at, level] == 0 or problem.unspread[row]:
-        return True
-    beside = inside = 0
-    for one in siblings_of(problem, row):
-        where = solution.node[one]
-        if (
-            where != NOWHERE
-            and not problem.unspread[one]
-            and problem.siblings[problem.feasibility_class[row], where, level] > 0
-        ):
-            beside += problem.parent[where, level] == problem.parent[at, level]
-            inside += problem.domain[where, level] == problem.domain[at, level]
-    return bool(inside > (beside - 1) // problem.siblings[problem.feasibility_class[row], at, level])
 
 
 def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:
     """Return the candidate without which the energy is least."""
     energies = []
     for row in candidates:
-        at = int(solution.node[row])
-        _take_off(problem, solution, row)
+        node = int(solution.node[row])
+        _put(problem, solution, row, NOWHERE)
         energies.append(present_energy(problem, solution))
-        if problem.leaving[row]:
-            solution.node[row] = at
-        else:
-            move_row(problem, solution, row, at)
+        _put(problem, solution, row, node)
     return candidates[int(np.argmin(energies))]
 
 
-def _take_off(problem: Problem, solution: Solution, row: int) -> None:
-    """Remove a row from its node; that of a departing end is in no sum."""
+def _put(problem: Problem, solution: Solution, row: int, node: int) -> None:
+    """Put a row on a node or NOWHERE; a departing end is in no sum."""
     if problem.leaving[row]:
-        solution.node[row] = NOWHERE
+        solution.node[row] = node
     else:
-        move_row(problem, solution, row, NOWHERE)
+        move_row(problem, solution, row, node)
 
 
 def without_replaced_standbys(problem: Problem, solution: Solution) -> Solution:
-    """Return the solution without the standbys that new or moved replicas of their partitions replace.
-
-    Their removal is not a move.
-    """
+    """Return the solution without the standbys that new or moved replicas replace; removing them is not a move."""
     if not problem.standbys:
         return solution
     node = solution.node
@@ -210,7 +157,7 @@ def without_replaced_standbys(problem: Problem, solution: Solution) -> Solution:
     replaced = [
         row
         for row in np.flatnonzero(problem.standby & (node != NOWHERE)).tolist()
-        if any(came[one] and node[one] == node[row] for one in siblings_of(problem, row))
+        if any(came[sibling] and node[sibling] == node[row] for sibling in siblings_of(problem, row))
     ]
     if not replaced:
         return solution

@@ -1,8 +1,7 @@
 """The fixed point of repair and balancing: on their own result, without changes since, neither runs again.
 
-Annealing is random, so a second search from the same configuration could always find another move. Service Fabric skips
-a balancing if neither state nor load has changed since the last one (docs/service-fabric.md, Balancing). Here that
-holds for the result as well, once it is applied, and for repairs.
+Service Fabric skips a balancing if neither state nor load has changed since the last one (docs/service-fabric.md,
+Balancing). Here the same holds for the result, once it is applied, and for repairs.
 """
 
 from __future__ import annotations
@@ -50,7 +49,6 @@ class _End:
     """The configuration in which a search ended."""
 
     circumstances: Circumstances
-    """Those of its `Occasion`."""
     services: frozenset[int] | None
     """Its services, counted from 1; None: all."""
     differing: dict[int, bytes]
@@ -80,10 +78,7 @@ class FixedPoint:
         return bool(self._ends)
 
     def follow(self, rows: Int, before: Int, after: Int) -> None:
-        """Note that the host has changed rows.
-
-        `rows`: (m,) indices; `before`, `after`: (m, W) their `row_values`.
-        """
+        """Note that the host has changed rows, (m,), from one set of `row_values`, (m, W), to another."""
         changed = (before != after).any(axis=1)
         if np.count_nonzero(changed) > MOST_FOLLOWED:
             self.forget()
@@ -108,16 +103,12 @@ class FixedPoint:
             self._ends.pop((key, phase), None)
 
     def search(self, phase: Phase, run: PhaseRun, occasion: Occasion) -> None:
-        """Run a phase, unless the last one ended with the present input.
-
-        A host that sets the temperature, or begins at a plan, continues its annealing, so balancing then runs all the
-        same.
-        """
+        """Run a phase, unless the last one ended with the present input and the host continues no annealing."""
         key = (occasion.domain, phase)
         end = self._ends.get(key)
         continues = phase is Phase.BALANCING and (run.budget.temperature is not None or len(run.start.rows) > 0)
         same = end is not None and not continues and end.circumstances == occasion.circumstances and not end.differing
-        if same and not run.changed and _is_requested(phase, run):
+        if same and not run.changed and (run.is_anything_broken() if phase is Phase.REPAIR else run.is_unbalanced):
             if phase is Phase.BALANCING:
                 run.weigh_for_balancing()
             run.log.skip(phase)
@@ -132,11 +123,6 @@ class FixedPoint:
         else:
             services = None if occasion.services is None else frozenset(service + 1 for service in occasion.services)
             self._ends[key] = _End(occasion.circumstances, services, _ends_of(run))
-
-
-def _is_requested(phase: Phase, run: PhaseRun) -> bool:
-    """Return whether a phase would search."""
-    return run.is_anything_broken() if phase is Phase.REPAIR else run.is_unbalanced
 
 
 def _ends_of(run: PhaseRun) -> dict[int, bytes]:
@@ -162,13 +148,7 @@ def row_values(problem: Problem, node: Int, rows: Int) -> Int:
 
 @kernel
 def _write_values(problem: Problem, node: Int, rows: Int, first: int, values: Int) -> None:
-    """Write what a search knows of rows, without their age.
-
-    `node`: (M,).
-    `rows`: (m,).
-    `first`: column of the first load.
-    `values`: (m, W) modified; rows of zeros before.
-    """
+    """Write the `row_values` of rows, (m,), without their age, into zeros, (m, W); loads from column `first` on."""
     metrics = problem.load.shape[1]
     for index in range(rows.shape[0]):
         row = rows[index]

@@ -18,7 +18,7 @@ from plb.model.outcome import DomainOutcome, Idle, Proposals
 from plb.model.plan import Energy
 from plb.model.rules import BUDGETS, Rule
 from plb.planning.live.work_lists import WorkLists
-from plb.planning.rule_priorities import placement_masks, rule_masks
+from plb.planning.rule_priorities import rule_masks
 from plb.planning.service_domains import ServiceDomain, concerned, immovable_replicas
 from plb.search.balancing import is_unbalanced, unbalanced_services
 from plb.search.budget import Budget, EndReason
@@ -33,34 +33,22 @@ from plb.state.replica_table import merged
 
 
 class PhaseLog:
-    """What has been done so far.
-
-    Attributes
-    ----------
-    phases
-        Those that have run, in order; one may run several times.
-    end
-        How the last one ended.
-    tally
-        Counts of the proposals, (TALLY_SIZE,).
-    out_of_time
-        Whether a search ended for lack of time.
-    temperature
-        That at which balancing ended; None: it did not run.
-    orders
-        Moves that change roles for an upgrade, or tell that one cannot change.
-    reasons
-        Why each row has moved.
-    """
+    """What the phases of a call have done so far."""
 
     def __init__(self) -> None:
         self.phases: list[Phase] = []
+        """The phases that have run, in order; one may run several times."""
         self.end = EndReason.NOTHING_TO_DO
+        """How the last phase ended."""
         self.tally: Int = new_tally()
+        """Counts of the proposals, (TALLY_SIZE,)."""
         self.out_of_time = False
         self.temperature: float | None = None
+        """The temperature at which balancing ended; None: it did not run."""
         self.orders: list[Move] = []
+        """Moves that change roles for an upgrade, or tell that a role cannot change."""
         self.reasons: dict[int, Reason] = {}
+        """Why each row has moved."""
         self._larger_steps = Proposals()
         self._bounding: set[Rule] = set()
         self._idle: dict[Phase, Idle] = {}
@@ -102,19 +90,16 @@ class PhaseLog:
         immovable_rows: Sequence[int],
         of_extensions: Proposals | None,
     ) -> DomainOutcome:
-        """Return what has been done.
+        """Return what has been done in a service domain (None: in all services), by an action of a refresh if any.
 
-        `domain`: the service domain that was searched; None: all services.
-        `action`: what was done, where a refresh does one thing only.
-        `immovable_rows`: the placed replicas that no plan may move.
-        `of_extensions`: counts of the proposals that extensions refused or rejected; None: there are none.
+        `of_extensions`: counts of the proposals that extensions refused or rejected.
         """
         phases = tuple(dict.fromkeys(self.phases))
         proposals = proposals_of(self.tally, self._larger_steps) if phases else Proposals()
         return DomainOutcome(
             *concerned(state, domain),
             phases=phases,
-            idle=self._idle_besides(phases),
+            idle={phase: why for phase, why in self._idle.items() if phase not in phases},
             immovable=immovable_replicas(state, problem, domain, immovable_rows),
             end_reason=self.end.value,
             proposals=proposals if of_extensions is None else proposals + of_extensions,
@@ -123,9 +108,6 @@ class PhaseLog:
             ),
             action=action,
         )
-
-    def _idle_besides(self, phases: Sequence[Phase]) -> Mapping[Phase, Idle]:
-        return {phase: why for phase, why in self._idle.items() if phase not in phases}
 
 
 class PhaseState:
@@ -163,7 +145,7 @@ class PhaseState:
         self.log = PhaseLog()
         if self._policy is not None:
             self.log.note_idle(Phase.BALANCING, Idle.BY_POLICY)
-        self._found_broken: tuple[int, Problem, int, Breaches] | None = None
+        self._kept_breaches: tuple[int, Problem, int, Breaches] | None = None
         self._left_alone = False
         self._is_full = False
         self._is_cut = False
@@ -176,10 +158,7 @@ class PhaseState:
 
     @property
     def is_bound(self) -> bool:
-        """Whether a limit of time or a budget of moves may have kept a search from going on.
-
-        One that had its whole budget and moved nothing has not been kept.
-        """
+        """Whether a limit of time, or a budget that moves have reduced, may have kept a search from going on."""
         problem = self.problem
         of_arrays = problem.max_node_moves.min(initial=NO_BUDGET), problem.max_service_moves.min()
         fewest = min(problem.max_moves, *of_arrays, problem.max_builds, problem.max_swaps)
@@ -242,11 +221,11 @@ class PhaseState:
 
     def _breaches(self, enforced: int) -> Breaches:
         """Return the enforced constraints that are broken now; computed again only after changes."""
-        known = self._found_broken
-        if known is None or known[0] != enforced or known[1] is not self.problem or known[2] != self._changes:
-            found = find_breaches(self._problem_of(Phase.REPAIR), self.solution, enforced, self._suspects)
-            known = self._found_broken = enforced, self.problem, self._changes, found
-        return known[3]
+        kept = self._kept_breaches
+        if kept is None or kept[0] != enforced or kept[1] is not self.problem or kept[2] != self._changes:
+            breaches = find_breaches(self._problem_of(Phase.REPAIR), self.solution, enforced, self._suspects)
+            kept = self._kept_breaches = enforced, self.problem, self._changes, breaches
+        return kept[3]
 
     @property
     def _suspects(self) -> Int:
@@ -258,7 +237,7 @@ class PhaseState:
         return suspects_after(self.problem, self.solution, breaking, self._others)
 
     def undo(self) -> None:
-        """Return all replicas to their nodes of before."""
+        """Return all replicas to their nodes at the start."""
         go_to(self.problem, self.solution, NO_PLACES, self._others)
         self._note_changes("undo")
 
@@ -275,10 +254,7 @@ class PhaseState:
 
     @property
     def is_unbalanced(self) -> bool:
-        """Whether a metric needs balancing, or an extension term may; a policy does not balance.
-
-        An upgrade of a partition may hold balancing back.
-        """
+        """Whether a metric or an extension term may need balancing, which no policy does and an upgrade may delay."""
         if self._policy is not None or self._waits_for_upgrade:
             return False
         return bool(self.config.extension_terms) or is_unbalanced(
@@ -287,8 +263,8 @@ class PhaseState:
 
     def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
         """Return the partitions of the services with an imbalanced metric."""
-        found = self._unbalanced_services & {*services}
-        return [record.name for record in self.state.partitions.values() if record.service in found]
+        unbalanced = self._unbalanced_services & {*services}
+        return [record.name for record in self.state.partitions.values() if record.service in unbalanced]
 
     @property
     def _unbalanced_services(self) -> set[int]:
@@ -305,10 +281,6 @@ class PhaseState:
             self.problem = self.problem._replace(movable=movable, repairable=repairable)
             self._left_alone = True
 
-    @property
-    def _masks(self) -> tuple[int, ...]:
-        return placement_masks(self.config)
-
     def _energy(self, solution: Solution) -> Energy:
         return energy_with(self._extensions, self.problem, solution)
 
@@ -321,15 +293,11 @@ class PhaseState:
         return extensions.broken(extensions.configuration(self.problem, self.solution))
 
     def _problem_of(self, phase: Phase) -> Problem:
-        """Return the problem of a phase: with its limits of replicas in build.
-
-        A constraint check may move replicas that balancing may not, and use capacity that replicas free in the
-        same plan (docs/service-fabric.md, Movable replicas and Capacity).
-        """
+        """Return the problem of a phase (docs/service-fabric.md, Movable replicas and Capacity)."""
         problem = self.problem
-        known = self._problems.get(phase)
-        if known is not None and known[0] is problem:
-            return known[1]
+        kept = self._problems.get(phase)
+        if kept is not None and kept[0] is problem:
+            return kept[1]
         if problem.throttles:
             problem = problem._replace(most_in_build=most_in_build(self.state, phase))
         if phase is Phase.REPAIR:

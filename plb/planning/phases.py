@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 
 import attrs
 import numpy as np
@@ -25,7 +24,7 @@ from plb.planning.explanations.diagnosis import Audit, placed_all_or_nothing, un
 from plb.planning.explanations.move_reasons import MoveReasons, bounding_budgets
 from plb.planning.phase_state import PhaseState
 from plb.planning.plan_start import Broken, check_start
-from plb.planning.rule_priorities import balancing_variants, rule_masks, rule_priorities
+from plb.planning.rule_priorities import balancing_variants, placement_masks, rule_masks, rule_priorities
 from plb.planning.service_domains import ServiceDomain, Work
 from plb.planning.upgrades import Handover, Return, Returns, RoleChanges
 from plb.search.annealing.overload_price import WIN
@@ -67,7 +66,7 @@ class PhaseRun(PhaseState):
         self.return_replicas(work.returns)
 
     def place(self, rows: list[int], *, with_moves: bool = True) -> None:
-        """Place the missing replicas in `rows`; `with_moves`: others may be moved to free capacity."""
+        """Place the missing replicas in `rows`; `with_moves`: other replicas may be moved to free capacity."""
         config = self.config
         rows = [row for row in rows if self.solution.node[row] == NOWHERE]
         # capacity that others free in the same plan would not count
@@ -75,7 +74,7 @@ class PhaseRun(PhaseState):
         with_moves = with_moves and not config.prevent_transient_overcommit
         self._add_others(rows)
         begun, seed = self._begin(), self._seed_of(Phase.PLACEMENT)
-        result = self._placed(rows, self._masks, seed, with_moves=with_moves)
+        result = self._placed(rows, placement_masks(config), seed, with_moves=with_moves)
         if self._relaxes_affinity and (self.solution.node[rows] == NOWHERE).all():
             result = self._placed(rows, (rule_masks(config)[-1] & ~AFFINITY_BIT,), seed.spawn(1)[0], with_moves=False)
         self._take(Phase.PLACEMENT, result, begun)
@@ -109,11 +108,7 @@ class PhaseRun(PhaseState):
         return relaxes and self.problem.related and self._policy is None
 
     def drop(self, surpluses: Sequence[Surplus]) -> None:
-        """Drop surplus replicas; placement then starts from the result.
-
-        Soft rules are relaxed one by one for replicas that cannot be dropped under them. If a refresh performs one
-        action at a time, it drops the replicas that the most rules allow, and the others wait for the next plan.
-        """
+        """Drop surplus replicas, relaxing soft rules one by one; a refresh with one action stops at a success."""
         if not surpluses:
             return
         left = list(surpluses)
@@ -149,14 +144,12 @@ class PhaseRun(PhaseState):
         if not kept:
             return
         changes = self._role_changes()
-        returns = Returns(self._problem_of(Phase.PLACEMENT), changes.solution, self._masks, self._extensions)
+        returns = self._returns_to(changes.solution)
         for wish in kept:
             returns.place(wish)
-        for partition, place in returns.refused:
-            changes.give_up_place(partition, place)
         self._add_others(returns.placed)
         self.log.reasons.update(dict.fromkeys(returns.placed, Reason(Phase.PLACEMENT, "new replica")))
-        self._take_roles(changes, "return")
+        self._take_roles(changes, "return", returns)
 
     def return_primaries(self, wishes: Sequence[Return]) -> None:
         """Make missing replicas the primaries on the places that an upgrade has kept for these."""
@@ -164,20 +157,24 @@ class PhaseRun(PhaseState):
             if wish.primary == NOWHERE:
                 continue
             changes = self._role_changes()
-            returns = Returns(self._problem_of(Phase.PLACEMENT), changes.solution, self._masks, self._extensions)
+            returns = self._returns_to(changes.solution)
             row = returns.taker(wish)
             if row != NOWHERE:
                 changes.add_primary(wish, row)
                 self._add_others([row])
-            for partition, place in returns.refused:
-                changes.give_up_place(partition, place)
-            self._take_roles(changes, "return")
+            self._take_roles(changes, "return", returns)
 
     def _role_changes(self) -> RoleChanges:
         return RoleChanges(self.state, self.problem, self.solution, self.log.tally, self._extensions)
 
-    def _take_roles(self, changes: RoleChanges, moment: str) -> None:
+    def _returns_to(self, solution: Solution) -> Returns:
+        masks = placement_masks(self.config)
+        return Returns(self._problem_of(Phase.PLACEMENT), solution, masks, self._extensions)
+
+    def _take_roles(self, changes: RoleChanges, moment: str, returns: Returns | None = None) -> None:
         """Take the result of changes of roles, and leave the partitions alone whose primary changes."""
+        for partition, place in () if returns is None else returns.refused:
+            changes.give_up_place(partition, place)
         self.problem, self.solution = changes.problem, changes.solution
         if self._extensions is not None:
             self.solution = self._extensions.journalled(self.solution)
@@ -261,10 +258,7 @@ class PhaseRun(PhaseState):
         self._take(Phase.BALANCING, result, begun)
 
     def _go_to_start(self, limit: int) -> float:
-        """Move the replicas to the places of an earlier plan, if these may be there and are at most so many.
-
-        Return the energy there.
-        """
+        """Move at most `limit` replicas to their places of an earlier plan, if they may be there; return the energy."""
         hard, suspects, problem = rule_masks(self.config)[-1], self._suspects, self._problem_of(Phase.BALANCING)
         before = Broken(find_breaches(problem, self.solution, hard, suspects), self._broken_extensions)
         go_to(problem, self.solution, self.start, self._others)
@@ -276,10 +270,7 @@ class PhaseRun(PhaseState):
         return self._energy(self.solution).total
 
     def _least_gain(self, config: PlbConfig, movement: int) -> float:
-        """Return the decrease of the energy from which a result of balancing is used.
-
-        Where moves have a price, they must win twice their cost together. So a cluster that is balanced but for noise
-        is left alone, and one with a hot node is not.
+        """Return the least decrease of the energy by balancing; where moves have a price, they must win it twice.
 
         `movement`: in tenths, before balancing.
         """
@@ -290,10 +281,7 @@ class PhaseRun(PhaseState):
         return least
 
     def weigh_for_balancing(self) -> None:
-        """Give the imbalance the weight that it has in balancing, also in the energies of the plan.
-
-        A balancing that is left out because nothing has changed has the energies of the one before.
-        """
+        """Give the imbalance the weight that it has in balancing, also in the energies of the plan."""
         weights = weights_in_balancing(self.problem, self.solution)
         self.problem = self.problem._replace(weights=weights)
         total, extensions = energy_of(weights, self._values_before), self._extensions
@@ -302,12 +290,7 @@ class PhaseRun(PhaseState):
         self._energy_before = attrs.evolve(self._energy_before, total=total)
 
     def plan(self, missing: list[int], domain: ServiceDomain | None, action: str | None = None) -> Plan:
-        """Return the plan.
-
-        `missing`: the rows that were to be placed.
-        `domain`: the service domain that was searched; None: all services.
-        `action`: what was done, where a refresh does one thing only.
-        """
+        """Return the plan of a service domain or of all services, in which `missing` rows were to be placed."""
         extensions = self._extensions
         counted = extensions is not None and bool(extensions.refused or extensions.rejected)
         of_extensions = extensions.proposals if extensions is not None and counted else None
@@ -368,22 +351,15 @@ class PhaseRun(PhaseState):
                 reasons[row] = Reason(phase, name, self.state.nodes[nodes[row]].name)
         others = [row for row in rows[moved].tolist() if row not in reasons and row not in self.log.reasons]
         if others:
-            reasons |= self._move_reasons(phase, begun, repaired).of(np.array(others, np.int64))
+            before = self.solution.copy()
+            go_to(self.problem, before, begun.places, self._others)
+            audit = self._audit(before, self.problem)
+            move_reasons = MoveReasons(phase, audit, self.solution, repaired, self._extensions)
+            reasons |= move_reasons.of(np.array(others, np.int64))
         self.log.reasons = reasons | self.log.reasons
 
-    def _move_reasons(self, phase: Phase, begun: Begun, repaired: int) -> MoveReasons:
-        """Return the reasons of the moves of a phase, of which `begun` is the start."""
-        before = self.solution.copy()
-        go_to(self.problem, before, begun.places, self._others)
-        audit = self._audit(before, self.problem)
-        return MoveReasons(phase, audit, self.solution, repaired, self._extensions)
-
     def _audit(self, solution: Solution, problem: Problem) -> Audit:
-        return Audit(self.state, problem, solution, self._priorities)
-
-    @cached_property
-    def _priorities(self) -> Mapping[Rule, int]:
-        return rule_priorities(self.config)
+        return Audit(self.state, problem, solution, rule_priorities(self.config))
 
     def _seed_of(self, phase: Phase) -> np.random.SeedSequence:
         """Return the seed of a phase, which no other phase uses."""

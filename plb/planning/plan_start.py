@@ -30,11 +30,7 @@ class Broken(NamedTuple):
 
 
 def start_of(state: ClusterState, plan: Plan) -> Places:
-    """Return the places of the replicas after the moves of a plan.
-
-    Raise `InvalidValueError` if the plan does more than move replicas and swap roles.
-    Raise `ConflictError` or `UnknownNameError` if a move no longer fits the cluster.
-    """
+    """Return the places of the replicas after a plan; refuse a plan that does more than move and swap, or is stale."""
     moves = PlanMoves.of(plan.moves)
     others = ~np.isin(moves.kind, [KINDS.index(kind) for kind in ALLOWED])
     if others.any():
@@ -56,10 +52,7 @@ def check_start(
 ) -> None:
     """Raise `ConflictError` if a replica that may not move is elsewhere at a start, or more is broken there.
 
-    A partition that breaks a rule on the present nodes may do so at the start, where other replicas of it may be those
-    that have to move.
-
-    `solution`: all replicas at the start; `before`, `after`: what is broken on the present nodes, and at the start.
+    `before`, `after`: what is broken on the present nodes, and at the start, where `solution` has all replicas.
     """
     stuck = start.rows[~problem.movable[start.rows]]
     already = {state.row_partition[row] for row in before.breaches.rows.tolist()}

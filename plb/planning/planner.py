@@ -47,29 +47,7 @@ NOT_ASKED = dict.fromkeys(Phase, Idle.NOT_ASKED)
 
 
 class Planner:
-    """Makes the plans of one engine. It does not change the descriptions of the host.
-
-    Parameters
-    ----------
-    state
-        The cluster; its settings are the planner's.
-    seed, history
-        As of the engine.
-    extensions
-        Those of the engine.
-
-    Attributes
-    ----------
-    batch
-        When each stage last ran where a refresh runs all that are due: for all services together, and balancing does
-        not wait at first.
-    domains
-        The service domains of the cluster.
-    now
-        Time of the latest search, in seconds.
-    searches
-        Number of searches so far: each has its own random streams.
-    """
+    """Makes the plans of one engine. It does not change the descriptions of the host."""
 
     def __init__(
         self, state: ClusterState, *, seed: int, history: DemandHistory | None, extensions: EngineExtensions
@@ -81,9 +59,12 @@ class Planner:
         self.demand_forecast = demand_forecast_of(state.config, history, seed)
         self.scheduler = Scheduler(state.config)
         self.batch = DomainRecord()
+        """The record of all services together, for refreshes that run all stages that are due."""
         self.domains = ServiceDomains(state)
         self.now = 0.0
+        """Time of the latest search, in seconds."""
         self.searches = 0
+        """Number of searches so far: each has its own random streams."""
         self._fixed_point = FixedPoint()
         self._live = LiveState(state, self._fixed_point)
         self._topology: Topology | None = None
@@ -122,12 +103,12 @@ class Planner:
     def _service_tables(self, domain: ServiceDomain | None) -> ServiceTables:
         topology = self.topology()
         key = None if domain is None else domain.key
-        known, every = self._tables.get(key), self._tables.get(None)
-        if known is None or known.version != tables_version(self.state, topology):
+        tables, every = self._tables.get(key), self._tables.get(None)
+        if tables is None or tables.version != tables_version(self.state, topology):
             services = self.state.living_indices() if domain is None else domain.services
             limits = None if every is None else every.limits
-            known = self._tables[key] = build_tables(self.state, topology, services, limits)
-        return known
+            tables = self._tables[key] = build_tables(self.state, topology, services, limits)
+        return tables
 
     def forget_service(self, service: int) -> None:
         """Forget a removed service, and its domain if it was the first there: a later one may get its index."""
@@ -222,9 +203,8 @@ class Planner:
         earlier: Sequence[PhaseRun],
         swaps: int | None = None,
     ) -> PhaseRun:
-        """Return the search of a domain at its start.
+        """Return the search of a domain at its start, after `earlier` ones of other domains for the same plan.
 
-        `earlier`: the searches of other domains for the same plan.
         `swaps`: swaps under way before this plan; None: not counted yet.
         """
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
@@ -307,12 +287,7 @@ class Planner:
         start: Plan | None = None,
         idle: Mapping[Phase, Idle] = NOT_ASKED,
     ) -> Plan:
-        """Run phases for each service domain.
-
-        `names`: partitions to place; None: all.
-        `start`: the plan at which balancing begins; None: the present places.
-        `idle`: why each phase that does not run does not.
-        """
+        """Run phases for each service domain, balancing from a `start` if any; `names`: partitions to place, or all."""
         self.fill_every_node()
         for name in names or ():
             self.state.partition(name)  # raises before anything is changed
@@ -349,17 +324,12 @@ class Planner:
         idle: Mapping[Phase, Idle],
         action: Action | None = None,
     ) -> Plan:
-        """Return the plan of a cluster without nodes: no phase runs, and what placement was to place is unplaced."""
+        """Return the plan of a cluster without nodes: no phase runs, and missing replicas are unplaced."""
         work = self._work_to_place(names, at)
         is_asked = idle[Phase.PLACEMENT] is Idle.NO_NODES
-        plans = [
-            plan_without_nodes(
-                self.state,
-                work.of(domain).missing if is_asked else [],
-                idle_outcome(self.state, domain, idle, action),
-            )
-            for domain in domains
-        ]
+        missing = [work.of(domain).missing if is_asked else [] for domain in domains]
+        outcomes = [idle_outcome(self.state, domain, idle, action) for domain in domains]
+        plans = [plan_without_nodes(self.state, *of_domain) for of_domain in zip(missing, outcomes, strict=True)]
         plan, self.now = merged(plans), at
         if action is not None:
             plan = attrs.evolve(plan, actions={outcome.domain: action.value for outcome in plan.outcomes})
@@ -395,10 +365,7 @@ class Planner:
 
     @contextmanager
     def _restored_after_error(self) -> Iterator[None]:
-        """Keep everything as it was before the searches of a call if one of them ends with an error.
-
-        What they do to a solution is in a copy, or `LiveState` makes the arrays new.
-        """
+        """Keep everything as it was if a search ends with an error; `LiveState` then makes the lent solution new."""
         policy = self.extensions.kept_policy()
         now, searches, ends = self.now, self.searches, self._fixed_point.ends()
         scheduled = self.scheduler.copied() if self.state.config.one_action_per_refresh else self.scheduler

@@ -16,7 +16,7 @@ from plb.search.balancing import Variant
 from plb.settings.config import PlbConfig
 from plb.state.topology import is_packed
 
-_MAY_BE_SOFT = tuple((one.rule, one.priority) for one in RULES_IN_ORDER if one.priority is not None)
+_MAY_BE_SOFT = tuple((description.rule, description.priority) for description in RULES_IN_ORDER if description.priority)
 
 
 def rule_priorities(config: PlbConfig) -> dict[Rule, int]:
@@ -54,9 +54,7 @@ LEAST_BINDING = 1
 def balancing_variants(config: PlbConfig, *, slow: bool) -> list[Variant]:
     """Return what balancing tries side by side (docs/service-fabric.md, Balancing).
 
-    While preferred locations are enforced, only swaps of roles are possible. A search without rules of optimisation,
-    and one with swaps only, follow; if the setting requests it, another that only empties nodes.
-    If sampling is biased, slow balancing also runs each of them unbiased.
+    If sampling is biased, slow balancing also runs each variant unbiased.
     """
     variants = _unbiased_variants(config)
     if not config.biased_sampling:
@@ -66,6 +64,10 @@ def balancing_variants(config: PlbConfig, *, slow: bool) -> list[Variant]:
 
 
 def _unbiased_variants(config: PlbConfig) -> list[Variant]:
+    """Return the usual search, one without rules that are wished for, and one that only empties nodes.
+
+    While preferred locations are enforced, only swaps of roles are possible; one more variant has only these.
+    """
     mask = rule_masks(config)[0]
     usual = Variant(
         mask,

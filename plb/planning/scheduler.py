@@ -1,7 +1,7 @@
 """The actions of a refresh for each service domain: at most one, in turn (docs/service-fabric.md, Phases).
 
-A stage whose interval has passed is checked, the longest waiting first; the first with work
-is the action. While moves of an earlier plan are in progress the domain has no action.
+The action is the first stage with work, of those whose interval has passed, the longest waiting first. While moves of
+an earlier plan are in progress the domain has no action.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Stage(Enum):
 
 
 def node_event(before: Node | None, after: Node | None) -> NodeChange | None:
-    """Return the event of a change of a node; None without one. A missing node is None."""
+    """Return the event of a change of a node, missing before or after if None; None without an event."""
     was_up, is_up = (node is not None and node.up for node in (before, after))
     if was_up == is_up:
         return None
@@ -154,19 +154,15 @@ class Scheduler:
         return stage is Stage.BALANCING and not (config.load_balancing_enabled and config.max_percentage_to_move > 0.0)
 
     def is_under_way(self, record: DomainRecord, version_of: Callable[[str], int | None], now: float) -> bool:
-        """Remove moves that are completed or too old; return whether any is left.
-
-        `version_of`: returns the version of a partition, None if it was removed. A partition that was updated after its
-        moves were planned has completed or abandoned them.
-        """
+        """Remove moves that are too old, or of another `version_of` their partition; return whether any is left."""
         for partition, (issued, version, _) in list(record.under_way.items()):
             if version_of(partition) != version or now - issued >= _seconds(self.config.max_movement_execution_time):
                 del record.under_way[partition]
         return bool(record.under_way)
 
     def swaps_under_way(self, version_of: Callable[[str], int | None], now: float) -> int:
-        """Return the number of swaps under way in all domains; arguments as in `is_under_way`."""
-        under_way = [one for one in self.records.values() if self.is_under_way(one, version_of, now)]
+        """Return the number of swaps under way in all domains."""
+        under_way = [record for record in self.records.values() if self.is_under_way(record, version_of, now)]
         return sum(swaps for record in under_way for _, _, swaps in record.under_way.values())
 
     def is_delayed(self, services: Iterable[int], now: float) -> bool:
@@ -209,10 +205,7 @@ class Scheduler:
         self.moved = [entry for entry in self.moved if entry[0] > since]
 
     def allowance(self, action: Action, replicas: int, now: float) -> int | None:
-        """Return the number of moves that the throttles still allow an action; None: unlimited.
-
-        `replicas`: replicas of the cluster, of which some limits are shares.
-        """
+        """Return the number of moves that the throttles, some of them shares of all `replicas`, leave an action."""
         config = self.config
         since = now - _seconds(config.global_movement_throttle_counting_interval)
         self.issued = [entry for entry in self.issued if entry[0] > since]
@@ -244,8 +237,7 @@ class Scheduler:
     def variant(self, record: DomainRecord, stage: Stage, version: Version) -> bool:
         """Return whether the second variant of a stage is due, and count the try.
 
-        The first variant is tried `plb_action_retry_times` times, then the second as often, and so on; any change
-        begins again with the first.
+        The variants alternate after `plb_action_retry_times` tries; any change begins again with the first.
         """
         if record.tried_at.get(stage) != version:
             record.tries[stage], record.tried_at[stage] = 0, version
@@ -271,21 +263,16 @@ class Refresh:
     """What a refresh of a domain depends on."""
 
     state: ClusterState
-    """The described cluster."""
     scheduler: Scheduler
     record: DomainRecord
-    """When stages are due, and what is remembered of the domain."""
     domain: ServiceDomain
-    """The domain."""
     run: PhaseRun
-    """Its search, at the start."""
+    """The search of the domain, at the start."""
     work: Work
-    """What placement has to do."""
     state_version: tuple[int, ...]
     load_version: tuple[int, ...]
     """What the domain's state and loads are at; equal versions mean that nothing has changed."""
     now: float
-    """Time in seconds."""
     replicas: int
     """Replicas of the whole cluster."""
 

@@ -17,7 +17,6 @@ from plb.planning.upgrades import Handover, Return, return_of
 from plb.state.arrays import Problem
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.role_slots import may_change_role, slots_of, surplus_of
-from plb.state.tables import ServiceTable
 from plb.validation import ReadOnlyMapping
 
 NO_APPLICATIONS: Mapping[str, Collection[str]] = ReadOnlyMapping({})
@@ -37,45 +36,36 @@ class ServiceDomain:
 
 
 class ServiceDomains:
-    """The service domains of a cluster; they are found again only after its services have changed.
-
-    Parameters
-    ----------
-    state
-        The described cluster.
-    """
+    """The service domains of a cluster; they are found again only after its services have changed."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self._found: list[ServiceDomain] = []
-        self._found_version = -1
+        self._domains: list[ServiceDomain] = []
+        self._version = -1
         self._undivided = -1, False
         """Version of the services, and whether they are one domain."""
 
     def found(self) -> list[ServiceDomain]:
         """Return the service domains."""
         state = self._state
-        if self._found_version != state.services_version:
+        if self._version != state.services_version:
             limited = state.applications.reserved_metrics()
-            self._found = service_domains(state.living_services(), state.config.metric_names, limited)
-            self._found_version = state.services_version
-        return self._found
+            self._domains = service_domains(state.living_services(), state.config.metric_names, limited)
+            self._version = state.services_version
+        return self._domains
 
     def units(self) -> list[ServiceDomain | None]:
         """Return the units of separate searches: the service domains, or a single None if all services are one."""
         if self._undivided[0] != self._state.services_version:
-            self._undivided = self._state.services_version, _share_a_metric(self._state.service_table)
-        found = [] if self._undivided[1] else self.found()
-        return [*found] if len(found) > 1 else [None]
+            table = self._state.service_table
+            shares_a_metric = bool(table.has_metric[table.living].all(axis=0).any())
+            self._undivided = self._state.services_version, shares_a_metric
+        domains = [] if self._undivided[1] else self.found()
+        return [*domains] if len(domains) > 1 else [None]
 
     def unit_of(self, service: int) -> ServiceDomain | None:
         """Return the unit of a separate search to which a service belongs."""
         return next(unit for unit in self.units() if unit is None or service in unit.services)
-
-
-def _share_a_metric(table: ServiceTable) -> bool:
-    """Return whether all services have a metric in common, so that they are one domain."""
-    return bool(table.has_metric[table.living].all(axis=0).any())
 
 
 def service_domains(
@@ -83,15 +73,13 @@ def service_domains(
     all_metrics: Sequence[str],
     limited: Mapping[str, Collection[str]] = NO_APPLICATIONS,
 ) -> list[ServiceDomain]:
-    """Return the domains of services, by the first service of each.
+    """Return the domains of services, by the first service of each; a service that names no metric has `all_metrics`.
 
-    `services`: by index, in the order in which they were made.
-    `all_metrics`: metrics of a service that names none.
     `limited`: the applications with limits, whose services are one domain, and the metrics that each reserves: services
     with such a metric belong to the domain as well.
     """
     indices = [*services]
-    known = {service.name: place for place, service in enumerate(services.values())}
+    place_of = {service.name: place for place, service in enumerate(services.values())}
     root = list(range(len(indices)))
 
     def find(place: int) -> int:
@@ -100,8 +88,8 @@ def service_domains(
             place = root[place]
         return place
 
-    def unite(one: int, other: int) -> None:
-        first, second = sorted((find(one), find(other)))
+    def unite(place: int, partner: int) -> None:
+        first, second = sorted((find(place), find(partner)))
         root[second] = first
 
     holder: dict[str, int] = {}
@@ -109,8 +97,8 @@ def service_domains(
     for place, service in enumerate(services.values()):
         for metric in _metrics_of(service, all_metrics):
             unite(place, holder.setdefault(metric, place))
-        if service.affinity_to in known:
-            unite(place, known[service.affinity_to])
+        if service.affinity_to in place_of:
+            unite(place, place_of[service.affinity_to])
         if service.application is not None and service.application in limited:
             unite(place, member.setdefault(service.application, place))
             for metric in limited[service.application]:
@@ -120,9 +108,9 @@ def service_domains(
         members.setdefault(find(place), []).append(index)
     return [
         ServiceDomain(
-            found[0], tuple(found), frozenset().union(*(_metrics_of(services[i], all_metrics) for i in found))
+            group[0], tuple(group), frozenset().union(*(_metrics_of(services[i], all_metrics) for i in group))
         )
-        for _, found in sorted(members.items())
+        for _, group in sorted(members.items())
     ]
 
 
@@ -132,7 +120,7 @@ def _metrics_of(service: Service, all_metrics: Sequence[str]) -> Iterable[str]:
 
 
 def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, Sequence[str]]:
-    """Return the name of a service domain, that of its first service, and the names of its partitions."""
+    """Return the names of the first service of a domain (None: all services), and of its partitions."""
     if domain is None:
         return next(iter(state.service_index), ""), state.partition_names()
     services = set(domain.services)
@@ -143,19 +131,13 @@ def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, S
 def immovable_replicas(
     state: ClusterState, problem: Problem, domain: ServiceDomain | None, rows: Iterable[int]
 ) -> dict[str, dict[Immovable, int]]:
-    """Return, for each partition that has any, how many replicas may not move, by why.
-
-    Departing ends and standbys are not counted.
-
-    `domain`: the service domain of the partitions; None: all services.
-    `rows`: the replicas of all service domains that may not move.
-    """
-    found: dict[str, Counter[Immovable]] = {}
+    """Return, by partition of a domain (None: all services), how many of the immovable `rows` it has, by why."""
+    by_partition: dict[str, Counter[Immovable]] = {}
     for row in rows:
         if domain is not None and int(problem.service[row]) not in domain.services:
             continue
-        found.setdefault(state.row_partition[row], Counter())[why_immovable(state, problem, row)] += 1
-    return {name: dict(counts) for name, counts in found.items()}
+        by_partition.setdefault(state.row_partition[row], Counter())[why_immovable(state, problem, row)] += 1
+    return {name: dict(counts) for name, counts in by_partition.items()}
 
 
 def why_immovable(state: ClusterState, problem: Problem, row: int) -> Immovable:
@@ -200,19 +182,7 @@ class Work:
 
 
 class WorkToPlace:
-    """The partitions with work.
-
-    Parameters
-    ----------
-    state
-        The cluster.
-    names
-        Names of the partitions; None: all.
-    unfinished
-        Rows of the partitions with work.
-    related
-        Whether any service follows another.
-    """
+    """The partitions with work, of these names or of all; `unfinished` are rows of such."""
 
     def __init__(
         self, state: ClusterState, names: Sequence[str] | None, unfinished: Collection[int], *, related: bool
@@ -230,7 +200,7 @@ class WorkToPlace:
         if self._related:
             records.sort(key=lambda record: self._state.services[record.service].affinity_to is not None)
         node = self._state.rows.node
-        handovers = [found for record in records if (found := handover_of(self._state, record)) is not None]
+        handovers = [handover for record in records if (handover := handover_of(self._state, record)) is not None]
         promoted = {handover.partition for handover in handovers if handover.primary == NOWHERE and handover.returns}
         missing = [
             row
@@ -249,10 +219,7 @@ class WorkToPlace:
 
 
 def partitions_with_work(state: ClusterState, unfinished: Collection[int]) -> list[PartitionRecord]:
-    """Return the partitions for which there may be something to do, in the order in which they were made.
-
-    `unfinished`: as in `plb.planning.live.work_lists.WorkLists`.
-    """
+    """Return the partitions with work, as of `plb.planning.live.work_lists.WorkLists`, in the order of their making."""
     names = {state.row_partition[row] for row in unfinished} | state.reported_surplus
     names.update(record.name for record in state.partitions_everywhere())
     return sorted((state.partitions[name] for name in names), key=attrgetter("number"))
@@ -279,10 +246,10 @@ def handover_of(state: ClusterState, record: PartitionRecord) -> Handover | None
 def _swap_out_of(
     state: ClusterState, record: PartitionRecord, out: int, primary: int, secondaries: list[int]
 ) -> Handover | None:
-    """Return the change of roles of a partition of which the primary `out` is to be swapped out.
+    """Return the change of roles of a partition of which the primary `out` is to be swapped out; None without any.
 
-    Without a secondary there is none. That the role cannot change is told of services with one target replica only,
-    while single replicas may move in upgrades: if all secondaries are on deactivated nodes, or the only one moves away.
+    That the role cannot change is told of services with one target replica only, while single replicas may move in
+    upgrades: if all secondaries are on deactivated nodes, or the only one moves away.
     """
     table = state.rows
     single = state.services[record.service].target_replicas == 1

@@ -1,8 +1,7 @@
 """Snapshots of a planner and its cluster, and planners that continue from them.
 
 A snapshot holds what hosts have described and what is remembered from call to call, but not where searches have ended.
-What follows from these is made again: tables of nodes and services, sums, work lists and the sampled demand of
-replicas. The types of the fields of `_Document` say which documents are valid.
+A planner makes the rest again. The types of the fields of `_Document` say which documents are valid.
 """
 
 from __future__ import annotations
@@ -153,7 +152,7 @@ def _pairs_of(kind: Any) -> Any:
 
 
 def _exactly(*types: type) -> Callable[[Any, Any], Any]:
-    """Return a function that takes values of these types only, and returns them, or the members that they are of."""
+    """Return a function that refuses values of other types, and returns values, or members of an enumeration."""
 
     def structure(value: Any, kind: type) -> Any:
         if type(value) not in types:

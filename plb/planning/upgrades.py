@@ -50,11 +50,7 @@ class Return:
 
 
 def return_of(state: ClusterState, record: PartitionRecord) -> Return | None:
-    """Return the places of a partition to which replicas return; None without any.
-
-    A primary that is to be swapped out goes first, a primary that returns before other replicas. It waits while the
-    present one moves away.
-    """
+    """Return the places of a partition to which replicas return, the primary first; None without any."""
     table = state.rows
     if record.still or not record.upgrading or any(table.swaps_out[row] for row in record.rows):
         return None
@@ -69,40 +65,23 @@ def return_of(state: ClusterState, record: PartitionRecord) -> Return | None:
 
 
 class Returns:
-    """Places the replicas that return.
-
-    Parameters
-    ----------
-    problem
-        The problem of placement.
-    solution
-        Modified.
-    masks
-        Enforced rules, from all to the hard ones.
-    extensions
-        With the extension constraints; None: there are none.
-
-    Attributes
-    ----------
-    placed
-        Rows that have returned.
-    refused
-        Rows of places that stay without a replica, with the names of their partitions.
-    """
+    """Places the replicas that return in a solution, under the rules of masks from all to the hard ones."""
 
     def __init__(
         self, problem: Problem, solution: Solution, masks: Sequence[int], extensions: Extensions | None
     ) -> None:
         self._problem, self._solution, self._masks, self._extensions = problem, solution, masks, extensions
         self.placed: list[int] = []
+        """Rows that have returned."""
         self.refused: list[tuple[str, int]] = []
+        """Names of partitions, each with the row of a place that stays without a replica."""
 
     def place(self, wish: Return) -> None:
         """Place missing replicas of a partition on its kept places."""
         places, missing = list(wish.places), list(wish.missing)
         for mask in self._masks:
             for row in list(missing):
-                place = next((one for one in places if self._allows(mask, row, self._node(one))), NOWHERE)
+                place = next((place for place in places if self._allows(mask, row, self._node(place))), NOWHERE)
                 if place != NOWHERE:
                     move_row(self._problem, self._solution, row, self._node(place))
                     self.placed.append(row)
@@ -111,10 +90,7 @@ class Returns:
         self.refused += [(wish.partition, place) for place in places]
 
     def taker(self, wish: Return) -> int:
-        """Return the missing replica that becomes the primary on the place of the primary; NOWHERE without any.
-
-        The rules have to allow the present primary there, beside the missing replicas where placement has put them.
-        """
+        """Return the missing replica that becomes the primary on its kept place; NOWHERE if the rules forbid that."""
         node, primary = self._node(wish.places[0]), wish.primary
         row = primary if primary in wish.missing else next(iter(wish.missing), NOWHERE)
         if any(self._allows_primary(mask, primary, row, node) for mask in self._masks):
@@ -124,8 +100,8 @@ class Returns:
 
     def _allows_primary(self, mask: int, primary: int, row: int, node: int) -> bool:
         """Return whether the rules allow the primary on a node, if the missing `row` gives up its place for it."""
-        solution, at = self._solution, self._solution.node[row] if row != NOWHERE else NOWHERE
-        if at == NOWHERE:
+        solution, source = self._solution, self._solution.node[row] if row != NOWHERE else NOWHERE
+        if source == NOWHERE:
             return self._allows(mask, primary, node)
         if row != primary:
             replaced = self._problem.standby.copy()
@@ -136,7 +112,7 @@ class Returns:
             mask &= ~SPREADING
         move_row(self._problem, solution, row, NOWHERE)
         allowed = self._allows(mask, primary, node)
-        move_row(self._problem, solution, row, int(at))
+        move_row(self._problem, solution, row, int(source))
         return allowed
 
     def _allows(self, mask: int, row: int, node: int) -> bool:
@@ -205,12 +181,8 @@ def hand_over(
 ) -> HandoverEnd:
     """Swap the roles of a handover's primary and of the best taker, in place; nothing is changed if none can.
 
-    `masks`: enforced rules, from all to those that always hold.
-    `able`: (M,) whether the row is ready and free to change roles.
-    `tally`: (TALLY_SIZE,) counts of the proposals; refusals by budgets are added.
+    `able`: (M,) whether the row may change roles; `tally`: (TALLY_SIZE,) refusals by budgets are added.
     `together`: whether aligned primaries of its parent and children on its node swap with it.
-    `upgrade_domain`: name of the upgrade domain of each node.
-    `extensions`: with the extension constraints; their refusals are counted.
     """
     here = int(solution.node[handover.primary])
     primaries = _aligned_primaries(problem, solution, handover.primary) if together else [handover.primary]
@@ -263,8 +235,7 @@ def promoted(
     """Return the secondary that becomes the primary of a partition without one, or NOWHERE.
 
     `growth`: increase of the load of each candidate for the role, (R,) quanta.
-    `feasibility_class`: requirements of a primary of the partition on nodes, as in `Problem.feasibility_class`.
-    `relaxed`: whether a node may exceed its limit if none has enough free capacity.
+    `feasibility_class`: of a primary of the partition; `relaxed`: a node may exceed its limit if each would.
     """
     nodes = {row: int(solution.node[row]) for row in growth}
     feasible = [
@@ -286,18 +257,15 @@ def _aligned_primaries(problem: Problem, solution: Solution, primary: int) -> li
         if problem.aligned[child]:
             heads.append(child)
         child = int(problem.next_child[child])
-    found = [row for head in heads for row in siblings_of(problem, head)]
-    others = [row for row in found if problem.role[row] == PRIMARY and solution.node[row] == here]
-    return [primary, *(row for row in others if row != primary and not problem.unspread[row])]
+    family = [row for head in heads for row in siblings_of(problem, head)]
+    primaries = [row for row in family if problem.role[row] == PRIMARY and solution.node[row] == here]
+    return [primary, *(row for row in primaries if row != primary and not problem.unspread[row])]
 
 
 def _swaps_onto(
     problem: Problem, solution: Solution, primaries: Sequence[int], taker: int, able: Bool, *, anyhow: bool
 ) -> list[Swap]:
-    """Return the swaps that move all `primaries` to the node of `taker`; none if one of them cannot.
-
-    `anyhow`: whether replicas that are not ready take part.
-    """
+    """Return the swaps that move all `primaries`, `anyhow` also unready ones, to the node of `taker`, or none."""
     there = solution.node[taker]
     swaps = []
     for primary in primaries:
@@ -315,10 +283,7 @@ def _swaps_onto(
 def _try(
     problem: Problem, solution: Solution, swaps: Sequence[Swap], enforced: int, extensions: Extensions | None
 ) -> tuple[int | str, float]:
-    """Return the refusal of one of `swaps` made in turn, and the energy after all of them.
-
-    A refusal is a rule, or the name of an extension constraint; NO_REFUSAL without one.
-    """
+    """Return the first rule or extension constraint that refuses a swap, or NO_REFUSAL, and the energy after all."""
     refused: int | str = NO_REFUSAL
     done: list[Proposal] = []
     for primary, secondary in swaps:
@@ -343,39 +308,21 @@ def _swap(solution: Solution, primary: int, secondary: int) -> Proposal:
 
 
 class RoleChanges:
-    """Makes the changes of roles for an upgrade.
-
-    Parameters
-    ----------
-    state, problem, solution
-        The cluster, its arrays, and the nodes of replicas; none of them is changed.
-    tally
-        Counts of the proposals; changed.
-    extensions
-        With the extension constraints; None: there are none.
-
-    Attributes
-    ----------
-    problem
-        The problem in which promoted replicas are primaries, with the load of a primary. Their sampled demand stays
-        that of a secondary.
-    solution
-        The solution after the changes. The slot of a promoted primary gets its node when the plan is applied; until
-        then the row of the secondary represents it.
-    orders
-        Promotions, and moves that report a role that cannot change.
-    reasons
-        The reason of each row of a partition whose primary changes.
-    """
+    """Makes the changes of roles for an upgrade, in copies; `tally` is changed."""
 
     def __init__(
         self, state: ClusterState, problem: Problem, solution: Solution, tally: Int, extensions: Extensions | None
     ) -> None:
         config = state.config
-        self.state, self.problem, self.solution, self._tally = state, problem, solution.copy(), tally
-        self._extensions = extensions
+        self.state, self._tally, self._extensions = state, tally, extensions
+        self.problem = problem
+        """With promoted replicas as primaries with the load of one; their sampled demand stays that of secondaries."""
+        self.solution = solution.copy()
+        """After the changes. A promoted primary is in the row of the secondary until the plan is applied."""
         self.orders: list[Move] = []
+        """Promotions, and moves that report a role that cannot change."""
         self.reasons: dict[int, Reason] = {}
+        """The reason of each row of a partition whose primary changes."""
         self._able = may_change_role(state)
         self._relaxed = config.relax_capacity_constraint_for_upgrade
         self._together = config.check_aligned_affinity_for_upgrade
@@ -426,18 +373,18 @@ class RoleChanges:
         if row == NOWHERE:
             self._give_up(handover)
             return
-        self._order(MoveKind.PROMOTE, handover, row)
+        self._order(MoveKind.PROMOTE, handover.partition, row, self._reason(handover))
         self.reasons[row] = self._reason(handover)
         self.problem = self._with_primary(row, load, feasibility_class)
         self.solution = solution_from_scratch(self.problem, self.solution.node)
 
     def _allows(self, row: int, load: Int, feasibility_class: int) -> bool:
         """Return whether no extension constraint refuses `row` as a primary."""
-        if self._extensions is None or not self._extensions.constraints:
+        extensions = self._extensions
+        if extensions is None or not extensions.constraints:
             return True
-        return self._extensions.allows_promotion(
-            self.problem, self._with_primary(row, load, feasibility_class), self.solution, row
-        )
+        promoted_problem = self._with_primary(row, load, feasibility_class)
+        return extensions.allows_promotion(self.problem, promoted_problem, self.solution, row)
 
     def _with_primary(self, row: int, load: Int, feasibility_class: int) -> Problem:
         """Return the problem with `row` as a primary; capacity that a smaller load frees stays reserved."""
@@ -449,35 +396,29 @@ class RoleChanges:
         return problem._replace(role=role, load=loads, feasibility_class=feasibility_classes, leaving_load=kept)
 
     def add_primary(self, wish: Return, row: int) -> None:
-        """Make a missing replica the primary on the kept place of the primary.
-
-        `row`: that of the missing replica.
-        """
+        """Make the missing replica of `row` the primary on the kept place of the primary."""
         state, place = self.state, wish.places[0]
-        at = self.solution.node.copy()
-        at[row] = at[place]
+        node = self.solution.node.copy()
+        node[row] = node[place]
         if row != wish.primary:
             record = state.partition(wish.partition)
             default = default_loads(state.quanta, state.services[record.service])[Role.PRIMARY]
             load = expected_load(state, record, Role.PRIMARY, default)
             self.problem = self._with_primary(row, load, int(self.problem.feasibility_class[wish.primary]))
-        self.solution = solution_from_scratch(self.problem, at)
+        self.solution = solution_from_scratch(self.problem, node)
         self.reasons[row] = self._returned(place)
 
     def give_up_place(self, partition: str, place: int) -> None:
         """Tell that no replica returns to a kept place."""
-        self._add_order(MoveKind.VOID, partition, place, self._returned(place))
+        self._order(MoveKind.VOID, partition, place, self._returned(place))
 
     def _give_up(self, handover: Handover) -> None:
         """Tell that a role cannot change, if that is to be told."""
         if handover.void != NOWHERE:
-            self._order(MoveKind.VOID, handover, handover.void)
+            self._order(MoveKind.VOID, handover.partition, handover.void, self._reason(handover))
 
-    def _order(self, kind: MoveKind, handover: Handover, row: int) -> None:
+    def _order(self, kind: MoveKind, partition: str, row: int, reason: Reason) -> None:
         """Add a move that changes a role, or nothing, but no node."""
-        self._add_order(kind, handover.partition, row, self._reason(handover))
-
-    def _add_order(self, kind: MoveKind, partition: str, row: int, reason: Reason) -> None:
         node = self.state.nodes[int(self.problem.origin[row])].name
         role = Role(int(self.problem.role[row]))
         source, target = (None, node) if kind is MoveKind.PROMOTE else (node, None)

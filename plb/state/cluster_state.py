@@ -90,11 +90,11 @@ class ClusterState:
         """Upgrade domains that are completed in the running upgrade."""
         self.capacity: Int = np.zeros((0, metrics), np.int64)
         self.services: list[Service] = []
-        """Also those that were removed, until their indices are used again."""
+        """Also removed services, until their indices are used again."""
         self.service_index: dict[str, int] = {}
-        """Without those that were removed; in the order in which they were made."""
+        """Without removed services; in the order in which they were made."""
         self.free_services: list[int] = []
-        """The indices of those that were removed, a heap."""
+        """The indices of removed services, a heap."""
         self.service_table = ServiceTable(config.metric_names)
         self.applications = ApplicationTable(metrics)
         self.partitions: dict[str, PartitionRecord] = {}
@@ -115,9 +115,9 @@ class ClusterState:
         """Increases with every change of a node other than of its availability, with other upgraded domains, and with
         every new feasibility class."""
         self.availability_changes: dict[int, int] = {}
-        """For each node that has come into service or left it: the version of the nodes since then.
+        """For each node of the present structure that has come into service or left it: the version of the nodes then.
 
-        Indices are those of the present structure; entries of before the tables of nodes were made are dropped.
+        Entries from before the tables of nodes were made are dropped.
         """
         self.services_version = 0
         """Rises with every service or application that is made, changed or removed."""
@@ -219,7 +219,7 @@ def standing_load(state: ClusterState) -> Int:
 
 
 def load_by_node(state: ClusterState, counted: Bool) -> Int:
-    """Return the load in quanta of those rows on each node that are `counted`, (M,); shape (N, R)."""
+    """Return the load of the `counted` rows, (M,), on each node, (N, R) quanta."""
     rows = np.flatnonzero(counted)
     load = np.zeros(state.capacity.shape[::-1], np.int64)
     if len(rows):
@@ -280,7 +280,7 @@ def describe(state: ClusterState, now: float = 0.0, history: DemandHistory | Non
 
 
 def application_fields(state: ClusterState) -> dict[str, Any]:
-    """Return the fields; they are copies."""
+    """Return the fields of `Problem` on applications; they are copies."""
     return {
         **state.applications.fields(),
         "application_upgraded": _upgraded_nodes(state),
@@ -293,10 +293,10 @@ def _completed_domains(state: ClusterState) -> Int:
     table = state.applications
     completed = np.zeros(table.capacity + 1, np.int64)
     if state.config.prefer_upgraded_uds:
-        known = {node.upgrade_domain_name for node in state.nodes}
+        domains = {node.upgrade_domain_name for node in state.nodes}
         for name, entry in table.entry.items():
-            completed[entry] = len(known & table.applications[name].upgraded_domains)
-        completed[-1] = len(known & state.upgraded_domains)
+            completed[entry] = len(domains & table.applications[name].upgraded_domains)
+        completed[-1] = len(domains & state.upgraded_domains)
     return completed
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from plb.validation import check_loads, check_mapping
 
 
 def set_load(state: ClusterState, partition: str, node: str, loads: Mapping[str, float]) -> None:
-    """Set the load of the replica of a partition on a node; metrics that are not named keep theirs."""
+    """Set the load of the replica of a partition on a node; other metrics keep their loads."""
     item = f"partition {partition} on node {node}"
     checked = check_loads(item, "load", loads)
     _set_load(state, _row_on(state, partition, node), item, checked)
@@ -80,8 +80,8 @@ def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str,
     reported ones (docs/service-fabric.md, Loads).
     """
     item = f"partition {partition}"
-    given = check_mapping(item, "loads", loads, "a mapping of nodes to loads")
-    loads = {node: check_loads(item, f"loads[{node}]", load) for node, load in given.items()}
+    checked = check_mapping(item, "loads", loads, "a mapping of nodes to loads")
+    loads = {node: check_loads(item, f"loads[{node}]", load) for node, load in checked.items()}
     record = state.partition(partition)
     role = Role.SECONDARY if state.services[record.service].stateful else Role.INSTANCE
     at = {name: state.node(name, item) for name in loads}
@@ -94,33 +94,24 @@ def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str,
         together = {**record.secondary_load.get(metric, {}), **by_node}
         record.secondary_load = {**record.secondary_load, metric: together}
     if not state.config.use_separate_secondary_load:
-        set_role_load(state, partition, role, {one: _mean(record.secondary_load[one].values()) for one in reported})
+        means = {metric: _mean(record.secondary_load[metric].values()) for metric in reported}
+        set_role_load(state, partition, role, means)
         return
     rows = [row for row in record.rows if state.rows.role[row] == int(role) and state.rows.node[row] != NOWHERE]
     for name, load in loads.items():
         for row in rows:
             if state.rows.node[row] == at[name]:
                 _set_load(state, row, item, load)
-    if rows and not _keeps_default(state, record):
-        means = {one: _mean(state.quanta.in_user_units(one, _loads_of(state, rows, one)).tolist()) for one in reported}
+    everywhere = state.services[record.service].on_every_node
+    if rows and not (everywhere and state.config.use_default_load_for_service_on_every_node):
+        columns = {metric: state.rows.load[rows, state.quanta.index[metric]] for metric in reported}
+        means = {metric: _mean(state.quanta.in_user_units(metric, of).tolist()) for metric, of in columns.items()}
         set_role_load(state, partition, role, means, only_to_come=True)
 
 
 def _mean(loads: Collection[float]) -> int:
     """Return the mean of loads, rounded to a whole number."""
     return math.floor(sum(loads) / len(loads) + 0.5)
-
-
-def _loads_of(state: ClusterState, rows: Sequence[int], metric: str) -> Int:
-    """Return the loads of rows for a metric, (m,) quanta."""
-    loads: Int = state.rows.load[rows, state.quanta.index[metric]]
-    return loads
-
-
-def _keeps_default(state: ClusterState, record: PartitionRecord) -> bool:
-    """Return whether new replicas of a partition have the default load, as its service is on every node."""
-    on_every_node = state.services[record.service].on_every_node
-    return on_every_node and state.config.use_default_load_for_service_on_every_node
 
 
 def reset_loads(state: ClusterState, partition: str) -> None:
@@ -185,10 +176,7 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
 
 @kernel
 def is_plain(rows: Int, loads: Float, used: Bool) -> bool:
-    """Return whether rows are ascending and in use, and all loads finite numbers of at least 0.
-
-    `rows`, `loads`: (m,) and (m, R); `used`: (M,) whether the row is in use.
-    """
+    """Return whether rows, (m,), are ascending and `used`, (M,), and all loads, (m, R), finite and at least 0."""
     last = -1
     for position in range(len(rows)):
         row = rows[position]
@@ -213,12 +201,10 @@ def enter_loads(
     changed: Int,
     services: Bool,
 ) -> int:
-    """Enter reports in the rows, and return how many rows have changed.
+    """Enter reports in the rows, and return how many rows have changed: the first entries of `changed`, (m,).
 
     `rows`, `new`, `demand`: (m,), (m, R) quanta and (m, R) user units: the reports.
-    `load`, `largest_demand`, `reported`, `service`: (M+1, R) quanta, (M, R) user units, (M,) and (M,): the rows; the
-    first three are modified.
-    `changed`: (m,) the rows that have changed, in their order, in its first entries; modified.
+    `load`, `largest_demand`, `reported`: (M+1, R) quanta, (M, R) user units and (M,): modified.
     `services`: (S,) set to true for services with a report.
     """
     count = 0
@@ -242,12 +228,12 @@ def enter_loads(
 def _array(values: npt.ArrayLike, field: str, kinds: str, allowed: str) -> npt.NDArray[Any]:
     """Return values as an array of one of these kinds of numbers, as NumPy has them by letter, or refuse them."""
     try:
-        found = np.asarray(values)
+        array = np.asarray(values)
     except (TypeError, ValueError, OverflowError):  # for example rows of several lengths
         raise InvalidValueError("report_loads", field, values, allowed) from None
-    if found.size and found.dtype.kind not in kinds:
+    if array.size and array.dtype.kind not in kinds:
         raise InvalidValueError("report_loads", field, values, allowed)
-    return found if found.size else np.zeros(found.shape)
+    return array if array.size else np.zeros(array.shape)
 
 
 def _check_bulk(state: ClusterState, rows: Int, loads: Float) -> None:

@@ -60,7 +60,7 @@ class _Slots(NamedTuple):
 
 @uninterrupted
 def put_partitions(state: ClusterState, partitions: Sequence[Partition]) -> list[PartitionRecord]:
-    """Add partitions, or bring the known ones to the replicas given; slots keep age and demand where they can."""
+    """Add partitions, or give present ones other replicas; slots keep age and demand where they can."""
     if isinstance(partitions, PartitionColumns):
         batch = _batch_of_columns(state, partitions)
     else:
@@ -80,7 +80,7 @@ def put_partitions(state: ClusterState, partitions: Sequence[Partition]) -> list
 
 
 def _batch_of(state: ClusterState, partitions: Sequence[Partition]) -> _Batch:
-    """Return descriptions as a batch, refusing services and nodes that are not known."""
+    """Return descriptions as a batch; refuse unknown services and nodes."""
     replicas = [replica for partition in partitions for replica in partition.replicas]
     names = [partition.name for partition in partitions]
     size = [len(partition.replicas) for partition in partitions]
@@ -116,20 +116,20 @@ def _batch_of_columns(state: ClusterState, columns: PartitionColumns) -> _Batch:
 
 def _services(state: ClusterState, names: Sequence[str], services: Sequence[str]) -> list[int]:
     """Return the indices of the services of partitions with these names."""
-    found = [state.service_index.get(service, NOWHERE) for service in services]
-    if NOWHERE in found:
-        at = found.index(NOWHERE)
+    indices = [state.service_index.get(service, NOWHERE) for service in services]
+    if NOWHERE in indices:
+        at = indices.index(NOWHERE)
         state.service(services[at], f"partition {names[at]}")  # raises
-    return found
+    return indices
 
 
 def _nodes(state: ClusterState, names: Sequence[str], size: Sequence[int], nodes: Sequence[str]) -> list[int]:
     """Return the indices of the nodes of all replicas."""
-    found = [state.node_index.get(node, NOWHERE) for node in nodes]
-    if NOWHERE in found:
-        at = found.index(NOWHERE)
+    indices = [state.node_index.get(node, NOWHERE) for node in nodes]
+    if NOWHERE in indices:
+        at = indices.index(NOWHERE)
         state.node(nodes[at], f"partition {_of_replicas(names, size)[at]}")  # raises
-    return found
+    return indices
 
 
 def _of_replicas(values: Iterable[Value], size: Iterable[int]) -> list[Value]:
@@ -152,18 +152,13 @@ def _is_special(partition: Partition) -> bool:
 def _check(state: ClusterState, batch: _Batch) -> None:
     """Refuse a name that is there twice, a role that the service does not have, and another service than before."""
     check_distinct("partition", batch.names)
-    uses = zip(_of_replicas(batch.service, batch.size), batch.role, strict=True)
+    uses = [*zip(_of_replicas(batch.service, batch.size), batch.role, strict=True)]
     for service, role in dict.fromkeys(uses):
         allowed = roles_of(state.services[service])
         if role not in allowed:
-            named = zip(batch.service, batch.names, batch.size, strict=True)
-            names = _of_replicas(((of, name) for of, name, _ in named), batch.size)
-            at = next(at for at, (of, _) in enumerate(names) if of == service and batch.role[at] == role)
-            roles = " or ".join(of.name for of in allowed)
-            service_name = state.services[service].name
-            raise InvalidValueError(
-                f"partition {names[at][1]}", "replicas", ROLES[role], f"{roles} for service {service_name}"
-            )
+            name = _of_replicas(batch.names, batch.size)[uses.index((service, role))]
+            roles = f"{' or '.join(of.name for of in allowed)} for service {state.services[service].name}"
+            raise InvalidValueError(f"partition {name}", "replicas", ROLES[role], roles)
     for name, service in zip(batch.names, batch.service, strict=True):
         record = state.partitions.get(name)
         if record is not None and record.service != service:
@@ -173,12 +168,12 @@ def _check(state: ClusterState, batch: _Batch) -> None:
 
 def _defaults(state: ClusterState, services: Iterable[int]) -> tuple[MetricQuanta, dict[int, Mapping[Role, Int]]]:
     """Return the default loads of services that were not needed yet, and the quanta that they fix."""
-    quanta, found = state.quanta, dict[int, Mapping[Role, Int]]()
+    quanta, defaults = state.quanta, dict[int, Mapping[Role, Int]]()
     for service in services:
-        if service not in state.default_loads and service not in found:
+        if service not in state.default_loads and service not in defaults:
             quanta = quanta.copy() if quanta is state.quanta else quanta
-            found[service] = default_loads(quanta, state.services[service])
-    return quanta, found
+            defaults[service] = default_loads(quanta, state.services[service])
+    return quanta, defaults
 
 
 def _part_of(batch: _Batch, offset: Sequence[int], begin: int, end: int) -> _Batch:
@@ -260,16 +255,12 @@ def _put(state: ClusterState, partition: Partition, service: int) -> None:
         record = PartitionRecord(partition.name, service, partition.created, [], state.partitions_made)
         state.add_partitions([record])
     record.version += 1
-    if not _says_nothing_new(record, partition):
+    repeats = partition.version is not None and (partition.version, partition.missing) == record.described
+    if not repeats:  # docs/service-fabric.md, Loads
         _describe(state, record, partition)
         placed = [(replica, state.node_index[replica.node]) for replica in partition.replicas]
         match_slots(state, record, placed, state.default_loads[service])
         state.service_version[service] += 1
-
-
-def _says_nothing_new(record: PartitionRecord, partition: Partition) -> bool:
-    """Return whether a description repeats the known one (docs/service-fabric.md, Loads)."""
-    return partition.version is not None and (partition.version, partition.missing) == record.described
 
 
 def _describe(state: ClusterState, record: PartitionRecord, partition: Partition) -> None:

@@ -25,32 +25,19 @@ class EnteredSlot(NamedTuple):
     newest: int
     columns: Int
     values: Int32
-    """(M, R, c) of these columns."""
+    """(M, R, c)"""
 
 
 class PastLoads:
-    """A ring of slots for every row of a `plb.state.replica_table.RowTable`.
-
-    Parameters
-    ----------
-    metrics, capacity
-        R and M.
-    slots, slot_minutes
-        K, and the length of a slot; 0: nothing is kept.
-
-    Attributes
-    ----------
-    values
-        (M, R, K) quanta, the slot of number s in column s modulo K; `MISSING` where the row had no node, or no
-        reported load.
-    newest
-        Number of the newest slot since time 0.
-    """
+    """A ring of K slots for every row of a `RowTable`; each holds the loads at the first plan in the slot."""
 
     def __init__(self, metrics: int, capacity: int, slots: int = 0, slot_minutes: int = 0) -> None:
         self.slot_minutes = slot_minutes
+        """The length of a slot; 0: nothing is kept."""
         self.values: Int32 = np.full((capacity, metrics, slots), MISSING, np.int32)
+        """(M, R, K) quanta, slot s in column s modulo K; `MISSING` where the row had no node or no reported load."""
         self.newest = NO_SLOT
+        """Number of the newest slot since time 0."""
 
     @property
     def slots(self) -> int:
@@ -67,14 +54,9 @@ class PastLoads:
         self.values[row] = MISSING
 
     def enter(self, slot: int, load: Int, known: Bool) -> EnteredSlot | None:
-        """Enter the present loads as those of a slot, and return what was there; None: the slot is no new one.
+        """Enter loads, (M, R) quanta, of `known` rows, (M,), for a slot; return what was there, None if it is not new.
 
-        Slots that passed without being entered are missing in all rows. After a slot so early that it is none of those
-        that are kept, all others are missing.
-
-        `slot`: number of the slot since time 0.
-        `load`: (M, R) quanta.
-        `known`: (M,) whether the row has a node, and its load was reported.
+        Slots that passed without being entered are missing in all rows; after a slot before the kept ones, all are.
         """
         if self.newest - self.slots < slot <= self.newest:
             return None
@@ -126,7 +108,7 @@ LARGEST_SAMPLE = 2**31 - 2
 
 def merged(*rows: Int) -> Int:
     """Return the rows of all arrays, ascending, each once; each array but the first may be in any order."""
-    some = [one for one in rows if len(one)]
+    some = [array for array in rows if len(array)]
     if not some or (len(some) == 1 and some[0] is rows[0]):
         return rows[0]
     together = np.concatenate(some)
@@ -186,9 +168,9 @@ class ChangedRows:
 
     def take(self) -> Int:
         """Return the rows, ascending, each once; none is noted afterwards."""
-        found = self.noted
+        noted = self.noted
         self._described, self._reported = _NotedRows(), _NotedRows()
-        return found
+        return noted
 
     @property
     def noted(self) -> Int:
@@ -290,7 +272,7 @@ class RowTable:
         self.changes.note((row,))
 
     def keep_reports(self, kept: Kept) -> None:
-        """Set how many reports of each row are kept; if a number changes, those there are go."""
+        """Set how many reports of each row are kept; a change of a number forgets them."""
         if kept.samples != self.samples.shape[2]:
             self.samples = np.zeros((self.capacity, self.load.shape[1], kept.samples), np.int32)
             self.seen[:] = 0

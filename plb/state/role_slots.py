@@ -26,10 +26,7 @@ def roles_of(service: Service) -> tuple[Role, ...]:
 
 
 def default_loads(quanta: MetricQuanta, service: Service) -> dict[Role, Int]:
-    """Return, for each role of a service, the load of a replica until its first report: (R,) quanta.
-
-    `quanta`: fixes quanta by the first value of a metric.
-    """
+    """Return, for each role of a service, the load of a replica until its first report, (R,); fixes `quanta`."""
     loads = {role: service.default_load.get(role, {}) for role in roles_of(service)}
     item = f"service {service.name}"
     return {role: quanta.loads(item, f"default_load[{role.name}]", load) for role, load in loads.items()}
@@ -43,10 +40,7 @@ def next_role(state: ClusterState, record: PartitionRecord) -> Role:
 
 
 def has_primary(state: ClusterState, record: PartitionRecord) -> bool:
-    """Return whether a partition has a primary, or a slot for one.
-
-    One that moves away is still the primary; one that is to be dropped is not, unless it is to be swapped out.
-    """
+    """Return whether a partition has a primary, also one that moves away or is to be swapped out, or a slot for it."""
     table = state.rows
     primaries = [row for row in record.rows if table.role[row] == PRIMARY]
     return any(not table.dropping[row] or table.swaps_out[row] for row in primaries)
@@ -59,10 +53,7 @@ def slots_of(state: ClusterState, record: PartitionRecord) -> list[int]:
 
 
 def rows_in_order(state: ClusterState, records: Iterable[PartitionRecord]) -> Int:
-    """Return the rows of partitions, (m,): those of each in order, its departing ends last.
-
-    Missing replicas of services on every node are left out.
-    """
+    """Return the rows of partitions, (m,), departing ends last, without missing replicas of services on every node."""
     table, records = state.rows, [*records]
     rows = np.array([row for record in records for row in record.rows], np.int64)
     if table.leaving[rows].any():
@@ -83,10 +74,7 @@ def may_change_role(state: ClusterState, rows: Sequence[int] | slice = slice(Non
 
 
 def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: Int) -> int:
-    """Add an empty slot and return its row.
-
-    `default`: (R,) quanta of load for metrics without a report for its role.
-    """
+    """Add an empty slot and return its row; `default`: (R,) quanta for metrics without a report for its role."""
     table = state.rows
     row = int(table.take(1)[0])
     table.role[row] = role
@@ -110,10 +98,7 @@ def expected_load(state: ClusterState, record: PartitionRecord, role: Role, defa
 
 
 def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
-    """Return the load of the next primary of a partition without one, (R,): that of the slot that waits for it.
-
-    Without such a slot, it is that of a new slot.
-    """
+    """Return the load of the next primary of a partition without one, (R,): of its waiting slot, or of a new one."""
     table = state.rows
     for row in slots_of(state, record):
         if table.role[row] == PRIMARY and table.node[row] == NOWHERE:
@@ -149,9 +134,9 @@ def _free_key(state: ClusterState, record: PartitionRecord) -> int:
 
 def release(state: ClusterState, row: int) -> None:
     """Free the row of a slot; the caller updates the rows of its partition."""
-    for other in state.partitions[state.row_partition[row]].rows:
-        if state.rows.arriving[other] == row:
-            state.rows.arriving[other] = NOWHERE
+    for sibling in state.partitions[state.row_partition[row]].rows:
+        if state.rows.arriving[sibling] == row:
+            state.rows.arriving[sibling] = NOWHERE
     del state.row_partition[row]
     state.rows.release(row)
 
@@ -178,10 +163,7 @@ def _target(state: ClusterState, record: PartitionRecord, standing: int) -> int:
 
 
 def trim(state: ClusterState, record: PartitionRecord, role: Role, free: list[int], standing: int) -> None:
-    """Remove empty slots beyond the target of the service.
-
-    `free`: rows of empty slots of this role; `standing`: replicas of the partition that have a node.
-    """
+    """Remove empty slots of a role, `free`, beyond the target of a partition with `standing` replicas."""
     waiting = sum(1 for row in record.rows if state.rows.node[row] == NOWHERE)
     surplus = standing + waiting - _target(state, record, standing)
     for row in reversed(free):
@@ -202,10 +184,7 @@ def trim_waiting(state: ClusterState, record: PartitionRecord) -> None:
 
 
 def fill_up(state: ClusterState, record: PartitionRecord, defaults: Mapping[Role, Int], *, led: bool = False) -> None:
-    """Add empty slots up to the target: a primary first if a stateful partition has none.
-
-    `led`: whether it has a primary whose row is not made yet.
-    """
+    """Add empty slots up to the target, a primary first if there is none; `led`: there is one without a row."""
     slots = slots_of(state, record)
     standing = sum(1 for row in slots if state.rows.node[row] != NOWHERE)
     role = Role.SECONDARY if led else next_role(state, record)
@@ -221,6 +200,7 @@ def fill_every_node(state: ClusterState, topology: Topology) -> None:
 
 
 def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRecord) -> None:
+    """Fill every node for one partition, and count its replicas on wrong nodes if no node misses one."""
     service, table = state.services[record.service], state.rows
     feasibility_classes = topology.feasibility_classes[state.service_table.feasibility_class[record.service]]
     taken = {int(table.node[row]) for row in record.rows if table.node[row] != NOWHERE and not table.vacant[row]}
@@ -250,10 +230,7 @@ def surplus_of(state: ClusterState, record: PartitionRecord) -> int:
 
 
 End = tuple[Role, int, bool, bool, int]
-"""Identity of replicas without a slot: role, node, whether it leaves or is a standby, and whether that was dropped.
-
-The last number tells apart several that are equal otherwise.
-"""
+"""Identity of a replica without a slot: role, node, whether it leaves, whether it is vacant, and a running number."""
 
 
 MOVING_STATES = frozenset({ReplicaState.READY, ReplicaState.IN_BUILD, ReplicaState.DOWN})
@@ -275,9 +252,8 @@ def match_slots(
     placed: Sequence[tuple[Replica, int]],
     defaults: Mapping[Role, Int],
 ) -> None:
-    """Give every replica a slot of its role: the one already on its node, else any free one, else a new one.
+    """Give replicas, each with its node, slots of their roles: the slots on their nodes, else free or new ones.
 
-    `placed`: the replicas, each with the index of its node.
     `defaults`: for each role of the service, (R,) quanta that a new replica carries.
     """
     table = state.rows
@@ -297,8 +273,9 @@ def match_slots(
             table.swaps_out[row] = table.regains[row] = table.kept[row] = False
         trim(state, record, role, rows, len(standing))
     led = any(_still_leads(replica) for replica, _ in placed)
-    if led:
-        _remove_waiting_primary(state, record)
+    for row in list(record.rows) if led else ():
+        if table.role[row] == PRIMARY and table.node[row] == NOWHERE:  # it waits for a place
+            remove_slot(state, record, row)
     fill_up(state, record, defaults, led=led)
     record.rows += kept.values()
     for key, replica in others.items():
@@ -313,10 +290,7 @@ def match_slots(
 
 
 def _as_it_counts(record: PartitionRecord, replica: Replica, replicas: int) -> Replica:
-    """Return a replica; the only one, to be dropped once an upgrade has replaced it, counts as one that stays.
-
-    The replica that replaces it is then placed in another domain.
-    """
+    """Return a replica; a single one that an upgrade will replace stays, so that the new one is in another domain."""
     replaced = replicas == 1 and replica.upgrade is UpgradeMark.SWAP_OUT and (record.missing or 0) > 0
     return attrs.evolve(replica, to_be_dropped=False) if replaced and replica.to_be_dropped else replica
 
@@ -325,13 +299,6 @@ def _still_leads(replica: Replica) -> bool:
     """Return whether a replica on its way out is still the primary."""
     leads = not replica.to_be_dropped or replica.upgrade is UpgradeMark.SWAP_OUT
     return replica.role is Role.PRIMARY and replica.disappears and leads
-
-
-def _remove_waiting_primary(state: ClusterState, record: PartitionRecord) -> None:
-    """Remove the slot of a primary that waits for a place."""
-    table = state.rows
-    for row in [row for row in record.rows if table.role[row] == PRIMARY and table.node[row] == NOWHERE]:
-        remove_slot(state, record, row)
 
 
 def _keep_ends(
@@ -359,10 +326,7 @@ def _seats(
     before: Mapping[int, int],
     defaults: Mapping[Role, Int],
 ) -> tuple[list[_Seat], dict[Role, list[int]]]:
-    """Return the slot of each placed replica, and the remaining rows by role.
-
-    `before`: present node of each slot.
-    """
+    """Return the slot of each placed replica, and the remaining rows by role; `before`: present node of each slot."""
     free: dict[Role, list[int]] = {role: [] for role in defaults}
     for row in record.rows:
         free[ROLES[state.rows.role[row]]].append(row)
@@ -426,7 +390,7 @@ def _note_promotion(
     came_from = before.get(row, NOWHERE)
     if came_from in (NOWHERE, node) or state.rows.role[row] != PRIMARY:
         return
-    others = {at for other, at in before.items() if other != row}
+    others = {place for sibling, place in before.items() if sibling != row}
     if node in others and came_from not in secondaries:
         note_promotion(state, record, row)
 
@@ -475,9 +439,9 @@ def _without_slot(placed: Iterable[tuple[Replica, int]]) -> dict[End, Replica]:
     return others
 
 
-def _next_end(known: Container[End], role: Role, node: int, *, leaves: bool, vacant: bool) -> End:
-    """Return the first identity of this role, node and kind that is not known."""
-    return next(key for number in count() if (key := (role, node, leaves, vacant, number)) not in known)
+def _next_end(taken: Container[End], role: Role, node: int, *, leaves: bool, vacant: bool) -> End:
+    """Return the first identity of this role, node and kind that is not taken."""
+    return next(key for number in count() if (key := (role, node, leaves, vacant, number)) not in taken)
 
 
 def _holds_slot(replica: Replica) -> bool:

@@ -1,4 +1,4 @@
-"""The services as arrays: one entry a service, in preallocated arrays that grow by half."""
+"""Applications and services as arrays: one entry each, in arrays that grow by half."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class ApplicationTable:
         self.applications: dict[str, Application] = {}
         """All applications, in the order in which they were made."""
         self.removed: dict[str, None] = {}
-        """The names of those that were removed last, until they are made again; no service may join them."""
+        """The names of applications that were removed last, until they are made again; no service may join them."""
         self.entry: dict[str, int] = {}
-        """The entries of those with limits."""
+        """The entries of applications with limits."""
         self.services: dict[str, dict[int, None]] = {}
         """The services that name each application, whether there is one or not."""
         self.most_nodes: Int = np.zeros(0, np.int64)
@@ -69,18 +69,15 @@ class ApplicationTable:
 
     def names(self) -> list[str | None]:
         """Return the name of the application with each entry; None for one without, of which the last is none."""
-        found: list[str | None] = [None] * (max(self.entry.values(), default=NOWHERE) + 1)
-        for name, at in self.entry.items():
-            found[at] = name
-        return found
+        names: list[str | None] = [None] * (max(self.entry.values(), default=NOWHERE) + 1)
+        for name, entry in self.entry.items():
+            names[entry] = name
+        return names
 
     def reserved_metrics(self) -> dict[str, list[str]]:
         """Return the names of the applications with limits, and the metrics that each reserves."""
-        known = self.applications
-        return {
-            name: [metric for metric, reserved in known[name].node_reservation.items() if reserved > 0]
-            for name in self.entry
-        }
+        reservations = {name: self.applications[name].node_reservation for name in self.entry}
+        return {name: [metric for metric, load in loads.items() if load > 0] for name, loads in reservations.items()}
 
     def put(self, application: Application, quanta: MetricQuanta) -> None:
         """Enter an application that is new or has changed; `quanta` convert its amounts."""
@@ -136,7 +133,7 @@ class ApplicationTable:
         }
 
     def _give_back(self, name: str) -> None:
-        """Let another application have the entry of one that has no limits any more."""
+        """Free the entry of an application that has no limits any more."""
         at = self.entry.pop(name, NOWHERE)
         if at != NOWHERE:
             for field, array in self._without_applications(1).items():
@@ -148,7 +145,7 @@ class ApplicationTable:
         return next(at for at in range(len(used) + 1) if at not in used)
 
     def _fit(self) -> None:
-        """Give the arrays the size for the last entry: that of before, half as much again, and so on."""
+        """Give the arrays the size for the last entry, which grows by half."""
         last = max(self.entry.values(), default=NOWHERE)
         size = 0 if last == NOWHERE else FIRST_CAPACITY
         while size <= last:
@@ -156,8 +153,8 @@ class ApplicationTable:
         if size == self.capacity:
             return
         for field, array in self._without_applications(size).items():
-            known = getattr(self, field)[:size]
-            array[: len(known)] = known
+            kept = getattr(self, field)[:size]
+            array[: len(kept)] = kept
             setattr(self, field, array)
 
     def _without_applications(self, size: int) -> dict[str, Int]:
@@ -180,20 +177,10 @@ def code_of_cost(cost: MoveCost | float) -> float:
     return float(MOVE_COSTS.index(cost)) if isinstance(cost, MoveCost) else -1.0 - cost
 
 
-def cost_of_code(code: float) -> MoveCost | float:
-    """Return the move cost of a code."""
-    return MOVE_COSTS[int(code)] if code >= 0 else round(-1.0 - code, 1)
-
-
 class ServiceTable:
     """What arrays of replicas and nodes need of services, (S,) each unless stated otherwise.
 
     Entries without a service are as of one without requirements. There is always one, the last.
-
-    Parameters
-    ----------
-    metric_names
-        Names of all metrics of the engine.
     """
 
     def __init__(self, metric_names: Sequence[str], capacity: int = 16) -> None:
@@ -237,8 +224,9 @@ class ServiceTable:
 
     def children(self) -> list[int]:
         """Return the services with an affinity, in the order in which they were made."""
-        found = np.flatnonzero(self.follows)
-        return [int(index) for index in found[np.argsort(self.made_at[found], kind="stable")]]
+        following = np.flatnonzero(self.follows)
+        children: list[int] = following[np.argsort(self.made_at[following], kind="stable")].tolist()
+        return children
 
     def changed_since(self, version: int) -> Int:
         """Return the services that were made, changed or removed after a version, ascending."""

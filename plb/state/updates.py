@@ -1,4 +1,4 @@
-"""Updates of nodes and services in the state; a refused update changes nothing."""
+"""Updates of nodes, services and applications in the state; a refused update changes nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _put_node(state: ClusterState, node: Node, capacity: Int) -> Node | None:
 
 
 def _differ_in_availability(before: Node, after: Node) -> bool:
-    """Return whether nothing of a node but its being in service has changed."""
+    """Return whether a node has changed in its availability only."""
     return after == attrs.evolve(
         before,
         up=after.up,
@@ -65,7 +65,7 @@ def remove_node(state: ClusterState, name: str) -> Node:
         partitions = listed(list(dict.fromkeys(state.row_partition[row] for row in rows)))
         raise ConflictError(f"node {name}: holds replicas of {partitions}; move or remove them first")
     node = state.nodes.pop(index)
-    state.node_index = {other.name: position for position, other in enumerate(state.nodes)}
+    state.node_index = {later.name: position for position, later in enumerate(state.nodes)}
     state.capacity = np.delete(state.capacity, index, axis=0)
     table.node[table.node > index] -= 1
     state.node_version += 1
@@ -163,24 +163,16 @@ def _apply_service(
 
 
 def _feasibility_class(state: ClusterState, service: Service) -> int:
-    """Return the index of the requirements of a service on nodes; services with the same requirements share it.
-
-    New requirements take the place of some that no service has any more.
-    """
-    key = (service.placement_constraint, service.blocked_nodes)
-    known = state.feasibility_class_index.get(key)
-    if known is not None:
-        return known
+    """Return the index of the requirements of a service on nodes; new ones take the index of unused requirements."""
+    key, indices = (service.placement_constraint, service.blocked_nodes), state.feasibility_class_index
+    if key in indices:
+        return indices[key]
     expression = parse_expression(service.placement_constraint, f"service {service.name}")
     made, table = len(state.feasibility_classes), state.service_table
-    used = np.bincount(table.feasibility_class, minlength=made) > 0  # also that without requirements
-    index = int(used.argmin())
-    if used[index]:
-        index = made
-        state.feasibility_classes.append(FeasibilityClass(expression, service.blocked_nodes))
-    else:
-        state.feasibility_class_index = {of: one for of, one in state.feasibility_class_index.items() if one != index}
-        state.feasibility_classes[index] = FeasibilityClass(expression, service.blocked_nodes)
+    used = np.bincount(table.feasibility_class, minlength=made) > 0  # the class without requirements always is
+    index = made if used.all() else int(used.argmin())
+    state.feasibility_classes[index : index + 1] = [FeasibilityClass(expression, service.blocked_nodes)]
+    state.feasibility_class_index = {of: number for of, number in indices.items() if number != index}
     state.feasibility_class_index[key] = index
     state.structure_version += 1
     return index
@@ -219,10 +211,10 @@ def put_application(state: ClusterState, application: Application) -> None:
 
 def application_named(state: ClusterState, name: str) -> Application:
     """Return an application."""
-    known = state.applications.applications
-    if not isinstance(name, str) or name not in known:
-        raise UnknownNameError("application", name, known)
-    return known[name]
+    applications = state.applications.applications
+    if not isinstance(name, str) or name not in applications:
+        raise UnknownNameError("application", name, applications)
+    return applications[name]
 
 
 def remove_application(state: ClusterState, name: str) -> None:
@@ -234,13 +226,13 @@ def remove_application(state: ClusterState, name: str) -> None:
 
 
 def _described(state: ClusterState, name: str) -> tuple[int, bool]:
-    """Return what arrays of replicas have of an application: its entry, and whether upgraded domains attract them."""
+    """Return the entry of an application, and whether upgraded domains attract its replicas."""
     application = state.applications.applications.get(name)
     return state.applications.entry_of(name), application is not None and bool(application.upgraded_domains)
 
 
 def _note_change(state: ClusterState, name: str, before: tuple[int, bool]) -> None:
-    """Note that an application has changed, which was `_described` as `before`, so that searches know its services."""
+    """Note that an application has changed from what was `_described`, so that searches describe its services again."""
     state.services_version += 1
     after, table = _described(state, name), state.service_table
     for service in state.applications.services.get(name, ()):

@@ -20,13 +20,8 @@ FEATURES = {
     "plb": {"affinity", "application_capacity", "capacity", "domains", "exclusion", "placement", "scale_out"},
     "plb.planning.dropping": {"affinity", "domains", "preferred_location"},  # which surplus replicas may go
     "plb.planning.live.live_state": {"range"},  # the sums that it keeps have to fit
-    "plb.planning.phases": {
-        "affinity",
-        "domains",
-        "move_budgets",
-        "scale_out",
-        "throttling",
-    },  # relaxed placement, light checks, limits by phase
+    "plb.planning.phase_state": {"throttling"},  # limits by phase
+    "plb.planning.phases": {"affinity", "domains", "move_budgets", "scale_out"},  # relaxed placement, light checks
     "plb.planning.live.replica_arrays": {"affinity"},  # ties children to parents
     "plb.planning.rule_priorities": {"domains"},  # light checks
     "plb.planning.explanations.diagnosis": {"move_budgets", "node"},  # what stays on nodes that have to be emptied
