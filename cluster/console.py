@@ -111,9 +111,9 @@ class FittingConsole(Console):
     def print(self, *objects: Any, **options: Any) -> None:
         """Print with tables that fit."""
         width = self.width
-        fitted = [self._fitted(one) if isinstance(one, Table) else one for one in objects]
+        fitted = [self._fitted(item) if isinstance(item, Table) else item for item in objects]
         try:
-            self.width = max([width, *(self._measured(one).maximum for one in fitted if isinstance(one, Table))])
+            self.width = max([width, *(self._measured(item).maximum for item in fitted if isinstance(item, Table))])
             super().print(*fitted, **options)
         finally:
             self.width = width
@@ -176,10 +176,10 @@ def new_table(
 
 def shrunk(widths: Sequence[int], least: Sequence[int], excess: int) -> list[int]:
     """Return widths of columns reduced by `excess` in total, the widest first, but none below its least width."""
-    found = list(widths)
+    shrunken = list(widths)
     for _ in range(excess):
-        can_give = [place for place, width in enumerate(found) if width > least[place]]
+        can_give = [place for place, width in enumerate(shrunken) if width > least[place]]
         if not can_give:
             break
-        found[max(can_give, key=lambda place: found[place])] -= 1
-    return found
+        shrunken[max(can_give, key=lambda place: shrunken[place])] -= 1
+    return shrunken

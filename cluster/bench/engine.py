@@ -251,16 +251,16 @@ def bench_engine(
     `proposals` count for each figure; `seconds` are the times of balancing after which the quality is measured; `cold`
     asks for the first plan without compiled kernels, too; `report` gets the name of each step before it starts.
     """
-    found = []
+    measured = []
     for nodes in sorted(sizes):
         _report_of_size(report, nodes, f"describing {nodes * REPLICAS_A_NODE:,} replicas")
         bench = SizeBench(bench_cluster(nodes, seed), proposals, seed, partial(_report_of_size, report, nodes))
-        found.append(bench.figures(tuple(seconds)))
+        measured.append(bench.figures(tuple(seconds)))
     report("first plan of a new process")
     warm = warm_first_plan().seconds
     if cold:
         report("first plan of a new process that compiles the kernels")
-    return EngineFigures(tuple(found), warm, cold_first_plan()[0].seconds if cold else None)
+    return EngineFigures(tuple(measured), warm, cold_first_plan()[0].seconds if cold else None)
 
 
 def _report_of_size(report: Callable[[str], None], nodes: int, step: str) -> None:
@@ -381,11 +381,11 @@ class SizeBench:
         random = np.random.default_rng(self.seed)
         before = self.problem.load[rows] * self.configuration.description.quanta
         after = before * random.uniform(0.9, 1.1, before.shape)
-        found = []
+        seconds = []
         for loads in (after, before, after, before):
             reported = fastest(partial(self.engine.report_loads, rows, loads), 1)
-            found.append((reported, fastest(lambda: self.engine.refresh(now=0.0, budget=PLANNED), 1)))
-        return min(one for one, _ in found), min(one for _, one in found)
+            seconds.append((reported, fastest(lambda: self.engine.refresh(now=0.0, budget=PLANNED), 1)))
+        return min(one for one, _ in seconds), min(one for _, one in seconds)
 
     def _at_departures(self) -> tuple[float, dict[str, float]]:
         """Return scored configurations a second, and the seconds of decisions, with `timeline` evaluation."""

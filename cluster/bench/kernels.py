@@ -128,9 +128,9 @@ def decision_seconds(engine: PlacementAndLoadBalancing, service: str) -> dict[st
     engine.update_partition(Partition(name, service=service))
     row = engine.replicas(name)[0].index
     configuration = configuration_of(engine)
-    found = {policy.name: seconds_of(policy, configuration, row) for policy in BUILT_IN}
+    seconds = {policy.name: seconds_of(policy, configuration, row) for policy in BUILT_IN}
     engine.remove_partition(name)
-    return found
+    return seconds
 
 
 def seconds_of(policy: PlacementPolicy, configuration: Configuration, row: int) -> float:

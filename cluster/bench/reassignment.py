@@ -319,6 +319,6 @@ def table_of(figures: Iterable[ReassignmentFigures]) -> Table:
     """Return the figures as a table."""
     caption = "gap: cost above the best known one; left: the same as a share of the start's; broken: constraints"
     table = new_table(COLUMNS, caption=caption)
-    for one in figures:
-        table.add_row(*(text(one) for text in COLUMNS.values()))
+    for instance in figures:
+        table.add_row(*(text(instance) for text in COLUMNS.values()))
     return table

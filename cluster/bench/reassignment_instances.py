@@ -80,8 +80,9 @@ class ReassignmentInstance:
         return {
             "load": int((np.maximum(0, used - self.safety) @ self.load_weight).sum()),
             "balance": sum(
-                one.weight * int(np.maximum(0, one.target * free[:, one.first] - free[:, one.second]).sum())
-                for one in self.balances
+                balance.weight
+                * int(np.maximum(0, balance.target * free[:, balance.first] - free[:, balance.second]).sum())
+                for balance in self.balances
             ),
             "process moves": self.weights[0] * int(self.process_cost[moved].sum()),
             "service moves": self.weights[1] * int(of_services.max(initial=0)),
@@ -97,24 +98,24 @@ class ReassignmentInstance:
         used = self.usage(assignment)
         moved = assignment != self.original
         np.add.at(used, self.original[moved], self.requirement[moved] * self.transient)
-        found = [
+        broken = [
             f"machine {machine} uses {used[machine, resource]} of {self.capacity[machine, resource]}"
             f" of resource {resource}"
             for machine, resource in np.argwhere(used > self.capacity).tolist()
         ]
         pairs, count = np.unique(np.stack([self.service, assignment]), axis=1, return_counts=True)
-        found += [
+        broken += [
             f"machine {machine} has {processes} processes of service {service}"
             for (service, machine), processes in zip(pairs.T.tolist(), count.tolist(), strict=True)
             if processes > 1
         ]
         located = np.unique(np.stack([self.service, self.location[assignment]]), axis=1)[0]
         locations = np.bincount(located, minlength=len(self.spread))
-        found += [
+        broken += [
             f"service {service} is in {locations[service]} of {self.spread[service]} locations"
             for service in np.flatnonzero(locations < self.spread).tolist()
         ]
-        return found + list(self._lacking(assignment))
+        return broken + list(self._lacking(assignment))
 
     def _lacking(self, assignment: Int) -> Iterator[str]:
         """Yield the dependencies that an assignment breaks."""
@@ -198,7 +199,9 @@ def read_instance(model: Path) -> ReassignmentInstance:
     numbers.end()
     numbers.check(processes[:, 0], "services of processes", len(spread))
     numbers.check(needs[:, 1], "services that others depend on", len(spread))
-    numbers.check(np.array([[one.first, one.second] for one in balances]).reshape(-1), "resources of balances", count)
+    numbers.check(
+        np.array([[balance.first, balance.second] for balance in balances]).reshape(-1), "resources of balances", count
+    )
     assignment = _Numbers(_assignment_of(model))
     original = assignment.check(assignment.take(len(processes)), "machines of processes", machines)
     assignment.end()

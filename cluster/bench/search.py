@@ -220,8 +220,8 @@ def shapes_of(names: Iterable[str] = (), nodes: Iterable[int] = ()) -> tuple[Sea
     """Return the shapes of these names and numbers of nodes, by default all; unknown ones raise `UnknownNameError`."""
     wanted, sizes = list(names), list(nodes)
     for name in wanted:
-        if name not in (known := [shape.name for shape in SHAPES]):
-            raise UnknownNameError("instance", name, known, "bench search")
+        if name not in (existing := [shape.name for shape in SHAPES]):
+            raise UnknownNameError("instance", name, existing, "bench search")
     for size in sizes:
         if size not in (counts := sorted({shape.nodes for shape in SHAPES})):
             raise UnknownNameError("number of nodes", str(size), map(str, counts), "bench search")
@@ -363,7 +363,7 @@ def rows_of(engine: PlacementAndLoadBalancing, instance: SearchInstance) -> Int:
 
 def placement_of(engine: PlacementAndLoadBalancing, instance: SearchInstance, rows: Int) -> Int:
     """Return the node of each replica, (M,); `rows` are those of `rows_of`."""
-    at = {one.index: one.node for name in _partitions(instance) for one in engine.replicas(name)}
+    at = {replica.index: replica.node for name in _partitions(instance) for replica in engine.replicas(name)}
     return np.array([int(str(at[row])[1:]) for row in rows.tolist()])
 
 
@@ -385,6 +385,6 @@ def table_of(figures: Iterable[InstanceFigures], seconds: float) -> Table:
     """Return the table, a line for each instance; `seconds`: time of each search."""
     caption = f"instance: fullness, nodes, replicas; left: share of the initial excess after {seconds:g} s"
     table = new_table(COLUMNS, caption=caption, texts=2)
-    for one in figures:
-        table.add_row(*(column(one) for column in COLUMNS.values()))
+    for instance in figures:
+        table.add_row(*(column(instance) for column in COLUMNS.values()))
     return table

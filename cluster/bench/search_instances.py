@@ -173,17 +173,17 @@ def draw_instance(seed: int, shape: SearchShape) -> SearchInstance:
 
 def _node_loads(shape: SearchShape, load: Int, placement: Int) -> Int:
     """Return the load of each node by metric, (N, R)."""
-    found = np.zeros((shape.nodes, shape.metrics), np.int64)
-    np.add.at(found, placement, load)
-    return found
+    loads = np.zeros((shape.nodes, shape.metrics), np.int64)
+    np.add.at(loads, placement, load)
+    return loads
 
 
 def _loads_with_left(shape: SearchShape, load: Int, start: Int, placement: Int) -> Int:
     """Return the load of each node with what a plan from the start to a placement leaves behind, (N, R)."""
-    found = _node_loads(shape, load, placement)
+    loads = _node_loads(shape, load, placement)
     moved = placement != start
-    np.add.at(found[:, : shape.transient], start[moved], load[moved, : shape.transient])
-    return found
+    np.add.at(loads[:, : shape.transient], start[moved], load[moved, : shape.transient])
+    return loads
 
 
 def _dealt(rng: np.random.Generator, shape: SearchShape, rack: Int, size: Float) -> Int:
@@ -279,15 +279,15 @@ class _Shuffle:
         """Move a replica to a node that gains a load in exchange."""
         source = self.node[row]
         self.node[row] = target
-        for metric, one in enumerate(gain):
-            self.free[source][metric] += one
-            self.free[target][metric] -= one
+        for metric, load in enumerate(gain):
+            self.free[source][metric] += load
+            self.free[target][metric] -= load
 
     def _has_capacity(self, node: int, gain: list[int]) -> bool:
-        return all(free > one for free, one in zip(self.free[node], gain, strict=True))
+        return all(free > load for free, load in zip(self.free[node], gain, strict=True))
 
     def _is_apart(self, row: int, target: int) -> bool:
         """Return whether no sibling of a replica is in the rack of a node."""
         first = row - row % self.siblings
-        others = (other for other in range(first, first + self.siblings) if other != row)
-        return all(self.rack[self.node[other]] != self.rack[target] for other in others)
+        siblings = (sibling for sibling in range(first, first + self.siblings) if sibling != row)
+        return all(self.rack[self.node[sibling]] != self.rack[target] for sibling in siblings)

@@ -200,8 +200,8 @@ def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None
     _check(scenario, searched)
     of_nodes = searched is Searched.NODES
     scenario_value = float(scenario.cluster.nodes) if of_nodes else scenario.workload.density
-    known = {name: float(value) for name, value in given.items() if value is not None}
-    step = known.get("step", NODES_STEP if of_nodes else DENSITY_STEP)
+    chosen_values = {name: float(value) for name, value in given.items() if value is not None}
+    step = chosen_values.get("step", NODES_STEP if of_nodes else DENSITY_STEP)
     least = float(_least_nodes(scenario)) if of_nodes else 0.0
     defaults = {
         "violations": VIOLATIONS_A_DAY,
@@ -210,11 +210,11 @@ def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None
         "highest": max(min(FARTHEST * scenario_value, _most(searched)), step),
         "step": step,
     }
-    chosen = {**defaults, **known}
+    chosen = {**defaults, **chosen_values}
     if chosen["lowest"] < least:
         allowed = f"at least {least:g}: nodes in groups are kept, and each fault domain that fails needs one"
         raise InvalidValueError("capacity", "lowest", chosen["lowest"], allowed)
-    if chosen["lowest"] > chosen["highest"] and "highest" not in known:
+    if chosen["lowest"] > chosen["highest"] and "highest" not in chosen_values:
         allowed = f"at most {chosen['highest']:g}, the end of the search without --highest"
         raise InvalidValueError("capacity", "lowest", chosen["lowest"], allowed)
     return Question(searched=searched, scenario_value=scenario_value, **chosen)

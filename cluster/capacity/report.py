@@ -83,10 +83,10 @@ class Point:
 
 def point_of(question: Question, value: float, outcomes: Sequence[Mapping[str, Any]]) -> Point:
     """Return the results at a value, from what `cluster.capacity.running.run_at` returned for each repeat."""
-    impossible = next((str(one["impossible"]) for one in outcomes if "impossible" in one), "")
+    impossible = next((str(outcome["impossible"]) for outcome in outcomes if "impossible" in outcome), "")
     if impossible:
         return Point(value, (), 0.0, 0.0, 0.0, 0.0, impossible, suffices=False)
-    totals = [one["totals"] for one in outcomes]
+    totals = [outcome["totals"] for outcome in outcomes]
     days = [run["simulated_seconds"] / DAY for run in totals]
     short = [run["violations"] + run["shortages_unresolved"] for run in totals]
     violations = tuple(count / length for count, length in zip(short, days, strict=True))
@@ -118,7 +118,7 @@ class Answer:
 
     def point(self, value: float | None) -> Point | None:
         """Return the results at a value; None if it was not tried."""
-        return next((one for one in self.points if one.value == value), None)
+        return next((point for point in self.points if point.value == value), None)
 
     def failing(self, question: Question) -> Point | None:
         """Return the point next to the one that suffices, which does not suffice; None at the end of the range."""
@@ -134,7 +134,7 @@ class Answer:
             "complete": self.complete,
             "seen_to_fail": None if failing is None else failing.value,
             "points": [
-                one.as_json(question.searched.value) for one in sorted(self.points, key=lambda point: point.value)
+                tried.as_json(question.searched.value) for tried in sorted(self.points, key=lambda point: point.value)
             ],
         }
 
@@ -158,8 +158,8 @@ def answer(
                 asked[policy] = question.value(searches[policy].send(point.suffices))
             except StopIteration as end:
                 del asked[policy]
-                found = None if end.value is None else question.value(end.value)
-                answers[policy] = attrs.evolve(answers[policy], found=found, complete=True)
+                value = None if end.value is None else question.value(end.value)
+                answers[policy] = attrs.evolve(answers[policy], found=value, complete=True)
         if note is not None:
             note(answers)
     return answers
@@ -169,8 +169,8 @@ def figures(question: Question, answers: Mapping[str, Answer], repeats: int, day
     """Return question and answers as plain JSON values."""
     return {
         "question": {**question.as_json(), "repeats": repeats, "days": days},
-        "complete": all(one.complete for one in answers.values()),
-        "policies": {policy: one.as_json(question) for policy, one in answers.items()},
+        "complete": all(answer.complete for answer in answers.values()),
+        "policies": {policy: answer.as_json(question) for policy, answer in answers.items()},
     }
 
 
@@ -187,11 +187,11 @@ def table_of_points(question: Question, scenario: Scenario, answers: Mapping[str
     headings = ("policy", *values, "violations a day", "unresolved", "failovers a day", "not placed")
     table = new_table(headings, no_wrap=True, title=title, caption=caption)
     table.add_column("suffices", no_wrap=True)
-    for policy, found in answers.items():
-        for point in sorted(found.points, key=lambda one: one.value):
+    for policy, answer in answers.items():
+        for point in sorted(answer.points, key=lambda tried: tried.value):
             density_there = question.density(scenario, point.value)
             density = ["-" if density_there is None else f"{density_there:.3g}"] if of_nodes else []
-            verdict = point.verdict(question) + (" <" if point.value == found.found else "")
+            verdict = point.verdict(question) + (" <" if point.value == answer.found else "")
             figures = ["-"] * 4
             if not point.impossible:
                 counts = (point.unresolved, point.failovers, point.not_placed)
@@ -255,11 +255,11 @@ def _fails(question: Question, point: Point) -> str:
     return f"{does_not}, with {violations_of(point)}"
 
 
-def _change(question: Question, found: float) -> str:
+def _change(question: Question, value: float) -> str:
     """Return the difference between the answer and the scenario."""
-    difference = found - question.scenario_value
+    difference = value - question.scenario_value
     if question.searched is Searched.DENSITY:
-        share = abs(difference) / found
+        share = abs(difference) / value
         if share < 0.005:
             return "This is the density of the scenario."
         direction = "lower" if difference > 0 else "higher"
@@ -316,9 +316,9 @@ def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> No
         points = sorted((one for one in answer.points if one.mean is not None), key=lambda one: one.value)
         values, means = [one.value for one in points], [one.mean or 0.0 for one in points]
         widths = [one.half_width or 0.0 for one in points]
-        found = "" if answer.found is None else f" ({answer.found:g})"
+        label = "" if answer.found is None else f" ({answer.found:g})"
         below = [min(width, mean) for width, mean in zip(widths, means, strict=True)]
-        ax.plot(values, means, color=colour, linewidth=1.4, label=f"{answer.policy}{found}")
+        ax.plot(values, means, color=colour, linewidth=1.4, label=f"{answer.policy}{label}")
         ax.errorbar(values, means, yerr=[below, widths], color=colour, fmt="none", elinewidth=1.0, capsize=4, alpha=0.5)
         for one, mean in zip(points, means, strict=True):
             face, size = colour if one.suffices else "white", 10 if one.value == answer.found else 5

@@ -55,13 +55,13 @@ class Subject:
     """Digests of the files with its tenants, or of the region and of the code that makes its tenants."""
 
     @classmethod
-    def read(cls, file: Path, given: Mapping[str, Any]) -> Subject:
+    def read(cls, file: Path, changes: Mapping[str, Any]) -> Subject:
         """Read a scenario; None keeps the value of the file. Raises `ScenarioError` if a policy lacks a history."""
-        traces = given.get("traces")
-        scenario = override(read_scenario(file), **{**given, "traces": None if traces is None else Path(traces)})
+        traces = changes.get("traces")
+        scenario = override(read_scenario(file), **{**changes, "traces": None if traces is None else Path(traces)})
         scenario.check_history()
         inputs = digests_of_inputs(scenario) | code_of_tenants_in(scenario.workload.kind)
-        return cls(str(file), given, scenario, inputs)
+        return cls(str(file), changes, scenario, inputs)
 
     @property
     def source(self) -> Source:
@@ -81,7 +81,7 @@ class Subject:
         there = question.scenario(self.scenario, value)
         run = attrs.evolve(there.run, policies=(policy,), repeats=1)
         of_cluster = {"capacity": self.scenario.cluster.total_capacity(self.scenario.workload.density_metric)}
-        known = digest(attrs.evolve(there, run=run).as_json(), of_cluster, self.inputs)
+        key = digest(attrs.evolve(there, run=run).as_json(), of_cluster, self.inputs)
         arguments = {
             "subject": self._as_json(),
             "question": attrs.asdict(question),
@@ -89,7 +89,7 @@ class Subject:
             "policy": policy,
             "repeat": repeat,
         }
-        return Task(f"{value:g} {question.searched}, {policy}, repeat {repeat}, {known}", arguments)
+        return Task(f"{value:g} {question.searched}, {policy}, repeat {repeat}, {key}", arguments)
 
 
 def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,18 +221,21 @@ class CapacitySearch:
         tasks = [self.subject.task(self.question, value, pairs[place][0], repeat) for value, repeat, place in runs]
         if not self._said_other_code:  # once, as most tasks depend on earlier outcomes
             self._said_other_code = report_other_code(journal, tasks, self._console, self.folder)
-        known = sum(task.key in journal.finished for task in tasks)
+        finished = sum(task.key in journal.finished for task in tasks)
         name = f"{self.question.searched}: {', '.join(f'{policy} {value:g}' for policy, value in pairs)}"
-        quiet = self._console.quiet or known == len(tasks)
-        with progress_bar(name, len(tasks), known, quiet) as report:
+        quiet = self._console.quiet or finished == len(tasks)
+        with progress_bar(name, len(tasks), finished, quiet) as report:
             outcomes = sweep(run_at, tasks, journal, jobs=self._jobs, progress=report)
-        found: list[list[Mapping[str, Any]]] = [[] for _ in pairs]
+        by_pair: list[list[Mapping[str, Any]]] = [[] for _ in pairs]
         for (_, _, place), outcome in zip(runs, outcomes, strict=True):
             if outcome.values is None:
                 message = f"a run failed: {outcome.key}: {outcome.last_line}"
                 raise PlbError(f"{message}; finished runs are kept in {self.folder}")
-            found[place].append(outcome.values)
-        points = [point_of(self.question, value, of) for (_, value), of in zip(pairs, found, strict=True)]
+            by_pair[place].append(outcome.values)
+        points = [
+            point_of(self.question, value, outcomes_there)
+            for (_, value), outcomes_there in zip(pairs, by_pair, strict=True)
+        ]
         for (policy, _), point in zip(pairs, points, strict=True):
             self._console.print(f"{policy}: {in_words(self.question, point)}")
         return points

@@ -327,7 +327,7 @@ def provisioning_command(
     """
     from cluster.results.writing import check_outputs
     from cluster.studies.provisioning import design
-    from cluster.studies.provisioning.published import PublishedMeans
+    from cluster.studies.provisioning.design import PublishedMeans
     from cluster.studies.provisioning.study import ProvisioningStudy, base_of
     from cluster.studies.runner import OutputDirectory
     from plb.validation import check_member

@@ -45,7 +45,7 @@ def check_command(
     import attrs
 
     from cluster.results.writing import check_file, stamped, write_json
-    from cluster.traces.tables import statistics_table
+    from cluster.traces import statistics_table
     from plb.errors import UnknownNameError
     from workloads.region_statistics import check_region
     from workloads.regions import REGIONS
@@ -122,7 +122,7 @@ def describe_command(
 
     from cluster.plots.traces import save_description
     from cluster.results.writing import check_file, check_outputs, stamped, write_json
-    from cluster.traces.tables import description_tables
+    from cluster.traces import description_tables
     from workloads.readers import convert
     from workloads.trace_description import describe
 

@@ -103,14 +103,14 @@ class RunReplay:
 
 def as_of(table: pl.DataFrame, until: int, time: str = "time_s") -> pl.DataFrame:
     """Return the rows of a table whose column `time` is at most `until`; what ends later has no end yet."""
-    known = table.filter(pl.col(time) <= until)
-    if "end_s" not in known.columns:
-        return known
+    begun = table.filter(pl.col(time) <= until)
+    if "end_s" not in begun.columns:
+        return begun
     lasts = pl.col("end_s") > until
     later = [pl.when(lasts).then(None).otherwise(pl.col("end_s")).alias("end_s")]
-    if "outcome" in known.columns:
+    if "outcome" in begun.columns:
         later.append(pl.when(lasts).then(pl.lit("under way")).otherwise(pl.col("outcome")).alias("outcome"))
-    return known.with_columns(later)
+    return begun.with_columns(later)
 
 
 ORDER = ("arrival", "placement", "refusal", "move", "interruption", "departure")
@@ -184,16 +184,16 @@ def history_of(run: RecordedRun, stay: Stay, looks: Sequence[Look], until: int) 
         return chosen.drop("policy", "repeat", "tenant").to_dicts()
 
     moves = rows("moves", "time_s")
-    found = [
+    events = [
         Event(stay.arrival_s, "arrival", f"arrives; it wants {counted(stay.replicas, 'replica')}", attrs.asdict(stay)),
         *_refusals(rows("refusals", "time_s")),
         *_placements(looks, {(move["time_s"], move["target"]) for move in moves}),
         *map(_moved, moves),
-        *(_interrupted(one) for one in rows("interruptions", "begin_s")),
+        *(_interrupted(row) for row in rows("interruptions", "begin_s")),
     ]
     if stay.departure_s <= until:
-        found.append(Event(stay.departure_s, "departure", "leaves", {}))
-    return tuple(sorted(found, key=lambda event: (event.time_s, ORDER.index(event.kind))))
+        events.append(Event(stay.departure_s, "departure", "leaves", {}))
+    return tuple(sorted(events, key=lambda event: (event.time_s, ORDER.index(event.kind))))
 
 
 def _refusals(rows: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
@@ -225,12 +225,17 @@ def _placements(looks: Sequence[Look], moved: set[tuple[int, str]]) -> Iterator[
     """Yield the placements of missing replicas; moves have their own events."""
     before: Mapping[int, str | None] = {}
     for time, replicas in looks:
-        standing = {one.index: one.node for one in replicas if not one.leaving}
-        for one in replicas:
-            if one.leaving or one.node is None or one.node in before.values() or (time, one.node) in moved:
+        standing = {replica.index: replica.node for replica in replicas if not replica.leaving}
+        for replica in replicas:
+            if (
+                replica.leaving
+                or replica.node is None
+                or replica.node in before.values()
+                or (time, replica.node) in moved
+            ):
                 continue
-            role = one.role.name.lower()
-            yield Event(time, "placement", f"{role} is placed on {one.node}", {"role": role, "node": one.node})
+            role = replica.role.name.lower()
+            yield Event(time, "placement", f"{role} is placed on {replica.node}", {"role": role, "node": replica.node})
         before = standing
 
 
@@ -305,14 +310,14 @@ def answer(asked: Explanation, progress: Callable[[float], None] | None = None) 
     until = min(asked.time_s, stay.departure_s)
     replay = RunReplay(run, progress)
     looks = replay.look_at(stay.tenant, times_to_look(run, stay, until), until)
-    found = attrs.evolve(asked, events=history_of(run, stay, looks, until))
-    if found.status == "departed":
-        return found
+    explanation = attrs.evolve(asked, events=history_of(run, stay, looks, until))
+    if explanation.status == "departed":
+        return explanation
     engine = replay.engine
     return attrs.evolve(
-        found,
-        replicas=engine.alternatives(stay.tenant, now=found.time_s),
-        leaving=tuple(str(one.node) for one in engine.replicas(stay.tenant) if one.leaving),
+        explanation,
+        replicas=engine.alternatives(stay.tenant, now=explanation.time_s),
+        leaving=tuple(str(replica.node) for replica in engine.replicas(stay.tenant) if replica.leaving),
         shares=_shares(replay),
         config=engine.config,
     )
@@ -321,8 +326,8 @@ def answer(asked: Explanation, progress: Callable[[float], None] | None = None) 
 def _shares(replay: RunReplay) -> dict[str, dict[str, float]]:
     """Return the load of every node relative to its capacity, by metric."""
     recorder = replay.simulation.recorder
-    found: dict[str, dict[str, float]] = {}
+    shares: dict[str, dict[str, float]] = {}
     for (node, loads), capacities in zip(replay.engine.node_loads().items(), recorder.capacity, strict=True):
         limits: dict[str, Any] = dict(zip(recorder.metric_names, capacities.tolist(), strict=True))
-        found[node] = {name: load / limits[name] for name, load in loads.items() if 0 < limits[name] < float("inf")}
-    return found
+        shares[node] = {name: load / limits[name] for name, load in loads.items() if 0 < limits[name] < float("inf")}
+    return shares

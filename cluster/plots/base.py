@@ -138,9 +138,9 @@ def _counts_of(events: pl.DataFrame, ends: Mapping[int, float], days: float) -> 
     lasts = np.array(list(ends.values()))
     grid = np.union1d(np.linspace(0.0, days, 500), lasts)
     grid = grid[grid <= lasts.max()]
-    counts = np.array([np.searchsorted(found, grid, "right") for found in times], np.float64)
+    counts = np.array([np.searchsorted(moments, grid, "right") for moments in times], np.float64)
     counts[grid > lasts[:, np.newaxis]] = np.nan
-    return grid, counts, float(np.mean([len(found) for found in times]))
+    return grid, counts, float(np.mean([len(moments) for moments in times]))
 
 
 def new_figure(width: float, height: float, title: str = "") -> Figure:

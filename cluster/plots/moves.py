@@ -57,8 +57,8 @@ def failovers_by_cause(
     """Return the mean number of failovers of a run by cause and policy; `repeats` are the runs of each policy."""
     failovers = moves.filter("failover")
     counts = {(policy, cause): count for policy, cause, count in failovers.group_by("policy", "cause").len().rows()}
-    found = {cause for _, cause in counts}
-    causes = [cause for cause in CAUSES_OF_MOVES if cause in found] + sorted(found - {*CAUSES_OF_MOVES})
+    present = {cause for _, cause in counts}
+    causes = [cause for cause in CAUSES_OF_MOVES if cause in present] + sorted(present - {*CAUSES_OF_MOVES})
     return {
         cause: {policy: counts.get((policy, cause), 0) / len(repeats[policy]) for policy in policies}
         for cause in causes

@@ -146,14 +146,14 @@ def _applications(material: Material) -> list[Block]:
     for policy in material.policies:
         of_policy = [applications for of, applications in used if of == policy]
         for name in dict.fromkeys(name for applications in of_policy for name in applications):
-            found = [applications[name] for applications in of_policy if name in applications]
-            for metric in found[0]["load"]:
+            uses = [applications[name] for applications in of_policy if name in applications]
+            for metric in uses[0]["load"]:
                 figures = (
-                    amount(sum(one["nodes"] for one in found) / len(found)),
-                    count(max(one["most_nodes"] for one in found)),
-                    amount(sum(one["load"][metric] for one in found) / len(found)),
+                    amount(sum(use["nodes"] for use in uses) / len(uses)),
+                    count(max(use["most_nodes"] for use in uses)),
+                    amount(sum(use["load"][metric] for use in uses) / len(uses)),
                     *(
-                        amount(max(one[what][metric] for one in found))
+                        amount(max(use[what][metric] for use in uses))
                         for what in ("largest_load", "largest_load_on_node")
                     ),
                 )

@@ -43,10 +43,10 @@ def domains_section(material: Material) -> PageSection:
         policy: (material.moves.filter(policy=policy), nodes.filter(policy=policy)) for policy in material.policies
     }
     counts = {policy: domain_moves(*frames) for policy, frames in by_policy.items()}
-    if not any(one.counts.any() for one in counts.values()):
+    if not any(matrix.counts.any() for matrix in counts.values()):
         return PageSection("domains", heading, (Text("No replica moved to another node."),))
     blocks: list[Block] = [Text(f"From the domain of the row to that of the column{material.of_sums}.")]
-    size = max(len(one.domains) for one in counts.values())
+    size = max(len(matrix.domains) for matrix in counts.values())
     pictures = tuple(
         picture(
             partial(plot_domain_moves, moves=frames[0], nodes=frames[1]),
@@ -61,7 +61,7 @@ def domains_section(material: Material) -> PageSection:
     if size > MOST_NUMBERED:
         blocks.append(Text(f"With more than {MOST_NUMBERED} fault domains, the numbers are left to moves.parquet."))
     else:
-        tables = (_matrix(f"Moves under {policy}{material.of_sums}.", one) for policy, one in counts.items())
+        tables = (_matrix(f"Moves under {policy}{material.of_sums}.", matrix) for policy, matrix in counts.items())
         blocks.append(Tables(tuple(tables)))
     return PageSection("domains", heading, tuple(blocks))
 
@@ -103,7 +103,9 @@ def energy_section(material: Material) -> PageSection:
 def slowest_section(material: Material) -> PageSection:
     """Return the plans that took longest."""
     heading = "Slowest decisions"
-    slowest = [(run.policy, run.repeat, one.plan, one.seconds) for run in material.results.runs for one in run.slowest]
+    slowest = [
+        (run.policy, run.repeat, slow.plan, slow.seconds) for run in material.results.runs for slow in run.slowest
+    ]
     names = {"policy": pl.String, "repeat": pl.Int32, "plan": pl.Int64, "seconds": pl.Float64}
     frame = pl.DataFrame(slowest, schema=names, orient="row").join(material.plans, on=["policy", "repeat", "plan"])
     if not len(frame):
@@ -160,8 +162,8 @@ def refusals_section(material: Material) -> PageSection:
 def _by_rule(material: Material, ruled_out: str) -> dict[str, int]:
     """Return how many nodes each rule ruled out, without rules that ruled out none."""
     try:
-        found = json.loads(ruled_out)
-        return {str(rule): int(number) for rule, number in found.items() if int(number) > 0}
+        numbers = json.loads(ruled_out)
+        return {str(rule): int(number) for rule, number in numbers.items() if int(number) > 0}
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         problem = f"refusals: ruled_out: found {ruled_out!r:.60}; expected numbers of nodes by rule, as JSON"
         raise ResultsError(material.results.folder, [problem]) from None

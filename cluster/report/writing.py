@@ -101,4 +101,4 @@ def _named(repeats: Sequence[int]) -> str:
         return f"repeat {first}"
     if last - first + 1 == len(repeats):
         return f"repeats {first} to {last}"
-    return f"repeats {listed([str(one + 1) for one in repeats])}"
+    return f"repeats {listed([str(repeat + 1) for repeat in repeats])}"

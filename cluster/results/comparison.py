@@ -66,57 +66,59 @@ class ResultsComparison:
     @property
     def interrupted(self) -> list[tuple[Results, RunSummary]]:
         """Interrupted runs with their directories; they are not counted."""
-        return [(one, run) for one in self.results for run in one.runs if not run.complete]
+        return [(result, run) for result in self.results for run in result.runs if not run.complete]
 
     @property
     def missing(self) -> list[tuple[Results, int]]:
         """Directories with runs that have not started, and the number of these runs."""
-        runs = [(one, sum(map(len, one.not_begun.values()))) for one in self.results]
-        return [(one, number) for one, number in runs if number]
+        runs = [(result, sum(map(len, result.not_begun.values()))) for result in self.results]
+        return [(result, number) for result, number in runs if number]
 
     @property
     def origin(self) -> tuple[dict[str, Any], int | None]:
         """The inputs, for the stamp of the figures: hashes, seeds and versions; and the seed if all are equal."""
         kept = ("scenario_sha256", "seed", "versions")
-        compared = [{name: one.summary[name] for name in kept} for one in self.results]
-        seeds = {one["seed"] for one in compared}
+        compared = [{name: result.summary[name] for name in kept} for result in self.results]
+        seeds = {result["seed"] for result in compared}
         return {"compared": compared}, seeds.pop() if len(seeds) == 1 else None
 
     def as_json(self) -> dict[str, Any]:
         """Return the comparison as plain JSON values under stable keys."""
         directories = [
             {
-                "directory": str(one.folder),
-                "name": one.name,
-                "scenario_sha256": one.summary["scenario_sha256"],
-                "seed": one.summary["seed"],
-                "complete": one.summary["complete"],
-                "interrupted": [{"policy": run.policy, "repeat": run.repeat} for run in one.runs if not run.complete],
+                "directory": str(result.folder),
+                "name": result.name,
+                "scenario_sha256": result.summary["scenario_sha256"],
+                "seed": result.summary["seed"],
+                "complete": result.summary["complete"],
+                "interrupted": [
+                    {"policy": run.policy, "repeat": run.repeat} for run in result.runs if not run.complete
+                ],
             }
-            for one in self.results
+            for result in self.results
         ]
         return {
             "directories": directories,
             "rows": [row.as_json() for row in self.rows],
-            "scenario_differences": {key: list(of) for key, of in self.scenario_differences.items()},
-            "version_differences": {key: list(of) for key, of in self.version_differences.items()},
+            "scenario_differences": {key: list(values) for key, values in self.scenario_differences.items()},
+            "version_differences": {key: list(values) for key, values in self.version_differences.items()},
         }
 
 
 def compare_results(results: Sequence[Results]) -> ResultsComparison:
     """Compare different results directories by their finished runs, of which there must be one."""
-    places = [one.folder.resolve() for one in results]
+    places = [result.folder.resolve() for result in results]
     for number, place in enumerate(places):
         if place in places[:number]:
             raise ConflictError(f"{results[number].folder}: is given twice")
     finished = {
-        (number, policy): [run for run in one.runs if run.policy == policy and run.complete]
-        for number, one in enumerate(results)
-        for policy in one.policies
+        (number, policy): [run for run in result.runs if run.policy == policy and run.complete]
+        for number, result in enumerate(results)
+        for policy in result.policies
     }
     finished = {key: runs for key, runs in finished.items() if runs}
     if not finished:
-        raise ConflictError(f"{', '.join(str(one.folder) for one in results)}: no run is finished")
+        raise ConflictError(f"{', '.join(str(result.folder) for result in results)}: no run is finished")
     labels = {key: f"{number}" for number, key in enumerate(finished)}
     labelled = [attrs.evolve(run, policy=labels[key]) for key, runs in finished.items() for run in runs]
     figures = compare(labelled, list(labels.values())).figures
@@ -135,8 +137,8 @@ def _row(
 ) -> Row:
     (number, policy), pairs, why = key, [], ""
     if key != first and not (why := why_other_tenants(results[first[0]], results[number])):
-        known = {run.repeat: run for run in first_runs}
-        both = [(known[run.repeat], run) for run in runs if run.repeat in known]
+        by_repeat = {run.repeat: run for run in first_runs}
+        both = [(by_repeat[run.repeat], run) for run in runs if run.repeat in by_repeat]
         # equal scenarios of different versions may have different tenants; their number reveals it
         pairs = [(one, other) for one, other in both if one.totals["tenants"] == other.totals["tenants"]]
         if not pairs:
@@ -157,36 +159,36 @@ LONGEST_VALUE = 60
 """Maximum number of characters of a printed value."""
 
 
-def table_of_rows(found: ResultsComparison, figures: Sequence[str]) -> Table:
+def table_of_rows(comparison: ResultsComparison, figures: Sequence[str]) -> Table:
     """Return the means of every row with their intervals, and ratios of the first figure."""
-    first = found.rows[0]
+    first = comparison.rows[0]
     caption = f"ratio: {IN_WORDS.get(figures[0], HEADINGS[figures[0]])} by those of the first row"
-    if max(row.repeats for row in found.rows) > 1:
+    if max(row.repeats for row in comparison.rows) > 1:
         caption += "; means over repeats with 95 % intervals"
-    labels = _labels(found)
-    where = f"{counted(len(found.results), 'result')}, compared with {first.policy} of {labels[first.directory]}"
+    labels = _labels(comparison)
+    where = f"{counted(len(comparison.results), 'result')}, compared with {first.policy} of {labels[first.directory]}"
     table = _table(where, caption)
     table.add_column("repeats", justify="right", no_wrap=True)
     for name in figures:
         table.add_column(HEADINGS[name], justify="right", no_wrap=True)
         if name == figures[0]:
             table.add_column("ratio", justify="right", no_wrap=True)
-    for row in found.rows:
+    for row in comparison.rows:
         cells = [cell(row.figures[name]) for name in figures]
         cells.insert(1, ratio_cell(row.figures[figures[0]]))
         table.add_row(labels[row.directory], row.policy, f"{row.repeats}", *cells)
     return table
 
 
-def table_of_differences(found: ResultsComparison, figures: Sequence[str]) -> Table | None:
+def table_of_differences(comparison: ResultsComparison, figures: Sequence[str]) -> Table | None:
     """Return the differences to the first row, for rows with the same tenants; None if there is no such row."""
-    rows = [row for row in found.rows if row.pairs]
+    rows = [row for row in comparison.rows if row.pairs]
     if not rows:
         return None
     caption = "for each repeat in which both have the same tenants"
     if max(row.pairs for row in rows) > 1:
         caption += "; means with 95 % intervals"
-    labels, table = _labels(found), _table("difference to the first row", caption)
+    labels, table = _labels(comparison), _table("difference to the first row", caption)
     table.add_column("pairs", justify="right")
     for name in figures:
         table.add_column(HEADINGS[name], justify="right", no_wrap=True)
@@ -196,32 +198,32 @@ def table_of_differences(found: ResultsComparison, figures: Sequence[str]) -> Ta
     return table
 
 
-def lines(found: ResultsComparison) -> Iterator[str]:
+def lines(comparison: ResultsComparison) -> Iterator[str]:
     """Yield the differences between the directories, and the runs that are not counted."""
-    hashes = {one.summary["scenario_sha256"] for one in found.results}
-    if len(found.results) > 1 and len(hashes) == 1:
+    hashes = {result.summary["scenario_sha256"] for result in comparison.results}
+    if len(comparison.results) > 1 and len(hashes) == 1:
         yield f"All ran the same scenario, {next(iter(hashes))[:12]}."
-    yield from _unpaired(found)
-    others = other_tenants_code(found.results)
-    if others:
-        labels = _labels(found)
-        where = listed([labels[str(one.folder)] for one in others])
-        first = labels[str(found.results[0].folder)]
+    yield from _unpaired(comparison)
+    remade = other_tenants_code(comparison.results)
+    if remade:
+        labels = _labels(comparison)
+        where = listed([labels[str(result.folder)] for result in remade])
+        first = labels[str(comparison.results[0].folder)]
         yield f"The code that makes tenants differs between {first} and {where}, so their tenants may differ."
-    yield from _differing("The scenarios differ", found.scenario_differences)
-    yield from _differing("They were made with different versions", found.version_differences)
-    for one, run in found.interrupted:
-        omitted = f"{run.policy}, repeat {run.repeat + 1} of {one.folder}"
+    yield from _differing("The scenarios differ", comparison.scenario_differences)
+    yield from _differing("They were made with different versions", comparison.version_differences)
+    for result, run in comparison.interrupted:
+        omitted = f"{run.policy}, repeat {run.repeat + 1} of {result.folder}"
         yield f"Interrupted after {run.days:.2f} days and omitted: {omitted}"
-    for one, runs in found.missing:
-        yield f"Not started: {counted(runs, 'run')} of {one.folder}"
+    for result, runs in comparison.missing:
+        yield f"Not started: {counted(runs, 'run')} of {result.folder}"
 
 
-def _unpaired(found: ResultsComparison) -> Iterator[str]:
+def _unpaired(comparison: ResultsComparison) -> Iterator[str]:
     """Yield the rows without differences to the first one, and the reason."""
-    labels = _labels(found)
+    labels = _labels(comparison)
     policies: dict[tuple[str, str], list[str]] = {}
-    for row in found.rows:
+    for row in comparison.rows:
         if row.unpaired:
             policies.setdefault((labels[row.directory], row.unpaired), []).append(row.policy)
     for (label, why), names in policies.items():
@@ -231,8 +233,8 @@ def _unpaired(found: ResultsComparison) -> Iterator[str]:
 def _differing(heading: str, values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
     if values:
         yield f"{heading}:"
-    for key, of in values.items():
-        yield f"  {key}: {' | '.join(map(_text, of))}"
+    for key, of_key in values.items():
+        yield f"  {key}: {' | '.join(map(_text, of_key))}"
 
 
 def _text(value: Any) -> str:
@@ -240,9 +242,9 @@ def _text(value: Any) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 
 
-def _labels(found: ResultsComparison) -> dict[str, str]:
+def _labels(comparison: ResultsComparison) -> dict[str, str]:
     """Return labels of the directories: their paths relative to their common parent directory."""
-    places = {str(one.folder): one.folder.resolve() for one in found.results}
+    places = {str(result.folder): result.folder.resolve() for result in comparison.results}
     common = os.path.commonpath([place.parent for place in places.values()])
     return {name: place.relative_to(common).as_posix() for name, place in places.items()}
 

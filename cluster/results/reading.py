@@ -59,13 +59,13 @@ def problems_of_summary(summary: Mapping[str, Any]) -> Iterator[str]:
     """Yield the problems of a summary, each with its place."""
     yield from _problems_of_head(summary)
     policies, rows = _at(summary, "scenario.run.policies"), summary.get("runs")
-    known = policies if isinstance(policies, list) else []
+    names = policies if isinstance(policies, list) else []
     units = summary.get("metrics")
     metrics = [*units] if isinstance(units, dict) else []
     seen: set[tuple[str, int]] = set()
     for number, row in enumerate(rows if isinstance(rows, list) else []):
         place = f"runs[{number}]"
-        yield from _problems_of_run(place, row, known, metrics)
+        yield from _problems_of_run(place, row, names, metrics)
         key = (row.get("policy"), row.get("repeat")) if isinstance(row, dict) else None
         if key is not None and isinstance(key[0], str) and isinstance(key[1], int):
             if key in seen:
@@ -101,18 +101,18 @@ def _problems_of_head(summary: Mapping[str, Any]) -> Iterator[str]:
             yield str(error)
 
 
-def _problems_of_run(place: str, row: object, known: list[Any], metrics: list[str]) -> Iterator[str]:
+def _problems_of_run(place: str, row: object, policies: list[Any], metrics: list[str]) -> Iterator[str]:
     if not isinstance(row, dict):
         yield f"{place}: found {row!r:.60}; expected a table"
         return
-    if row.get("policy") not in known:
-        yield str(UnknownNameError("policy", f"{row.get('policy')}", map(str, known), place))
+    if row.get("policy") not in policies:
+        yield str(UnknownNameError("policy", f"{row.get('policy')}", map(str, policies), place))
     for name in ("repeat", *COUNTS):
         if not (_is(row.get(name), int) and row[name] >= 0):
             yield f"{place}.{name}: {_found(row.get(name), name, row)}; expected a whole number >= 0"
     kinds = [row.get(name) for name in KINDS_OF_VIOLATIONS]
     total = sum(kind for kind in kinds if isinstance(kind, int))
-    if all(_is(one, int) for one in (row.get("violations"), *kinds)) and row["violations"] != total:
+    if all(_is(number, int) for number in (row.get("violations"), *kinds)) and row["violations"] != total:
         yield f"{place}.violations: found {row['violations']}; expected {' + '.join(KINDS_OF_VIOLATIONS)}"
     for name in AMOUNTS:
         if not (_is(row.get(name), float) and row[name] >= 0):
@@ -135,17 +135,17 @@ def _problems_of_applications(place: str, used: object, metrics: list[str]) -> I
     if not isinstance(used, dict):
         yield f"{place}: found {used!r:.60}; expected a table"
         return
-    for name, one in used.items():
-        if not isinstance(one, dict):
-            yield f"{place}.{name}: found {one!r:.60}; expected a table"
+    for name, fields in used.items():
+        if not isinstance(fields, dict):
+            yield f"{place}.{name}: found {fields!r:.60}; expected a table"
             continue
         for field, kind in (("nodes", float), ("most_nodes", int)):
-            if not (_is(one.get(field), kind) and one[field] >= 0):
-                yield f"{place}.{name}.{field}: {_found(one.get(field), field, one)}; expected {WORDS[kind]} >= 0"
+            if not (_is(fields.get(field), kind) and fields[field] >= 0):
+                yield f"{place}.{name}.{field}: {_found(fields.get(field), field, fields)}; expected {WORDS[kind]} >= 0"
         for field in LOADS_OF_APPLICATIONS:
-            loads = one.get(field)
+            loads = fields.get(field)
             if not isinstance(loads, dict) or not all(_is_amount(loads.get(metric)) for metric in metrics):
-                yield f"{place}.{name}.{field}: {_found(loads, field, one)}; expected a number >= 0 for each metric"
+                yield f"{place}.{name}.{field}: {_found(loads, field, fields)}; expected a number >= 0 for each metric"
 
 
 def problems_of_timings(timings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -156,28 +156,28 @@ def problems_of_timings(timings: Mapping[str, Any], rows: Sequence[Mapping[str, 
         return
     plans = {(row["policy"], row["repeat"]): row["plans"] for row in rows}
     missing = dict(plans)
-    for number, one in enumerate(timed):
+    for number, timing in enumerate(timed):
         place = f"runs[{number}]"
-        key = (one.get("policy"), one.get("repeat")) if isinstance(one, dict) else None
+        key = (timing.get("policy"), timing.get("repeat")) if isinstance(timing, dict) else None
         if key is None or not isinstance(key[0], str) or not isinstance(key[1], int) or key not in plans:
             yield f"{place}: belongs to no run of the summary"
             continue
         missing.pop((key[0], key[1]), None)
-        seconds = one.get("seconds")
+        seconds = timing.get("seconds")
         if not isinstance(seconds, dict) or not all(_is_amount(seconds.get(name)) for name in SECONDS):
             yield f"{place}.seconds: expected numbers >= 0 for {', '.join(SECONDS)}"
-        slowest = one.get("slowest")
+        slowest = timing.get("slowest")
         if not isinstance(slowest, list) or not all(_is_slow_plan(plan, plans[key[0], key[1]]) for plan in slowest):
             yield f"{place}.slowest: expected a list of plans with their seconds"
     for policy, repeat in missing:
         yield f"runs: policy {policy!r}, repeat {repeat} is missing"
 
 
-def _is_slow_plan(one: object, plans: int) -> bool:
-    if not isinstance(one, dict):
+def _is_slow_plan(slow: object, plans: int) -> bool:
+    if not isinstance(slow, dict):
         return False
-    plan = one.get("plan")
-    return isinstance(plan, int) and _is(plan, int) and 0 <= plan < plans and _is_amount(one.get("seconds"))
+    plan = slow.get("plan")
+    return isinstance(plan, int) and _is(plan, int) and 0 <= plan < plans and _is_amount(slow.get("seconds"))
 
 
 def _is_amount(value: Any) -> bool:
@@ -213,7 +213,7 @@ def problems_of_columns(frame: pl.DataFrame, table: str) -> Iterator[str]:
     """Yield the problems of a table's columns: missing, of another type, or with invalid nulls or numbers."""
     for name, spec in columns_of(table).items():
         if name not in frame.columns:
-            near = get_close_matches(name, [one for one in frame.columns if one not in TABLES[table]], n=1)
+            near = get_close_matches(name, [column for column in frame.columns if column not in TABLES[table]], n=1)
             yield f"column {name} is missing" + (f"; found {near[0]!r}" if near else "")
         elif frame[name].dtype != spec.dtype:
             yield f"column {name}: found {frame[name].dtype}; expected {spec.dtype()}"
@@ -277,7 +277,7 @@ class Results:
     @property
     def shown_repeat(self) -> int:
         """The first repeat that all policies with a run have run, or the first of any where there is none."""
-        repeats = [set(found) for policy in self.policies if (found := self.repeats(policy))]
+        repeats = [set(finished) for policy in self.policies if (finished := self.repeats(policy))]
         return min(set.intersection(*repeats) or set.union(*repeats))
 
     def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
@@ -344,7 +344,7 @@ def read_results(folder: str | Path) -> Results:
     problems = list(problems_of_timings(timings, summary["runs"]))
     if problems:
         raise ResultsError(folder / TIMINGS, problems)
-    timed = {(one["policy"], one["repeat"]): one for one in timings["runs"]}
+    timed = {(timing["policy"], timing["repeat"]): timing for timing in timings["runs"]}
     order = {policy: number for number, policy in enumerate(summary["scenario"]["run"]["policies"])}
     rows = sorted(summary["runs"], key=lambda row: (row["repeat"], order[row["policy"]]))
     return Results(folder, summary, timings, tuple(_run(row, timed[row["policy"], row["repeat"]]) for row in rows))
@@ -352,7 +352,7 @@ def read_results(folder: str | Path) -> Results:
 
 def _run(row: Mapping[str, Any], timed: Mapping[str, Any]) -> RunSummary:
     totals = {name: value for name, value in row.items() if name not in ("policy", "repeat", "complete")}
-    slowest = tuple(SlowPlan(one["plan"], float(one["seconds"])) for one in timed["slowest"])
+    slowest = tuple(SlowPlan(plan["plan"], float(plan["seconds"])) for plan in timed["slowest"])
     return RunSummary(row["policy"], row["repeat"], totals, timed["seconds"], slowest, row["complete"])
 
 

@@ -37,7 +37,7 @@ def scenario_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
     Keys are those of a scenario file, such as ``cluster.nodes``; a missing value is `MISSING`. Policies that some
     scenarios lack are not compared, since ``run.policies`` shows them.
     """
-    scenarios = [one.summary["scenario"] for one in results]
+    scenarios = [result.summary["scenario"] for result in results]
     tables = [scenario.get("policies") for scenario in scenarios]
     shared = set.intersection(*(set(table) if isinstance(table, dict) else set() for table in tables))
     return differences([{**scenario, "policies": _only(scenario, shared)} for scenario in scenarios])
@@ -45,7 +45,7 @@ def scenario_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
 
 def version_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
     """Return the packages whose versions differ between results, with all versions."""
-    return differences([one.summary["versions"] for one in results])
+    return differences([result.summary["versions"] for result in results])
 
 
 def why_other_tenants(first: Results, second: Results) -> str:
@@ -72,8 +72,10 @@ def other_tenants_code(results: Sequence[Results]) -> list[Results]:
 
     A change of that code may be without effect, so this is no proof of other tenants.
     """
-    codes = [_split(one).get(TENANTS_CODE) for one in results]
-    return [one for one, code in zip(results, codes, strict=True) if None not in (code, codes[0]) and code != codes[0]]
+    codes = [_split(result).get(TENANTS_CODE) for result in results]
+    return [
+        result for result, code in zip(results, codes, strict=True) if None not in (code, codes[0]) and code != codes[0]
+    ]
 
 
 def _split(results: Results) -> Mapping[str, Any]:
@@ -137,7 +139,11 @@ def differences(tables: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     flat = [dict(_flat(table)) for table in tables]
     keys = dict.fromkeys(key for table in flat for key in table)
     values = {key: [table.get(key, MISSING) for table in flat] for key in keys}
-    return {key: of for key, of in values.items() if len({json.dumps(one, sort_keys=True) for one in of}) > 1}
+    return {
+        key: of_key
+        for key, of_key in values.items()
+        if len({json.dumps(value, sort_keys=True) for value in of_key}) > 1
+    }
 
 
 @attrs.frozen(eq=False)
@@ -254,20 +260,21 @@ def _with_files(fields: Any, files: Mapping[tuple[str, str], str]) -> Any:
     if not isinstance(options, Mapping):
         return fields
     placed = {
-        name: _placed(one, files)[0] if isinstance(one, Mapping) and one else one for name, one in options.items()
+        name: _placed(option, files)[0] if isinstance(option, Mapping) and option else option
+        for name, option in options.items()
     }
     return {**fields, "policy_options": placed}
 
 
 def _check_versions(summary: Mapping[str, Any], folder: Path) -> None:
     present = versions()
-    other = [
+    differing = [
         f"{name} {version} (here {present[name]})"
         for name, version in summary["versions"].items()
         if name in present and present[name] != version
     ]
-    if other:
-        raise PlbError(f"{folder}: the results were made with {', '.join(other)}; simulate again, then explain")
+    if differing:
+        raise PlbError(f"{folder}: the results were made with {', '.join(differing)}; simulate again, then explain")
 
 
 def _with_workload_of(scenario: Scenario, folder: Path, given: Scenario | None, traces: Path | None) -> Scenario:

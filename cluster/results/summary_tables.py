@@ -63,8 +63,8 @@ class Comparison:
 
 def compare(runs: Iterable[RunSummary], policies: Sequence[str]) -> Comparison:
     """Compare policies over their runs; policies without a run are omitted."""
-    found = list(runs)
-    of_policy = {policy: [run for run in found if run.policy == policy] for policy in policies}
+    finished_runs = list(runs)
+    of_policy = {policy: [run for run in finished_runs if run.policy == policy] for policy in policies}
     repeats = {policy: len(finished) for policy, finished in of_policy.items() if finished}
     values = {policy: {name: [run.figure(name) for run in of_policy[policy]] for name in FIGURES} for policy in repeats}
     means = {policy: {name: float(np.mean(row)) for name, row in rows.items()} for policy, rows in values.items()}
@@ -166,13 +166,15 @@ OUTAGES = {
 def outage_rows(runs: Sequence[RunSummary], policies: Sequence[str]) -> list[list[str]]:
     """Return the effects of faults and upgrades: for each figure its name, then the mean over repeats by policy."""
     totals = [[run.totals for run in runs if run.policy == policy] for policy in policies]
-    known = [[one["availability"] for one in of if one["availability"] is not None] for of in totals]
-    rows = [["availability of tenants", *(f"{np.mean(one):.4%}" if one else MISSING for one in known)]]
+    availabilities = [
+        [one["availability"] for one in of_policy if one["availability"] is not None] for of_policy in totals
+    ]
+    rows = [["availability of tenants", *(f"{np.mean(one):.4%}" if one else MISSING for one in availabilities)]]
     for name, heading in OUTAGES.items():
-        rows.append([heading, *(count(np.mean([one[name] for one in of])) for of in totals)])
-    found = {cause for of in totals for one in of for cause in one["moves_by_cause"]}
-    for cause in (*CAUSES_OF_MOVES, *sorted(found - {*CAUSES_OF_MOVES})):
-        means = (np.mean([one["moves_by_cause"].get(cause, 0) for one in of]) for of in totals)
+        rows.append([heading, *(count(np.mean([one[name] for one in of_policy])) for of_policy in totals)])
+    causes = {cause for of_policy in totals for one in of_policy for cause in one["moves_by_cause"]}
+    for cause in (*CAUSES_OF_MOVES, *sorted(causes - {*CAUSES_OF_MOVES})):
+        means = (np.mean([one["moves_by_cause"].get(cause, 0) for one in of_policy]) for of_policy in totals)
         rows.append([f"moves for {cause_text(cause)}", *map(count, means)])
     return rows
 

@@ -78,7 +78,7 @@ class ResultsFolder:
                 "policy": run.policy,
                 "repeat": run.repeat,
                 "seconds": run.timings,
-                "slowest": [attrs.asdict(one) for one in run.slowest],
+                "slowest": [attrs.asdict(plan) for plan in run.slowest],
             }
             for run in ordered
         ]
@@ -123,9 +123,9 @@ def check_outputs(
         if path is None:
             continue
         whole = path.resolve()
-        for one in inputs:
-            if one.resolve() in (whole, whole.parent):
-                what = "is read" if one.resolve() == whole else "is in a directory that is read"
+        for source in inputs:
+            if source.resolve() in (whole, whole.parent):
+                what = "is read" if source.resolve() == whole else "is in a directory that is read"
                 raise ConflictError(f"{path}: {what}; give another file to write to")
         if whole in seen:
             raise ConflictError(f"{path}: is given twice; give a separate file for each output")
@@ -172,13 +172,13 @@ def stamped(
 
 def versions(*more: str) -> dict[str, str]:
     """Return the versions of Python and of the packages that results may depend on, including `more`."""
-    found = {"python": platform.python_version()}
+    present = {"python": platform.python_version()}
     for package in (*PACKAGES, *more):
         try:
-            found[package] = version(package)
+            present[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            present[package] = "not installed"
+    return present
 
 
 def json_object(path: Path) -> dict[str, Any] | None:

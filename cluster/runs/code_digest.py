@@ -29,22 +29,16 @@ installations lack it.
 """
 PRESENTATION = (
     "cluster.capacity.report",
-    "cluster.capacity.report",
     "cluster.cli",
     "cluster.console",
     "cluster.explanation",
     "cluster.plots",
     "cluster.report",
     "cluster.results",
-    "cluster.studies.forecast_scores",
     "cluster.studies.figures",
     "cluster.studies.forecast_scores",
     "cluster.studies.gaussian.figures",
-    "cluster.studies.gaussian.figures",
-    "cluster.studies.figures",
     "cluster.studies.provisioning.figures",
-    "cluster.studies.provisioning.figures",
-    "cluster.studies.provisioning.published",
     "cluster.traces",
 )
 """Modules and packages that only ask for runs, or present, store and compare what they return."""

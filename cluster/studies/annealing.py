@@ -1,22 +1,37 @@
-"""[1] figure 8: the annealing engine with the original and the modified energy, with an oracle and initial demands."""
+"""[1] figure 8: the annealing engine with the original and the modified energy, with an oracle and initial demands.
+
+Beyond [1], candidates for settings of the engine are compared on some regions, with tenants that no other study uses.
+The study of figure 8 has the chosen candidate on all regions.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
 
 from cluster.studies.base import (
     INITIAL_DEMAND_PERCENTILES,
     MODIFIED,
     ORIGINAL,
     OVERLOAD,
+    Arm,
+    Base,
     with_initial_demand,
     with_oracle,
 )
-from cluster.studies.energy_configurations import TUNED_ON
+from cluster.studies.design import BUDGET, StudySetting
 from cluster.studies.figures import Claim, ClaimTable, Violations
 from cluster.studies.policy_study import PolicyStudy
-from cluster.studies.request import ANNEALING_PILOT, StudyRequest
+from cluster.studies.request import ANNEALING_PILOT, DENSITIES, StudyRequest
+from cluster.studies.risk import BEYOND_PAPERS
+from plb import PlbConfig, PlbError
 
 DAYS, REPEATS = 10.0, 3
 """[1] section 8.2."""
+TUNED_ON = ("region1", "region3")
+"""The regions on which candidates are compared."""
 ORACLE = with_oracle(ORIGINAL)
 PERCENTILES = tuple(with_initial_demand(ORIGINAL, one) for one in INITIAL_DEMAND_PERCENTILES if one != 50)
 """Without the 50th percentile, which the original assumes."""
@@ -37,54 +52,158 @@ class AnnealingStudy(PolicyStudy):
         arms = QUICK_ARMS if request.quick else ARMS
         return cls(request.design((ANNEALING_PILOT,), arms, repeats=REPEATS, days=DAYS))
 
-    def claims(self, found: Violations) -> list[Claim]:
+    def claims(self, violations: Violations) -> list[Claim]:
         """Return the figures of [1] section 8.2 with ours."""
         original, modified, oracle = ORIGINAL.name, MODIFIED.name, ORACLE.name
-        settings = len(found.settings)
-        better = int((found.means(modified) < found.means(original)).sum())
-        tied = found.at_least_as_good(modified, [original]) - better
-        improved = int((found.means(oracle) < found.means(original)).sum())
-        percentiles = [arm.name for arm in PERCENTILES if arm.name in found.counts]
-        best = [Claim("best initial demand / modified", "1.5", found.ratio(_percentiles(found), modified))]
+        settings = len(violations.settings)
+        better = int((violations.means(modified) < violations.means(original)).sum())
+        tied = violations.at_least_as_good(modified, [original]) - better
+        improved = int((violations.means(oracle) < violations.means(original)).sum())
+        percentiles = [arm.name for arm in PERCENTILES if arm.name in violations.counts]
+        best = [Claim("best initial demand / modified", "1.5", violations.ratio(_percentiles(violations), modified))]
         return [
-            Claim("original / modified", "2.6", found.ratio([original], modified)),
+            Claim("original / modified", "2.6", violations.ratio([original], modified)),
             *(best if percentiles else []),
-            *(Claim(f"{name} / modified", "", found.ratio([name], modified)) for name in percentiles),
-            Claim("original with oracle / modified", "2.5", found.ratio([oracle], modified)),
-            *_of_default(found),
+            *(Claim(f"{name} / modified", "", violations.ratio([name], modified)) for name in percentiles),
+            Claim("original with oracle / modified", "2.5", violations.ratio([oracle], modified)),
+            *_of_default(violations),
             Claim("modified better (tied) against original", "15 (1) of 16", f"{better} ({tied}) of {settings}"),
             Claim("oracle better than original", "7 of 16", f"{improved} of {settings}"),
         ]
 
-    def tables(self, found: Violations) -> list[ClaimTable]:
+    def tables(self, violations: Violations) -> list[ClaimTable]:
         """Return the mean violations by setting."""
-        columns = {ORIGINAL.name: found.means(ORIGINAL.name)}
+        columns = {ORIGINAL.name: violations.means(ORIGINAL.name)}
         remarks = {}
-        demands = _percentiles(found)
+        demands = _percentiles(violations)
         if len(demands) > 1:
-            columns["best initial demand"] = found.least(demands)
-            remarks["best initial demand"] = [name.partition("@")[2] or "p50" for name in found.best(demands)]
-        columns |= {arm.name: found.means(arm.name) for arm in (ORACLE, MODIFIED, OVERLOAD)}
-        return [ClaimTable(found.settings, columns, remarks, ORIGINAL.name, MODIFIED.name)]
+            columns["best initial demand"] = violations.least(demands)
+            remarks["best initial demand"] = [name.partition("@")[2] or "p50" for name in violations.best(demands)]
+        columns |= {arm.name: violations.means(arm.name) for arm in (ORACLE, MODIFIED, OVERLOAD)}
+        return [ClaimTable(violations.settings, columns, remarks, ORIGINAL.name, MODIFIED.name)]
 
 
-def _of_default(found: Violations) -> list[Claim]:
+def _of_default(violations: Violations) -> list[Claim]:
     """Return the figures of the default energy, also in the regions on which it was not tuned."""
     default, modified = OVERLOAD.name, MODIFIED.name
-    others = found.where(lambda setting: setting.workload not in TUNED_ON)
-    as_good = f"{found.at_least_as_good(default, [modified])} of {len(found.settings)}"
+    untuned = violations.where(lambda setting: setting.workload not in TUNED_ON)
+    as_good = f"{violations.at_least_as_good(default, [modified])} of {len(violations.settings)}"
     return [
-        Claim(f"{default} / {modified}", "", found.ratio([default], modified)),
+        Claim(f"{default} / {modified}", "", violations.ratio([default], modified)),
         *(
-            [Claim("... where it was not tuned", "", others.ratio([default], modified))]
-            if 0 < len(others.settings) < len(found.settings)
+            [Claim("... where it was not tuned", "", untuned.ratio([default], modified))]
+            if 0 < len(untuned.settings) < len(violations.settings)
             else []
         ),
-        Claim(f"original / {default}", "", found.ratio([ORIGINAL.name], default)),
+        Claim(f"original / {default}", "", violations.ratio([ORIGINAL.name], default)),
         Claim(f"{default} at least as good as {modified}", "", as_good),
     ]
 
 
-def _percentiles(found: Violations) -> list[str]:
+def _percentiles(violations: Violations) -> list[str]:
     """Return the arms with runs that differ in the initial demand alone."""
-    return [name for name in (ORIGINAL.name, *(arm.name for arm in PERCENTILES)) if name in found.counts]
+    return [name for name in (ORIGINAL.name, *(arm.name for arm in PERCENTILES)) if name in violations.counts]
+
+
+CANDIDATE_DAYS, CANDIDATE_REPEATS = 10.0, 2
+FIRST_SEED = 1001
+"""Added to the seed of the user. Other studies begin at 0, and their pilots have another seed."""
+VCORES = 80.0
+ROUNDS = "max_simulated_annealing_iterations"
+REPETITIONS: Any = attrs.fields(PlbConfig).repetitions.default
+"""The default of K."""
+INTERVALS = {"hour": 3600.0, "10 minutes": 600.0}
+"""Seconds between two searches for balance."""
+OVERLOAD_ALONE, OVERLOAD_AHEAD = (10, 30, 100, 300), (30, 100, 300)
+LONGER = (10, 1000)
+"""Factors of the proposal budget."""
+DEFAULT = "w_overload = 100"
+"""The default of `plb.PlbConfig`: the candidate with the fewest violations among those that do not have more failovers,
+moves or downtime than the modified energy."""
+IMBALANCES = (1, 100)
+"""Weights of the imbalance, beside that of the default."""
+WEIGHTS = ("w_failovers", "w_imbalance", "w_overload")
+SET_HERE = ("estimator", "evaluation", "min_load_balancing_interval", "replay", *WEIGHTS)
+"""Settings that a scenario must not have."""
+
+
+def candidates_of(base: Base) -> tuple[Arm, ...]:
+    """Return the modified energy of [1], and candidates that are named after their difference to it."""
+    engine = base.tables.get("engine", {})
+    repetitions = 4 * engine.get("repetitions", REPETITIONS)
+    rounds = engine.get(ROUNDS, BUDGET[ROUNDS])
+    candidates = {
+        "timeline": {"evaluation": "timeline"},
+        f"K = {repetitions}": {"repetitions": repetitions},
+        **{f"w_failovers = {weight}": {"w_failovers": float(weight)} for weight in (1, 10, 100)},
+        **{f"w_overload = {weight}": {"w_overload": float(weight)} for weight in OVERLOAD_ALONE},
+    }
+    for every, interval in INTERVALS.items():
+        for weight in OVERLOAD_AHEAD:
+            ahead = {"w_overload": float(weight), "min_load_balancing_interval": interval}
+            candidates[f"w_overload = {weight}, every {every}"] = ahead
+    by_default = candidates[DEFAULT]
+    for weight in IMBALANCES:
+        candidates[f"{DEFAULT}, w_imbalance = {weight}"] = {**by_default, "w_imbalance": float(weight)}
+    for label, fields in BEYOND_PAPERS.items():
+        candidates[f"{DEFAULT}, {label}"] = {**by_default, **fields}
+    often = f"{DEFAULT}, every 10 minutes"
+    longer = {
+        f"{often}, {times} times the proposals": {**candidates[often], ROUNDS: times * rounds} for times in LONGER
+    }
+    return (MODIFIED, *(Arm(name, MODIFIED.policy, engine=fields) for name, fields in {**candidates, **longer}.items()))
+
+
+def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting]:
+    """Return the settings at the given densities.
+
+    The default is two middle densities of the study of annealing in each region, or the density of the scenario.
+    """
+    if not base.is_of_regions:
+        assert base.vcores is not None
+        _check_free(base)
+        return [
+            StudySetting(name, base.vcores, density)
+            for name in base.workloads
+            for density in densities or (base.density,)
+        ]
+    usual = DENSITIES["annealing", VCORES]
+    return [StudySetting(name, VCORES, density) for name in TUNED_ON for density in densities or usual[name][1:3]]
+
+
+def _check_free(base: Base) -> None:
+    """Raise an error if a scenario sets one of the settings in which the candidates differ."""
+    present = [field for field in SET_HERE if field in base.tables.get("engine", {})]
+    if present:
+        raise PlbError(f"the study of configurations sets engine.{present[0]}; remove it from the scenario")
+
+
+class ConfigurationStudy(PolicyStudy):
+    """Violations of the candidates."""
+
+    name = "configurations"
+    compared = MODIFIED.name
+    plot = "configurations.png"
+
+    @classmethod
+    def of(cls, request: StudyRequest) -> ConfigurationStudy:
+        """Return the study that a user requests, on regions and tenants that no other study uses."""
+        chosen = settings(request.base, request.densities)
+        design = request.design_at(
+            chosen[:1] if request.quick else chosen,
+            candidates_of(request.base),
+            repeats=CANDIDATE_REPEATS,
+            days=CANDIDATE_DAYS,
+            first_seed=FIRST_SEED,
+        )
+        return cls(design)
+
+    def claims(self, violations: Violations) -> list[Claim]:
+        """Return the ratio of the violations of each candidate to those of the modified energy."""
+        names = (name for name in violations.counts if name != self.compared)
+        return [Claim(f"{name} / {self.compared}", "", violations.ratio([name], self.compared)) for name in names]
+
+    def tables(self, violations: Violations) -> list[ClaimTable]:
+        """Return the mean violations by setting of the modified energy and of the engine's default."""
+        columns = {name: violations.means(name) for name in (self.compared, DEFAULT)}
+        return [ClaimTable(violations.settings, columns, {}, self.compared, DEFAULT)]

@@ -63,8 +63,8 @@ class Look:
 class CalibrationRun(Simulation):
     """A run with predictions at regular times, in `looks`; the first after `first_hours`, or `FIRST_HOURS`."""
 
-    def __init__(self, *given: Any, first_hours: int | None = None) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any, first_hours: int | None = None) -> None:
+        super().__init__(*arguments)
         self.looks: list[Look] = []
         self._first_hours = FIRST_HOURS if first_hours is None else first_hours
 
@@ -187,7 +187,7 @@ def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str,
     As it went, only predictions count whose horizon ended before the run. There is one item for each repeat that has
     predictions.
     """
-    found = []
+    predictions = []
     for row in rows:
         looks = np.array(row["probability"][horizon], np.float64)
         if (row["workload"], row["arm"]) != (workload, label) or not looks.size:
@@ -197,5 +197,5 @@ def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str,
         first = np.array(row[outcome], np.int64)[counted]
         if len(first):
             occurred, node = (first > 0) & (first <= steps), np.tile(np.arange(looks.shape[1]), len(first))
-            found.append(NodePredictions(looks[counted].ravel(), occurred.ravel(), node))
-    return found
+            predictions.append(NodePredictions(looks[counted].ravel(), occurred.ravel(), node))
+    return predictions

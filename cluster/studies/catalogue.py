@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from cluster.studies.annealing import AnnealingStudy
+from cluster.studies.annealing import AnnealingStudy, ConfigurationStudy
 from cluster.studies.calibration import CalibrationStudy
 from cluster.studies.compression import CompressionStudy
-from cluster.studies.densities import DensityStudy
-from cluster.studies.energy_configurations import ConfigurationStudy
-from cluster.studies.overhead import OverheadStudy
-from cluster.studies.policies import PlacementPolicyStudy
-from cluster.studies.request import StudyRequest
+from cluster.studies.policies import OverheadStudy, PlacementPolicyStudy
+from cluster.studies.request import DensityStudy, StudyRequest
 from cluster.studies.risk import RiskStudy
 from cluster.studies.runner import Study
 from cluster.studies.sensitivity import SensitivityStudy

@@ -67,26 +67,28 @@ class Effect:
 
 def effects(rows: Sequence[Row]) -> list[Effect]:
     """Return the probabilities from the counts of all tasks."""
-    found = []
+    probabilities = []
     for workload in dict.fromkeys(row["workload"] for row in rows):
         of_workload = [row for row in rows if row["workload"] == workload]
         samples = sum(row["samples"] for row in of_workload)
         for tenants in TENANTS:
             full, compressed = (sum(row["hits"][str(tenants)][kind] for row in of_workload) for kind in (0, 1))
-            found.append(Effect(workload, tenants, full / samples, compressed / samples, samples))
-    return found
+            probabilities.append(Effect(workload, tenants, full / samples, compressed / samples, samples))
+    return probabilities
 
 
 def table_of_effects(effects: Sequence[Effect]) -> Table:
     """Return the probabilities of figure 7, and the largest difference."""
-    workloads = dict.fromkeys(one.workload for one in effects)
+    workloads = dict.fromkeys(effect.workload for effect in effects)
     headings = ("tenants", *(heading for name in workloads for heading in (f"{name}: full", "models")))
     title = "probability of a violation by full traces and by demand models, [1] figure 7"
     shown = new_table(headings, texts=0, title=title)
-    for tenants in dict.fromkeys(one.tenants for one in effects):
-        of_count = [one for one in effects if one.tenants == tenants]
-        shown.add_row(str(tenants), *(f"{share:.4f}" for one in of_count for share in (one.full, one.compressed)))
-    most = max(effects, key=lambda one: abs(one.difference))
+    for tenants in dict.fromkeys(effect.tenants for effect in effects):
+        of_count = [effect for effect in effects if effect.tenants == tenants]
+        shown.add_row(
+            str(tenants), *(f"{share:.4f}" for effect in of_count for share in (effect.full, effect.compressed))
+        )
+    most = max(effects, key=lambda effect: abs(effect.difference))
     shown.caption = (
         f"largest difference: {most.difference:+.4f} ({most.workload}, {most.tenants} tenants); "
         f"{effects[0].samples:,} samples each"
@@ -96,8 +98,8 @@ def table_of_effects(effects: Sequence[Effect]) -> Table:
 
 def plot_effects(ax: Axes, effects: Sequence[Effect]) -> None:
     """Draw the probability with demand models over that with full traces, a point for each number of tenants."""
-    for number, workload in enumerate(dict.fromkeys(one.workload for one in effects)):
-        points = [(one.full, one.compressed) for one in effects if one.workload == workload]
+    for number, workload in enumerate(dict.fromkeys(effect.workload for effect in effects)):
+        points = [(effect.full, effect.compressed) for effect in effects if effect.workload == workload]
         colour = COLOURS[number % len(COLOURS)]
         ax.plot(*zip(*points, strict=True), "o", markersize=4, alpha=0.8, color=colour, label=workload)
     ax.axline((0.0, 0.0), slope=1.0, color="#4a4a4a", linewidth=0.8)
@@ -138,7 +140,7 @@ class CompressionStudy(Study):
 
     def tasks(self) -> Sequence[Task]:
         """Return tasks with some samples of all numbers of tenants each."""
-        found = []
+        tasks = []
         for workload in self.base.workloads:
             tables = {**self.base.tables, "name": "study"}
             tables["workload"] = {**self.base.tables["workload"], **self.base.variants.get(workload, {})}
@@ -151,8 +153,8 @@ class CompressionStudy(Study):
                     inputs_of(self.base, workload),
                     {"tenants": TENANTS, "of": POPULATION, "stagger": STAGGER_SECONDS},
                 )
-                found.append(Task(f"{workload}, {samples} samples, part {part}, {key}", arguments))
-        return found
+                tasks.append(Task(f"{workload}, {samples} samples, part {part}, {key}", arguments))
+        return tasks
 
     @staticmethod
     def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -175,16 +177,18 @@ class CompressionStudy(Study):
 
     def result(self, finished: Finished) -> StudyResult:
         """Return the probabilities of figure 7."""
-        found = effects(finished.rows)
-        figures = figures_of(self.name, [one.as_json() for one in found])
-        if not found:
+        probabilities = effects(finished.rows)
+        figures = figures_of(self.name, [effect.as_json() for effect in probabilities])
+        if not probabilities:
             return StudyResult(figures, plots={PLOT: None})
-        return StudyResult(figures, (table_of_effects(found),), {PLOT: partial(figure_of_effects, found)})
+        return StudyResult(
+            figures, (table_of_effects(probabilities),), {PLOT: partial(figure_of_effects, probabilities)}
+        )
 
 
 @lru_cache(maxsize=1)
 def _traces(workload: str) -> TraceSet:
-    given = Workload(**{**json.loads(workload), "growth": (), "nodes": ()})
-    if given.kind == "region":
-        return generate(given.parameters_of_region(), POPULATION, given.trace_seed)
-    return read_traces_of(given)
+    section = Workload(**{**json.loads(workload), "growth": (), "nodes": ()})
+    if section.kind == "region":
+        return generate(section.parameters_of_region(), POPULATION, section.trace_seed)
+    return read_traces_of(section)

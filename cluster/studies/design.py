@@ -147,14 +147,14 @@ class Design:
             workload = scenario["workload"]
             scenario["workload"] = {**workload, "trace_seed": workload.get("trace_seed", 0) + repeat}
         arguments = {**attrs.asdict(setting), "arm": arm.name, "repeat": repeat, "scenario": scenario}
-        known = digest(scenario, inputs_of(self.base, setting.workload))
-        return Task(f"{setting.name}, {arm.name}, repeat {repeat}, {known}", arguments)
+        key = digest(scenario, inputs_of(self.base, setting.workload))
+        return Task(f"{setting.name}, {arm.name}, repeat {repeat}, {key}", arguments)
 
 
 def inputs_of(base: Base, *workloads: str) -> dict[str, str]:
     """Return the digests of the inputs of workloads of a base, and that of the code of tenants of regions."""
-    found = {name: value for workload in workloads for name, value in base.digests_of(workload).items()}
-    return found | code_of_tenants_in(str(base.tables["workload"]["kind"]))
+    digests = {name: value for workload in workloads for name, value in base.digests_of(workload).items()}
+    return digests | code_of_tenants_in(str(base.tables["workload"]["kind"]))
 
 
 def digest(*values: Mapping[str, Any]) -> str:
@@ -163,16 +163,21 @@ def digest(*values: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def alike(settings: Iterable[StudySetting]) -> list[list[StudySetting]]:
+    """Return groups of settings that differ in their density alone."""
+    groups: dict[tuple[str, float], list[StudySetting]] = {}
+    for setting in settings:
+        groups.setdefault((setting.workload, setting.vcores), []).append(setting)
+    return list(groups.values())
+
+
 def middle_of_each(settings: Sequence[StudySetting], count: int) -> list[StudySetting]:
     """Return the settings with the `count` middle densities of each workload and kind of node, rather higher ones."""
-    by_workload: dict[tuple[str, float], list[StudySetting]] = {}
-    for one in settings:
-        by_workload.setdefault((one.workload, one.vcores), []).append(one)
-    found = []
-    for alike in by_workload.values():
-        first = max(0, len(alike) - count + 1) // 2
-        found += sorted(alike, key=lambda one: one.density)[first : first + count]
-    return found
+    chosen = []
+    for settings_of_workload in alike(settings):
+        first = max(0, len(settings_of_workload) - count + 1) // 2
+        chosen += sorted(settings_of_workload, key=lambda setting: setting.density)[first : first + count]
+    return chosen
 
 
 NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")

@@ -16,7 +16,7 @@ from cluster.console import new_table
 from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.results.intervals import Interval
 from cluster.studies.base import NOTHING, Arm
-from cluster.studies.design import StudySetting
+from cluster.studies.design import StudySetting, alike
 from cluster.studies.runner import Finished
 from plb.array_types import Float, Int
 
@@ -101,15 +101,15 @@ class Violations:
 
         The best arm of a setting is that with the least mean over the compared repeats, also in each resample.
         """
-        found = _ratios(self.least(arms), self.means(to))
-        without = len(self.settings) - len(found)
-        if not len(found):
+        ratios = _ratios(self.least(arms), self.means(to))
+        without = len(self.settings) - len(ratios)
+        if not len(ratios):
             return Ratio(None, None, None, 0, without)
-        mean = float(found.mean())
+        mean = float(ratios.mean())
         low, high = self._interval(arms, to) if self.repeats > 1 else (None, None)
         if low is None or high is None or not low - ROUNDING * mean <= mean <= high + ROUNDING * mean:
             low = high = None
-        return Ratio(mean, low, high, len(found), without)
+        return Ratio(mean, low, high, len(ratios), without)
 
     def _interval(self, arms: Sequence[str], to: str) -> tuple[float, float]:
         rng = np.random.default_rng(0)
@@ -158,21 +158,21 @@ def violations_of(
     All settings have as many repeats as the setting with the fewest. A setting without a repeat that all arms share is
     left out. If no setting is left, the result has no arm.
     """
-    found: dict[StudySetting, dict[str, dict[int, float]]] = {setting: {} for setting in settings}
+    by_setting: dict[StudySetting, dict[str, dict[int, float]]] = {setting: {} for setting in settings}
     for run in runs:
         setting = StudySetting(run["workload"], run["vcores"], run["density"])
-        found[setting].setdefault(run["arm"], {})[run["repeat"]] = run[total]
+        by_setting[setting].setdefault(run["arm"], {})[run["repeat"]] = run[total]
     arms = list(dict.fromkeys(run["arm"] for run in runs))
     common = {
         setting: sorted(set.intersection(*(set(of.get(arm, ())) for arm in arms))) if of else []
-        for setting, of in found.items()
+        for setting, of in by_setting.items()
     }
     kept = tuple(setting for setting in settings if common[setting])
     if not kept:
         return Violations((), {})
     repeats = min(len(common[setting]) for setting in kept)
     counts = {
-        arm: np.array([[found[setting][arm][repeat] for repeat in common[setting][:repeats]] for setting in kept])
+        arm: np.array([[by_setting[setting][arm][repeat] for repeat in common[setting][:repeats]] for setting in kept])
         for arm in arms
     }
     return Violations(kept, {arm: of.astype(np.float64) for arm, of in counts.items()})
@@ -262,13 +262,13 @@ def table_of_claims(claims: Sequence[Claim], title: str, caption: str = OF_RATIO
 
 def table_of_arms(arms: Mapping[str, ArmFigures], compared: str, name: str) -> Table:
     """Return failovers, moves, downtime and placements of each arm."""
-    ratios = [one for figures in arms.values() for one in (figures.failovers, figures.moves, figures.downtime)]
-    intervals = INTERVALS if any(one.low is not None for one in ratios) else ""
+    ratios = [ratio for figures in arms.values() for ratio in (figures.failovers, figures.moves, figures.downtime)]
+    intervals = INTERVALS if any(ratio.low is not None for ratio in ratios) else ""
     caption = f"relative to {compared}{intervals}; failovers: all moves except those for balance"
     headings = ("", "failovers", "moves", "downtime", "tenants not placed at once")
     shown = new_table(headings, title=f"{name}: failovers, moves and downtime", caption=caption)
     for arm, figures in arms.items():
-        cells = (_with_interval(one) for one in (figures.failovers, figures.moves, figures.downtime))
+        cells = (_with_interval(ratio) for ratio in (figures.failovers, figures.moves, figures.downtime))
         shown.add_row(arm, *cells, f"{figures.not_placed:.2%}")
     return shown
 
@@ -305,10 +305,12 @@ def counts_as_json(claims: Sequence[Claim]) -> dict[str, str]:
     return {claim.label: claim.ours for claim in claims if isinstance(claim.ours, str)}
 
 
-def as_json(study: str, found: Violations, claims: Sequence[Claim], arms: Mapping[str, ArmFigures]) -> dict[str, Any]:
+def as_json(
+    study: str, violations: Violations, claims: Sequence[Claim], arms: Mapping[str, ArmFigures]
+) -> dict[str, Any]:
     """Return the figures of a study of policies."""
     costs = {arm: attrs.asdict(figures) for arm, figures in arms.items()}
-    return figures_of(study, found.as_json(), ratios_as_json(claims), arms=costs, counts=counts_as_json(claims))
+    return figures_of(study, violations.as_json(), ratios_as_json(claims), arms=costs, counts=counts_as_json(claims))
 
 
 def _with_remark(table: ClaimTable, name: str, index: int) -> str:
@@ -357,16 +359,14 @@ def plot_settings(ax: Axes, table: ClaimTable, chosen: Sequence[int]) -> None:
 
 def figure_of_settings(table: ClaimTable, title: str) -> Figure:
     """Return a plot of all settings, with a panel for each workload and hardware."""
-    panels: dict[tuple[str, float], list[int]] = {}
-    for index, setting in enumerate(table.settings):
-        panels.setdefault((setting.workload, setting.vcores), []).append(index)
+    panels = [[table.settings.index(setting) for setting in group] for group in alike(table.settings)]
     rows = -(-len(panels) // PANELS_A_ROW)
     columns = min(PANELS_A_ROW, len(panels))
-    widest = max(len(chosen) for chosen in panels.values())
+    widest = max(len(chosen) for chosen in panels)
     width = max(LEAST_INCHES, columns * max(4.5, 0.75 * widest))
     figure = new_figure(width, 3.2 * rows + 0.6, title)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, chosen in zip(axes, panels.values(), strict=False):
+    for ax, chosen in zip(axes, panels, strict=False):
         plot_settings(ax, table, chosen)
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
@@ -380,13 +380,13 @@ def plot_ratios(ax: Axes, table: ClaimTable) -> None:
     """Draw the ratios of violations to those of the column `below`, a row a setting; none where these are 0."""
     below = table.columns[table.below]
     rows = np.arange(len(table.settings))[::-1]
-    others = [heading for heading in table.columns if heading != table.below]
+    headings = [heading for heading in table.columns if heading != table.below]
     some = below > 0
-    for number, heading in enumerate(others):
+    for number, heading in enumerate(headings):
         label, colour = f"{heading} / {table.below}", COLOURS[number % len(COLOURS)]
         ax.plot(table.columns[heading][some] / below[some], rows[some], "o", color=colour, label=label)
     ax.axvline(1.0, color="#4a4a4a", linewidth=0.8)
-    ax.set_yticks(rows, [f"{one.workload}; {one.tenants}" for one in table.settings])
+    ax.set_yticks(rows, [f"{setting.workload}; {setting.tenants}" for setting in table.settings])
     ax.set(xlabel="ratio of violations", ylim=(-0.7, len(rows) - 0.3))
     ax.set_xlim(left=0.0)
     use_open_axes(ax)

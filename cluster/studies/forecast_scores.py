@@ -50,7 +50,9 @@ class NodePredictions:
         occurred = np.concatenate([np.zeros(0, np.bool_), *(run.occurred for run in runs)])
         nodes = [int(run.node.max(initial=-1)) + 1 for run in runs]
         first = np.cumsum([0, *nodes])[: len(runs)].tolist()
-        node = np.concatenate([np.zeros(0, np.int64), *(run.node + one for run, one in zip(runs, first, strict=True))])
+        node = np.concatenate(
+            [np.zeros(0, np.int64), *(run.node + offset for run, offset in zip(runs, first, strict=True))]
+        )
         return cls(probability, occurred, node)
 
 
@@ -120,10 +122,10 @@ class _Sums(NamedTuple):
     """Their violations, in the same shape."""
 
 
-def scores_of(given: NodePredictions) -> Scores:
+def scores_of(predictions: NodePredictions) -> Scores:
     """Return the scores of at least one prediction; the intervals are the same for equal predictions."""
-    names, node = np.unique(given.node, return_inverse=True)
-    by_node = _sums_of(given, node, len(names))
+    names, node = np.unique(predictions.node, return_inverse=True)
+    by_node = _sums_of(predictions, node, len(names))
     weights = np.random.default_rng(0).multinomial(len(names), np.full(len(names), 1.0 / len(names)), RESAMPLES)
     whole = _Sums(*(sums.sum(axis=0, keepdims=True) for sums in by_node))
     resampled = _Sums(*(weights @ sums for sums in by_node))
@@ -142,15 +144,15 @@ def scores_of(given: NodePredictions) -> Scores:
     )
 
 
-def _sums_of(given: NodePredictions, node: Int, nodes: int) -> _Sums:
+def _sums_of(predictions: NodePredictions, node: Int, nodes: int) -> _Sums:
     """Return the sums over the predictions of each node."""
-    bins = np.minimum((given.probability * BINS).astype(np.int64), BINS - 1)
+    bins = np.minimum((predictions.probability * BINS).astype(np.int64), BINS - 1)
     place, shape = node * BINS + bins, (nodes, BINS)
-    error = np.square(given.probability - given.occurred)
-    each, occurred = np.ones(len(node)), given.occurred.astype(np.float64)
+    error = np.square(predictions.probability - predictions.occurred)
+    each, occurred = np.ones(len(node)), predictions.occurred.astype(np.float64)
     samples, predicted, violated = (
-        np.bincount(place, of, nodes * BINS).astype(np.float64).reshape(shape)
-        for of in (each, given.probability, occurred)
+        np.bincount(place, weights, nodes * BINS).astype(np.float64).reshape(shape)
+        for weights in (each, predictions.probability, occurred)
     )
     return _Sums(np.bincount(node, error, nodes).astype(np.float64), samples, predicted, violated)
 
@@ -207,11 +209,11 @@ class Scored:
     def of(cls, runs: Sequence[NodePredictions], **names: str) -> Scored:
         """Return the scores of the predictions of at least one repeat."""
         whole = NodePredictions.joined(runs)
-        others = recalibrated_by_the_others(runs) if len(runs) > 1 else None
+        recalibrated = recalibrated_by_the_others(runs) if len(runs) > 1 else None
         return cls(
             **names,
             scores=scores_of(whole),
-            recalibrated=None if others is None else scores_of(others),
+            recalibrated=None if recalibrated is None else scores_of(recalibrated),
             recalibration=Recalibration.fit(whole.probability, whole.occurred),
         )
 
@@ -241,8 +243,8 @@ def recalibrated_by_the_others(runs: Sequence[NodePredictions]) -> NodePredictio
 def tables_of_scores(scored: Sequence[Scored]) -> list[Table]:
     """Return a table of all scores for a horizon and kind of outcome, and one recalibrated, if there are repeats."""
     title = f"calibration: violations within {scored[0].horizon}, {scored[0].outcome}"
-    tables = [_table_of_scores(title, [(one, one.scores) for one in scored])]
-    again = [(one, one.recalibrated) for one in scored if one.recalibrated is not None]
+    tables = [_table_of_scores(title, [(row, row.scores) for row in scored])]
+    again = [(row, row.recalibrated) for row in scored if row.recalibrated is not None]
     return [*tables, _table_of_scores(f"{title}, recalibrated", again)] if again else tables
 
 
@@ -262,11 +264,13 @@ def _table_of_scores(title: str, scored: Sequence[tuple[Scored, Scores]]) -> Tab
 
 def plot_reliability(ax: Axes, scored: Sequence[Scored]) -> None:
     """Draw the share of violations over the mean probability of each bin, with intervals; a line for each estimator."""
-    for place, (one, colour) in enumerate(coloured(scored)):
-        scores, style = one.scores, "o-" if place < len(COLOURS) else "s:"  # colours repeat
+    for place, (estimator, colour) in enumerate(coloured(scored)):
+        scores, style = estimator.scores, "o-" if place < len(COLOURS) else "s:"  # colours repeat
         some = np.flatnonzero(scores.samples)
         shares = np.array([scores.observed[place].value for place in some], np.float64)
-        ax.plot(scores.predicted[some], shares, style, color=colour, linewidth=1.2, markersize=3.5, label=one.label)
+        ax.plot(
+            scores.predicted[some], shares, style, color=colour, linewidth=1.2, markersize=3.5, label=estimator.label
+        )
         for bin_ in some.tolist():
             low, high = scores.observed[bin_].low, scores.observed[bin_].high
             if low is not None and high is not None:
@@ -279,14 +283,14 @@ def plot_reliability(ax: Axes, scored: Sequence[Scored]) -> None:
 
 def figure_of_reliability(scored: Sequence[Scored]) -> Figure:
     """Return the reliability diagrams of all estimators, a panel for each workload."""
-    workloads = list(dict.fromkeys(one.workload for one in scored))
+    workloads = list(dict.fromkeys(row.workload for row in scored))
     columns = min(math.ceil(math.sqrt(len(workloads))), MOST_COLUMNS)
     rows = -(-len(workloads) // columns)
     title = f"violations within {scored[0].horizon}; bars: 95 % intervals"
     figure = new_figure(max(5.6, columns * PANEL_INCHES), rows * PANEL_INCHES + 1.2, title)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, workload in zip(panels, workloads, strict=False):
-        plot_reliability(ax, [one for one in scored if one.workload == workload])
+        plot_reliability(ax, [row for row in scored if row.workload == workload])
         ax.set_title(workload, parse_math=False)
     for ax in panels[len(workloads) :]:
         ax.set_visible(False)

@@ -1,9 +1,17 @@
-"""[1] figure 9: placement one replica at a time, with violation probabilities and without."""
+"""[1] figure 9: placement one replica at a time with violation probabilities and without; and section 8.5: its cost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
 
+import attrs
+import numpy as np
+
+from cluster.bench.engine import SizeBench, bench_cluster
+from cluster.scenario.scenario import AS_IN_PAPER, WITHOUT_RISK
 from cluster.studies.base import (
     AT_DEPARTURES,
     BY_PEAKS,
@@ -14,9 +22,21 @@ from cluster.studies.base import (
     with_initial_demand,
     with_oracle,
 )
-from cluster.studies.figures import Claim, ClaimTable, Violations
+from cluster.studies.design import SimulatedStudy, run_simulation
+from cluster.studies.figures import (
+    Claim,
+    ClaimTable,
+    Violations,
+    counts_as_json,
+    figures_of,
+    placement_claims,
+    table_of_claims,
+    violations_of,
+)
 from cluster.studies.policy_study import PolicyStudy
 from cluster.studies.request import POLICIES_PILOTS, StudyRequest
+from cluster.studies.runner import Finished, StudyResult
+from workloads.regions import REGIONS, generate_history
 
 DAYS, REPEATS, CORE_REPEATS = 12.5, 20, 5
 """[1] section 8.3: 300 hours, 20 times."""
@@ -39,7 +59,11 @@ PUBLISHED = {
 
 def arms(*, oracle: bool, initial_demand: bool) -> tuple[Arm, ...]:
     """Return the compared arms: the core, and optionally arms with an oracle and with other initial demands."""
-    demands = [with_initial_demand(arm, one) for one in PERCENTILES for arm in _varied()] if initial_demand else []
+    demands = (
+        [with_initial_demand(arm, percentile) for percentile in PERCENTILES for arm in _varied()]
+        if initial_demand
+        else []
+    )
     return (*CORE, *(ORACLES if oracle else ()), *demands)
 
 
@@ -54,48 +78,138 @@ class PlacementPolicyStudy(PolicyStudy):
     def of(cls, request: StudyRequest) -> PlacementPolicyStudy:
         """Return the study that a user requests; the cluster of a scenario has one kind of hardware."""
         pilots = POLICIES_PILOTS if request.base.is_of_regions else POLICIES_PILOTS[:1]
-        found = arms(oracle=request.oracle or request.full, initial_demand=request.initial_demand or request.full)
-        return cls(request.design(pilots, found, repeats=REPEATS if request.full else CORE_REPEATS, days=DAYS))
+        compared = arms(oracle=request.oracle or request.full, initial_demand=request.initial_demand or request.full)
+        return cls(request.design(pilots, compared, repeats=REPEATS if request.full else CORE_REPEATS, days=DAYS))
 
-    def claims(self, found: Violations) -> list[Claim]:
+    def claims(self, violations: Violations) -> list[Claim]:
         """Return the figures of [1] section 8.3 with ours, by hardware."""
-        vcores = dict.fromkeys(setting.vcores for setting in found.settings)
-        return [claim for one in vcores for claim in _of_hardware(found, one)]
+        vcores = dict.fromkeys(setting.vcores for setting in violations.settings)
+        return [claim for hardware in vcores for claim in _of_hardware(violations, hardware)]
 
-    def tables(self, found: Violations) -> list[ClaimTable]:
+    def tables(self, violations: Violations) -> list[ClaimTable]:
         """Return the mean violations by setting; of the policies without probabilities, only the best."""
-        columns = {"best without": found.least(WITHOUT_PROBABILITIES)}
-        remarks = {"best without": found.best(WITHOUT_PROBABILITIES)}
-        oracles = [arm.name for arm in ORACLES if arm.name in found.counts]
+        columns = {"best without": violations.least(WITHOUT_PROBABILITIES)}
+        remarks = {"best without": violations.best(WITHOUT_PROBABILITIES)}
+        oracles = [arm.name for arm in ORACLES if arm.name in violations.counts]
         if oracles:
-            columns["best with oracle"] = found.least(oracles)
-            remarks["best with oracle"] = [name.removesuffix("+oracle") for name in found.best(oracles)]
-        columns |= {arm.name: found.means(arm.name) for arm in AT_DEPARTURES}
-        return [ClaimTable(found.settings, columns, remarks, "best without", WORST_FIT)]
+            columns["best with oracle"] = violations.least(oracles)
+            remarks["best with oracle"] = [name.removesuffix("+oracle") for name in violations.best(oracles)]
+        columns |= {arm.name: violations.means(arm.name) for arm in AT_DEPARTURES}
+        return [ClaimTable(violations.settings, columns, remarks, "best without", WORST_FIT)]
 
 
 def _varied() -> tuple[Arm, ...]:
     return (*placement_arms(WITHOUT_PROBABILITIES), *(arm for arm in AT_DEPARTURES if arm.name == WORST_FIT))
 
 
-def _of_hardware(found: Violations, vcores: float) -> list[Claim]:
-    found = found.where(lambda setting: setting.vcores == vcores)
+def _of_hardware(violations: Violations, vcores: float) -> list[Claim]:
+    violations = violations.where(lambda setting: setting.vcores == vcores)
     groups: dict[str, Sequence[str]] = {"best without probabilities": WITHOUT_PROBABILITIES}
     groups["best with oracle"] = [arm.name for arm in ORACLES]
     claims = []
     for name in (WORST_FIT, BEST_FIT, *(arm.name for arm in reversed(BY_PEAKS))):
         published = PUBLISHED.get(vcores, {}).get(name, ("", "", "", ""))
         for number, (label, group) in enumerate(groups.items()):
-            if not all(arm in found.counts for arm in group):
+            if not all(arm in violations.counts for arm in group):
                 continue
             ratio, settings = published[2 * number : 2 * number + 2]
-            as_good = f"{found.at_least_as_good(name, group)} of {len(found.settings)}"
-            claims.append(Claim(f"{vcores:g} vCores: {label} / {name}", ratio, found.ratio(group, name)))
+            as_good = f"{violations.at_least_as_good(name, group)} of {len(violations.settings)}"
+            claims.append(Claim(f"{vcores:g} vCores: {label} / {name}", ratio, violations.ratio(group, name)))
             claims.append(Claim(f"{vcores:g} vCores: {name} at least as good as {label}", settings, as_good))
     for percentile in PERCENTILES:
         varied = {arm.name: with_initial_demand(arm, percentile).name for arm in _varied()}
-        if all(name in found.counts for name in varied.values()) and vcores == FIRST_HARDWARE:
+        if all(name in violations.counts for name in varied.values()) and vcores == FIRST_HARDWARE:
             rivals = [varied[name] for name in WITHOUT_PROBABILITIES]
             label = f"{vcores:g} vCores, p{percentile}: best without probabilities / {WORST_FIT}"
-            claims.append(Claim(label, "2.42 to 2.57", found.ratio(rivals, varied[WORST_FIT])))
+            claims.append(Claim(label, "2.42 to 2.57", violations.ratio(rivals, varied[WORST_FIT])))
     return claims
+
+
+OVERHEAD_DAYS, QUICK_OVERHEAD_DAYS = 3.0, 0.5
+WARM_UP_DAYS, WARM_UP_DENSITY = 0.02, 1.0
+NODES, CONFIGURATIONS = 40, 1000
+ACCEPTANCE = 0.05
+"""Approximate share of the proposals that an annealing search accepts while it is measured."""
+HISTORY_TENANTS = 20_000
+"""Past tenants of the measured demand models."""
+PUBLISHED_PLACEMENT = {"prv_best_fit": "9.66 to 76.7 ms", "prv_worst_fit": "8.58 to 65.4 ms"}
+"""By policy: the least and the largest mean over the densities."""
+MEASURED = (*BY_PEAKS, *AT_DEPARTURES)
+
+
+@cache
+def _load_kernels(arguments: str) -> None:
+    """Execute a short run, which loads machine code; it is the same at every density."""
+    run_simulation(json.loads(arguments))
+
+
+def memory_claims() -> list[Claim]:
+    """Return the bytes of a demand model, and of the aggregates of a search."""
+    history = generate_history(next(iter(REGIONS.values())), HISTORY_TENANTS, 0)
+    fields = attrs.asdict(history, recurse=False).values()
+    columns = [value for value in fields if isinstance(value, np.ndarray) and len(value) == len(history)]
+    solution = SizeBench(bench_cluster(NODES, 0), 1000, 0).solution
+    kept = solution.aggregate.nbytes
+    return [
+        Claim(
+            "memory of a demand model",
+            "66 bytes",
+            f"{sum(column.nbytes for column in columns) / len(history):.0f} bytes",
+        ),
+        Claim(f"memory of the sums of {NODES} nodes", "32 KB", f"{kept / 1024:.0f} KB"),
+    ]
+
+
+def scoring_claims(nodes: int = NODES, proposals: int = 100_000) -> list[Claim]:
+    """Return the time of a thousand configurations with the original and with the modified energy."""
+    claims = []
+    for label, paper, weights in (("original", "432 ms", WITHOUT_RISK), ("modified", "890 ms", AS_IN_PAPER)):
+        engine = bench_cluster(nodes, 0)
+        engine.configure(attrs.evolve(engine.config, **weights))
+        bench = SizeBench(engine, proposals, 0)
+        seconds = CONFIGURATIONS / bench.early(bench.temperature_for(ACCEPTANCE))[0]
+        claims.append(Claim(f"1,000 configurations, {label} energy", paper, f"{1000 * seconds:.2f} ms"))
+    return claims
+
+
+def _least_to_largest(times: Sequence[float]) -> str:
+    return f"{min(times):.2f} to {max(times):.2f} ms"
+
+
+class OverheadStudy(SimulatedStudy):
+    """[1] section 8.5: the policies with probabilities at the densities of the study of policies."""
+
+    name = "overhead"
+    jobs = 1
+
+    @classmethod
+    def of(cls, request: StudyRequest) -> OverheadStudy:
+        """Return the study that a user requests, of one region."""
+        of_region = attrs.evolve(request, base=attrs.evolve(request.base, workloads=request.base.workloads[:1]))
+        return cls(
+            of_region.design(
+                POLICIES_PILOTS[:1], MEASURED, repeats=1, days=OVERHEAD_DAYS, quick_days=QUICK_OVERHEAD_DAYS
+            )
+        )
+
+    @staticmethod
+    def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Execute a run as `cluster.studies.design.run_simulation` does, after its kernels are loaded."""
+        scenario = arguments["scenario"]
+        run, workload = {**scenario["run"], "days": WARM_UP_DAYS}, {**scenario["workload"]}
+        if "density" in workload:
+            workload["density"] = WARM_UP_DENSITY
+        short = {"repeat": 0, "scenario": {**scenario, "run": run, "workload": workload}}
+        _load_kernels(json.dumps(short, sort_keys=True))
+        return run_simulation(arguments)
+
+    def result(self, finished: Finished) -> StudyResult:
+        """Return times and bytes; those without a cluster are measured now."""
+        claims = [
+            *memory_claims(),
+            *scoring_claims(),
+            *placement_claims(finished, MEASURED, _least_to_largest, PUBLISHED_PLACEMENT),
+        ]
+        violations = violations_of(self.design.settings, finished.rows)
+        figures = figures_of(self.name, violations.as_json(), counts=counts_as_json(claims))
+        return StudyResult(figures, (table_of_claims(claims, "overheads", ""),))

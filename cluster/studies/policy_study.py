@@ -36,11 +36,11 @@ class PolicyStudy(SimulatedStudy):
     """File name of the plot."""
 
     @abstractmethod
-    def claims(self, found: Violations) -> list[Claim]:
+    def claims(self, violations: Violations) -> list[Claim]:
         """Return the figures of a paper with ours."""
 
     @abstractmethod
-    def tables(self, found: Violations) -> Sequence[ClaimTable]:
+    def tables(self, violations: Violations) -> Sequence[ClaimTable]:
         """Return mean violations by setting. The plot is of the first table."""
 
     def figure(self, table: ClaimTable, title: str) -> Figure:
@@ -49,16 +49,16 @@ class PolicyStudy(SimulatedStudy):
 
     def result(self, finished: Finished) -> StudyResult:
         """Return violations, ratios and costs; without a setting that all arms share, there is no table and no plot."""
-        found = violations_of(self.design.settings, finished.rows)
-        if not all(arm.name in found.counts for arm in self.design.arms):
-            return StudyResult(as_json(self.name, found, (), {}), plots={self.plot: None})
-        claims, tables = self.claims(found), self.tables(found)
+        violations = violations_of(self.design.settings, finished.rows)
+        if not all(arm.name in violations.counts for arm in self.design.arms):
+            return StudyResult(as_json(self.name, violations, (), {}), plots={self.plot: None})
+        claims, tables = self.claims(violations), self.tables(violations)
         arms = self._costs(finished.rows)
-        title = f"{self.name}{tables[0].remark}: violations, {means_of(found.repeats)}"
+        title = f"{self.name}{tables[0].remark}: violations, {means_of(violations.repeats)}"
         return StudyResult(
-            as_json(self.name, found, claims, arms),
+            as_json(self.name, violations, claims, arms),
             (
-                *(table_of_settings(table, f"{self.name}{table.remark}", found.repeats) for table in tables),
+                *(table_of_settings(table, f"{self.name}{table.remark}", violations.repeats) for table in tables),
                 table_of_claims(claims, f"{self.name}: ratios"),
                 table_of_arms(arms, self.compared, self.name),
             ),
@@ -67,11 +67,14 @@ class PolicyStudy(SimulatedStudy):
 
     def _costs(self, rows: Sequence[Row]) -> dict[str, ArmFigures]:
         """Return failovers, moves, downtime and tenants not placed of each arm."""
-        totals = [violations_of(self.design.settings, rows, one) for one in ("failovers", "moves", "downtime_seconds")]
+        totals = [
+            violations_of(self.design.settings, rows, violations)
+            for violations in ("failovers", "moves", "downtime_seconds")
+        ]
         costs = {}
         for arm in self.design.arms:
             of_arm = [row for row in rows if row["arm"] == arm.name]
             tenants, refused = (sum(row[total] for row in of_arm) for total in ("tenants", "placement_failures"))
-            failovers, moves, downtime = (one.ratio([arm.name], self.compared) for one in totals)
+            failovers, moves, downtime = (violations.ratio([arm.name], self.compared) for violations in totals)
             costs[arm.name] = ArmFigures(failovers, moves, downtime, refused / tenants)
         return costs

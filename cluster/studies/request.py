@@ -1,4 +1,4 @@
-"""The options of a study of paper 1, and the runs that follow from them."""
+"""The options of a study of paper 1, the runs that follow from them, and the pilots that find its densities."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 
 import attrs
 import numpy as np
+from rich.table import Table
 
 from cluster.errors import DensityError
+from cluster.runs.sweep import Task
 from cluster.scenario.scenario import MOST_REPEATS
 from cluster.scenario.workload_sections import MOST_DENSITY
 from cluster.studies.base import NOTHING, ORIGINAL, Arm, Base
 from cluster.studies.design import MOST_SAMPLES, WITHOUT_DOMAINS, Design, StudySetting, middle_of_each, run_simulation
-from cluster.studies.runner import OutputDirectory, Row, run_tasks
+from cluster.studies.figures import figures_of
+from cluster.studies.runner import Finished, OutputDirectory, Row, Study, StudyResult, run_tasks
 from plb import InvalidValueError, PlbError
 from plb.validation import check_count, check_number
 
@@ -56,8 +59,8 @@ class Pilot:
 
     def known_densities(self, base: Base) -> Mapping[str, Sequence[float]] | None:
         """Return the densities that were found before; None if a workload has none."""
-        known = DENSITIES.get((self.study, self.vcores), {})
-        return known if all(name in known for name in base.workloads) and base.is_of_regions else None
+        densities = DENSITIES.get((self.study, self.vcores), {})
+        return densities if all(name in densities for name in base.workloads) and base.is_of_regions else None
 
     def run_in(self, output: OutputDirectory, base: Base) -> dict[str, list[float]]:
         """Return the densities of each workload. The runs are kept in directories below."""
@@ -197,7 +200,7 @@ class StudyRequest:
 
     def settings(self, pilots: Sequence[Pilot]) -> list[StudySetting]:
         """Return the settings: at the given densities, else at the known ones, else at those that a pilot finds now."""
-        found = []
+        settings = []
         for pilot in pilots:
             densities = pilot.known_densities(self.base)
             if self.densities:
@@ -207,9 +210,9 @@ class StudyRequest:
             elif densities is None:
                 densities = pilot.run_in(self.output, self.base)
             elif self.quick:
-                densities = {name: known[len(known) // 2 :][:1] for name, known in densities.items()}
-            found += pilot.settings(self.base, densities)
-        return found
+                densities = {name: of_workload[len(of_workload) // 2 :][:1] for name, of_workload in densities.items()}
+            settings += pilot.settings(self.base, densities)
+        return settings
 
     def design(
         self,
@@ -255,3 +258,40 @@ class StudyRequest:
             seed=first_seed + self.seed,
             engine=engine,
         )
+
+
+@attrs.frozen(eq=False)
+class DensityStudy(Study):
+    """The densities that pilots find. The study has no tasks except those of the pilots."""
+
+    name = "densities"
+    run = staticmethod(run_simulation)
+
+    densities: Mapping[str, Mapping[str, Sequence[float]]]
+    """By pilot and workload."""
+
+    @classmethod
+    def of(cls, request: StudyRequest) -> DensityStudy:
+        """Run all pilots."""
+        return cls({pilot.name: pilot.run_in(request.output, request.base) for pilot in PILOTS})
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the densities."""
+        return {"densities": self.densities}
+
+    def tasks(self) -> Sequence[Task]:
+        """Return nothing."""
+        return ()
+
+    def result(self, finished: Finished) -> StudyResult:  # noqa: ARG002
+        """Return the densities."""
+        return StudyResult(figures_of(self.name, densities=self.densities), (table_of_densities(self.densities),))
+
+
+def table_of_densities(densities_of_studies: Mapping[str, Mapping[str, Sequence[float]]]) -> Table:
+    """Return the densities that pilots chose, by study and workload."""
+    shown = Table("study", "workload", "densities", title="densities of the studies")
+    for study, of_workloads in densities_of_studies.items():
+        for workload, densities in of_workloads.items():
+            shown.add_row(study, workload, ", ".join(f"{density:g}" for density in densities))
+    return shown

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from cluster.studies.base import ORIGINAL, OVERLOAD, Arm
-from cluster.studies.densities import density_ratios
+from cluster.studies.design import alike
 from cluster.studies.figures import Claim, ClaimTable, Violations, counts_as_json, placement_claims, table_of_claims
 from cluster.studies.policy_study import PolicyStudy
 from cluster.studies.request import ANNEALING_PILOT, StudyRequest
@@ -74,32 +74,36 @@ class RiskStudy(PolicyStudy):
             request = attrs.evolve(request, base=attrs.evolve(request.base, tables=tables))
         return cls(request.design((ANNEALING_PILOT,), ARMS, repeats=REPEATS, days=DAYS, middle=MIDDLE))
 
-    def claims(self, found: Violations) -> list[Claim]:
+    def claims(self, violations: Violations) -> list[Claim]:
         """Return ratios of violations, also of the original energy, and of densities at equal violations."""
         ratios = [
             Claim(
                 f"{policy}: {label} / {MONTE_CARLO}",
                 "",
-                found.ratio([f"{policy}, {label}"], f"{policy}, {MONTE_CARLO}"),
+                violations.ratio([f"{policy}, {label}"], f"{policy}, {MONTE_CARLO}"),
             )
             for policy in POLICIES
             for label in ESTIMATORS
             if label != MONTE_CARLO
         ]
         original = [
-            Claim(f"{ORIGINAL.name} / {ANNEALING}, {label}", "", found.ratio([ORIGINAL.name], f"{ANNEALING}, {label}"))
+            Claim(
+                f"{ORIGINAL.name} / {ANNEALING}, {label}",
+                "",
+                violations.ratio([ORIGINAL.name], f"{ANNEALING}, {label}"),
+            )
             for label in ESTIMATORS
         ]
-        return [*ratios, *original, *_claims_of_default(found), *_density_claims(found)]
+        return [*ratios, *original, *_claims_of_default(violations), *_density_claims(violations)]
 
-    def tables(self, found: Violations) -> list[ClaimTable]:
+    def tables(self, violations: Violations) -> list[ClaimTable]:
         """Return the mean violations by setting with each policy, after those of the original energy."""
-        original = found.means(ORIGINAL.name)
+        original = violations.means(ORIGINAL.name)
         tables = []
         for policy in (ANNEALING, PLACEMENT):
-            means = {label: found.means(f"{policy}, {label}") for label in ESTIMATORS}
+            means = {label: violations.means(f"{policy}, {label}") for label in ESTIMATORS}
             columns = {ORIGINAL.name: original, **means}
-            tables.append(ClaimTable(found.settings, columns, {}, ORIGINAL.name, MONTE_CARLO, of=policy))
+            tables.append(ClaimTable(violations.settings, columns, {}, ORIGINAL.name, MONTE_CARLO, of=policy))
         return tables
 
     def result(self, finished: Finished) -> StudyResult:
@@ -114,32 +118,54 @@ class RiskStudy(PolicyStudy):
         return attrs.evolve(result, figures={**result.figures, "counts": counts}, tables=(*result.tables, times))
 
 
-def _claims_of_default(found: Violations) -> list[Claim]:
+def _claims_of_default(violations: Violations) -> list[Claim]:
     """Return in how many settings no other estimator has fewer violations than Monte Carlo, beyond the interval.
 
     A single repeat has no interval, so it has no such figures.
     """
     claims = []
-    for policy in POLICIES if found.repeats > 1 else ():
+    for policy in POLICIES if violations.repeats > 1 else ():
         default = f"{policy}, {MONTE_CARLO}"
-        others = [f"{policy}, {label}" for label in ESTIMATORS if label != MONTE_CARLO]
-        alone = [found.where(setting.__eq__) for setting in found.settings]
-        ratios = [[of_setting.ratio([other], default) for other in others] for of_setting in alone]
-        good = sum(not any(one.high is not None and one.high < 1.0 for one in of_setting) for of_setting in ratios)
+        rivals = [f"{policy}, {label}" for label in ESTIMATORS if label != MONTE_CARLO]
+        alone = [violations.where(setting.__eq__) for setting in violations.settings]
+        ratios = [[of_setting.ratio([rival], default) for rival in rivals] for of_setting in alone]
+        good = sum(
+            not any(ratio.high is not None and ratio.high < 1.0 for ratio in of_setting) for of_setting in ratios
+        )
         label = f"{policy}: settings where no estimator is better than {MONTE_CARLO}"
         claims.append(Claim(label, "", f"{good} of {len(ratios)}"))
     return claims
 
 
-def _density_claims(found: Violations) -> list[Claim]:
+def _density_claims(violations: Violations) -> list[Claim]:
     """Return the density of each estimator at the median violations of Monte Carlo, relative to Monte Carlo."""
     claims = []
     for policy in POLICIES:
         for label in ESTIMATORS:
-            ratios, workloads = density_ratios(found, f"{policy}, {label}", f"{policy}, {MONTE_CARLO}")
+            ratios, workloads = density_ratios(violations, f"{policy}, {label}", f"{policy}, {MONTE_CARLO}")
             if label == MONTE_CARLO or not workloads:
                 continue
             mean = f"{np.mean(ratios):.3f}" if ratios else "-"
             ours = f"{mean} ({len(ratios)} of {workloads} workloads)"
             claims.append(Claim(f"{policy}: density at equal violations, {label} / {MONTE_CARLO}", "", ours))
     return claims
+
+
+def density_ratios(violations: Violations, arm: str, compared: str) -> tuple[list[float], int]:
+    """Return the ratios of the densities at which two arms have equal violations, and the number of workloads.
+
+    A workload without such a density has no ratio, and one with a single density does not count.
+    """
+    ratios, workloads = [], 0
+    for settings in alike(violations.settings):
+        if len(settings) < 2:
+            continue
+        workloads += 1
+        of_workload = violations.where(settings.__contains__)
+        order = np.argsort([setting.density for setting in of_workload.settings])
+        densities = np.array([setting.density for setting in of_workload.settings])[order]
+        mean, reference = (np.maximum.accumulate(of_workload.means(name)[order]) for name in (arm, compared))
+        mark = float(np.median(reference))
+        if mean[0] <= mark <= mean[-1]:
+            ratios.append(float(np.interp(mark, mean, densities) / np.interp(mark, reference, densities)))
+    return ratios, workloads

@@ -171,10 +171,10 @@ def stamped_as(figures: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     heads = {path.parent.relative_to(folder): json_object(path) or {} for path in paths}
     digests = {str(path): head.get("configuration_sha256") for path, head in heads.items()}
     seeds = [head["seed"] for _, head in sorted(heads.items()) if "seed" in head]
-    found = stamped(figures, digests, seeds[0] if seeds else None)
+    result = stamped(figures, digests, seeds[0] if seeds else None)
     codes = [head["versions"]["code"] for _, head in sorted(heads.items()) if "code" in head.get("versions", {})]
-    found["stamp"]["versions"] |= {"code": codes[0]} if codes else {}
-    return found
+    result["stamp"]["versions"] |= {"code": codes[0]} if codes else {}
+    return result
 
 
 def check_study(path: Path, name: str) -> None:
@@ -182,7 +182,7 @@ def check_study(path: Path, name: str) -> None:
     folder = path.parent
     check_free(folder, force=True)
     if not path.exists():
-        files = [one for one in folder.iterdir() if one.is_file() and one.name[0] != "."] if folder.exists() else []
+        files = [file for file in folder.iterdir() if file.is_file() and file.name[0] != "."] if folder.exists() else []
         if files and not (folder / JOURNAL).exists():
             raise PlbError(f"{folder}: has files of something else, such as {files[0].name}; give another directory")
         return

@@ -100,20 +100,20 @@ def values_of(region: RegionParameters, name: str) -> Iterator[float]:
 
 def pilot_tasks(base: Base) -> list[Task]:
     """Return the tasks of the pilot, one a workload."""
-    found = []
+    tasks = []
     for name in base.workloads:
         variants = {name: base.variants[name]}
         of_one = attrs.evolve(base, workloads=(name,), variants=variants, digests=inputs_of(base, name))
         arguments = {"workload": name, "base": attrs.asdict(of_one), "pilot": attrs.asdict(PILOT)}
         plain = json.loads(json.dumps(arguments))
-        found.append(Task(f"{name}, {digest(plain)}", plain))
-    return found
+        tasks.append(Task(f"{name}, {digest(plain)}", plain))
+    return tasks
 
 
 def run_pilot(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Execute the pilot of one workload; return the density that it finds."""
-    given = arguments["base"]
-    base = Base(**{**given, "workloads": tuple(given["workloads"])})
+    fields = arguments["base"]
+    base = Base(**{**fields, "workloads": tuple(fields["workloads"])})
     (density,) = PILOT.densities(base, _rows_of)[arguments["workload"]]
     return {"totals": {"density": density}, "timings": {}}
 
@@ -151,8 +151,8 @@ class SensitivityStudy(PolicyStudy):
         design = design_at(dict.fromkeys(base.workloads, (base.density,)))  # raises errors before the pilot runs
         if request.quick:
             return cls(design)
-        found = run_tasks("pilot", run_pilot, pilot_tasks(base), request.output.below("pilot"), {"seed": PILOT_SEED})
-        return cls(design_at({row["workload"]: (row["density"],) for row in found.rows}), found.failed)
+        finished = run_tasks("pilot", run_pilot, pilot_tasks(base), request.output.below("pilot"), {"seed": PILOT_SEED})
+        return cls(design_at({row["workload"]: (row["density"],) for row in finished.rows}), finished.failed)
 
     def figure(self, table: ClaimTable, title: str) -> Figure:
         """Return the plot of the ratios by setting."""
@@ -162,27 +162,31 @@ class SensitivityStudy(PolicyStudy):
         """Return the tasks of the pilot that failed."""
         return self.failed
 
-    def claims(self, found: Violations) -> list[Claim]:
+    def claims(self, violations: Violations) -> list[Claim]:
         """Return the ratios over all changes, and the changes under which they are least and largest."""
         pairs = ((ORIGINAL.name, self.compared), (OVERLOAD.name, self.compared))
-        means = [Claim(f"{above} / {below}", "", found.ratio([above], below)) for above, below in pairs]
-        return [*means, *(claim for above, below in pairs for claim in _extremes(found, above, below))]
+        means = [Claim(f"{above} / {below}", "", violations.ratio([above], below)) for above, below in pairs]
+        return [*means, *(claim for above, below in pairs for claim in _extremes(violations, above, below))]
 
-    def tables(self, found: Violations) -> list[ClaimTable]:
+    def tables(self, violations: Violations) -> list[ClaimTable]:
         """Return the mean violations under each change."""
         return [
             ClaimTable(
-                found.settings, {arm.name: found.means(arm.name) for arm in ARMS}, {}, ORIGINAL.name, self.compared
+                violations.settings,
+                {arm.name: violations.means(arm.name) for arm in ARMS},
+                {},
+                ORIGINAL.name,
+                self.compared,
             )
         ]
 
 
-def _extremes(found: Violations, above: str, below: str) -> Iterator[Claim]:
-    some = found.means(below) > 0
+def _extremes(violations: Violations, above: str, below: str) -> Iterator[Claim]:
+    some = violations.means(below) > 0
     if not some.any():
         return
-    names = [setting.workload for setting, has_some in zip(found.settings, some, strict=True) if has_some]
-    ratios: Float = found.means(above)[some] / found.means(below)[some]
+    names = [setting.workload for setting, has_some in zip(violations.settings, some, strict=True) if has_some]
+    ratios: Float = violations.means(above)[some] / violations.means(below)[some]
     for word, index in (("least", int(ratios.argmin())), ("largest", int(ratios.argmax()))):
         yield Claim(f"{word} {above} / {below}", "", f"{ratios[index]:.2f} ({names[index]})")
 

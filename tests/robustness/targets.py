@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from cluster.learning.config import read_config
 from cluster.runs.journal import Journal, TaskOutcome
 from cluster.scenario.scenario_file import read_scenario
-from cluster.studies.provisioning.published import COLUMNS as PUBLISHED_COLUMNS
-from cluster.studies.provisioning.published import PublishedMeans
+from cluster.studies.provisioning.design import COLUMNS as PUBLISHED_COLUMNS
+from cluster.studies.provisioning.design import PublishedMeans
 from cluster.studies.runner import check_study
 from plb.provisioning import Affinity, provision
 from tests.cluster.small_provisioning import base, write_base, write_curves

@@ -117,24 +117,24 @@ def findings(packings: pl.DataFrame) -> Findings:
     """Return the figures of [2] on the tests, with ours."""
     base = base_cases(packings)
     gpa = base.filter(pl.col("test") == "GPA 0.05").select("instance", below="machines")
-    found: Findings = {}
+    by_label: Findings = {}
     for name, paper in (("Cantelli 1.7", "1.9"), ("Cantelli 4.4", "3.7")):
         both = base.filter(pl.col("test") == name).join(gpa, on="instance")
-        found[f"machines, {name} / GPA 0.05"] = paper, _mean(both["machines"] / both["below"])
+        by_label[f"machines, {name} / GPA 0.05"] = paper, _mean(both["machines"] / both["below"])
     for name, paper in (("GPA 0.1", "near 1"), ("GPA 0.05", "near 1"), ("GPA 0.001", "1.6")):
         relative = base.filter(pl.col("test") == name)["q"] / REQUESTED[name]
-        found[f"frequency of overload / requested, {name}"] = paper, _mean(relative)
-    found |= _of_fits(packings)
+        by_label[f"frequency of overload / requested, {name}"] = paper, _mean(relative)
+    by_label |= _of_fits(packings)
     of_gain = pl.col("test").is_in([test.name for test in MEANS_AND_GPAS])
     gains = rebalancing(packings).filter(of_gain).group_by("instance").agg(pl.mean("gain"))
-    found["relative decrease of overload by rebalancing, av and GPA"] = "about 0.07", _mean(gains["gain"])
-    return found
+    by_label["relative decrease of overload by rebalancing, av and GPA"] = "about 0.07", _mean(gains["gain"])
+    return by_label
 
 
 def mean_simultaneous(simultaneous: pl.DataFrame) -> pl.DataFrame:
     """Return the mean over periods of every test."""
-    found = pl.mean("machines", "q", "q_independent", "variance_ratio")
-    return simultaneous.group_by("test", maintain_order=True).agg(found)
+    figures = pl.mean("machines", "q", "q_independent", "variance_ratio")
+    return simultaneous.group_by("test", maintain_order=True).agg(figures)
 
 
 def _of_fits(packings: pl.DataFrame) -> Findings:
@@ -177,15 +177,15 @@ PAPER_GAIN = "about 7 %"
 
 def tables(packings: pl.DataFrame, totals: pl.DataFrame, simultaneous: pl.DataFrame) -> list[Table]:
     """Return all tables; a part without finished runs has none."""
-    found = []
+    shown = []
     if len(totals):
-        found.append(table_of_totals(totals))
+        shown.append(table_of_totals(totals))
     if len(packings):
-        found += [table_of_tests(packings), table_of_changes(packings)]
-        found += [table_by_capacity(packings), table_by_clairvoyance(packings), table_of_findings(findings(packings))]
+        shown += [table_of_tests(packings), table_of_changes(packings)]
+        shown += [table_by_capacity(packings), table_by_clairvoyance(packings), table_of_findings(findings(packings))]
     if len(simultaneous):
-        found.append(table_of_simultaneous(simultaneous))
-    return found
+        shown.append(table_of_simultaneous(simultaneous))
+    return shown
 
 
 def table_of_totals(totals: pl.DataFrame) -> Table:
@@ -285,14 +285,14 @@ def table_of_simultaneous(simultaneous: pl.DataFrame) -> Table:
     return shown
 
 
-def table_of_findings(found: Findings) -> Table:
+def table_of_findings(by_label: Findings) -> Table:
     """Return the figures of [2] with ours."""
     shown = new_table(
         ("", "paper", "here", "95 % interval"),
         "compared with [2]",
         "means over instances, with 95 % intervals",
     )
-    for label, (paper, ours) in found.items():
+    for label, (paper, ours) in by_label.items():
         mean = "-" if ours.mean is None else f"{ours.mean:.3g}"
         interval = "-" if ours.low is None else f"{ours.low:.3g} to {ours.high:.3g}"
         shown.add_row(label, paper, mean, interval)
@@ -311,12 +311,12 @@ BY_CLAIRVOYANCE = ("av 1.25", "GPA 0.1", "GPA 0.01", "GPA 0.001")
 def plots(packings: pl.DataFrame, totals: pl.DataFrame) -> dict[str, Callable[[], Figure]]:
     """Return the plots of the finished runs by file name."""
     of_packings = (figure_7, figure_8, figure_9, figure_10, figure_11, figure_12, figure_13)
-    found: dict[str, Callable[[], Figure]] = {}
+    drawn: dict[str, Callable[[], Figure]] = {}
     if len(totals):
-        found["figure6.png"] = partial(figure_6, totals)
+        drawn["figure6.png"] = partial(figure_6, totals)
     if len(packings):
-        found |= {f"figure{number}.png": partial(one, packings) for number, one in enumerate(of_packings, 7)}
-    return found
+        drawn |= {f"figure{number}.png": partial(draw, packings) for number, draw in enumerate(of_packings, 7)}
+    return drawn
 
 
 def boxes(ax: Axes, groups: Groups, *, colour: str = COLOURS[1], offset: float = 0.0) -> None:

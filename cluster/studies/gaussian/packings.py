@@ -94,7 +94,7 @@ class Case:
 def cases(realisations: int) -> tuple[Case, ...]:
     """Return all cases, each once; `realisations` limits the levels of clairvoyance."""
     levels = [share for share in CLAIRVOYANCE if round(share * realisations) >= LEAST_OBSERVED]
-    found = [
+    wanted = [
         *(Case(test) for test in PAPER_TESTS),
         *(Case(test, fit=Fit.FIRST) for test in PAPER_TESTS),
         *(Case(test, averaged=True) for test in PAPER_TESTS),
@@ -102,7 +102,7 @@ def cases(realisations: int) -> tuple[Case, ...]:
         *(Case(test, clairvoyance=share) for test in MEANS_AND_GPAS for share in levels),
         *(Case(test, rebalanced=False) for test in (*MEANS_AND_GPAS, *CANTELLI)),
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(wanted))
 
 
 @lru_cache(maxsize=2)
@@ -111,13 +111,15 @@ def samples_of(traces: str, resources: tuple[str, ...] | None) -> UsageSamples:
     return read_samples(traces, resources)
 
 
-def capacities_of(samples: UsageSamples, given: Sequence[float] | None) -> tuple[float, ...]:
+def capacities_of(samples: UsageSamples, capacities: Sequence[float] | None) -> tuple[float, ...]:
     """Return the capacity for each resource. Default: the mean task uses `MEAN_TASK` of it."""
     names = [metric.name for metric in samples.resources]
-    if given:
-        if len(given) != len(names):
-            raise PlbError(f"study: {len(given)} capacities for the resources {', '.join(names)}; give one for each")
-        return tuple(given)
+    if capacities:
+        if len(capacities) != len(names):
+            raise PlbError(
+                f"study: {len(capacities)} capacities for the resources {', '.join(names)}; give one for each"
+            )
+        return tuple(capacities)
     means = samples.mean().mean(axis=0)
     unused = [name for name, mean in zip(names, means, strict=True) if not mean]
     if unused:
@@ -177,8 +179,8 @@ def run_packing(arguments: Mapping[str, Any]) -> dict[str, Any]:
         arguments["capacity"],
         int(rng.integers(2**32)),
     )
-    found = [instance.pack(case) for case in cases(arguments["realisations"])]
-    return {name: [of_case[name] for of_case in found] for name in found[0]}
+    packed = [instance.pack(case) for case in cases(arguments["realisations"])]
+    return {name: [of_case[name] for of_case in packed] for name in packed[0]}
 
 
 class PackingInstance:
@@ -229,13 +231,13 @@ class PackingInstance:
 
 def packings_frame(rows: Sequence[Row]) -> pl.DataFrame:
     """Return a row for each instance and case."""
-    found = []
+    cells = []
     for row in rows:
         described = [case.described() for case in cases(row["realisations"])]
         for index, case in enumerate(described):
             values = {name: row[name][index] for name in ("machines", "m", "q", "oversized")}
-            found.append({"instance": row["part"], **case, **values})
-    return pl.DataFrame(found, schema=COLUMNS)
+            cells.append({"instance": row["part"], **case, **values})
+    return pl.DataFrame(cells, schema=COLUMNS)
 
 
 def run_simultaneous(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,27 +248,27 @@ def run_simultaneous(arguments: Mapping[str, Any]) -> dict[str, Any]:
     order = rng.permutation(len(tasks))
     together = together[order]
     independent = samples.draw(tasks[order], arguments["realisations"], rng)
-    known, capacity = observe(together), np.array(arguments["capacity"])
-    apart = Total.of_independent(known.mean, known.variance).variance
+    statistics, capacity = observe(together), np.array(arguments["capacity"])
+    apart = Total.of_independent(statistics.mean, statistics.variance).variance
     ratio = np.divide(Total.of_realisations(together).variance, apart, out=np.ones_like(apart), where=apart > 0)
-    found = []
+    figures = []
     for test in SIMULTANEOUS_TESTS:
-        packing = pack(known, capacity=capacity, test=test)
+        packing = pack(statistics, capacity=capacity, test=test)
         simultaneous, sampled = (
             float(overload_by_machine(packing, usage, capacity=capacity).mean()) for usage in (together, independent)
         )
-        found.append([packing.machines, simultaneous, sampled, float(ratio.mean())])
-    return {"found": found}
+        figures.append([packing.machines, simultaneous, sampled, float(ratio.mean())])
+    return {"found": figures}
 
 
 def simultaneous_frame(rows: Sequence[Row]) -> pl.DataFrame:
     """Return a row for each period and test."""
-    found = [
+    cells = [
         {"period": row["part"], "test": test.name, **dict(zip(SIMULTANEOUS_FIGURES, values, strict=True))}
         for row in rows
         for test, values in zip(SIMULTANEOUS_TESTS, row["found"], strict=True)
     ]
-    return pl.DataFrame(found, schema={"period": pl.Int64, "test": pl.String, **SIMULTANEOUS_FIGURES})
+    return pl.DataFrame(cells, schema={"period": pl.Int64, "test": pl.String, **SIMULTANEOUS_FIGURES})
 
 
 PERCENTS_OF_TOTALS = (95.0, 99.0, 99.9)
@@ -284,7 +286,7 @@ def run_totals(arguments: Mapping[str, Any]) -> dict[str, Any]:
         choose_tasks(samples, max(arguments["tasks"], SIZES[-1]), rng), arguments["realisations"], rng
     )
     statistics = observe(realisations)
-    found: list[list[Any]] = []
+    figures: list[list[Any]] = []
     for size in SIZES:
         for _ in range(arguments["samples"]):
             chosen = rng.choice(len(realisations), size, replace=False)
@@ -293,8 +295,8 @@ def run_totals(arguments: Mapping[str, Any]) -> dict[str, Any]:
             for resource, capacity in enumerate(arguments["capacity"]):
                 differences = _differences(totals[:, resource], fitted, resource)
                 rejected = not is_gaussian(totals[:, resource])
-                found.append([size, resource, rejected, float(fitted.mean[resource]) / capacity, *differences])
-    return {"found": found}
+                figures.append([size, resource, rejected, float(fitted.mean[resource]) / capacity, *differences])
+    return {"found": figures}
 
 
 def _differences(totals: Float, fitted: Total, resource: int) -> list[float | None]:
@@ -329,10 +331,10 @@ def totals_frame(rows: Sequence[Row]) -> pl.DataFrame:
     """Return a row for each sample and resource."""
     names = ["size", "resource", "rejected", "mean", *(f"p{percent:g}" for percent in PERCENTS_OF_TOTALS)]
     types = [pl.Int64, pl.Int64, pl.Boolean, *[pl.Float64] * (len(names) - 3)]
-    found = [
-        {"part": row["part"], **dict(zip(names, one, strict=True)), "resource": row["resources"][one[1]]}
+    cells = [
+        {"part": row["part"], **dict(zip(names, figures, strict=True)), "resource": row["resources"][figures[1]]}
         for row in rows
-        for one in row["found"]
+        for figures in row["found"]
     ]
     schema = {"part": pl.Int64, **dict(zip(names, types, strict=True)), "resource": pl.String}
-    return pl.DataFrame(found, schema=schema)
+    return pl.DataFrame(cells, schema=schema)

@@ -91,9 +91,9 @@ class GaussianStudy(Study):
             for part, first in enumerate(parts)
         ]
         runs += [{"kind": "simultaneous", "part": period} for period in self.periods]
-        known = digest(self._of_all_runs(), packings.digests_of_traces(self.traces), {"sizes": packings.SIZES})
+        key = digest(self._of_all_runs(), packings.digests_of_traces(self.traces), {"sizes": packings.SIZES})
         return [
-            Task(f"{run['kind']} {run['part']}, {run.get('samples')}, {known}", run | self._shared_arguments())
+            Task(f"{run['kind']} {run['part']}, {run.get('samples')}, {key}", run | self._shared_arguments())
             for run in runs
         ]
 

@@ -257,12 +257,12 @@ def week_panels(samples: TaskSamples, label: str) -> Iterator[Panel]:
 
 def merged(panels: Iterable[Panel]) -> list[Panel]:
     """Return the panels in the order of the figures, each once with all its curves."""
-    found: dict[tuple[int, str], Panel] = {}
+    by_place: dict[tuple[int, str], Panel] = {}
     for panel in panels:
         key = panel.figure, panel.letter
-        curves = {**found[key].curves, **panel.curves} if key in found else panel.curves
-        found[key] = attrs.evolve(panel, curves=curves)
-    return [found[key] for key in sorted(found)]
+        curves = {**by_place[key].curves, **panel.curves} if key in by_place else panel.curves
+        by_place[key] = attrs.evolve(panel, curves=curves)
+    return [by_place[key] for key in sorted(by_place)]
 
 
 def _varied(
@@ -280,10 +280,12 @@ def _of_parameters(
     figure: int, groups: Mapping[str, Mapping[str, PredictorOrOracle]], estimates: PeakEstimates, oracle: PeakOracle
 ) -> Iterator[Panel]:
     for letter, (parameter, group) in zip("acd", groups.items(), strict=True):
-        rates = {label: estimates.machines(one, oracle).violation_rate for label, one in group.items()}
+        rates = {label: estimates.machines(predictor, oracle).violation_rate for label, predictor in group.items()}
         yield Panel(figure, letter, RATE, _quantiles(rates))
         if letter == "a":
-            savings = {label: estimates.cell(one, oracle).savings for label, one in groups[parameter].items()}
+            savings = {
+                label: estimates.cell(predictor, oracle).savings for label, predictor in groups[parameter].items()
+            }
             yield Panel(figure, "b", CELL_SAVINGS, _quantiles(savings))
 
 
@@ -293,7 +295,9 @@ def _of_machines(figure: int, metrics: Mapping[str, MachineMetrics]) -> Iterator
         ("b", SEVERITY, "violation_severity"),
         ("c", SAVINGS, "savings"),
     ):
-        yield Panel(figure, letter, axis, _quantiles({label: getattr(one, field) for label, one in metrics.items()}))
+        yield Panel(
+            figure, letter, axis, _quantiles({label: getattr(of_label, field) for label, of_label in metrics.items()})
+        )
 
 
 def _best(samples: TaskSamples) -> MachineMetrics:
@@ -303,15 +307,15 @@ def _best(samples: TaskSamples) -> MachineMetrics:
 
 def _pooling(samples: TaskSamples, estimates: PeakEstimates, oracle: PeakOracle) -> Panel:
     """Return figure 1: peaks of machines and of tasks, summed over the cell, by its limits."""
-    known = ~np.isnan(estimates.peak(oracle))
-    _, time = np.unique(estimates.found.time[known], return_inverse=True)
-    limit = _sums(time, estimates.found.limit[known])
+    defined = ~np.isnan(estimates.peak(oracle))
+    _, time = np.unique(estimates.found.time[defined], return_inverse=True)
+    limit = _sums(time, estimates.found.limit[defined])
     peaks = {"peaks of machines": estimates.peak(oracle), "peaks of tasks": task_level_peaks(samples, oracle.horizon)}
     return Panel(
         1,
         "",
         "sum of peaks to come, by limits",
-        _quantiles({label: _ratio(_sums(time, one[known]), limit) for label, one in peaks.items()}),
+        _quantiles({label: _ratio(_sums(time, peak[defined]), limit) for label, peak in peaks.items()}),
     )
 
 
@@ -335,4 +339,4 @@ def _ratio(part: Float, whole: Float) -> Float:
 
 
 def _quantiles(values: Mapping[str, Float]) -> dict[str, Float]:
-    return {label: np.quantile(one, QUANTILES) for label, one in values.items() if len(one)}
+    return {label: np.quantile(sample, QUANTILES) for label, sample in values.items() if len(sample)}

@@ -79,10 +79,10 @@ class CellSource:
 
 @lru_cache(maxsize=1)
 def _cell(source: str) -> Cell:
-    given = CellSource(**json.loads(source))
-    if given.traces is not None:
-        return read_cell(given.traces, seed=given.seed)
-    return cell_of_region(REGIONS[str(given.region)], machines=given.machines, days=given.days, seed=given.seed)
+    origin = CellSource(**json.loads(source))
+    if origin.traces is not None:
+        return read_cell(origin.traces, seed=origin.seed)
+    return cell_of_region(REGIONS[str(origin.region)], machines=origin.machines, days=origin.days, seed=origin.seed)
 
 
 @attrs.frozen(eq=False)
@@ -113,7 +113,7 @@ class PeakStudy(Study):
 
     def described(self) -> Mapping[str, Any]:
         """Return seed and cells."""
-        return {"seed": self.cells[0].seed, "cells": [attrs.asdict(one) for one in self.cells]}
+        return {"seed": self.cells[0].seed, "cells": [attrs.asdict(source) for source in self.cells]}
 
     def tasks(self) -> Sequence[Task]:
         """Return the tasks: predictors on the first cell, every cell, and every week of the first cell."""
@@ -121,12 +121,12 @@ class PeakStudy(Study):
         runs = [("predictors", first, 0), *(("week", first, number) for number in weeks_of(first.cell()))]
         runs += [("cell", source, 0) for source in self.cells]
         inputs = {source: source.inputs() for source in self.cells}
-        found = []
+        tasks = []
         for kind, source, number in runs:
             arguments = {"kind": kind, "week": number, "cell": attrs.asdict(source)}
-            known = digest(arguments, inputs[source])
-            found.append(Task(f"{kind}, {source.region or source.traces}, week {number + 1}, {known}", arguments))
-        return found
+            key = digest(arguments, inputs[source])
+            tasks.append(Task(f"{kind}, {source.region or source.traces}, week {number + 1}, {key}", arguments))
+        return tasks
 
     @staticmethod
     def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -150,7 +150,7 @@ class PeakStudy(Study):
 
     def result(self, finished: Finished) -> StudyResult:
         """Return the panels with finished tasks."""
-        panels = merged(_panel(one) for row in finished.rows for one in row["panels"])
+        panels = merged(_panel(plain) for row in finished.rows for plain in row["panels"])
         cells = [
             {"cell": row["name"], "machines": row["machines"], "samples": row["samples"]}
             for row in finished.rows
@@ -232,5 +232,5 @@ def table_of_panels(panels: Sequence[Panel], cell: str) -> Table:
     table = new_table(headings, title=f"{cell}: figure {panels[0].figure}, median and 90th percentile")
     summaries = [_summary(panel) for panel in panels]
     for name in summaries[0]:
-        table.add_row(name, *(f"{one[name]['median']:.2%}, {one[name]['p90']:.2%}" for one in summaries))
+        table.add_row(name, *(f"{summary[name]['median']:.2%}, {summary[name]['p90']:.2%}" for summary in summaries))
     return table

@@ -21,11 +21,12 @@ from cluster.studies.provisioning.design import (
     OF_DENSITIES,
     AlgorithmArm,
     InstanceGroup,
+    Published,
     PublishedFigure,
+    PublishedMeans,
     arms,
     rules_of,
 )
-from cluster.studies.provisioning.published import Published, PublishedMeans
 from cluster.studies.runner import Row
 from plb.provisioning import AUTO, Rules
 from workloads.provisioning import GraphKind
@@ -55,11 +56,11 @@ SCHEMA: Mapping[str, Any] = {
 
 def plans_frame(rows: Sequence[Row], timings: Sequence[Row]) -> pl.DataFrame:
     """Return a row for each instance and arm; `rows` and `timings` are those of the same runs."""
-    found: list[Row] = []
+    plans: list[Row] = []
     for row, timing in zip(rows, timings, strict=True):
         nodes = {**row["nodes"], AUTO: timing["auto_nodes"]}
-        found += _plans_of({**row, **timing, "nodes": nodes})
-    return pl.DataFrame(found, schema=SCHEMA)
+        plans += _plans_of({**row, **timing, "nodes": nodes})
+    return pl.DataFrame(plans, schema=SCHEMA)
 
 
 def _plans_of(run: Row) -> list[Row]:
@@ -105,7 +106,7 @@ class GroupMeans:
 
 def group_means(plans: pl.DataFrame) -> list[GroupMeans]:
     """Return the means of all groups with instances, by figure."""
-    found = []
+    groups = []
     by = ("figure", "graph", "density", "applications")
     for (figure, graph, density, applications), of_group in plans.group_by(by, maintain_order=True):
         group = InstanceGroup(
@@ -115,8 +116,8 @@ def group_means(plans: pl.DataFrame) -> list[GroupMeans]:
             AlgorithmArm(str(algorithm), Rules(rules)): _mean_of(of_arm)
             for (algorithm, rules), of_arm in of_group.group_by("algorithm", "rules", maintain_order=True)
         }
-        found.append(GroupMeans(group, of_group["part"].n_unique(), means))
-    return found
+        groups.append(GroupMeans(group, of_group["part"].n_unique(), means))
+    return groups
 
 
 def agreement(groups: Sequence[GroupMeans], published: PublishedMeans) -> tuple[int, int]:
@@ -126,11 +127,11 @@ def agreement(groups: Sequence[GroupMeans], published: PublishedMeans) -> tuple[
     """
     differences = [
         abs(mean.deviation - of_paper.value)
-        for one in groups
-        for arm, mean in one.means.items()
+        for group in groups
+        for arm, mean in group.means.items()
         if arm.algorithm != AUTO
-        and arm.rules is rules_of(one.group.figure)[0]
-        and (of_paper := published.of(one.group, arm.algorithm).deviation) is not None
+        and arm.rules is rules_of(group.group.figure)[0]
+        and (of_paper := published.of(group.group, arm.algorithm).deviation) is not None
     ]
     return sum(difference <= CLOSE for difference in differences), len(differences)
 
@@ -145,30 +146,30 @@ def nodes_by_first_fit(plans: pl.DataFrame) -> dict[str, Ratio]:
     instance = ["figure", "graph", "density", "applications", "part"]
     first = plans.filter(pl.col("algorithm") == "FF").unique(instance).select(*instance, of_first="nodes")
     both = plans.join(first, on=instance, nulls_equal=True, maintain_order="left")
-    found = {}
+    ratios = {}
     for (figure, algorithm, rules), of_arm in both.group_by("figure", "algorithm", "rules", maintain_order=True):
         if algorithm == "FF":
             continue
         values = (of_arm["nodes"] / of_arm["of_first"]).to_list()
-        found[f"figure {figure}: {AlgorithmArm(str(algorithm), Rules(rules)).name}/FF"] = Ratio.of(values)
-    return found
+        ratios[f"figure {figure}: {AlgorithmArm(str(algorithm), Rules(rules)).name}/FF"] = Ratio.of(values)
+    return ratios
 
 
 def as_json(plans: pl.DataFrame, published: PublishedMeans) -> dict[str, Any]:
     """Return the figures of the study. Plans have no violations; settings have deviations by arm."""
-    settings = [_setting(one, published) for one in group_means(plans)]
+    settings = [_setting(group, published) for group in group_means(plans)]
     ratios = {name: attrs.asdict(ratio) for name, ratio in nodes_by_first_fit(plans).items()}
     return figures_of("provisioning", settings, ratios)
 
 
-def _setting(one: GroupMeans, published: PublishedMeans) -> dict[str, Any]:
-    of_paper = {arm.algorithm: published.of(one.group, arm.algorithm) for arm in one.means}
+def _setting(group: GroupMeans, published: PublishedMeans) -> dict[str, Any]:
+    of_paper = {arm.algorithm: published.of(group.group, arm.algorithm) for arm in group.means}
     return {
-        **attrs.asdict(one.group, value_serializer=lambda _i, _a, value: getattr(value, "value", value)),
-        "instances": one.instances,
-        "deviation_percent": {arm.name: mean.deviation for arm, mean in one.means.items()},
-        "deviation_half_width": {arm.name: mean.half_width for arm, mean in one.means.items()},
-        "seconds": {arm.name: mean.seconds for arm, mean in one.means.items()},
+        **attrs.asdict(group.group, value_serializer=lambda _i, _a, value: getattr(value, "value", value)),
+        "instances": group.instances,
+        "deviation_percent": {arm.name: mean.deviation for arm, mean in group.means.items()},
+        "deviation_half_width": {arm.name: mean.half_width for arm, mean in group.means.items()},
+        "seconds": {arm.name: mean.seconds for arm, mean in group.means.items()},
         "published_deviation_percent": {
             name: attrs.asdict(means.deviation) for name, means in of_paper.items() if means.deviation
         },
@@ -191,14 +192,14 @@ SUBJECTS: Mapping[PublishedFigure, str] = {
 
 def tables(groups: Sequence[GroupMeans], published: PublishedMeans) -> list[Table]:
     """Return a table for each figure with finished runs."""
-    found = []
+    shown = []
     for figure in PublishedFigure:
-        of_figure = [one for one in groups if one.group.figure is figure]
+        of_figure = [group for group in groups if group.group.figure is figure]
         if of_figure and figure is PublishedFigure.DENSITIES:
-            found.append(table_of_summary(of_figure, published))
+            shown.append(table_of_summary(of_figure, published))
         if of_figure:
-            found.append(table_of_figure(figure, of_figure, published))
-    return found
+            shown.append(table_of_figure(figure, of_figure, published))
+    return shown
 
 
 def table_of_figure(figure: PublishedFigure, groups: Sequence[GroupMeans], published: PublishedMeans) -> Table:
@@ -206,16 +207,16 @@ def table_of_figure(figure: PublishedFigure, groups: Sequence[GroupMeans], publi
     close, compared = agreement(groups, published)
     shown = _table(
         f"[3] figure {figure.value}: {SUBJECTS[figure]}",
-        f"means of up to {max(one.instances for one in groups)} instances; {close} of {compared} deviations are within "
-        f"{CLOSE:g} points of [3]",
+        f"means of up to {max(group.instances for group in groups)} instances; {close} of {compared} deviations are "
+        f"within {CLOSE:g} points of [3]",
         figure,
         ("group", "algorithm"),
     )
-    for one in groups:
+    for group in groups:
         for number, algorithm in enumerate((*ALGORITHMS[figure], AUTO)):
-            of_paper = published.of(one.group, algorithm)
-            cells = _cells(figure, algorithm, one.means, of_paper.deviation, of_paper.seconds)
-            shown.add_row(one.group.name if number == 0 else "", algorithm, *cells)
+            of_paper = published.of(group.group, algorithm)
+            cells = _cells(figure, algorithm, group.means, of_paper.deviation, of_paper.seconds)
+            shown.add_row(group.group.name if number == 0 else "", algorithm, *cells)
         shown.add_section()
     return shown
 
@@ -225,15 +226,18 @@ def table_of_summary(groups: Sequence[GroupMeans], published: PublishedMeans) ->
     figure = PublishedFigure.DENSITIES
     shown = _table(
         "[3] figure 3: constant demand, all densities",
-        f"means of {sum(one.instances for one in groups)} instances in {len(groups)} groups; [3]: of those of "
+        f"means of {sum(group.instances for group in groups)} instances in {len(groups)} groups; [3]: of those of "
         "the same groups that it reports",
         figure,
         ("algorithm",),
     )
     for algorithm in (*ALGORITHMS[figure], AUTO):
-        of_paper = [published.of(one.group, algorithm) for one in groups]
-        means = {arm: average([one.means[arm] for one in groups]) for arm in groups[0].means}
-        deviation, seconds = _mean([one.deviation for one in of_paper]), _mean([one.seconds for one in of_paper])
+        of_paper = [published.of(group.group, algorithm) for group in groups]
+        means = {arm: average([group.means[arm] for group in groups]) for arm in groups[0].means}
+        deviation, seconds = (
+            _mean([group.deviation for group in of_paper]),
+            _mean([group.seconds for group in of_paper]),
+        )
         shown.add_row(algorithm, *_cells(figure, algorithm, means, deviation, seconds))
     return shown
 
@@ -254,10 +258,12 @@ def _cells(
 
 def _mean(values: Sequence[Published | None]) -> Published | None:
     """Return the mean of the published values; None without any."""
-    known = [value for value in values if value is not None]
-    if not known:
+    present = [value for value in values if value is not None]
+    if not present:
         return None
-    return Published(round(float(np.mean([value.value for value in known])), 2), any(value.at_most for value in known))
+    return Published(
+        round(float(np.mean([value.value for value in present])), 2), any(value.at_most for value in present)
+    )
 
 
 def _table(title: str, caption: str, figure: PublishedFigure, first: Sequence[str]) -> Table:
@@ -273,14 +279,14 @@ MEASURES = (("% above the lower bound", "linear", "deviation"), ("seconds", "log
 
 def plots(groups: Sequence[GroupMeans], published: PublishedMeans) -> dict[str, Callable[[], Figure]]:
     """Return the plots of the figures with finished runs by file name."""
-    found: dict[str, Callable[[], Figure]] = {}
+    drawn: dict[str, Callable[[], Figure]] = {}
     for figure in PublishedFigure:
-        of_figure = [one for one in groups if one.group.figure is figure]
+        of_figure = [group for group in groups if group.group.figure is figure]
         if of_figure:
-            found[f"figure{figure.value}.png"] = partial(by_axis, figure, of_figure)
+            drawn[f"figure{figure.value}.png"] = partial(by_axis, figure, of_figure)
         if of_figure and figure is PublishedFigure.DENSITIES:
-            found["figure3.png"] = partial(trade_off, of_figure, published)
-    return found
+            drawn["figure3.png"] = partial(trade_off, of_figure, published)
+    return drawn
 
 
 def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure:
@@ -292,14 +298,14 @@ def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure
         number = algorithms.index(arm.algorithm)
         style = {"color": COLOURS[number % len(COLOURS)], "markersize": 7.0, "linestyle": "none"}
         marker = MARKERS[number % len(MARKERS)]
-        ours = average([one.means[arm] for one in groups])
+        ours = average([group.means[arm] for group in groups])
         leading = arm.rules is rules_of(PublishedFigure.DENSITIES)[0] or arm.algorithm == AUTO
         label = arm.algorithm if leading else None
         ax.plot([ours.seconds], [ours.deviation], marker, label=label, alpha=1.0 if leading else 0.45, **style)  # type: ignore[arg-type]
-        of_paper = [published.of(one.group, arm.algorithm) for one in groups]
-        known = [Mean(t.deviation.value, t.seconds.value) for t in of_paper if t.deviation and t.seconds]
-        if known and leading:
-            paper = average(known)
+        of_paper = [published.of(group.group, arm.algorithm) for group in groups]
+        of_both = [Mean(t.deviation.value, t.seconds.value) for t in of_paper if t.deviation and t.seconds]
+        if of_both and leading:
+            paper = average(of_both)
             ax.plot([paper.seconds], [paper.deviation], marker, fillstyle="none", **style)  # type: ignore[arg-type]
     ax.set(xscale="log", xlabel="seconds (pale: by the paper's text, else by the released programs' rules)")
     ax.set(ylabel=MEASURES[0][0])
@@ -310,14 +316,14 @@ def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure
 
 def by_axis(figure: PublishedFigure, groups: Sequence[GroupMeans]) -> Figure:
     """Draw deviation and seconds by density or number of applications, a column for each graph."""
-    graphs = list(dict.fromkeys(one.group.graph for one in groups))
+    graphs = list(dict.fromkeys(group.group.graph for group in groups))
     what = "demand that varies" if figure in OF_CURVES else "constant demand"
     plot = new_figure(4.2 * len(graphs) + 2.6, 6.0, what)
     axes = plot.subplots(2, len(graphs), squeeze=False, sharey="row", sharex=True)
     rules = rules_of(figure)[0]
     shown = [arm for arm in arms(figure) if arm.rules is rules or arm.algorithm == AUTO]
     for column, graph in enumerate(graphs):
-        of_graph = [one for one in groups if one.group.graph is graph]
+        of_graph = [group for group in groups if group.group.graph is graph]
         for row, (label, scale, measure) in enumerate(MEASURES):
             ax = axes[row, column]
             _lines(ax, of_graph, shown, figure, measure)
@@ -334,13 +340,13 @@ def by_axis(figure: PublishedFigure, groups: Sequence[GroupMeans]) -> Figure:
 def _lines(
     ax: Axes, groups: Sequence[GroupMeans], shown: Sequence[AlgorithmArm], figure: PublishedFigure, measure: str
 ) -> None:
-    def place(one: GroupMeans) -> float:
-        return 100.0 * one.group.density if figure in OF_DENSITIES else float(one.group.applications or 0)
+    def place(group: GroupMeans) -> float:
+        return 100.0 * group.group.density if figure in OF_DENSITIES else float(group.group.applications or 0)
 
     ordered = sorted(groups, key=place)
-    places = [place(one) for one in ordered]
+    places = [place(group) for group in ordered]
     for number, arm in enumerate(shown):
-        values = [getattr(one.means[arm], measure) for one in ordered]
+        values = [getattr(group.means[arm], measure) for group in ordered]
         ax.plot(
             places,
             values,

@@ -31,10 +31,10 @@ from cluster.studies.provisioning.design import (
     AlgorithmArm,
     InstanceGroup,
     PublishedFigure,
+    PublishedMeans,
     arms,
 )
 from cluster.studies.provisioning.figures import as_json, group_means, plans_frame, plots, tables
-from cluster.studies.provisioning.published import PublishedMeans
 from cluster.studies.runner import Finished, Study, StudyResult
 from plb import PlbError
 from plb.compiler import working_time
@@ -141,14 +141,14 @@ class ProvisioningStudy(Study):
 
     def groups(self) -> list[InstanceGroup]:
         """Return all groups by figure, each once."""
-        found = []
+        groups = []
         for figure in sorted(self.figures or [figure for figure in PublishedFigure if self._source(figure)]):
             for graph in self.graphs:
                 if figure in OF_DENSITIES:
-                    found += [InstanceGroup(figure, graph, density) for density in self.densities]
+                    groups += [InstanceGroup(figure, graph, density) for density in self.densities]
                 else:
-                    found += [InstanceGroup(figure, graph, SIZES_DENSITY, size) for size in self.sizes]
-        return list(dict.fromkeys(found))
+                    groups += [InstanceGroup(figure, graph, SIZES_DENSITY, size) for size in self.sizes]
+        return list(dict.fromkeys(groups))
 
     def described(self) -> Mapping[str, Any]:
         """Return the study as plain JSON values."""
@@ -159,7 +159,7 @@ class ProvisioningStudy(Study):
 
     def tasks(self) -> Sequence[Task]:
         """Return a task for each instance, with all algorithms."""
-        known = {path: digest_of_files(path) for path in (self.base, self.curves) if path is not None}
+        digests = {path: digest_of_files(path) for path in (self.base, self.curves) if path is not None}
         tasks = []
         for group in self.groups():
             source = self._source(group.figure)
@@ -175,7 +175,7 @@ class ProvisioningStudy(Study):
                     "auto_seconds": self.auto_seconds,
                     "arms": [arm.name for arm in arms(group.figure)],
                 }
-                key = f"figure {group.figure.value}, {group.name}, {part}, {digest(run, {'data': known[source]})}"
+                key = f"figure {group.figure.value}, {group.name}, {part}, {digest(run, {'data': digests[source]})}"
                 tasks.append(Task(key, {**run, "source": str(source.resolve())}))
         return tasks
 

@@ -27,8 +27,8 @@ from cluster.studies.calibration import CalibrationStudy
 from cluster.studies.compression import CompressionStudy
 from cluster.studies.design import Design, StudySetting, run_simulation
 from cluster.studies.gaussian.study import GaussianStudy
-from cluster.studies.overhead import OverheadStudy
 from cluster.studies.peaks.study import CellSource, PeakStudy
+from cluster.studies.policies import OverheadStudy
 from cluster.studies.provisioning.design import PublishedFigure
 from cluster.studies.provisioning.study import ProvisioningStudy
 from plb import PlbError

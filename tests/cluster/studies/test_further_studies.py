@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli.app import app
-from cluster.studies import energy_configurations, overhead, sensitivity
+from cluster.studies import annealing, policies, sensitivity
 from cluster.studies.base import base_of_regions, base_of_scenario
 from cluster.studies.design import Design, StudySetting
-from cluster.studies.overhead import OverheadStudy
+from cluster.studies.policies import OverheadStudy
 from cluster.studies.request import PILOT_SEED
 from plb.testing import configuration_of
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
@@ -24,7 +24,7 @@ from workloads.regions import REGIONS
 def test_configurations_are_compared_on_the_cluster_of_a_scenario(tmp_path):
     """Each candidate differs from the modified energy and reports violations, failovers and moves."""
     figures = study(tmp_path / "c", "configurations", *ONE_SETTING[:-1], "1", "--jobs", "1")
-    names = [arm.name for arm in energy_configurations.arms(base_of_scenario(tmp_path / "small.toml"))]
+    names = [arm.name for arm in annealing.candidates_of(base_of_scenario(tmp_path / "small.toml"))]
     assert len({*names}) == len(names)
     assert "K = 40" in names, "four times the repetitions of the scenario"
     assert list(figures["settings"][0]["violations"]) == names
@@ -60,34 +60,34 @@ def test_overheads_are_those_of_the_energies_of_the_paper(monkeypatch):
         def early(self, _temperature):
             return (1.0,)
 
-    monkeypatch.setattr(overhead, "SizeBench", Bench)
-    overhead.scoring_claims(nodes=4, proposals=10)
+    monkeypatch.setattr(policies, "SizeBench", Bench)
+    policies.scoring_claims(nodes=4, proposals=10)
     assert seen == [(0.0, 0.0, False), (0.1, 0.0, True)]
 
 
 def test_kernels_are_loaded_once_before_a_run_is_measured(monkeypatch):
     """A short run precedes the first run of any density, and no run precedes the second."""
     days = []
-    monkeypatch.setattr(overhead, "run_simulation", lambda arguments: days.append(arguments["scenario"]["run"]["days"]))
+    monkeypatch.setattr(policies, "run_simulation", lambda arguments: days.append(arguments["scenario"]["run"]["days"]))
     for density in (1.0, 1.5):
         design = Design(
             base_of_regions(["region1"]),
             [StudySetting("region1", 80.0, density)],
-            overhead.ARMS[:1],
+            policies.MEASURED[:1],
             days=3.0,
             repeats=1,
             seed=0,
             engine={"chains": 3},
         )
         OverheadStudy.run(design.tasks()[0].arguments)
-    assert days == [overhead.WARM_UP_DAYS, 3.0, 3.0]
+    assert days == [policies.WARM_UP_DAYS, 3.0, 3.0]
 
 
 def test_candidates_are_chosen_on_separate_tenants():
     """Regions and seeds differ from those of the report of the chosen candidate."""
-    chosen = energy_configurations.settings(base_of_regions(), None)
+    chosen = annealing.settings(base_of_regions(), None)
     assert {setting.workload for setting in chosen} == {"region1", "region3"}
-    assert energy_configurations.FIRST_SEED not in (0, PILOT_SEED)
+    assert annealing.FIRST_SEED not in (0, PILOT_SEED)
 
 
 def test_sensitivity_changes_one_free_parameter_at_a_time():

@@ -12,9 +12,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cluster.studies.provisioning.design import ALGORITHMS, AlgorithmArm, InstanceGroup, PublishedFigure, arms
+from cluster.studies.provisioning.design import (
+    ALGORITHMS,
+    AlgorithmArm,
+    InstanceGroup,
+    Published,
+    PublishedFigure,
+    PublishedMeans,
+    arms,
+)
 from cluster.studies.provisioning.figures import agreement, group_means, nodes_by_first_fit, plans_frame
-from cluster.studies.provisioning.published import Published, PublishedMeans
 from cluster.studies.provisioning.study import ProvisioningStudy, base_of, draw, run_planning
 from cluster.studies.runner import OutputDirectory, run_study
 from plb import PlbError

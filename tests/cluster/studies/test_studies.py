@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from cluster.cli.app import app
 from cluster.errors import ScenarioError
-from cluster.studies import annealing, compression, densities, policies
+from cluster.studies import annealing, compression, policies
 from cluster.studies.annealing import AnnealingStudy
 from cluster.studies.base import (
     MODIFIED,
@@ -30,7 +30,15 @@ from cluster.studies.base import (
 )
 from cluster.studies.compression import CompressionStudy
 from cluster.studies.design import Design, StudySetting
-from cluster.studies.request import ANNEALING_MARKS, ANNEALING_PILOT, PILOT_SEED, PILOTS, Pilot, StudyRequest
+from cluster.studies.request import (
+    ANNEALING_MARKS,
+    ANNEALING_PILOT,
+    PILOT_SEED,
+    PILOTS,
+    DensityStudy,
+    Pilot,
+    StudyRequest,
+)
 from cluster.studies.runner import Finished, OutputDirectory, run_study, stamped_as
 from plb import UnknownNameError
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
@@ -321,7 +329,7 @@ def test_densities_are_those_of_all_pilots(tmp_path, monkeypatch):
     monkeypatch.setattr(Pilot, "run_in", lambda *_: {"region1": [1.0]})
     output = OutputDirectory(tmp_path)
     request = StudyRequest(base=base_of_regions(["region1"]), output=output)
-    figures = run_study(densities.DensityStudy.of(request), output).figures
+    figures = run_study(DensityStudy.of(request), output).figures
     assert (figures["study"], figures["settings"], figures["ratios"]) == ("densities", [], {})
     assert set(figures["densities"]) == {pilot.name for pilot in PILOTS}
     assert json.loads((tmp_path / "study.json").read_text())["complete"] is True

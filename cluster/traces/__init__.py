@@ -1,4 +1,0 @@
-"""The tables of `plb traces`.
-
-Begin reading in `cluster.traces.tables`.
-"""
