@@ -253,18 +253,14 @@ def bench_engine(
     """
     measured = []
     for nodes in sorted(sizes):
-        _report_of_size(report, nodes, f"describing {nodes * REPLICAS_A_NODE:,} replicas")
-        bench = SizeBench(bench_cluster(nodes, seed), proposals, seed, partial(_report_of_size, report, nodes))
+        report(f"{nodes:,} nodes: describing {nodes * REPLICAS_A_NODE:,} replicas")
+        bench = SizeBench(bench_cluster(nodes, seed), proposals, seed, report)
         measured.append(bench.figures(tuple(seconds)))
     report("first plan of a new process")
     warm = warm_first_plan().seconds
     if cold:
         report("first plan of a new process that compiles the kernels")
     return EngineFigures(tuple(measured), warm, cold_first_plan()[0].seconds if cold else None)
-
-
-def _report_of_size(report: Callable[[str], None], nodes: int, step: str) -> None:
-    report(f"{nodes:,} nodes: {step}")
 
 
 class SizeBench:
@@ -277,8 +273,12 @@ class SizeBench:
         seed: int,
         report: Callable[[str], None] = lambda _step: None,
     ) -> None:
-        self.engine, self.proposals, self.seed, self.report = engine, proposals, seed, report
+        self.engine, self.proposals, self.seed, self._report = engine, proposals, seed, report
         self._describe()
+
+    def report(self, step: str) -> None:
+        """Report a step of this size."""
+        self._report(f"{len(self.problem.limit):,} nodes: {step}")
 
     def _describe(self) -> None:
         """Read the arrays for the measurements from the engine."""

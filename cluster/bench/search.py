@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 import attrs
@@ -238,20 +237,16 @@ def bench_search(
     report: Callable[[str], None] = lambda _step: None,
 ) -> list[InstanceFigures]:
     """Search each instance with the engine and with the plain annealer, on one thread, for some seconds each."""
-    return [_figures_of(shape, seconds, seed, partial(_report_of, report, shape)) for shape in shapes]
-
-
-def _report_of(report: Callable[[str], None], shape: SearchShape, step: str) -> None:
-    report(f"{shape.name}: {step}")
+    return [_figures_of(shape, seconds, seed, report) for shape in shapes]
 
 
 def _figures_of(shape: SearchShape, seconds: float, seed: int, report: Callable[[str], None]) -> InstanceFigures:
-    report("drawing the instance")
+    report(f"{shape.name}: drawing the instance")
     instance = draw_instance(seed, shape)
     full = instance.node_loads(instance.perfect) / instance.capacity
-    report(f"the engine, {seconds:g} s")
+    report(f"{shape.name}: the engine, {seconds:g} s")
     by_engine = search_by_engine(instance, seconds, seed)
-    report(f"plain annealer, {seconds:g} s")
+    report(f"{shape.name}: plain annealer, {seconds:g} s")
     plain = search_plainly(instance, seconds, seed)
     return InstanceFigures(
         shape,

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from cluster.capacity.question import Question, Searched
 from cluster.console import new_table
-from cluster.plots.base import coloured, new_figure, save_figure, use_open_axes
+from cluster.plots.base import coloured, new_axes, save_figure, use_open_axes
 from cluster.results.intervals import half_width
 from cluster.scenario.scenario import Scenario
 
@@ -340,6 +340,6 @@ def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> No
 
 def save_capacity(path: Path, question: Question, answers: Sequence[Answer], title: str) -> None:
     """Write the plot to a file."""
-    figure = new_figure(7.5, 4.2, f"{title}: capacity")
-    plot_capacity(figure.subplots(), question, answers)
+    figure, ax = new_axes(7.5, 4.2, f"{title}: capacity")
+    plot_capacity(ax, question, answers)
     save_figure(figure, path)

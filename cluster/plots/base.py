@@ -153,6 +153,25 @@ def new_figure(width: float, height: float, title: str = "") -> Figure:
     return figure
 
 
+def new_axes(width: float, height: float, title: str = "") -> tuple[Figure, Axes]:
+    """Return a new figure, and its only axes."""
+    figure = new_figure(width, height, title)
+    return figure, figure.subplots()
+
+
+def new_panels(figure: Figure, count: int, columns: int) -> list[Axes]:
+    """Return the axes of `count` panels, with so many in a row."""
+    axes = figure.subplots(-(-count // columns), columns, squeeze=False).ravel()
+    for ax in axes[count:]:
+        ax.set_visible(False)
+    return list(axes[:count])
+
+
+def draw_legend_below(figure: Figure, ax: Axes, columns: int = 3) -> None:
+    """Draw the legend of some axes below all axes of a figure."""
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False)
+
+
 def use_open_axes(axes: Axes, grid: Literal["both", "x", "y"] = "both") -> None:
     """Draw a pale grid, and no frame above and on the right."""
     axes.grid(axis=grid, alpha=0.25)

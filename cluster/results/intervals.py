@@ -1,4 +1,4 @@
-"""Means with their 95 % intervals (Student's t)."""
+"""95 % intervals: of means (Student's t), and of anything from its resamples (the bootstrap)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 
+from plb.array_types import Float
+
 CONFIDENCE = 0.95
+RESAMPLES = 2000
+"""Resamples of a bootstrap."""
 
 
 @attrs.frozen
@@ -54,3 +58,9 @@ def half_width(values: Sequence[float]) -> float | None:
 
     quantile = float(t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
     return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+
+
+def bootstrap_ends(resampled: Sequence[float] | Float) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of a figure from its value in each resample, (Q,)."""
+    low, high = np.percentile(resampled, (2.5, 97.5))
+    return float(low), float(high)

@@ -12,7 +12,7 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from cluster.plots.base import new_figure, plot_violations, save_figure
+from cluster.plots.base import draw_legend_below, new_axes, new_figure, plot_violations, save_figure
 from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.results.intervals import Interval, decimals_of, half_width
 from cluster.results.reading import Results
@@ -203,8 +203,8 @@ def save_plots(results: Results) -> list[Path]:
 
     with rc_context({"text.parse_math": False}):  # names of policies and metrics are no formulas
         lengths = {policy: results.lengths(policy) for policy in results.policies if results.repeats(policy)}
-        figure = new_figure(7.5, 4.2, f"{results.name}: resource violations")
-        plot_violations(figure.subplots(), results.table("shortages"), list(lengths), lengths, results.days)
+        figure, ax = new_axes(7.5, 4.2, f"{results.name}: resource violations")
+        plot_violations(ax, results.table("shortages"), list(lengths), lengths, results.days)
         paths = [save_figure(figure, results.folder / "violations.png")]
         load = results.table("node_load", repeat=results.shown_repeat).filter(pl.col("share").is_not_null())
         if len(load):
@@ -233,8 +233,7 @@ def _bands(results: Results, load: pl.DataFrame) -> Figure:
         ax.label_outer()
         if metric == first:
             ax.set_title(policy)
-    handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    draw_legend_below(figure, ax, 4)
     return figure
 
 

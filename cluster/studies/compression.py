@@ -11,7 +11,7 @@ import attrs
 from rich.table import Table
 
 from cluster.console import new_table
-from cluster.plots.base import COLOURS, new_figure, use_open_axes
+from cluster.plots.base import coloured, new_axes, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario_file import scenario_from
 from cluster.scenario.workload_sections import Workload
@@ -98,9 +98,8 @@ def table_of_effects(effects: Sequence[Effect]) -> Table:
 
 def plot_effects(ax: Axes, effects: Sequence[Effect]) -> None:
     """Draw the probability with demand models over that with full traces, a point for each number of tenants."""
-    for number, workload in enumerate(dict.fromkeys(effect.workload for effect in effects)):
+    for workload, colour in coloured(dict.fromkeys(effect.workload for effect in effects)):
         points = [(effect.full, effect.compressed) for effect in effects if effect.workload == workload]
-        colour = COLOURS[number % len(COLOURS)]
         ax.plot(*zip(*points, strict=True), "o", markersize=4, alpha=0.8, color=colour, label=workload)
     ax.axline((0.0, 0.0), slope=1.0, color="#4a4a4a", linewidth=0.8)
     ax.set(xlabel="probability by full traces", ylabel="probability by demand models")
@@ -111,8 +110,8 @@ def plot_effects(ax: Axes, effects: Sequence[Effect]) -> None:
 
 def figure_of_effects(effects: Sequence[Effect]) -> Figure:
     """Return the plot of figure 7."""
-    figure = new_figure(5.0, 5.0, "probability of a violation, full and compressed traces")
-    plot_effects(figure.subplots(), effects)
+    figure, ax = new_axes(5.0, 5.0, "probability of a violation, full and compressed traces")
+    plot_effects(ax, effects)
     return figure
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from rich.table import Table
 
 from cluster.console import new_table
-from cluster.plots.base import COLOURS, new_figure, use_open_axes
-from cluster.results.intervals import Interval
+from cluster.plots.base import COLOURS, coloured, draw_legend_below, new_axes, new_figure, new_panels, use_open_axes
+from cluster.results.intervals import RESAMPLES, Interval, bootstrap_ends
 from cluster.studies.base import NOTHING, Arm
 from cluster.studies.design import StudySetting, alike
 from cluster.studies.runner import Finished
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-RESAMPLES = 2000
-"""Resamples of an interval."""
-INTERVAL = (2.5, 97.5)
-"""Percentiles of the resamples that bound an interval."""
 ROUNDING = 1e-12
 """Relative difference between means of the same repeats in another order."""
 
@@ -120,8 +116,7 @@ class Violations:
             of_resample = _ratios(above, _mean_of(self.counts[to], sampled))
             if len(of_resample):
                 means.append(of_resample.mean())
-        low, high = np.percentile(means, INTERVAL)
-        return float(low), float(high)
+        return bootstrap_ends(means)
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return the settings under stable keys."""
@@ -247,16 +242,18 @@ def table_of_settings(table: ClaimTable, title: str, repeats: int) -> Table:
     return shown
 
 
-def table_of_claims(claims: Sequence[Claim], title: str, caption: str = OF_RATIOS) -> Table:
-    """Return our figures, with those of the paper if it has any of them."""
+def table_of_claims(
+    claims: Sequence[Claim], title: str, caption: str = OF_RATIOS, *, paper: str = "[1]", digits: str = ".2f"
+) -> Table:
+    """Return our figures, in a format for means, with those of the paper if it has any of them."""
     is_of_paper = any(claim.paper for claim in claims)
     if any(isinstance(claim.ours, Ratio) and claim.ours.low is not None for claim in claims):
         caption += INTERVALS
     headings = ("", *(("paper",) if is_of_paper else ()), "here", "95 % interval", "settings")
-    shown = new_table(headings, title=f"{title}, compared with [1]" if is_of_paper else title, caption=caption)
+    shown = new_table(headings, title=f"{title}, compared with {paper}" if is_of_paper else title, caption=caption)
     for claim in claims:
-        paper = (claim.paper or "-",) if is_of_paper else ()
-        shown.add_row(claim.label, *paper, *_cells(claim.ours))
+        published = (claim.paper or "-",) if is_of_paper else ()
+        shown.add_row(claim.label, *published, *_cells(claim.ours, digits))
     return shown
 
 
@@ -323,11 +320,11 @@ def _with_interval(ratio: Ratio) -> str:
     return f"{mean} ({interval})" if ratio.low is not None else mean
 
 
-def _cells(ours: Ratio | str) -> tuple[str, str, str]:
+def _cells(ours: Ratio | str, digits: str = ".2f") -> tuple[str, str, str]:
     if isinstance(ours, str):
         return ours, "", ""
-    mean = "-" if ours.mean is None else f"{ours.mean:.2f}"
-    interval = "-" if ours.low is None else f"{ours.low:.2f} to {ours.high:.2f}"
+    mean = "-" if ours.mean is None else f"{ours.mean:{digits}}"
+    interval = "-" if ours.low is None else f"{ours.low:{digits}} to {ours.high:{digits}}"
     without = f", {ours.without} without violations" if ours.without else ""
     return mean, interval, f"{ours.settings}{without}"
 
@@ -343,9 +340,9 @@ def plot_settings(ax: Axes, table: ClaimTable, chosen: Sequence[int]) -> None:
     """Draw the mean violations of some settings, which differ in their density alone, a group of bars each."""
     width = 0.8 / len(table.columns)
     places = np.arange(len(chosen))
-    for number, (heading, means) in enumerate(table.columns.items()):
+    for number, ((heading, means), colour) in enumerate(coloured(table.columns.items())):
         offset = (number - (len(table.columns) - 1) / 2) * width
-        colour, hatch = COLOURS[number % len(COLOURS)], "////" if number >= len(COLOURS) else None  # colours repeat
+        hatch = "////" if number >= len(COLOURS) else None  # colours repeat
         bars = ax.bar(places + offset, means[list(chosen)], width, label=heading, color=colour, hatch=hatch)
         if hatch:
             for bar in bars:
@@ -365,14 +362,10 @@ def figure_of_settings(table: ClaimTable, title: str) -> Figure:
     widest = max(len(chosen) for chosen in panels)
     width = max(LEAST_INCHES, columns * max(4.5, 0.75 * widest))
     figure = new_figure(width, 3.2 * rows + 0.6, title)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, chosen in zip(axes, panels, strict=False):
+    axes = new_panels(figure, len(panels), columns)
+    for ax, chosen in zip(axes, panels, strict=True):
         plot_settings(ax, table, chosen)
-    for ax in axes[len(panels) :]:
-        ax.set_visible(False)
-    handles, labels = axes[0].get_legend_handles_labels()
-    ncols = min(len(labels), int(width // LABEL_INCHES))
-    figure.legend(handles, labels, loc="outside lower center", ncols=ncols, frameon=False)
+    draw_legend_below(figure, axes[0], min(len(table.columns), int(width // LABEL_INCHES)))
     return figure
 
 
@@ -382,8 +375,8 @@ def plot_ratios(ax: Axes, table: ClaimTable) -> None:
     rows = np.arange(len(table.settings))[::-1]
     headings = [heading for heading in table.columns if heading != table.below]
     some = below > 0
-    for number, heading in enumerate(headings):
-        label, colour = f"{heading} / {table.below}", COLOURS[number % len(COLOURS)]
+    for heading, colour in coloured(headings):
+        label = f"{heading} / {table.below}"
         ax.plot(table.columns[heading][some] / below[some], rows[some], "o", color=colour, label=label)
     ax.axvline(1.0, color="#4a4a4a", linewidth=0.8)
     ax.set_yticks(rows, [f"{setting.workload}; {setting.tenants}" for setting in table.settings])
@@ -394,8 +387,7 @@ def plot_ratios(ax: Axes, table: ClaimTable) -> None:
 
 def figure_of_ratios(table: ClaimTable, title: str) -> Figure:
     """Return a plot of the ratios of all settings, with a row for each setting."""
-    figure = new_figure(8.0, 0.22 * len(table.settings) + 1.6, title)
-    ax = figure.subplots()
+    figure, ax = new_axes(8.0, 0.22 * len(table.settings) + 1.6, title)
     plot_ratios(ax, table)
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    draw_legend_below(figure, ax)
     return figure

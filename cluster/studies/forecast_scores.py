@@ -16,8 +16,8 @@ import numpy as np
 from rich.table import Table
 
 from cluster.console import new_table
-from cluster.plots.base import COLOURS, coloured, new_figure, use_open_axes
-from cluster.studies.figures import INTERVAL, RESAMPLES
+from cluster.plots.base import COLOURS, coloured, draw_legend_below, new_figure, new_panels, use_open_axes
+from cluster.results.intervals import RESAMPLES, bootstrap_ends
 from plb.array_types import Bool, Float, Int
 from plb.risk import Recalibration
 
@@ -175,10 +175,8 @@ def _estimate(value: float, resampled: Float, nodes: int) -> ScoreEstimate:
     defined = resampled[~np.isnan(resampled)]
     if nodes < 2 or len(defined) < LEAST_RESAMPLES:
         return ScoreEstimate(float(value), None, None)
-    low, high = np.percentile(defined, INTERVAL)
-    if low == high:
-        return ScoreEstimate(float(value), None, None)
-    return ScoreEstimate(float(value), float(low), float(high))
+    low, high = bootstrap_ends(defined)
+    return ScoreEstimate(float(value), None, None) if low == high else ScoreEstimate(float(value), low, high)
 
 
 PANEL_INCHES = 3.4
@@ -288,11 +286,9 @@ def figure_of_reliability(scored: Sequence[Scored]) -> Figure:
     rows = -(-len(workloads) // columns)
     title = f"violations within {scored[0].horizon}; bars: 95 % intervals"
     figure = new_figure(max(5.6, columns * PANEL_INCHES), rows * PANEL_INCHES + 1.2, title)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, workload in zip(panels, workloads, strict=False):
+    panels = new_panels(figure, len(workloads), columns)
+    for ax, workload in zip(panels, workloads, strict=True):
         plot_reliability(ax, [row for row in scored if row.workload == workload])
         ax.set_title(workload, parse_math=False)
-    for ax in panels[len(workloads) :]:
-        ax.set_visible(False)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    draw_legend_below(figure, panels[0])
     return figure

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import numpy as np
 import polars as pl
 from rich.table import Table
 
 from cluster.console import new_table
-from cluster.plots.base import COLOURS, new_figure, use_open_axes
-from cluster.studies.figures import Ratio, figures_of
+from cluster.plots.base import COLOURS, new_axes, new_figure, use_open_axes
+from cluster.studies.figures import Claim, Ratio, figures_of, ratios_as_json, table_of_claims
 from cluster.studies.gaussian.packings import BY_CAPACITY, CANTELLI, GPAS, MEANS, MEANS_AND_GPAS
 from plb.risk.gaussian import OVERLOADS
 
@@ -55,10 +54,6 @@ PAPER_TOTALS: Mapping[int, tuple[str, str]] = {
 """[2] table 1: rejected share and mean of machines, by number of tasks."""
 REQUESTED: Mapping[str, float] = {test.name: overload for test, overload in zip(GPAS, OVERLOADS, strict=True)}
 """ρ of each GPA."""
-
-
-Findings = dict[str, tuple[str, Ratio]]
-"""By label: the figure of [2], and ours, a mean over the instances. A maximum has no interval."""
 
 
 def base_cases(packings: pl.DataFrame) -> pl.DataFrame:
@@ -113,22 +108,26 @@ def rebalancing(packings: pl.DataFrame) -> pl.DataFrame:
     return both.with_columns(gain=(pl.col("q_off") - pl.col("q")) / pl.col("q_off"))
 
 
-def findings(packings: pl.DataFrame) -> Findings:
-    """Return the figures of [2] on the tests, with ours."""
+def claims(packings: pl.DataFrame) -> list[Claim]:
+    """Return the figures of [2] on the tests, with ours: means over the instances, and maxima without an interval."""
     base = base_cases(packings)
     gpa = base.filter(pl.col("test") == "GPA 0.05").select("instance", below="machines")
-    by_label: Findings = {}
+    machines = []
     for name, paper in (("Cantelli 1.7", "1.9"), ("Cantelli 4.4", "3.7")):
         both = base.filter(pl.col("test") == name).join(gpa, on="instance")
-        by_label[f"machines, {name} / GPA 0.05"] = paper, _mean(both["machines"] / both["below"])
-    for name, paper in (("GPA 0.1", "near 1"), ("GPA 0.05", "near 1"), ("GPA 0.001", "1.6")):
-        relative = base.filter(pl.col("test") == name)["q"] / REQUESTED[name]
-        by_label[f"frequency of overload / requested, {name}"] = paper, _mean(relative)
-    by_label |= _of_fits(packings)
+        machines.append(Claim(f"machines, {name} / GPA 0.05", paper, _mean(both["machines"] / both["below"])))
+    overloads = [
+        Claim(
+            f"frequency of overload / requested, {name}",
+            paper,
+            _mean(base.filter(pl.col("test") == name)["q"] / REQUESTED[name]),
+        )
+        for name, paper in (("GPA 0.1", "near 1"), ("GPA 0.05", "near 1"), ("GPA 0.001", "1.6"))
+    ]
     of_gain = pl.col("test").is_in([test.name for test in MEANS_AND_GPAS])
     gains = rebalancing(packings).filter(of_gain).group_by("instance").agg(pl.mean("gain"))
-    by_label["relative decrease of overload by rebalancing, av and GPA"] = "about 0.07", _mean(gains["gain"])
-    return by_label
+    decrease = "relative decrease of overload by rebalancing, av and GPA"
+    return [*machines, *overloads, *_of_fits(packings), Claim(decrease, "about 0.07", _mean(gains["gain"]))]
 
 
 def mean_simultaneous(simultaneous: pl.DataFrame) -> pl.DataFrame:
@@ -137,7 +136,7 @@ def mean_simultaneous(simultaneous: pl.DataFrame) -> pl.DataFrame:
     return simultaneous.group_by("test", maintain_order=True).agg(figures)
 
 
-def _of_fits(packings: pl.DataFrame) -> Findings:
+def _of_fits(packings: pl.DataFrame) -> list[Claim]:
     """Return the largest difference between First Fit and Best Fit, in machines and in mean overload by GPA."""
     first = packings.filter(pl.col("fit") == "first").select("instance", "test", first="machines", q_first="q")
     both = base_cases(packings).join(first, on=("instance", "test"))
@@ -145,20 +144,19 @@ def _of_fits(packings: pl.DataFrame) -> Findings:
     of_gpa = both.filter(pl.col("test").is_in(list(REQUESTED))).group_by("test").agg(pl.mean("q", "q_first"))
     of_gpa = of_gpa.filter(pl.col("q") > 0)
     overload = ((of_gpa["q_first"] - of_gpa["q"]) / of_gpa["q"]).abs().max()
-    return {
-        "machines, most that First Fit and Best Fit differ by": ("1", _largest(machines)),
-        "mean overload by GPA, most that these differ by, relative": ("below 0.01", _largest(overload)),
-    }
+    return [
+        Claim("machines, most that First Fit and Best Fit differ by", "1", _largest(machines)),
+        Claim("mean overload by GPA, most that these differ by, relative", "below 0.01", _largest(overload)),
+    ]
 
 
 def as_json(packings: pl.DataFrame, totals: pl.DataFrame, simultaneous: pl.DataFrame) -> dict[str, Any]:
     """Return the figures of the study. A setting is a case; its frequency of overload is `q`."""
-    ratios = {label: attrs.asdict(ours) for label, (_, ours) in findings(packings).items()}
     further = {
         "totals": mean_totals(totals).to_dicts(),
         "simultaneous": mean_simultaneous(simultaneous).to_dicts(),
     }
-    return figures_of("gaussian", means(packings).to_dicts(), ratios, **further)
+    return figures_of("gaussian", means(packings).to_dicts(), ratios_as_json(claims(packings)), **further)
 
 
 def _largest(value: object) -> Ratio:
@@ -182,7 +180,8 @@ def tables(packings: pl.DataFrame, totals: pl.DataFrame, simultaneous: pl.DataFr
         shown.append(table_of_totals(totals))
     if len(packings):
         shown += [table_of_tests(packings), table_of_changes(packings)]
-        shown += [table_by_capacity(packings), table_by_clairvoyance(packings), table_of_findings(findings(packings))]
+        shown += [table_by_capacity(packings), table_by_clairvoyance(packings)]
+        shown.append(table_of_claims(claims(packings), "gaussian", "means over instances", paper="[2]", digits=".3g"))
     if len(simultaneous):
         shown.append(table_of_simultaneous(simultaneous))
     return shown
@@ -285,20 +284,6 @@ def table_of_simultaneous(simultaneous: pl.DataFrame) -> Table:
     return shown
 
 
-def table_of_findings(by_label: Findings) -> Table:
-    """Return the figures of [2] with ours."""
-    shown = new_table(
-        ("", "paper", "here", "95 % interval"),
-        "compared with [2]",
-        "means over instances, with 95 % intervals",
-    )
-    for label, (paper, ours) in by_label.items():
-        mean = "-" if ours.mean is None else f"{ours.mean:.3g}"
-        interval = "-" if ours.low is None else f"{ours.low:.3g} to {ours.high:.3g}"
-        shown.add_row(label, paper, mean, interval)
-    return shown
-
-
 def _share(q: float) -> str:
     return f"{q:.4f}" if q >= 0.0005 else f"{q:.1e}" if q else "0"
 
@@ -353,8 +338,7 @@ def figure_6(totals: pl.DataFrame) -> Figure:
 
 def figure_7(packings: pl.DataFrame) -> Figure:
     """Draw the normalised machines by test."""
-    figure = new_figure(10.0, 4.0, "machines by the lower bound; clairvoyance, capacity 1")
-    ax = figure.subplots()
+    figure, ax = new_axes(10.0, 4.0, "machines by the lower bound; clairvoyance, capacity 1")
     boxes(ax, _by_test(base_cases(packings), "m"))
     ax.tick_params(axis="x", rotation=60)
     ax.set(ylabel="m")
@@ -363,8 +347,7 @@ def figure_7(packings: pl.DataFrame) -> Figure:
 
 def figure_8(packings: pl.DataFrame) -> Figure:
     """Draw overload over machines, a dot for each instance."""
-    figure = new_figure(8.5, 5.0, "frequency of overload and machines; clairvoyance, capacity 1")
-    ax = figure.subplots()
+    figure, ax = new_axes(8.5, 5.0, "frequency of overload and machines; clairvoyance, capacity 1")
     for family, marker in (("GPA", "o"), ("av", "s"), ("perc", "^")):
         of_family = base_cases(packings).filter(pl.col("test").str.starts_with(family), pl.col("q") > 0)
         for test in of_family["test"].unique(maintain_order=True):
@@ -383,8 +366,7 @@ def figure_9(packings: pl.DataFrame) -> Figure:
         f"{overload:g}": ((base_cases(packings).filter(pl.col("test") == name)["q"] - overload) / overload).to_list()
         for name, overload in REQUESTED.items()
     }
-    figure = new_figure(5.0, 4.0, "relative error of GPA; clairvoyance, capacity 1")
-    ax = figure.subplots()
+    figure, ax = new_axes(5.0, 4.0, "relative error of GPA; clairvoyance, capacity 1")
     boxes(ax, errors)
     ax.axhline(0.0, color="#4a4a4a", linewidth=0.8)
     ax.set(xlabel="requested frequency of overload ρ", ylabel="(q - ρ) / ρ")
@@ -435,8 +417,7 @@ def figure_12(packings: pl.DataFrame) -> Figure:
 
 def figure_13(packings: pl.DataFrame) -> Figure:
     """Draw the relative decrease of overload by rebalancing."""
-    figure = new_figure(8.0, 4.0, "relative decrease of overload by rebalancing; capacity 1")
-    ax = figure.subplots()
+    figure, ax = new_axes(8.0, 4.0, "relative decrease of overload by rebalancing; capacity 1")
     boxes(ax, _by_test(rebalancing(packings), "gain"))
     ax.axhline(0.0, color="#4a4a4a", linewidth=0.8)
     ax.tick_params(axis="x", rotation=45)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -132,12 +130,6 @@ def periods_of(samples: UsageSamples, most: int, seed: int) -> tuple[int, ...]:
     periods = np.unique(samples.period[samples.period != UNKNOWN])
     chosen = np.random.default_rng([seed, PERIODS]).permutation(periods)[:most]
     return tuple(sorted(chosen.tolist()))
-
-
-def digests_of_traces(traces: Path) -> Mapping[str, str]:
-    """Return the SHA-256 of the files of a trace by name."""
-    files = [traces] if traces.is_file() else sorted(traces.glob("*.parquet"))
-    return {file.name: sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 COLUMNS: Mapping[str, Any] = {

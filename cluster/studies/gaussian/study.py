@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 
 from cluster.runs.sweep import Task
+from cluster.scenario.digests import digest_of_files
 from cluster.scenario.scenario import MOST_REPEATS
 from cluster.studies.design import MOST_SAMPLES, digest
 from cluster.studies.gaussian import packings
@@ -91,7 +92,7 @@ class GaussianStudy(Study):
             for part, first in enumerate(parts)
         ]
         runs += [{"kind": "simultaneous", "part": period} for period in self.periods]
-        key = digest(self._of_all_runs(), packings.digests_of_traces(self.traces), {"sizes": packings.SIZES})
+        key = digest(self._of_all_runs(), {"traces": digest_of_files(self.traces), "sizes": packings.SIZES})
         return [
             Task(f"{run['kind']} {run['part']}, {run.get('samples')}, {key}", run | self._shared_arguments())
             for run in runs

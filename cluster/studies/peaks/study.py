@@ -20,7 +20,7 @@ import polars as pl
 from rich.table import Table
 
 from cluster.console import new_table
-from cluster.plots.base import COLOURS, new_figure, use_open_axes
+from cluster.plots.base import coloured, new_figure, new_panels, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.digests import code_of_tenants_in, digest_of_files
 from cluster.studies.design import digest
@@ -184,15 +184,15 @@ def figure_of_panels(of_figure: Sequence[Panel]) -> Figure:
     """Return a plot of the panels of a figure, side by side."""
     title = f"figure {of_figure[0].figure} of Bashir et al., EuroSys 2021, on other traces"
     figure = new_figure(4.2 * len(of_figure), 3.6, title)
-    for ax, panel in zip(figure.subplots(1, len(of_figure), squeeze=False)[0], of_figure, strict=True):
+    for ax, panel in zip(new_panels(figure, len(of_figure), len(of_figure)), of_figure, strict=True):
         plot_panel(ax, panel)
     return figure
 
 
 def plot_panel(ax: Axes, panel: Panel) -> None:
     """Draw the cumulative distributions of a panel."""
-    for number, (label, values) in enumerate(panel.curves.items()):
-        ax.plot(values, QUANTILES, color=COLOURS[number % len(COLOURS)], linewidth=1.6, label=label)
+    for (label, values), colour in coloured(panel.curves.items()):
+        ax.plot(values, QUANTILES, color=colour, linewidth=1.6, label=label)
     ax.set(xlabel=panel.axis, ylabel="cumulative share", title=f"({panel.letter})" if panel.letter else "")
     ax.set_ylim(0.0, 1.02)
     if panel.curves:

@@ -12,7 +12,7 @@ import polars as pl
 from rich.table import Table
 
 from cluster.console import new_table
-from cluster.plots.base import COLOURS, new_figure
+from cluster.plots.base import COLOURS, new_axes, new_figure
 from cluster.results.intervals import half_width
 from cluster.studies.figures import Ratio, figures_of
 from cluster.studies.provisioning.design import (
@@ -291,8 +291,7 @@ def plots(groups: Sequence[GroupMeans], published: PublishedMeans) -> dict[str, 
 
 def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure:
     """Draw mean deviation over mean seconds of all groups. Filled markers are ours, hollow ones those of [3]."""
-    plot = new_figure(8.5, 5.0, "deviation and time, constant demand, all densities (hollow: the paper's)")
-    ax = plot.subplots()
+    plot, ax = new_axes(8.5, 5.0, "deviation and time, constant demand, all densities (hollow: the paper's)")
     algorithms = list(dict.fromkeys(arm.algorithm for arm in groups[0].means))
     for arm in groups[0].means:
         number = algorithms.index(arm.algorithm)

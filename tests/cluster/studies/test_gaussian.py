@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli.app import app
-from cluster.studies.gaussian.figures import findings, rebalancing
+from cluster.studies.gaussian.figures import claims, rebalancing
 from cluster.studies.gaussian.packings import (
     CAPACITIES,
     CLAIRVOYANCE,
@@ -189,7 +189,7 @@ def test_figures_come_from_the_runs() -> None:
         rows.append(row)
     frame = packings_frame(rows)
     assert set(rebalancing(frame)["gain"]) == {0.5}
-    found = {label: ours for label, (_, ours) in findings(frame).items()}
+    found = {claim.label: claim.ours for claim in claims(frame)}
     assert found["machines, Cantelli 1.7 / GPA 0.05"].mean == 2.0
     assert found["frequency of overload / requested, GPA 0.1"].mean == pytest.approx(1.5)
     assert found["relative decrease of overload by rebalancing, av and GPA"].mean == pytest.approx(0.5)
