@@ -167,9 +167,9 @@ def new_panels(figure: Figure, count: int, columns: int) -> list[Axes]:
     return list(axes[:count])
 
 
-def draw_legend_below(figure: Figure, ax: Axes, columns: int = 3) -> None:
-    """Draw the legend of some axes below all axes of a figure."""
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False)
+def draw_legend_below(figure: Figure, panel: Axes, columns: int = 3) -> None:
+    """Draw the legend of one panel below all panels of a figure."""
+    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=columns, frameon=False)
 
 
 def use_open_axes(axes: Axes, grid: Literal["both", "x", "y"] = "both") -> None:
