@@ -31,10 +31,7 @@ WIDTH_OF_FILES = 120
 
 
 def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
-    """End a command with a message instead of a traceback on a `PlbError` or an unusable file.
-
-    After Ctrl-C the message has the text of the `KeyboardInterrupt`.
-    """
+    """End a command with a message instead of a traceback on a `PlbError`, an unusable file or Ctrl-C."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -68,10 +65,7 @@ def say(message: str) -> None:
 
 
 def output(*, quiet: bool = False) -> Console:
-    """Return the console for tables on standard output; it is wide without a terminal.
-
-    It prints plain text: names with brackets are not markup. Emphasis needs a `rich.text.Text`.
-    """
+    """Return the console for plain text and tables on standard output; it is wide without a terminal."""
     console = FittingConsole(quiet=quiet)
     if not console.is_terminal:
         console.width = max(console.width, WIDTH_OF_FILES)
@@ -163,10 +157,7 @@ def new_table(
     no_wrap: bool = False,
     **options: Any,
 ) -> Table:
-    """Return a table without rows: the first `texts` columns are left-aligned, figures in the others right-aligned.
-
-    `no_wrap` keeps each cell in one line; `options` are further arguments of `rich.table.Table`.
-    """
+    """Return a table without rows, with texts in the first `texts` columns, and figures on the right of the others."""
     columns = (
         Column(heading, justify="right" if number >= texts else "left", no_wrap=no_wrap)
         for number, heading in enumerate(headings)

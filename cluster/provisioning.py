@@ -24,10 +24,7 @@ from workloads.provisioning.authors import writer_of
 
 
 def check_endings(outputs: Sequence[Path | None]) -> None:
-    """Raise `InvalidValueError` if a file name has a compression that cannot be written; None: no file.
-
-    Call it before the search, which may take long.
-    """
+    """Raise `InvalidValueError` for the name of a file whose compression cannot be written, before a long search."""
     for path in outputs:
         if path is not None:
             writer_of(path)
@@ -44,11 +41,7 @@ def finish(
     moves: Moves | None = None,
     quiet: bool,
 ) -> None:
-    """Print the summary table, the written files by their contents, and the faults, which end with exit code 1.
-
-    `configuration` and `seed` determine the plan, for the stamp of the figures in `json`. `moves` lead from the present
-    placement, if there is one, to the plan. `quiet` prints faults only.
-    """
+    """Print summary, written files and faults, which end with exit code 1, and write the figures to `json`."""
     console = output(quiet=quiet)
     console.print(_table(plan, moves, valid=not faults))
     for fault in faults:
@@ -123,10 +116,7 @@ BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def write_scenario(folder: Path, plan: ProvisioningPlan, source: Path, nodes: Sequence[str] | None) -> Path:
-    """Write ``scenario.toml`` and ``plan.csv`` of a plan without faults to a folder; return the path of the scenario.
-
-    `source` is the file or directory of the instance, `nodes` are the kinds of nodes from ``--node``.
-    """
+    """Write ``scenario.toml`` and ``plan.csv`` of a plan without faults to a folder; return the first path."""
     write_plan(folder / PLAN, plan)
     inside = source.resolve().is_relative_to(folder.resolve())
     path = source.resolve().relative_to(folder.resolve()) if inside else source.resolve()

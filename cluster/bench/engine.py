@@ -46,11 +46,7 @@ DAY = 86_400.0
 def bench_cluster(
     nodes: int, seed: int, *, metrics: Sequence[str] = METRICS, repetitions: int = 100
 ) -> PlacementAndLoadBalancing:
-    """Return an engine with 30 replicas a node, in partitions of four, and so much load that some nodes are at risk.
-
-    The nodes are in five racks, their fault domains, and ten upgrade domains. Metrics after the third have the capacity
-    of the third.
-    """
+    """Return an engine with 30 replicas a node in five racks, and so much load that some nodes are at risk."""
     rng = np.random.default_rng(seed)
     capacity = _capacities(metrics)
     config = PlbConfig(
@@ -246,11 +242,7 @@ def bench_engine(
     cold: bool = True,
     report: Callable[[str], None] = lambda _step: None,
 ) -> EngineFigures:
-    """Measure each size with 3 metrics, 100 repetitions, 30 replicas a node, and fault and upgrade domains.
-
-    `proposals` count for each figure; `seconds` are the times of balancing after which the quality is measured; `cold`
-    asks for the first plan without compiled kernels, too; `report` gets the name of each step before it starts.
-    """
+    """Measure each size with 3 metrics and 100 repetitions; `report` gets the name of each step before it starts."""
     measured = []
     for nodes in sorted(sizes):
         report(f"{nodes:,} nodes: describing {nodes * REPLICAS_A_NODE:,} replicas")
@@ -408,10 +400,7 @@ class SizeBench:
         return math.sqrt(low * high)
 
     def _quality(self, seconds: tuple[float, ...]) -> dict[float, float]:
-        """Return the decrease of the energy by balancing for different times, by the largest decrease of all times.
-
-        Imbalance has so large a weight that moves lower the energy.
-        """
+        """Return the decrease of the energy by balancing for these times, by the largest decrease of all times."""
         self.engine.configure(attrs.evolve(self.engine.config, w_imbalance=BALANCING_WEIGHT))
         decrease = {}
         for limit in seconds:

@@ -180,10 +180,7 @@ def _assignment_of(model: Path) -> Path:
 
 
 def read_instance(model: Path) -> ReassignmentInstance:
-    """Read an instance from its model file and the assignment beside it.
-
-    A file that is unreadable, too short, too long or has an index without an object raises `InstanceFileError`.
-    """
+    """Read an instance from its model file and the assignment beside it, or raise `InstanceFileError`."""
     numbers = _Numbers(model)
     resources = numbers.take(numbers.one(), 2)
     count = len(resources)

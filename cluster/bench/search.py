@@ -101,9 +101,8 @@ def anneal_plainly(
     rng: Stream,
     tally: Int,
 ) -> None:
-    """Generate STRETCH proposals for `rows`, (rows,), and accept them or not by the Metropolis rule.
+    """Accept STRETCH proposals for `rows` or not by the Metropolis rule; modify `solution` and `tally`, (TALLY_SIZE,).
 
-    `solution` and `tally`, (TALLY_SIZE,) proposals by outcome, are modified. `enforced` is a bit mask over `Rule`.
     `weight` is the weight of the load above the safety capacities, of which `steps` has the data; with 0 it does not
     count.
     """
@@ -259,11 +258,7 @@ def _figures_of(shape: SearchShape, seconds: float, seed: int, report: Callable[
 
 
 def search_by_engine(instance: SearchInstance, seconds: float, seed: int) -> SearchRun:
-    """Balance from the start of an instance for some seconds.
-
-    A call of the engine may end before the time is over, because its chain has converged. Its plan is then applied, and
-    the next call begins from there with the rest of the time and random numbers of its own.
-    """
+    """Balance from the start of an instance for some seconds, in another call when one has converged."""
     engine = engine_of(instance, instance.start, seed)
     rows = rows_of(engine, instance)
     engine.node_loads()  # makes the arrays of the cluster
@@ -295,10 +290,8 @@ def search_plainly(instance: SearchInstance, seconds: float, seed: int) -> Searc
 def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementAndLoadBalancing:
     """Return an engine with an instance in some placement, whose energy is the objective of the instance.
 
-    Its settings differ from the defaults where the objective, one thread or the instance ask for it: moves are free and
-    any number of replicas may move, there is one chain, whose rounds have a proposal for each replica, and no partition
-    has roles to swap. The schedule and the moves are those for a long search on full nodes (`LONG_SEARCH`). Capacities
-    have no margin for violations.
+    Moves are free, any number of replicas may move, the only chain has rounds of a proposal for each replica, no
+    partition has roles to swap, and capacities have no margin for violations.
     """
     shape = instance.shape
     weight = _weight_of_excess(instance)

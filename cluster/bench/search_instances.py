@@ -221,10 +221,7 @@ def _loads(rng: np.random.Generator, placement: Int, target: Int) -> Int:
 
 
 def _shuffled(rng: np.random.Generator, shape: SearchShape, rack: Int, load: Int, capacity: Int, placement: Int) -> Int:
-    """Return the placement after random moves and exchanges, each of which leads to a feasible placement.
-
-    Moves prefer some nodes, so that these become full and others do not.
-    """
+    """Return the placement after random feasible moves and exchanges, which fill some nodes more than others."""
     attraction = rng.exponential(1.0, shape.nodes)
     attraction /= attraction.sum()
     shuffle = _Shuffle(shape, rack, load, capacity, placement)

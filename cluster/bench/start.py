@@ -160,10 +160,7 @@ def _timed(program: str, cache: str | None = None) -> Timed:
 
 
 def _run(program: str, cache: str | None) -> tuple[str, float]:
-    """Return the output of a program in a new process, and the seconds from its start to its exit.
-
-    `cache` is the directory of its compiled kernels; None: the directory of this process.
-    """
+    """Return the output of a program in a new process with a cache of kernels, and the seconds from start to exit."""
     environment = dict(os.environ) if cache is None else {**os.environ, "PLB_CACHE_DIR": cache}
     command = [sys.executable, "-c", program]
     begun = time.perf_counter()

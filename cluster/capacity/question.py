@@ -153,11 +153,7 @@ class Question:
         return violations <= self.violations and refused <= self.refused
 
     def scenario(self, scenario: Scenario, value: float) -> Scenario:
-        """Return a scenario with the nodes or the density of a value.
-
-        With another number of nodes the tenants are those of the original scenario: see
-        `cluster.simulation.tenant_arrivals.make_tenants`.
-        """
+        """Return a scenario with the nodes of a value, and its own tenants, or with the density of a value."""
         if self.searched is Searched.NODES:
             return attrs.evolve(scenario, cluster=attrs.evolve(scenario.cluster, nodes=int(value)))
         workload, end = scenario.workload, scenario.workload.density_end
@@ -192,11 +188,7 @@ class Question:
 
 
 def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None]) -> Question:
-    """Return a question about a scenario; fields of `Question` that `given` lacks, or has as None, have defaults.
-
-    A scenario with the tenants of a plan, or with named nodes that fail while the number of nodes is searched, raises
-    `ScenarioError`.
-    """
+    """Return a question about a scenario that can vary; what `given` has of the fields of `Question` precedes defaults."""
     _check(scenario, searched)
     of_nodes = searched is Searched.NODES
     scenario_value = float(scenario.cluster.nodes) if of_nodes else scenario.workload.density

@@ -106,10 +106,7 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tenants_at(question: Question, scenario: Scenario, source: Source, value: float, repeat: int = 0) -> TenantSequence:
-    """Return the tenants of a repeat at a value: the same for all numbers of nodes, others for another density.
-
-    Tenants that the cluster cannot hold, or too few of them, raise `DensityError`.
-    """
+    """Return the tenants of a repeat at a value: the same for all numbers of nodes, others for another density."""
     there, source = question.scenario(scenario, value), source.of_repeat(repeat)
     if question.searched is Searched.DENSITY:
         tenants = make_tenants(there, source, repeat)
@@ -148,11 +145,7 @@ REPORT, PLOT = "capacity.json", "capacity.png"
 
 
 class CapacitySearch:
-    """A search in a directory; its results so far are in `answers`.
-
-    `force` replaces another question in the directory, and keeps the finished runs that fit; without it, anything but
-    this search there raises `ResultsExistError`. `jobs` is None for a process on each core.
-    """
+    """A search in a directory, where `force` replaces another question; its results so far are in `answers`."""
 
     def __init__(
         self,

@@ -55,10 +55,7 @@ class RunReplay:
         return self.simulation.engine
 
     def look_at(self, tenant: str, times: Iterable[int], until: int) -> list[Look]:
-        """Continue to `until`, and return the replicas of a tenant after each of `times` until then.
-
-        Events that differ from the recorded ones raise `PlbError`.
-        """
+        """Continue to `until` as recorded, and return the replicas of a tenant after each of `times` until then."""
         looks = []
         for when in sorted({*(time for time in times if time <= until), until}):
             self.simulation.advance(when)
@@ -299,10 +296,7 @@ def question(run: RecordedRun, tenant: str, time_s: int) -> Explanation:
 
 
 def answer(asked: Explanation, progress: Callable[[float], None] | None = None) -> Explanation:
-    """Return a `question` with its answer: the run is simulated again up to its time, unless the tenant comes later.
-
-    A replay that differs from the record raises `PlbError`. `progress` gets the simulated seconds.
-    """
+    """Return a `question` with its answer: the run is simulated again up to its time, unless the tenant comes later."""
     run, stay = asked.run, asked.stay
     if asked.status == "not arrived":
         RunReplay(run).check_stays()

@@ -103,10 +103,7 @@ def _diagnosis_table(diagnosis: Sequence[RuledOut], nodes: int) -> Table:
 
 
 def _places(explanation: Explanation, replica: Alternatives, best: int) -> Table:
-    """Return the feasible nodes of a replica, with the difference of the energy to its present node.
-
-    For a replica that is not placed it is the difference to the best node.
-    """
+    """Return the feasible nodes of a replica, with the difference of the energy to its node, or to the best one."""
     assert explanation.config is not None
     base = replica.standing or replica.places[0]
     first = {base.node: base, **{place.node: place for place in replica.places[: best + 1]}}

@@ -77,10 +77,7 @@ def plot_violations(
 
 
 def violations_of(shortages: pl.DataFrame) -> pl.DataFrame:
-    """Return a row for each violation, with ``policy``, ``repeat``, ``time_s``, ``node`` and ``avoidable``.
-
-    A violation is avoidable if the shortages of all its metrics are.
-    """
+    """Return the violations, which are avoidable if the shortages of all their metrics are."""
     violated = shortages.filter(pl.col("outcome") == "violation").group_by("policy", "repeat", "time_s", "node")
     return violated.agg(pl.col("avoidable").all()).sort("policy", "repeat", "time_s", "node")
 
@@ -99,19 +96,12 @@ def _name_all(ax: Axes, drawn: Mapping[str, Line2D], dashed: Mapping[str, float]
 def plot_counts(
     ax: Axes, events: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
 ) -> dict[str, Line2D]:
-    """Draw the cumulative number of events over time, a line for each policy; mean and range over repeats.
+    """Draw the cumulative number of events over time, as `plot_violations` does, and return the line of each policy.
 
     Parameters
     ----------
     events
         A row an event, with ``policy``, ``repeat`` and ``time_s``.
-    policies, lengths, days
-        As in `plot_violations`; the lines have the same meaning.
-
-    Returns
-    -------
-    dict
-        The line of each policy; its label is its name in the legend.
     """
     from matplotlib.ticker import MaxNLocator
 

@@ -119,10 +119,9 @@ MOST_CLASSES = 12
 
 
 def availability_by_class(tenants: pl.DataFrame, seconds: Mapping[tuple[str, int], float]) -> pl.DataFrame:
-    """Return how long the tenants of each class stayed, and for how long they were unavailable, over all repeats.
+    """Return stay, downtime, failovers and availability of the tenants of each policy and class, over all repeats.
 
-    `seconds` are the simulated seconds of each policy and repeat. The columns are ``policy``, ``tenant_class``,
-    ``tenants``, ``stay_s``, ``downtime_s``, ``failovers`` and ``availability``, which is null for stays of 0 s.
+    `seconds` are the simulated seconds of each policy and repeat. The availability is null for stays of 0 s.
     """
     ends = pl.DataFrame(
         [(policy, repeat, float(end)) for (policy, repeat), end in seconds.items()],
@@ -147,15 +146,7 @@ def availability_by_class(tenants: pl.DataFrame, seconds: Mapping[tuple[str, int
 
 
 def plot_availability(ax: Axes, classes: pl.DataFrame, policies: Sequence[str]) -> None:
-    """Draw the downtime of a tenant in a year by class, a bar a policy; the classes with most downtime where many.
-
-    Parameters
-    ----------
-    classes
-        What `availability_by_class` returns.
-    policies
-        Policies in the order of their colours.
-    """
+    """Draw the downtime of a tenant in a year by class, a bar a policy; the classes with most downtime where many."""
     whole = classes.group_by("tenant_class").agg(pl.col("downtime_s", "stay_s").sum())
     share = (pl.col("downtime_s") / pl.col("stay_s")).fill_nan(0.0)  # of no stay at all
     ordered = whole.sort(share, "tenant_class", descending=[True, False])

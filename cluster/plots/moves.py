@@ -38,15 +38,7 @@ class DomainMoves:
 def plot_failovers(
     ax: Axes, moves: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
 ) -> None:
-    """Draw the cumulative number of failovers over time, a line for each policy; mean and range over repeats.
-
-    Parameters
-    ----------
-    moves
-        The table of that name.
-    policies, lengths, days
-        As in `cluster.plots.base.plot_violations`.
-    """
+    """Draw the cumulative number of failovers in a table of moves, as `plot_violations` does for shortages."""
     plot_counts(ax, moves.filter("failover"), policies, lengths, days)
     ax.set_ylabel("failovers so far")
 
@@ -66,10 +58,7 @@ def failovers_by_cause(
 
 
 def plot_causes(ax: Axes, moves: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Collection[int]]) -> None:
-    """Draw the mean number of failovers of a run as a bar for each policy, divided by cause.
-
-    Parameters are those of `failovers_by_cause`.
-    """
+    """Draw the mean number of failovers of a run by cause, as a bar for each policy."""
     places = np.arange(len(policies))[::-1]
     left = np.zeros(len(policies))
     for (cause, means), colour in coloured(failovers_by_cause(moves, policies, repeats).items()):
@@ -85,13 +74,7 @@ def plot_causes(ax: Axes, moves: pl.DataFrame, policies: Sequence[str], repeats:
 
 
 def domain_moves(moves: pl.DataFrame, nodes: pl.DataFrame) -> DomainMoves:
-    """Count the moves from node to node by the fault domains of both; changes of role alone do not count.
-
-    Parameters
-    ----------
-    moves, nodes
-        The tables of these names, for one policy.
-    """
+    """Count the moves from node to node in the table of a policy by the fault domains of both."""
     domain = dict(nodes.select("node", "fault_domain").iter_rows())
     domains = tuple(sorted(set(domain.values())))
     place = {name: number for number, name in enumerate(domains)}
@@ -103,10 +86,7 @@ def domain_moves(moves: pl.DataFrame, nodes: pl.DataFrame) -> DomainMoves:
 
 
 def plot_domain_moves(ax: Axes, moves: pl.DataFrame, nodes: pl.DataFrame) -> None:
-    """Draw how many replicas moved from each fault domain (row) to each (column), as a matrix.
-
-    Parameters are those of `domain_moves`.
-    """
+    """Draw how many replicas moved from each fault domain (row) to each (column), as a matrix."""
     from matplotlib.colors import LinearSegmentedColormap
 
     between = domain_moves(moves, nodes)
@@ -128,24 +108,7 @@ OF_PLANS = "movement"
 
 
 def plot_energy(ax: Axes, plans: pl.DataFrame, term: str, policies: Sequence[str], days: float) -> None:
-    """Draw one term of the energy after every plan, a line for each policy.
-
-    Parameters
-    ----------
-    plans
-        The table of that name, for one repeat.
-    term
-        A key of `cluster.simulation.run_tables.TERMS`; ``"energy"`` is the sum of all.
-    policies
-        Policies in the order of their colours.
-    days
-        Length of the runs.
-
-    Raises
-    ------
-    UnknownNameError
-        There is no such term.
-    """
+    """Draw one of `cluster.simulation.run_tables.TERMS` after every plan of a repeat, a line for each policy."""
     if term not in TERMS:
         raise UnknownNameError("term", term, TERMS)
     for policy, colour in coloured(policies):

@@ -122,11 +122,7 @@ WIDE, HIGH = 6.0, 3.2
 def picture(
     draw: Callable[[Axes], object], caption: str, alternative: str, *, width: float = WIDE, height: float = HIGH
 ) -> Picture:
-    """Return the image of `draw`, which draws into given axes; if it returns a map of loads, that gets a colour bar.
-
-    Names in the plots are never read as formulas. Letters that the font lacks are drawn as boxes, and long names are
-    cut.
-    """
+    """Return the image of `draw`, which draws into given axes; if it returns a map of loads, that gets a colour bar."""
     from matplotlib import rc_context
     from matplotlib.collections import QuadMesh
     from matplotlib.figure import Figure

@@ -237,10 +237,7 @@ def listed_moves(material: Material) -> MoveList:
 
 
 def _with_plans(moves: pl.DataFrame, plans: pl.DataFrame) -> pl.DataFrame:
-    """Add the energies of the plan of each move, if only one plan has its time and phase.
-
-    The promotion of a secondary after the loss of the primary belongs to no plan.
-    """
+    """Add the energies of the plan of each move but promotions, if only one plan has its time and phase."""
     keys = ["policy", "repeat", "time_s", "phase"]
     energies = [f"{term}_{when}" for term in TERMS for when in ("before", "after")]
     phase = pl.col("occasion").replace_strict(OCCASIONS, default=Phase.PLACEMENT.value, return_dtype=pl.String)

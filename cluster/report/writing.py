@@ -31,10 +31,7 @@ PAGE = Path(__file__).parent / "page"
 
 
 def report_page(results: Results) -> str:
-    """Return the report of a results directory with a run, as HTML.
-
-    The page needs no network: images, style and script are in it, and it forbids the browser everything else.
-    """
+    """Return the report of a results directory with a run as HTML that needs no network."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 

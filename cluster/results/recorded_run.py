@@ -32,11 +32,7 @@ SAME_PROMISES = 1e-9
 
 
 def scenario_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
-    """Return the keys in which the scenarios differ, in the order of the first, with all values.
-
-    Keys are those of a scenario file, such as ``cluster.nodes``; a missing value is `MISSING`. Policies that some
-    scenarios lack are not compared, since ``run.policies`` shows them.
-    """
+    """Return the keys in which the scenarios differ, except policies that not all have, with all values."""
     scenarios = [result.summary["scenario"] for result in results]
     tables = [scenario.get("policies") for scenario in scenarios]
     shared = set.intersection(*(set(table) if isinstance(table, dict) else set() for table in tables))
@@ -132,10 +128,7 @@ def _flat(table: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Any]
 
 
 def differences(tables: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the keys in which tables of plain JSON values differ, in the order of the first, with all values.
-
-    A dot separates keys of nested tables. A missing value is `MISSING`.
-    """
+    """Return the keys in which tables differ, nested ones with dots, with all values; `MISSING` where there is none."""
     flat = [dict(_flat(table)) for table in tables]
     keys = dict.fromkeys(key for table in flat for key in table)
     values = {key: [table.get(key, MISSING) for table in flat] for key in keys}
@@ -184,10 +177,8 @@ def read_run(
 ) -> RecordedRun:
     """Return a run of a results directory, by default of the first policy of the scenario.
 
-    `given` is the scenario as read from its file. Results identify imported files and files of policies only by name
-    and content; this scenario has their paths, and the path of the traces or the plan. It may differ from the recorded
-    scenario in its name, in options of `plb simulate`, and in these paths. `traces` is the present path of the traces.
-    Sources or versions that differ from the present ones raise `PlbError`.
+    Results identify imported files and files of policies by name and content; the scenario `given`, as read from its
+    file, has their paths. It may differ from the recorded one in its name, in options of `plb simulate`, and in paths.
     """
     results = read_results(folder)
     scenario = _scenario_of(results.summary, folder, given)

@@ -139,10 +139,7 @@ def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Ta
 
 
 def cell(estimate: Interval, *, signed: bool = False) -> str:
-    """Return a mean with its interval, if any; `signed`: with a plus sign if it is positive.
-
-    The number of decimals shows the first digit of the interval, if it is not 0.
-    """
+    """Return a mean with its interval, with decimals up to the first digit of the interval, or a sign."""
     digits = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
     if (needed := decimals_of(estimate.half_width)) <= MOST_DECIMALS:
         digits = max(digits, needed)
@@ -195,10 +192,7 @@ def count(value: float | np.floating) -> str:
 
 
 def save_plots(results: Results) -> list[Path]:
-    """Write ``violations.png``, ``load.png`` (bands a metric and policy) and ``load_map.png``; return their paths.
-
-    Loads are those of `Results.shown_repeat`.
-    """
+    """Write the plots of a results directory, with the loads of `Results.shown_repeat`; return their paths."""
     from matplotlib import rc_context
 
     with rc_context({"text.parse_math": False}):  # names of policies and metrics are no formulas

@@ -43,10 +43,7 @@ PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "scipy", "simp
 
 
 class ResultsFolder:
-    """A directory, created if necessary, to which the results of runs are written as they end.
-
-    `force` removes existing results; without it, they raise `ResultsExistError`.
-    """
+    """A directory to which the results of runs are written as they end; `force` removes existing results."""
 
     def __init__(self, folder: Path, scenario: Scenario, source: Source, *, force: bool = False) -> None:
         self.folder = folder
@@ -91,10 +88,7 @@ def files_of_results(folder: Path) -> list[Path]:
 
 
 def check_free(folder: Path, *, force: bool = False, forced: str = "overwrite it") -> None:
-    """Raise an error if results cannot be written to a directory, or if it has files and `force` is False.
-
-    `forced` is what ``--force`` makes the command do, for the message.
-    """
+    """Raise an error if results cannot be written to a directory, or if it has files, unless `force`."""
     if folder.exists() and (not folder.is_dir() or (not force and any(folder.iterdir()))):
         raise ResultsExistError(folder, forced=forced)
     check_writable(folder)
@@ -114,10 +108,7 @@ def check_file(path: Path | None, *, force: bool = True) -> None:
 def check_outputs(
     inputs: Sequence[Path], outputs: Sequence[Path | None], json: Path | None, *, force: bool = False
 ) -> None:
-    """Raise an error if an output cannot be written, is given twice, or is an input or in a directory of inputs.
-
-    Without `force` none of `outputs` may exist; the file of the figures, `json`, may.
-    """
+    """Raise an error for an output that is unwritable, given twice, read, or there already without `force`."""
     seen: set[Path] = set()
     for path in (*outputs, json):
         if path is None:
@@ -145,10 +136,7 @@ def check_writable(folder: Path) -> None:
 
 
 def stamp(scenario: Scenario, source: Source) -> dict[str, Any]:
-    """Return the stamp of results: scenario, seed, hash, versions and the split of the tenants.
-
-    The split of a region has the digest of the code that makes its tenants, too.
-    """
+    """Return the stamp of results: scenario, seed, hash, versions, split of the tenants and units of metrics."""
     return {
         "scenario": scenario.as_json(),
         "scenario_sha256": scenario.digest(),
@@ -162,10 +150,7 @@ def stamp(scenario: Scenario, source: Source) -> dict[str, Any]:
 def stamped(
     figures: Mapping[str, Any], configuration: Mapping[str, Any] | str | None, seed: int | None
 ) -> dict[str, Any]:
-    """Return figures with a ``stamp``: seed, SHA-256 of the configuration, versions.
-
-    The configuration has all inputs as plain JSON values, or is their SHA-256; None: no inputs, or no randomness.
-    """
+    """Return figures with a ``stamp``: seed, versions, and SHA-256 of the configuration, which has all inputs."""
     digest = digest_of(configuration) if isinstance(configuration, Mapping) else configuration
     return {**figures, "stamp": {"seed": seed, "configuration_sha256": digest, "versions": versions()}}
 

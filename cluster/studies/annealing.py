@@ -155,10 +155,7 @@ def candidates_of(base: Base) -> tuple[Arm, ...]:
 
 
 def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting]:
-    """Return the settings at the given densities.
-
-    The default is two middle densities of the study of annealing in each region, or the density of the scenario.
-    """
+    """Return the settings at densities, by default two of the study of annealing, or the density of the scenario."""
     if not base.is_of_regions:
         assert base.vcores is not None
         _check_free(base)

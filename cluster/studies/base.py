@@ -134,7 +134,7 @@ def base_of_regions(names: Sequence[str] = (), history_tenants: int = HISTORY_TE
 
 
 def base_of_scenario(path: Path, traces: Path | None = None) -> Base:
-    """Return the base of a scenario file. Its policies, days, seed and repeats are not used.
+    """Return the base of a scenario file, without its policies, days, seed and repeats.
 
     Parameters
     ----------

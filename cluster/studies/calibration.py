@@ -169,10 +169,7 @@ class CalibrationStudy(SimulatedStudy):
 
 
 def recorded_violations(result: RunResult, look: Look, interval: int) -> Int:
-    """Return at which metering after a look each node was first in violation in the run, (H,); 0: at none recorded.
-
-    Shortages that moves under way cover are none.
-    """
+    """Return at which metering after a look each node was first in violation in the run, (H,); 0: at none."""
     later = result.tables["shortages"].filter(
         (pl.col("outcome") != ViolationOutcome.COVERED.value) & (pl.col("time_s") > look.time)
     )
@@ -182,10 +179,9 @@ def recorded_violations(result: RunResult, look: Look, interval: int) -> Int:
 
 
 def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str, horizon: str) -> list[NodePredictions]:
-    """Return the predictions of an estimator on a workload, and whether a violation followed within the horizon.
+    """Return the predictions of an estimator in each repeat, and whether a violation followed within the horizon.
 
-    As it went, only predictions count whose horizon ended before the run. There is one item for each repeat that has
-    predictions.
+    As it went, only predictions count whose horizon ended before the run.
     """
     predictions = []
     for row in rows:

@@ -231,10 +231,7 @@ def require_complete(result: RunResult) -> RunResult:
 
 
 def prepared(arguments: Mapping[str, Any]) -> tuple[Scenario, Source, TenantSequence, int]:
-    """Return the scenario of a task, the source of its tenants, the tenants, and the number of the repeat.
-
-    Demand history and tenants are kept for the next run, which often has the same.
-    """
+    """Return scenario, source, tenants and number of the repeat of a task; the last ones are kept for the next task."""
     tables, repeat = arguments["scenario"], int(arguments["repeat"])
     return (
         on_one_thread(scenario_from(tables)),

@@ -93,10 +93,7 @@ class Violations:
         return int((self.means(arm) <= self.least(others)).sum())
 
     def ratio(self, arms: Sequence[str], to: str) -> Ratio:
-        """Return the ratio of the violations of the best of some arms to those of another arm, averaged over settings.
-
-        The best arm of a setting is that with the least mean over the compared repeats, also in each resample.
-        """
+        """Return the ratio of the violations of the best of some arms in each setting to those of another arm."""
         ratios = _ratios(self.least(arms), self.means(to))
         without = len(self.settings) - len(ratios)
         if not len(ratios):
@@ -148,10 +145,9 @@ def _mean_of(counts: Float, sampled: Int) -> Float:
 def violations_of(
     settings: Sequence[StudySetting], runs: Sequence[Mapping[str, Any]], total: str = "violations"
 ) -> Violations:
-    """Return the violations of runs, or another total of them, without the repeats of a setting in which a run failed.
+    """Return the violations, or another total, of runs by setting, in the repeats that all arms of a setting share.
 
-    All settings have as many repeats as the setting with the fewest. A setting without a repeat that all arms share is
-    left out. If no setting is left, the result has no arm.
+    All settings have as many repeats as the setting with the fewest; a setting without any is left out.
     """
     by_setting: dict[StudySetting, dict[str, dict[int, float]]] = {setting: {} for setting in settings}
     for run in runs:
@@ -276,10 +272,7 @@ def placement_claims(
     in_words: Callable[[Sequence[float]], str],
     published: Mapping[str, str] = NOTHING,
 ) -> list[Claim]:
-    """Return the time to place a tenant with each arm that has runs, beside the published time by policy.
-
-    `in_words` returns the figure for the mean milliseconds of a placement in each run of an arm.
-    """
+    """Return the time to place a tenant with each arm that has runs, in words from the mean ms of each run."""
     claims = []
     for arm in arms:
         times = [

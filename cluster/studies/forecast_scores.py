@@ -226,10 +226,7 @@ class Scored:
 
 
 def recalibrated_by_the_others(runs: Sequence[NodePredictions]) -> NodePredictions:
-    """Return the predictions of at least two repeats, each recalibrated by the map that fits the others.
-
-    Repeats have other tenants and another history, so no outcome has any influence on its own prediction.
-    """
+    """Return the predictions of at least two repeats, each recalibrated by the map that fits the others."""
     changed = []
     for place, run in enumerate(runs):
         others = NodePredictions.joined([*runs[:place], *runs[place + 1 :]])

@@ -80,8 +80,8 @@ class Pilot:
     def densities(self, base: Base, rows_of: Callable[[Design], Sequence[Row]]) -> dict[str, list[float]]:
         """Return the densities of each workload; `rows_of` executes a design and returns the runs that did not fail.
 
-        The density of a workload increases until the original has more violations than every mark, or until the cluster
-        cannot hold the tenants.
+        The density increases until the original has more violations than every mark, or the cluster cannot hold the
+        tenants.
         """
         if not base.density:
             raise PlbError(f"densities of {base.workloads[0]}: recorded arrivals have no density")
@@ -224,10 +224,7 @@ class StudyRequest:
         quick_days: float = QUICK_DAYS,
         middle: int | None = None,
     ) -> Design:
-        """Return the runs of these arms at the densities of pilots; options of the user precede the study's.
-
-        `middle` limits the densities of each workload to the middle ones, unless the user has given densities.
-        """
+        """Return the runs of these arms at the densities of pilots, with `middle` only the middle ones."""
         of_runs: dict[str, Any] = {"repeats": repeats, "days": days, "quick_days": quick_days}
         of_runs["engine"] = pilots[0].engine
         usual = pilots[0].settings(self.base, dict.fromkeys(self.base.workloads, (self.base.density,)))

@@ -119,10 +119,7 @@ class RiskStudy(PolicyStudy):
 
 
 def _claims_of_default(violations: Violations) -> list[Claim]:
-    """Return in how many settings no other estimator has fewer violations than Monte Carlo, beyond the interval.
-
-    A single repeat has no interval, so it has no such figures.
-    """
+    """Return in how many settings no other estimator has fewer violations than Monte Carlo, beyond the interval."""
     claims = []
     for policy in POLICIES if violations.repeats > 1 else ():
         default = f"{policy}, {MONTE_CARLO}"
@@ -152,10 +149,7 @@ def _density_claims(violations: Violations) -> list[Claim]:
 
 
 def density_ratios(violations: Violations, arm: str, compared: str) -> tuple[list[float], int]:
-    """Return the ratios of the densities at which two arms have equal violations, and the number of workloads.
-
-    A workload without such a density has no ratio, and one with a single density does not count.
-    """
+    """Return the ratios of the densities at which two arms have equal violations, of workloads with several."""
     ratios, workloads = [], 0
     for settings in alike(violations.settings):
         if len(settings) < 2:

@@ -90,11 +90,10 @@ class Finished:
 def run_tasks(
     name: str, run: Run, tasks: Sequence[Task], output: OutputDirectory, described: Mapping[str, Any]
 ) -> Finished:
-    """Run the tasks of a study and write their tables; arguments of tasks that are not tables become columns.
+    """Run the tasks of a study and write their tables, with the arguments that are no tables as columns.
 
-    `run` returns ``totals``, which are the same for each run of the task, and ``timings``. `described` are further
-    contents of ``study.json``. After Ctrl-C, the `KeyboardInterrupt` names the directory with the tables of the
-    finished runs.
+    `run` returns ``totals``, the same for each run of a task, and ``timings``. `described` goes to ``study.json``.
+    After Ctrl-C, the `KeyboardInterrupt` names the directory with the tables of the finished runs.
     """
     check_study(output.folder / STUDY, name)
     if output.restart:
@@ -162,11 +161,7 @@ def head_of(name: str, described: Mapping[str, Any], code: str) -> dict[str, Any
 
 
 def stamped_as(figures: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the figures of a study with the stamp of its directory.
-
-    The seed and the code are those of the study itself, or, if it consists of other studies alone, those of the first
-    of them.
-    """
+    """Return the figures of a study with the stamp of its directory: seed and code of the first study below."""
     paths = sorted(folder.rglob(STUDY))
     heads = {path.parent.relative_to(folder): json_object(path) or {} for path in paths}
     digests = {str(path): head.get("configuration_sha256") for path, head in heads.items()}

@@ -71,10 +71,7 @@ QUICK = ("size_bias", "memory.median")
 
 
 def with_variants(base: Base, names: Sequence[str] = FREE) -> Base:
-    """Return a base with the regions of another one as workloads, unchanged and with each parameter changed.
-
-    There are many workloads, so the history of each is shorter.
-    """
+    """Return a base with regions as workloads, unchanged and with each parameter changed, and less history."""
     variants: dict[str, Mapping[str, Any]] = {}
     for region in base.workloads:
         variants[region] = {"region": region}

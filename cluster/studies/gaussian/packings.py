@@ -176,10 +176,7 @@ def run_packing(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class PackingInstance:
-    """Tasks that are packed in several ways, with their usage, (N, K, R), by samples and by averages.
-
-    `capacity` is that of a machine, (R,); `split_seed` splits the realisations into observed and evaluated ones.
-    """
+    """Tasks with their usage by samples and by averages, (N, K, R), for machines with a capacity, (R,)."""
 
     def __init__(self, realisations: Float32, averages: Float32, capacity: Sequence[float], split_seed: int) -> None:
         self._measured = {False: realisations, True: averages}

@@ -72,10 +72,7 @@ class AlgorithmArm:
 
 
 def rules_of(figure: PublishedFigure) -> tuple[Rules, ...]:
-    """Return the rules of a figure; the first are those of the published means.
-
-    The rules of the authors' programs exist for constant demand only.
-    """
+    """Return the rules of a figure, first those of the published means; authors' programs have constant demand."""
     return (Rules.PAPER,) if figure in OF_CURVES else (Rules.RELEASED, Rules.PAPER)
 
 

@@ -121,10 +121,7 @@ def group_means(plans: pl.DataFrame) -> list[GroupMeans]:
 
 
 def agreement(groups: Sequence[GroupMeans], published: PublishedMeans) -> tuple[int, int]:
-    """Return the number of mean deviations within `CLOSE` points of those of a file, and the number compared.
-
-    Arms with the rules of the authors' programs are compared where they exist: the means are those of the programs.
-    """
+    """Return the number of mean deviations within `CLOSE` points of the published ones, and the number compared."""
     differences = [
         abs(mean.deviation - of_paper.value)
         for group in groups

@@ -44,10 +44,7 @@ from workloads.provisioning import PAPER_NODES, GraphKind, larger_instance, read
 
 
 def run_planning(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Generate an instance and plan it; return its lower bound, and nodes and seconds by arm.
-
-    The result of `auto` depends on the speed of the machine, so it is among the timings.
-    """
+    """Plan an instance; return lower bound, nodes and seconds by arm; nodes by `auto` depend on the machine."""
     began = working_time()
     group = InstanceGroup(
         PublishedFigure(arguments["figure"]),
