@@ -188,7 +188,7 @@ class Question:
 
 
 def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None]) -> Question:
-    """Return a question about a scenario that can vary; what `given` has of the fields of `Question` precedes defaults."""
+    """Return a question about a scenario that can vary; fields of `Question` in `given` that are None have defaults."""
     _check(scenario, searched)
     of_nodes = searched is Searched.NODES
     scenario_value = float(scenario.cluster.nodes) if of_nodes else scenario.workload.density

@@ -22,8 +22,7 @@ from cluster.studies.base import (
     with_oracle,
 )
 from cluster.studies.design import BUDGET, StudySetting
-from cluster.studies.figures import Claim, ClaimTable, Violations
-from cluster.studies.policy_study import PolicyStudy
+from cluster.studies.figures import Claim, ClaimTable, PolicyStudy, Violations
 from cluster.studies.request import ANNEALING_PILOT, DENSITIES, StudyRequest
 from cluster.studies.risk import BEYOND_PAPERS
 from plb import PlbConfig, PlbError

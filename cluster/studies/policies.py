@@ -26,6 +26,7 @@ from cluster.studies.design import SimulatedStudy, run_simulation
 from cluster.studies.figures import (
     Claim,
     ClaimTable,
+    PolicyStudy,
     Violations,
     counts_as_json,
     figures_of,
@@ -33,7 +34,6 @@ from cluster.studies.figures import (
     table_of_claims,
     violations_of,
 )
-from cluster.studies.policy_study import PolicyStudy
 from cluster.studies.request import POLICIES_PILOTS, StudyRequest
 from cluster.studies.runner import Finished, StudyResult
 from workloads.regions import REGIONS, generate_history

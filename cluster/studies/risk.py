@@ -14,8 +14,15 @@ import numpy as np
 
 from cluster.studies.base import ORIGINAL, OVERLOAD, Arm
 from cluster.studies.design import alike
-from cluster.studies.figures import Claim, ClaimTable, Violations, counts_as_json, placement_claims, table_of_claims
-from cluster.studies.policy_study import PolicyStudy
+from cluster.studies.figures import (
+    Claim,
+    ClaimTable,
+    PolicyStudy,
+    Violations,
+    counts_as_json,
+    placement_claims,
+    table_of_claims,
+)
 from cluster.studies.request import ANNEALING_PILOT, StudyRequest
 from cluster.studies.runner import Finished, StudyResult
 from plb import Replay

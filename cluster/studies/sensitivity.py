@@ -16,8 +16,7 @@ from cluster.errors import DensityError
 from cluster.runs.sweep import Task
 from cluster.studies.base import MODIFIED, ORIGINAL, OVERLOAD, QUICK_HISTORY_TENANTS, Base
 from cluster.studies.design import Design, digest, inputs_of, run_simulation
-from cluster.studies.figures import Claim, ClaimTable, Violations, figure_of_ratios
-from cluster.studies.policy_study import PolicyStudy
+from cluster.studies.figures import Claim, ClaimTable, PolicyStudy, Violations, figure_of_ratios
 from cluster.studies.request import PILOT_SEED, Pilot, StudyRequest
 from cluster.studies.runner import Failures, Row, run_tasks
 from plb.array_types import Float
