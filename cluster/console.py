@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Column, Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
@@ -151,7 +152,7 @@ class FittingConsole(Console):
 def new_table(
     headings: Iterable[str],
     title: str | None = None,
-    caption: str | None = None,
+    caption: str | Text | None = None,
     *,
     texts: int = 1,
     no_wrap: bool = False,

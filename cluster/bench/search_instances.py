@@ -13,7 +13,7 @@ from enum import Enum
 import attrs
 import numpy as np
 
-from plb.array_types import Bool, Float, Int
+from plb.array_types import Float, Int
 from plb.errors import InvalidValueError
 from plb.validation import check_count
 
@@ -138,16 +138,6 @@ class SearchInstance:
             return float((loads.std(axis=0) / loads.mean(axis=0)).mean())
         return float(np.maximum(0, loads - self.safety).sum() / self.load.sum())
 
-    def loads_with_left(self, placement: Int) -> Int:
-        """Return the load of each node with what a plan from the start to a placement leaves behind, (N, R)."""
-        return _loads_with_left(self.shape, self.load, self.start, placement)
-
-    def is_feasible(self, placement: Int) -> bool:
-        """Return whether a placement keeps to the capacities and to the spread over racks."""
-        racks = np.sort(self.rack[placement].reshape(-1, self.shape.siblings), axis=1)
-        apart: Bool = racks[:, 1:] != racks[:, :-1]
-        return bool(apart.all() and (self.node_loads(placement) < self.capacity).all())
-
 
 def draw_instance(seed: int, shape: SearchShape) -> SearchInstance:
     """Return the instance of a shape and a seed."""
@@ -165,7 +155,7 @@ def draw_instance(seed: int, shape: SearchShape) -> SearchInstance:
     margin = np.floor(target * rng.uniform(0.0, LARGEST_MARGIN, target.shape)).astype(np.int64)
     start = _shuffled(rng, shape, rack, load, capacity, perfect)
     if shape.transient:
-        left = _loads_with_left(shape, load, start, perfect)[:, : shape.transient]
+        left = loads_with_left(shape, load, start, perfect)[:, : shape.transient]
         capacity[:, : shape.transient] = np.floor(left / rng.uniform(*shape.fullness.value, left.shape))
     safety = np.minimum(target + margin, capacity - 1)
     return SearchInstance(shape, load, rack, capacity, safety, start, perfect)
@@ -178,7 +168,7 @@ def _node_loads(shape: SearchShape, load: Int, placement: Int) -> Int:
     return loads
 
 
-def _loads_with_left(shape: SearchShape, load: Int, start: Int, placement: Int) -> Int:
+def loads_with_left(shape: SearchShape, load: Int, start: Int, placement: Int) -> Int:
     """Return the load of each node with what a plan from the start to a placement leaves behind, (N, R)."""
     loads = _node_loads(shape, load, placement)
     moved = placement != start

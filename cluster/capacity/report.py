@@ -12,15 +12,12 @@ from rich.table import Table
 
 from cluster.capacity.question import Question, Searched
 from cluster.console import new_table
-from cluster.plots.base import coloured, new_axes, save_figure, use_open_axes
+from cluster.plots.base import DAY, coloured, new_axes, save_figure, use_open_axes
 from cluster.results.intervals import half_width
 from cluster.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-DAY = 86400.0
 
 
 @attrs.frozen

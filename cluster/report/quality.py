@@ -1,4 +1,4 @@
-"""The sections on violations, failovers and load, and the comparison of the policies in them."""
+"""The sections on violations, failovers, load, availability and outages, and the comparison of the policies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from cluster.report.blocks import (
     Block,
     Gallery,
     Material,
-    PageSection,
     PageTable,
     Picture,
     Tables,
@@ -48,7 +47,7 @@ MOST_ROWS = 100
 """Largest number of rows of the table of applications."""
 
 
-def comparison_section(material: Material) -> PageSection:
+def comparison_blocks(material: Material) -> Sequence[Block]:
     """Return the comparison of the policies."""
     headings, rows = comparison_rows(material.comparison)
     caption = f"Comparison of the policies; {comparison_caption(material.comparison)}."
@@ -61,10 +60,10 @@ def comparison_section(material: Material) -> PageSection:
         if not run.complete
     ]
     remarks = (Text(f"Interrupted: {'; '.join(cut)}. Compare the figures with care."),) if cut else ()
-    return PageSection("comparison", "Comparison of the policies", (table, *remarks))
+    return (table, *remarks)
 
 
-def violations_section(material: Material) -> PageSection:
+def violations_blocks(material: Material) -> Sequence[Block]:
     """Return the violations over time, and the outcomes of all shortages."""
     rows = []
     for policy in material.policies:
@@ -76,7 +75,7 @@ def violations_section(material: Material) -> PageSection:
     )
     table = PageTable(caption, ("policy", *OUTCOMES.values()), tuple(rows))
     if not any(run.totals["violations"] for run in material.results.runs):
-        return PageSection("violations", "Violations over time", (Text("No node was in violation at any time."), table))
+        return (Text("No node was in violation at any time."), table)
     shortages = material.results.table("shortages")
     unavoidable = any(run.totals.get("violations_unavoidable") for run in material.results.runs)
     drawn = picture(
@@ -87,7 +86,7 @@ def violations_section(material: Material) -> PageSection:
         width=7.5,
         height=3.8,
     )
-    return PageSection("violations", "Violations over time", (Gallery((drawn,)), table))
+    return (Gallery((drawn,)), table)
 
 
 def _mean(runs: Sequence[RunSummary], name: str) -> str:
@@ -95,11 +94,11 @@ def _mean(runs: Sequence[RunSummary], name: str) -> str:
     return count(sum(run.figure(name) for run in runs) / len(runs)) if runs else MISSING
 
 
-def failovers_section(material: Material) -> PageSection:
+def failovers_blocks(material: Material) -> Sequence[Block]:
     """Return the failovers over time and by cause."""
     causes = failovers_by_cause(material.moves, material.policies, material.repeats)
     if not causes:
-        return PageSection("failovers", "Failovers over time and by cause", (Text("There was no failover."),))
+        return (Text("There was no failover."),)
     over_time = picture(
         lambda ax: plot_failovers(ax, material.moves, material.policies, material.lengths, material.days),
         "Failovers so far: every move but those for balance.",
@@ -115,15 +114,15 @@ def failovers_section(material: Material) -> PageSection:
         (cause_text(cause), *(count(means[policy]) for policy in material.policies)) for cause, means in causes.items()
     )
     table = PageTable("Failovers by cause, means over repeats.", ("cause", *material.policies), tuple(rows))
-    return PageSection("failovers", "Failovers over time and by cause", (Gallery((over_time, by_cause)), table))
+    return (Gallery((over_time, by_cause)), table)
 
 
-def load_section(material: Material) -> PageSection:
+def load_blocks(material: Material) -> Sequence[Block]:
     """Return the load of the nodes over time: bands, and a map by node."""
     load = material.node_load
     if not len(load):
         nothing = Text("No load was metered, or no node has a capacity.")
-        return PageSection("load", "Load of the nodes", (nothing, *_applications(material)))
+        return (nothing, *_applications(material))
     blocks: list[Block] = [
         Text(
             f"Load by capacity{material.of_shown}, both ends of moves counted. From "
@@ -136,7 +135,7 @@ def load_section(material: Material) -> PageSection:
         shown = [policy for policy in material.shown_policies if policy in loaded]
         bands, maps = zip(*(_load_pictures(material, metric, policy) for policy in shown), strict=True)
         blocks += [Gallery((*bands, *maps))] if len(maps) == 1 else [Gallery(bands), Gallery(maps)]
-    return PageSection("load", "Load of the nodes", (*blocks, *_applications(material)))
+    return (*blocks, *_applications(material))
 
 
 def _applications(material: Material) -> list[Block]:
@@ -192,12 +191,11 @@ MOST_EVENTS = 100
 """Largest number of node events, and of upgraded domains, that a table lists for each policy."""
 
 
-def availability_section(material: Material) -> PageSection:
+def availability_blocks(material: Material) -> Sequence[Block]:
     """Return the availability of the tenants by their class."""
-    heading = "Availability by tenant class"
     tenants = material.results.table("tenants")
     if not len(tenants):
-        return PageSection("availability", heading, (Text("No tenant arrived."),))
+        return (Text("No tenant arrived."),)
     seconds = {(run.policy, run.repeat): float(run.totals["simulated_seconds"]) for run in material.results.runs}
     classes = availability_by_class(tenants, seconds)
     blocks: list[Block] = []
@@ -222,7 +220,7 @@ def availability_section(material: Material) -> PageSection:
         _classes(f"Policy {policy}{material.of_sums}.", classes.filter(policy=policy)) for policy in material.policies
     )
     blocks.append(Tables(tuple(tables)))
-    return PageSection("availability", heading, tuple(blocks))
+    return blocks
 
 
 def _classes(caption: str, classes: pl.DataFrame) -> PageTable:
@@ -239,10 +237,10 @@ def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
     return count(row["tenants"]), stay, amount(row["downtime_s"]), share(row["availability"]), count(row["failovers"])
 
 
-def outages_section(material: Material) -> PageSection:
+def outages_blocks(material: Material) -> Sequence[Block]:
     """Return interruptions by cause, and the effects of faults and upgrades, if there were any."""
     blocks = [*_interruptions(material), *_node_events(material), *_upgrades(material)]
-    return PageSection("outages", "Interruptions, faults and upgrades", tuple(blocks))
+    return blocks
 
 
 def _interruptions(material: Material) -> list[Block]:

@@ -1,11 +1,11 @@
-"""The moves of a report, each with its reason and with the energies of its plan."""
+"""The sections on moves between domains, energies, slow decisions and refusals, and the moves with their reasons."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,6 @@ from cluster.report.blocks import (
     Block,
     Gallery,
     Material,
-    PageSection,
     PageTable,
     Tables,
     Text,
@@ -35,16 +34,15 @@ SLOWEST_SHOWN = 20
 """Plans in the table of the slowest, of all runs together."""
 
 
-def domains_section(material: Material) -> PageSection:
+def domains_blocks(material: Material) -> Sequence[Block]:
     """Return how many replicas moved from each fault domain to each other one."""
-    heading = "Moves between fault domains"
     nodes = material.results.table("nodes")
     by_policy = {
         policy: (material.moves.filter(policy=policy), nodes.filter(policy=policy)) for policy in material.policies
     }
     counts = {policy: domain_moves(*frames) for policy, frames in by_policy.items()}
     if not any(matrix.counts.any() for matrix in counts.values()):
-        return PageSection("domains", heading, (Text("No replica moved to another node."),))
+        return (Text("No replica moved to another node."),)
     blocks: list[Block] = [Text(f"From the domain of the row to that of the column{material.of_sums}.")]
     size = max(len(matrix.domains) for matrix in counts.values())
     pictures = tuple(
@@ -63,7 +61,7 @@ def domains_section(material: Material) -> PageSection:
     else:
         tables = (_matrix(f"Moves under {policy}{material.of_sums}.", matrix) for policy, matrix in counts.items())
         blocks.append(Tables(tuple(tables)))
-    return PageSection("domains", heading, tuple(blocks))
+    return blocks
 
 
 def _matrix(caption: str, between: DomainMoves) -> PageTable:
@@ -75,12 +73,11 @@ def _matrix(caption: str, between: DomainMoves) -> PageTable:
     return PageTable(caption, ("from \\ to", *between.domains, "all"), (*rows, sums))
 
 
-def energy_section(material: Material) -> PageSection:
+def energy_blocks(material: Material) -> Sequence[Block]:
     """Return the energy and its terms after every plan."""
-    heading = "Energy by term over time"
     plans = material.plans.filter(repeat=material.shown_repeat)
     if not len(plans):
-        return PageSection("energy", heading, (Text("The engine made no plan."),))
+        return (Text("The engine made no plan."),)
     used = [term for term in TERMS if np.any(plans[f"{term}_after"].to_numpy() != 0.0)]
     unused = [term.replace("_", " ") for term in TERMS if term not in used]
     description = (
@@ -97,19 +94,18 @@ def energy_section(material: Material) -> PageSection:
         )
         for term in used
     )
-    return PageSection("energy", heading, (Text(description), Gallery(pictures)) if pictures else (Text(description),))
+    return (Text(description), Gallery(pictures)) if pictures else (Text(description),)
 
 
-def slowest_section(material: Material) -> PageSection:
+def slowest_blocks(material: Material) -> Sequence[Block]:
     """Return the plans that took longest."""
-    heading = "Slowest decisions"
     slowest = [
         (run.policy, run.repeat, slow.plan, slow.seconds) for run in material.results.runs for slow in run.slowest
     ]
     names = {"policy": pl.String, "repeat": pl.Int32, "plan": pl.Int64, "seconds": pl.Float64}
     frame = pl.DataFrame(slowest, schema=names, orient="row").join(material.plans, on=["policy", "repeat", "plan"])
     if not len(frame):
-        return PageSection("slowest", heading, (Text("The engine made no plan."),))
+        return (Text("The engine made no plan."),)
     columns = ("time_s", "seconds", "occasion", "moves", "unplaced", "drawn", "scored", "accepted", "end_reason")
     ordered = frame.sort("seconds", descending=True, maintain_order=True).head(SLOWEST_SHOWN)
     rows = tuple(
@@ -128,15 +124,14 @@ def slowest_section(material: Material) -> PageSection:
     caption = f"The {len(rows)} slowest plans of all runs."
     searched = ("moves", "not placed", "proposals generated", "scored", "accepted")
     headings = ("policy", "repeat", "occasion", "search ended by", "simulated time", "ms", *searched)
-    return PageSection("slowest", heading, (introduction, PageTable(caption, headings, rows, left=4)))
+    return (introduction, PageTable(caption, headings, rows, left=4))
 
 
-def refusals_section(material: Material) -> PageSection:
+def refusals_blocks(material: Material) -> Sequence[Block]:
     """Return the rules that prevented placements."""
-    heading = "Refusals by rule"
     refusals = material.results.table("refusals")
     if not len(refusals):
-        return PageSection("refusals", heading, (Text("Every replica was placed."),))
+        return (Text("Every replica was placed."),)
     tries: Counter[tuple[str, str]] = Counter()
     nodes: Counter[tuple[str, str]] = Counter()
     for policy, ruled_out in refusals.select("policy", "ruled_out").iter_rows():
@@ -149,13 +144,9 @@ def refusals_section(material: Material) -> PageSection:
     )
     totals = "; ".join(f"{policy}: {of_policy.get(policy, 0):,}" for policy in material.policies)
     caption = f"Number of refusals in which each rule excluded nodes, and number of these nodes{material.of_sums}."
-    return PageSection(
-        "refusals",
-        heading,
-        (
-            Text(f"Refusals, each an attempt to place a replica: {totals}."),
-            PageTable(caption, ("rule", "policy", "refusals", "nodes ruled out"), rows, left=2),
-        ),
+    return (
+        Text(f"Refusals, each an attempt to place a replica: {totals}."),
+        PageTable(caption, ("rule", "policy", "refusals", "nodes ruled out"), rows, left=2),
     )
 
 

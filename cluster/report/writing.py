@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cluster.errors import ResultsError
-from cluster.report.blocks import Material
+from cluster.report.blocks import Block, Material, PageSection
 from cluster.report.quality import (
-    availability_section,
-    comparison_section,
-    failovers_section,
-    load_section,
-    outages_section,
-    violations_section,
+    availability_blocks,
+    comparison_blocks,
+    failovers_blocks,
+    load_blocks,
+    outages_blocks,
+    violations_blocks,
 )
-from cluster.report.sections import domains_section, energy_section, listed_moves, refusals_section, slowest_section
+from cluster.report.sections import domains_blocks, energy_blocks, listed_moves, refusals_blocks, slowest_blocks
 from cluster.results.reading import Results
 from cluster.results.summary_tables import count
 from plb.phrasing import counted, listed
 
-SECTIONS = (
-    *(comparison_section, violations_section, failovers_section, load_section, domains_section, energy_section),
-    *(availability_section, outages_section, refusals_section, slowest_section),
-)
+SECTIONS: Mapping[str, tuple[str, Callable[[Material], Sequence[Block]]]] = {
+    "comparison": ("Comparison of the policies", comparison_blocks),
+    "violations": ("Violations over time", violations_blocks),
+    "failovers": ("Failovers over time and by cause", failovers_blocks),
+    "load": ("Load of the nodes", load_blocks),
+    "domains": ("Moves between fault domains", domains_blocks),
+    "energy": ("Energy by term over time", energy_blocks),
+    "availability": ("Availability by tenant class", availability_blocks),
+    "outages": ("Interruptions, faults and upgrades", outages_blocks),
+    "refusals": ("Refusals by rule", refusals_blocks),
+    "slowest": ("Slowest decisions", slowest_blocks),
+}
+"""By anchor in the page: heading, and function that returns the blocks."""
 PAGE = Path(__file__).parent / "page"
 
 
@@ -46,7 +55,7 @@ def report_page(results: Results) -> str:
         results=results,
         facts=_facts(material),
         interrupted=_interrupted(material),
-        sections=[section(material) for section in SECTIONS],
+        sections=[PageSection(key, heading, tuple(blocks(material))) for key, (heading, blocks) in SECTIONS.items()],
         moves=listed_moves(material),
         style=Markup((PAGE / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),

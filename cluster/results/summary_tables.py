@@ -12,6 +12,7 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
+from cluster.console import new_table
 from cluster.plots.base import draw_legend_below, new_axes, new_figure, plot_violations, save_figure
 from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.results.intervals import Interval, decimals_of, half_width
@@ -129,10 +130,8 @@ def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Ta
     caption = Text(comparison_caption(comparison), style="table.caption")
     if remark:
         caption.append(f"\ninterrupted: {remark}", style="red")
-    table = Table(title=title, caption=caption)
     headings, rows = comparison_rows(comparison)
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number else "left", no_wrap=True)
+    table = new_table(headings, title, caption, no_wrap=True)
     for row in rows:
         table.add_row(*row)
     return table

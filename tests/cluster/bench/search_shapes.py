@@ -1,10 +1,12 @@
-"""Strategies for shapes of small instances of `plb bench search`."""
+"""Strategies for shapes of small instances of `plb bench search`, and the rules for their placements."""
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import strategies as st
 
-from cluster.bench.search_instances import Fullness, Objective, SearchShape
+from cluster.bench.search_instances import Fullness, Objective, SearchInstance, SearchShape
+from plb.array_types import Int
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -21,3 +23,9 @@ def small_shapes(draw: st.DrawFn, *, most_nodes: int = 6, most_more: int = 12) -
     metrics = draw(st.integers(1, 3))
     transient = draw(st.integers(0, metrics))
     return SearchShape(nodes, partitions * siblings, metrics, siblings, racks, fullness, objective, transient)
+
+
+def is_feasible(instance: SearchInstance, placement: Int) -> bool:
+    """Return whether a placement keeps to the capacities and to the spread over racks."""
+    racks = np.sort(instance.rack[placement].reshape(-1, instance.shape.siblings), axis=1)
+    return bool((racks[:, 1:] != racks[:, :-1]).all() and (instance.node_loads(placement) < instance.capacity).all())

@@ -25,12 +25,12 @@ from cluster.bench.search import (
     search_plainly,
     shapes_of,
 )
-from cluster.bench.search_instances import Fullness, Objective, SearchShape, draw_instance
+from cluster.bench.search_instances import Fullness, Objective, SearchShape, draw_instance, loads_with_left
 from cluster.console import BAD_INPUT
 from plb import UnknownNameError
 from plb.model.rules import ALL_RULES
 from plb.testing import configuration_of
-from tests.cluster.bench.search_shapes import SEEDS, small_shapes
+from tests.cluster.bench.search_shapes import SEEDS, is_feasible, small_shapes
 from tests.command_line import plb
 
 SHAPE = {objective: SearchShape(5, 120, 3, 2, 3, Fullness.TIGHT, objective) for objective in Objective}
@@ -58,7 +58,7 @@ def test_the_plain_annealer_ends_at_a_better_feasible_placement(objective: Objec
     proposals = anneal_for(configuration.problem, configuration.solution, ALL_RULES, steps, weight, READINGS, 1)
     placement = configuration.solution.node[rows]
     assert proposals == STRETCH * (READINGS - 1)
-    assert instance.is_feasible(placement)
+    assert is_feasible(instance, placement)
     assert instance.share_left(instance.energy(placement)) < 0.5
     configuration.check()
 
@@ -87,8 +87,8 @@ def test_a_plan_keeps_to_the_capacities_with_what_it_leaves_behind(shape: Search
     steps, weight = excess_load(instance).new_data(configuration), sum(engine.config.extension_terms.values())
     anneal_for(configuration.problem, configuration.solution, ALL_RULES, steps, weight, 3, seed)
     for placement in (placement_of(engine, instance, rows), configuration.solution.node[rows]):
-        assert instance.is_feasible(placement)
-        assert (instance.loads_with_left(placement) < instance.capacity).all()
+        assert is_feasible(instance, placement)
+        assert (loads_with_left(instance.shape, instance.load, instance.start, placement) < instance.capacity).all()
 
 
 @pytest.mark.usefixtures("clock")
@@ -112,7 +112,7 @@ def test_plans_of_the_engine_follow_each_other(objective: Objective):
         engine.apply(plan)
         placement = placement_of(engine, instance, rows)
         energies.append(instance.energy(placement))
-        assert instance.is_feasible(placement)
+        assert is_feasible(instance, placement)
         energy = plan.energy_after
         objective_value = energy.imbalance if objective is Objective.IMBALANCE else energy.total
         assert objective_value == pytest.approx(energies[-1], abs=1e-7)

@@ -21,10 +21,11 @@ from cluster.bench.search_instances import (
     SearchInstance,
     SearchShape,
     draw_instance,
+    loads_with_left,
 )
 from plb import InvalidValueError
 from plb.array_types import Int
-from tests.cluster.bench.search_shapes import SEEDS, small_shapes
+from tests.cluster.bench.search_shapes import SEEDS, is_feasible, small_shapes
 
 ACCURACY = 1e-7
 """Of an imbalance near 0 (docs/energy.md)."""
@@ -53,7 +54,7 @@ def test_start_and_optimum_obey_the_rules_of_the_engine(shape: SearchShape, seed
     instance = draw_instance(seed, shape)
     assert instance.energy(instance.perfect) == pytest.approx(instance.least_energy, abs=ACCURACY)
     for placement in (instance.start, instance.perfect):
-        assert instance.is_feasible(placement)
+        assert is_feasible(instance, placement)
         engine = engine_of(instance, placement, seed)
         assert engine.violations(soft=True) == ()
         before = engine.balance(budget=0).energy_before
@@ -73,7 +74,7 @@ def test_feasible_placements_are_those_without_violations(shape: SearchShape, se
         first = row - row % shape.siblings
         if node not in placement[first : first + shape.siblings]:  # the engine refuses such a description
             placement[row] = node
-    assert instance.is_feasible(placement) == (engine_of(instance, placement, seed).violations() == ())
+    assert is_feasible(instance, placement) == (engine_of(instance, placement, seed).violations() == ())
 
 
 @settings(max_examples=15, deadline=None)
@@ -84,7 +85,7 @@ def test_no_feasible_placement_has_less_energy(shape: SearchShape, seed: int):
     found = []
     for nodes in product(range(shape.nodes), repeat=shape.replicas):
         placement = np.array(nodes)
-        if instance.is_feasible(placement):
+        if is_feasible(instance, placement):
             found.append(instance.energy(placement))
     assert min(found) == pytest.approx(instance.least_energy, abs=ACCURACY)
     assert min(found) >= instance.least_energy
@@ -102,7 +103,10 @@ def test_loads_and_capacities_are_as_full_as_stated(shape: SearchShape, seed: in
     assert (loads <= instance.safety).all()
     assert (instance.safety < instance.capacity).all()
     assert (instance.safety <= (1 + LARGEST_MARGIN) * loads).all()
-    mixed, filling = shape.objective is Objective.EXCESS_LOAD, instance.loads_with_left(instance.perfect)
+    mixed, filling = (
+        shape.objective is Objective.EXCESS_LOAD,
+        loads_with_left(instance.shape, instance.load, instance.start, instance.perfect),
+    )
     for metric in range(shape.metrics):
         is_loose = mixed and metric % 2 == 0 and metric >= shape.transient
         low, high = (Fullness.LOOSE if is_loose else shape.fullness).value
@@ -123,8 +127,8 @@ def test_what_a_plan_leaves_behind_is_the_transient_load_of_moved_replicas(
     for row, (start, node) in enumerate(zip(instance.start.tolist(), placement.tolist(), strict=True)):
         for metric in range(shape.transient if start != node else 0):
             expected[start, metric] += instance.load[row, metric]
-    assert np.array_equal(instance.loads_with_left(placement), expected)
-    assert (instance.loads_with_left(instance.perfect) < instance.capacity).all()
+    assert np.array_equal(loads_with_left(instance.shape, instance.load, instance.start, placement), expected)
+    assert (loads_with_left(instance.shape, instance.load, instance.start, instance.perfect) < instance.capacity).all()
 
 
 @settings(max_examples=20)
@@ -143,8 +147,8 @@ def test_the_start_of_each_measured_instance_is_feasible_and_has_an_excess(shape
     instance = draw_instance(0, shape)
     assert instance.load.shape == (shape.replicas, shape.metrics)
     assert instance.capacity.shape == instance.safety.shape == (shape.nodes, shape.metrics)
-    assert instance.is_feasible(instance.start)
-    assert instance.is_feasible(instance.perfect)
+    assert is_feasible(instance, instance.start)
+    assert is_feasible(instance, instance.perfect)
     assert (instance.start != instance.perfect).mean() > 0.5
     assert instance.initial_excess > 0.005
     assert instance.share_left(instance.energy(instance.start)) == 1
