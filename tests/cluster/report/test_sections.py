@@ -14,7 +14,7 @@ import pytest
 from cluster.errors import ResultsError
 from cluster.report import quality
 from cluster.report.blocks import Material, PageTable
-from cluster.report.sections import refusals_section
+from cluster.report.sections import refusals_blocks
 from cluster.report.writing import report_page
 from cluster.results.reading import read_results
 from cluster.simulation.run_tables import columns_of
@@ -121,8 +121,8 @@ def test_node_events_are_limited_for_each_policy(eventful: Path, monkeypatch: py
     """A policy with many events does not displace later policies. The order is that of the scenario."""
     monkeypatch.setattr(quality, "MOST_EVENTS", 2)
     material = Material(read_results(eventful))
-    whole = quality.outages_section(material)
-    tables = {block.caption: block.rows for block in whole.blocks if isinstance(block, PageTable)}
+    blocks = quality.outages_blocks(material)
+    tables = {block.caption: block.rows for block in blocks if isinstance(block, PageTable)}
     for name, caption in (("node_events", "Nodes that went down"), ("upgrades", "Upgrade domains")):
         (rows,) = [rows for key, rows in tables.items() if key.startswith(caption)]
         (key,) = [key for key in tables if key.startswith(caption)]
@@ -149,7 +149,7 @@ def test_unreadable_refusals_are_an_error_of_the_project(calm: Path, tmp_path: P
     frame = pl.DataFrame([("original", 0, 0, "t", "primary", 1, text, 10)], schema=schema, orient="row")
     frame.write_parquet(folder / "runs" / "original-0" / "refusals.parquet")
     with pytest.raises(ResultsError, match="ruled_out: found"):
-        refusals_section(Material(read_results(folder)))
+        refusals_blocks(Material(read_results(folder)))
 
 
 def test_the_slowest_decisions_agree_with_the_timings(page: Page, eventful: Path):
