@@ -377,7 +377,8 @@ class SizeBench:
         for loads in (after, before, after, before):
             reported = fastest(partial(self.engine.report_loads, rows, loads), 1)
             seconds.append((reported, fastest(lambda: self.engine.refresh(now=0.0, budget=PLANNED), 1)))
-        return min(one for one, _ in seconds), min(one for _, one in seconds)
+        reports, refreshes = zip(*seconds, strict=True)
+        return min(reports), min(refreshes)
 
     def _at_departures(self) -> tuple[float, dict[str, float]]:
         """Return scored configurations a second, and the seconds of decisions, with `timeline` evaluation."""

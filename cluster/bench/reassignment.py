@@ -301,17 +301,17 @@ def _describe(engine: PlacementAndLoadBalancing, instance: ReassignmentInstance)
 
 
 COLUMNS: dict[str, Callable[[ReassignmentFigures], str]] = {
-    "instance": lambda one: one.name,
-    "machines": lambda one: f"{one.machines:,}",
-    "processes": lambda one: f"{one.processes:,}",
-    "start": lambda one: f"{one.start:,}",
-    "cost": lambda one: f"{one.cost:,}",
-    "best known": lambda one: "–" if one.best_known is None else f"{one.best_known:,}",
-    "gap": lambda one: "–" if one.gap is None else f"{one.gap:.2%}",
-    "left": lambda one: "–" if one.left is None else f"{one.left:.3%}",
-    "broken": lambda one: f"{len(one.violations)}",
-    "s": lambda one: f"{one.seconds:.0f}",
-    "proposals/s": lambda one: f"{one.proposals / one.seconds:,.0f}",
+    "instance": lambda row: row.name,
+    "machines": lambda row: f"{row.machines:,}",
+    "processes": lambda row: f"{row.processes:,}",
+    "start": lambda row: f"{row.start:,}",
+    "cost": lambda row: f"{row.cost:,}",
+    "best known": lambda row: "–" if row.best_known is None else f"{row.best_known:,}",
+    "gap": lambda row: "–" if row.gap is None else f"{row.gap:.2%}",
+    "left": lambda row: "–" if row.left is None else f"{row.left:.3%}",
+    "broken": lambda row: f"{len(row.violations)}",
+    "s": lambda row: f"{row.seconds:.0f}",
+    "proposals/s": lambda row: f"{row.proposals / row.seconds:,.0f}",
 }
 
 

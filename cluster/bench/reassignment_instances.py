@@ -147,7 +147,7 @@ class _Numbers:
         self._taken = end
         return values if columns is None else values.reshape(count, columns)
 
-    def one(self) -> int:
+    def number(self) -> int:
         """Return the next number."""
         return int(self.take(1)[0])
 
@@ -182,16 +182,16 @@ def _assignment_of(model: Path) -> Path:
 def read_instance(model: Path) -> ReassignmentInstance:
     """Read an instance from its model file and the assignment beside it, or raise `InstanceFileError`."""
     numbers = _Numbers(model)
-    resources = numbers.take(numbers.one(), 2)
+    resources = numbers.take(numbers.number(), 2)
     count = len(resources)
-    machines = numbers.one()
+    machines = numbers.number()
     of_machines = numbers.take(machines, 2 + 2 * count + machines)
     spread, needs = _services(numbers)
-    processes = numbers.take(numbers.one(), 2 + count)
+    processes = numbers.take(numbers.number(), 2 + count)
     balances = []
-    for _ in range(numbers.one()):
+    for _ in range(numbers.number()):
         first, second, target = numbers.take(3).tolist()
-        balances.append(Balance(first, second, target, numbers.one()))
+        balances.append(Balance(first, second, target, numbers.number()))
     weights = tuple(numbers.take(3).tolist())
     numbers.end()
     numbers.check(processes[:, 0], "services of processes", len(spread))
@@ -225,7 +225,7 @@ def read_instance(model: Path) -> ReassignmentInstance:
 def _services(numbers: _Numbers) -> tuple[Int, Int]:
     """Return the least number of locations of each service, and the pairs of dependent services."""
     spread, pairs = [], []
-    for service in range(numbers.one()):
+    for service in range(numbers.number()):
         least, count = numbers.take(2).tolist()
         spread.append(least)
         pairs += [(service, needed) for needed in numbers.take(count).tolist()]

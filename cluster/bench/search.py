@@ -356,16 +356,16 @@ def placement_of(engine: PlacementAndLoadBalancing, instance: SearchInstance, ro
 
 
 COLUMNS: dict[str, Callable[[InstanceFigures], str]] = {
-    "instance": lambda one: one.shape.name,
-    "objective": lambda one: one.shape.objective.value,
-    "metrics": lambda one: f"{one.shape.metrics}",
-    "full": lambda one: f"{one.full[0]:.0%} to {one.full[1]:.0%}",
-    "initial excess": lambda one: f"{one.initial_excess:.4f}",
-    "left by the engine": lambda one: f"{one.engine.left:.2%}",
-    "by a plain annealer": lambda one: f"{one.plain.left:.2%}",
-    "calls": lambda one: f"{one.engine.calls:,}",
-    "proposals/s": lambda one: f"{one.engine.proposals / one.engine.seconds:,.0f}",
-    "plain proposals/s": lambda one: f"{one.plain.proposals / one.plain.seconds:,.0f}",
+    "instance": lambda row: row.shape.name,
+    "objective": lambda row: row.shape.objective.value,
+    "metrics": lambda row: f"{row.shape.metrics}",
+    "full": lambda row: f"{row.full[0]:.0%} to {row.full[1]:.0%}",
+    "initial excess": lambda row: f"{row.initial_excess:.4f}",
+    "left by the engine": lambda row: f"{row.engine.left:.2%}",
+    "by a plain annealer": lambda row: f"{row.plain.left:.2%}",
+    "calls": lambda row: f"{row.engine.calls:,}",
+    "proposals/s": lambda row: f"{row.engine.proposals / row.engine.seconds:,.0f}",
+    "plain proposals/s": lambda row: f"{row.plain.proposals / row.plain.seconds:,.0f}",
 }
 
 

@@ -253,8 +253,8 @@ class _Shuffle:
         source, target = self.node[row], self.node[partner]
         if source == target or row // self.siblings == partner // self.siblings:
             return False
-        gain = [one - other for one, other in zip(self.load[row], self.load[partner], strict=True)]
-        if not (self._has_capacity(target, gain) and self._has_capacity(source, [-one for one in gain])):
+        gain = [load - exchanged for load, exchanged in zip(self.load[row], self.load[partner], strict=True)]
+        if not (self._has_capacity(target, gain) and self._has_capacity(source, [-load for load in gain])):
             return False
         allowed = self._is_apart(row, target) and self._is_apart(partner, source)
         if allowed:

@@ -310,16 +310,16 @@ def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> No
     from matplotlib.ticker import MaxNLocator
 
     for answer, colour in coloured(answers):
-        points = sorted((one for one in answer.points if one.mean is not None), key=lambda one: one.value)
-        values, means = [one.value for one in points], [one.mean or 0.0 for one in points]
-        widths = [one.half_width or 0.0 for one in points]
+        points = sorted((tried for tried in answer.points if tried.mean is not None), key=lambda tried: tried.value)
+        values, means = [tried.value for tried in points], [tried.mean or 0.0 for tried in points]
+        widths = [tried.half_width or 0.0 for tried in points]
         label = "" if answer.found is None else f" ({answer.found:g})"
         below = [min(width, mean) for width, mean in zip(widths, means, strict=True)]
         ax.plot(values, means, color=colour, linewidth=1.4, label=f"{answer.policy}{label}")
         ax.errorbar(values, means, yerr=[below, widths], color=colour, fmt="none", elinewidth=1.0, capsize=4, alpha=0.5)
-        for one, mean in zip(points, means, strict=True):
-            face, size = colour if one.suffices else "white", 10 if one.value == answer.found else 5
-            ax.plot(one.value, mean, "o", color=colour, markerfacecolor=face, markersize=size, zorder=3)
+        for tried, mean in zip(points, means, strict=True):
+            face, size = colour if tried.suffices else "white", 10 if tried.value == answer.found else 5
+            ax.plot(tried.value, mean, "o", color=colour, markerfacecolor=face, markersize=size, zorder=3)
     limit = question.violations
     ax.axhline(limit, color="#4a4a4a", linestyle="--", linewidth=1.0, label=f"limit {limit:g}")
     most = max((point.mean or 0.0 for answer in answers for point in answer.points), default=0.0)

@@ -140,11 +140,13 @@ def _row(
         by_repeat = {run.repeat: run for run in first_runs}
         both = [(by_repeat[run.repeat], run) for run in runs if run.repeat in by_repeat]
         # equal scenarios of different versions may have different tenants; their number reveals it
-        pairs = [(one, other) for one, other in both if one.totals["tenants"] == other.totals["tenants"]]
+        pairs = [pair for pair in both if pair[0].totals["tenants"] == pair[1].totals["tenants"]]
         if not pairs:
             why = "the number of tenants differs in every repeat" if both else "no repeat is finished in both"
     differences = {
-        name: Interval.of([run.figure(name) - one.figure(name) for one, run in pairs]) for name in FIGURES if pairs
+        name: Interval.of([run.figure(name) - reference.figure(name) for reference, run in pairs])
+        for name in FIGURES
+        if pairs
     }
     return Row(str(results[number].folder), policy, len(runs), figures, len(pairs), differences, why)
 

@@ -50,16 +50,16 @@ def why_other_tenants(first: Results, second: Results) -> str:
     Tenants are the same if workload, traces, seed, days, split and total promised demand are: 40 nodes at density 2
     have the tenants of 50 such nodes at density 1.6.
     """
-    differing = differences([_origin(one) for one in (first, second)])
+    differing = differences([_origin(result) for result in (first, second)])
     if differing:
         return f"{listed(list(differing))} {'differs' if len(differing) == 1 else 'differ'}"
-    promised = [_promised(one.summary["scenario"]) for one in (first, second)]
-    for one, other in zip(*promised, strict=True):
-        if one is None or other is None:
+    promised = [_promised(result.summary["scenario"]) for result in (first, second)]
+    for expected, amount in zip(*promised, strict=True):
+        if expected is None or amount is None:
             return "the scenarios do not determine the promised demand of tenants"
-        if not math.isclose(one, other, rel_tol=SAME_PROMISES):
+        if not math.isclose(expected, amount, rel_tol=SAME_PROMISES):
             metric = second.summary["scenario"]["workload"]["density_metric"]
-            return f"the promised demand of all tenants is {other:.10g} of {metric}, not {one:.10g}"
+            return f"the promised demand of all tenants is {amount:.10g} of {metric}, not {expected:.10g}"
     return ""
 
 
@@ -189,8 +189,8 @@ def read_run(
         raise UnknownNameError("policy", requested, list(dict.fromkeys(name for name, _ in runs)), str(folder))
     if (requested, repeat) not in runs:
         # printed repeats count from 1, those in tables from 0
-        known = sorted(number + 1 for name, number in runs if name == requested)
-        raise PlbError(f"{folder}: there is no repeat {repeat + 1} of {requested}, only {', '.join(map(str, known))}")
+        numbers = sorted(number + 1 for name, number in runs if name == requested)
+        raise PlbError(f"{folder}: there is no repeat {repeat + 1} of {requested}, only {', '.join(map(str, numbers))}")
     scenario = _with_workload_of(scenario, folder, given, traces)
     return RecordedRun(results, scenario, requested, repeat, int(runs[requested, repeat].totals["simulated_seconds"]))
 
@@ -201,7 +201,7 @@ def _scenario_of(summary: Mapping[str, Any], folder: Path, given: Scenario | Non
     files: dict[tuple[str, str], str] = {}
     if given is not None:
         _check_given(tables, given, folder)
-        files = {known: file for file in named_files(given) for known in digests([file]).items()}
+        files = {digest: file for file in named_files(given) for digest in digests([file]).items()}
     try:
         if isinstance(tables.get("imports"), Mapping):
             tables["imports"] = _placed(tables["imports"], files)
@@ -222,7 +222,7 @@ def _check_given(recorded: Mapping[str, Any], given: Scenario, folder: Path) -> 
     """Raise `PlbError` if a scenario differs from a recorded one in fields that are not options of the command line."""
     ran = tuple(name for name in recorded["run"]["policies"] if name in given.policies)
     same_policies = attrs.evolve(given, run=attrs.evolve(given.run, policies=ran or given.run.policies))
-    differing = differences([_compared(one) for one in (recorded, same_policies.as_json())])
+    differing = differences([_compared(scenario) for scenario in (recorded, same_policies.as_json())])
     if differing:
         (key, (then, now)), *others = differing.items()
         more = f"; also: {listed([other for other, _ in others])}" if others else ""

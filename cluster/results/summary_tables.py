@@ -163,14 +163,14 @@ def outage_rows(runs: Sequence[RunSummary], policies: Sequence[str]) -> list[lis
     """Return the effects of faults and upgrades: for each figure its name, then the mean over repeats by policy."""
     totals = [[run.totals for run in runs if run.policy == policy] for policy in policies]
     availabilities = [
-        [one["availability"] for one in of_policy if one["availability"] is not None] for of_policy in totals
+        [total["availability"] for total in of_policy if total["availability"] is not None] for of_policy in totals
     ]
-    rows = [["availability of tenants", *(f"{np.mean(one):.4%}" if one else MISSING for one in availabilities)]]
+    rows = [["availability of tenants", *(f"{np.mean(total):.4%}" if total else MISSING for total in availabilities)]]
     for name, heading in OUTAGES.items():
-        rows.append([heading, *(count(np.mean([one[name] for one in of_policy])) for of_policy in totals)])
-    causes = {cause for of_policy in totals for one in of_policy for cause in one["moves_by_cause"]}
+        rows.append([heading, *(count(np.mean([total[name] for total in of_policy])) for of_policy in totals)])
+    causes = {cause for of_policy in totals for total in of_policy for cause in total["moves_by_cause"]}
     for cause in (*CAUSES_OF_MOVES, *sorted(causes - {*CAUSES_OF_MOVES})):
-        means = (np.mean([one["moves_by_cause"].get(cause, 0) for one in of_policy]) for of_policy in totals)
+        means = (np.mean([total["moves_by_cause"].get(cause, 0) for total in of_policy]) for of_policy in totals)
         rows.append([f"moves for {cause_text(cause)}", *map(count, means)])
     return rows
 

@@ -32,7 +32,9 @@ DAYS, REPEATS = 10.0, 3
 TUNED_ON = ("region1", "region3")
 """The regions on which candidates are compared."""
 ORACLE = with_oracle(ORIGINAL)
-PERCENTILES = tuple(with_initial_demand(ORIGINAL, one) for one in INITIAL_DEMAND_PERCENTILES if one != 50)
+PERCENTILES = tuple(
+    with_initial_demand(ORIGINAL, percentile) for percentile in INITIAL_DEMAND_PERCENTILES if percentile != 50
+)
 """Without the 50th percentile, which the original assumes."""
 ARMS = (ORIGINAL, *PERCENTILES, ORACLE, MODIFIED, OVERLOAD)
 QUICK_ARMS = (ORIGINAL, ORACLE, MODIFIED, OVERLOAD)

@@ -159,10 +159,10 @@ def base_of_scenario(path: Path, traces: Path | None = None) -> Base:
     if problems:
         raise ScenarioError(str(path), problems)
     if scenario.workload.kind != "region":
-        given = {name: getattr(scenario.workload, name) for name in ("path", "history_path")}
-        found: dict[str, Any] = {name: str(Path(one).resolve()) for name, one in given.items() if one is not None}
-        workload |= found
-        scenario = attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, **found))
+        places = {name: getattr(scenario.workload, name) for name in ("path", "history_path")}
+        places = {name: str(Path(place).resolve()) for name, place in places.items() if place is not None}
+        workload |= places
+        scenario = attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, **places))
         check_inputs(scenario.workload)
     name = scenario.workload.region if scenario.workload.kind == "region" else scenario.name
     workload.pop("density", None)

@@ -154,17 +154,17 @@ class CalibrationStudy(SimulatedStudy):
             for label in dict.fromkeys(row["arm"] for row in finished.rows)
             if (runs := predictions_of(finished.rows, workload, label, outcome, horizon))
         ]
-        figures = figures_of(self.name, scores=[one.as_json() for one in scored])
+        figures = figures_of(self.name, scores=[score.as_json() for score in scored])
         if not scored:
             return StudyResult(figures, plots={PLOT: None})
         tables = [
             table
             for outcome in OUTCOMES
             for horizon in HORIZONS
-            if (alike := [one for one in scored if (one.outcome, one.horizon) == (outcome, horizon)])
+            if (alike := [score for score in scored if (score.outcome, score.horizon) == (outcome, horizon)])
             for table in tables_of_scores(alike)
         ]
-        shown = [one for one in scored if one.outcome == HELD and one.horizon == [*HORIZONS][-1]]
+        shown = [score for score in scored if score.outcome == HELD and score.horizon == [*HORIZONS][-1]]
         return StudyResult(figures, tables, {PLOT: partial(figure_of_reliability, shown)})
 
 

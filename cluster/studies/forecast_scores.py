@@ -248,12 +248,12 @@ def _table_of_scores(title: str, scored: Sequence[tuple[Scored, Scores]]) -> Tab
     table = new_table(
         headings, texts=2, no_wrap=True, title=title, caption="with 95 % intervals from nodes of all repeats"
     )
-    for workload in dict.fromkeys(one.workload for one, _ in scored):
+    for workload in dict.fromkeys(estimator.workload for estimator, _ in scored):
         table.add_section()
-        for place, (one, scores) in enumerate(other for other in scored if other[0].workload == workload):
+        for place, (estimator, scores) in enumerate(row for row in scored if row[0].workload == workload):
             brier = "-" if scores.brier.value is None else f"{scores.brier.value:.4f}"
             figures = (scores.base_rate.text, brier, scores.skill.text, scores.calibration_error.text)
-            table.add_row("" if place else workload, one.label, *figures)
+            table.add_row("" if place else workload, estimator.label, *figures)
     return table
 
 

@@ -46,7 +46,7 @@ BEST_FIT, WORST_FIT = (arm.name for arm in AT_DEPARTURES)
 """The figure is of policies that are tested at departures."""
 CORE = (*placement_arms(WITHOUT_PROBABILITIES), *BY_PEAKS, *AT_DEPARTURES)
 ORACLES = tuple(with_oracle(arm) for arm in placement_arms(WITHOUT_PROBABILITIES))
-PERCENTILES = tuple(one for one in INITIAL_DEMAND_PERCENTILES if one != 50)
+PERCENTILES = tuple(percentile for percentile in INITIAL_DEMAND_PERCENTILES if percentile != 50)
 PUBLISHED = {
     FIRST_HARDWARE: {WORST_FIT: ("2.57", "50 of 52", "2.27", "49 of 52"), BEST_FIT: ("2.6", "", "1.74", "")},
     SECOND_HARDWARE: {

@@ -237,9 +237,9 @@ def predictor_panels(samples: TaskSamples) -> Iterator[Panel]:
     for figure, groups in varied.items():
         yield from _of_parameters(figure, groups, estimates, family.oracle())
     yield from _of_machines(
-        10, {name: estimates.machines(one, family.oracle()) for name, one in family.compared().items()}
+        10, {name: estimates.machines(compared, family.oracle()) for name, compared in family.compared().items()}
     )
-    savings = {name: estimates.cell(one, family.oracle()).savings for name, one in family.compared().items()}
+    savings = {name: estimates.cell(compared, family.oracle()).savings for name, compared in family.compared().items()}
     yield Panel(10, "d", CELL_SAVINGS, _quantiles(savings))
 
 
