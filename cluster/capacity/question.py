@@ -39,31 +39,19 @@ def least_sufficient(start: int, lowest: int, highest: int, first_step: int = 1)
         suffice.
     """
     sufficient, failing = highest + 1, lowest - 1
-    if (yield start):
-        sufficient = start
-    else:
-        failing = start
-    step = first_step
-    while lowest <= failing < highest < sufficient:
-        place = min(failing + step, highest)
-        if (yield place):
-            sufficient = place
-        else:
-            failing = place
-        step *= 2
-    while failing < lowest < sufficient <= highest:
-        place = max(sufficient - step, lowest)
-        if (yield place):
-            sufficient = place
-        else:
-            failing = place
-        step *= 2
+    place, step = start, first_step
     while sufficient - failing > 1:
-        place = (sufficient + failing) // 2
         if (yield place):
             sufficient = place
         else:
             failing = place
+        if sufficient > highest:
+            place = min(failing + step, highest)
+        elif failing < lowest:
+            place = max(sufficient - step, lowest)
+        else:
+            place = (sufficient + failing) // 2
+        step *= 2
     return sufficient if sufficient <= highest else None
 
 
