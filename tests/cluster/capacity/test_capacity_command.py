@@ -281,21 +281,6 @@ def test_an_interrupted_command_states_how_to_resume(scenario, tmp_path, monkeyp
     assert "the search has not ended" in run.stdout
 
 
-def test_plot_draws_into_given_axes(synthetic, scenario, tmp_path):
-    """The plot has one line of points per policy, and the limit."""
-    from matplotlib.figure import Figure
-
-    from cluster.capacity.report import plot_capacity
-
-    search = synthetic(scenario, tmp_path / "out", Counting(falling))
-    search.run()
-    ax = Figure().subplots()
-    plot_capacity(ax, search.question, list(search.answers.values()))
-    labels = ax.get_legend_handles_labels()[1]
-    assert set(labels) == {"original (29)", "modified (25)", "limit 1"}
-    assert ax.get_xlabel() == "nodes"
-
-
 @pytest.mark.parametrize(("violations", "scale"), [(4.0, "linear"), (400.0, "symlog")])
 def test_plot_of_very_many_violations_is_logarithmic(synthetic, scenario, tmp_path, violations, scale):
     """Thus values near the limit remain visible."""

@@ -197,7 +197,7 @@ def test_figures_come_from_the_runs() -> None:
 
 
 def test_the_whole_study(traces: Path, tmp_path: Path) -> None:
-    """The study writes tables, plots, Parquet and JSON. More instances add only new runs."""
+    """The study writes tables, plots, Parquet and JSON."""
     result, figures = run(traces, tmp_path / "out")
     for words in (
         "[2] table 1 and medians of figure 6",
@@ -214,12 +214,6 @@ def test_the_whole_study(traces: Path, tmp_path: Path) -> None:
     assert figures["study"] == "gaussian"
     assert (len(figures["settings"]), len(figures["totals"])) == (len(cases(200)), 7)
     assert_order_of_the_paper(figures)
-    journal = (tmp_path / "out/journal.jsonl").read_text()
-    again, _ = run(traces, tmp_path / "out", "--instances", "3", "--quiet")
-    more = (tmp_path / "out/journal.jsonl").read_text()
-    assert more.startswith(journal)
-    assert len(more.splitlines()) == len(journal.splitlines()) + 1
-    assert not again.stdout
 
 
 def test_machines_without_overload_have_tables_and_plots(traces: Path, tmp_path: Path) -> None:
@@ -269,22 +263,3 @@ def test_bad_arguments_are_refused_before_anything_runs(
     assert result.exit_code == 2
     assert words in re.sub(r"[\s│]+", " ", result.stderr)
     assert not (tmp_path / "out").exists()
-
-
-def test_each_study_is_a_command_with_its_options() -> None:
-    """The list contains all studies, and the common options are unchanged."""
-    names = (
-        "compression",
-        "annealing",
-        "policies",
-        "overhead",
-        "configurations",
-        "sensitivity",
-        "densities",
-        "gaussian",
-    )
-    listed = CliRunner().invoke(app, ["study", "--help"]).stdout
-    assert all(name in listed for name in names)
-    of_one = CliRunner().invoke(app, ["study", "annealing", "--help"]).stdout
-    assert "Run a small part of the study" in of_one
-    assert "--no-quick" not in of_one

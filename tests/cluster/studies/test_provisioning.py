@@ -238,18 +238,6 @@ def test_the_whole_study(base: Path, curves: Path, tmp_path: Path) -> None:
     assert figures["ratios"]["figure 4: auto/FF"]["mean"] <= 1.0
 
 
-def test_more_instances_add_only_new_runs(base: Path, tmp_path: Path) -> None:
-    """The journal only grows, and a quiet run prints nothing."""
-    options = "--base", base, "--figure", "5", "--graph", "threshold"
-    run(tmp_path / "out", *options)
-    journal = (tmp_path / "out/journal.jsonl").read_text()
-    again, _ = run(tmp_path / "out", *options, "--instances", "3", "--quiet")
-    more = (tmp_path / "out/journal.jsonl").read_text()
-    assert more.startswith(journal)
-    assert (len(journal.splitlines()), len(more.splitlines())) == (2, 3)
-    assert not again.stdout
-
-
 def test_plans_do_not_depend_on_the_number_of_processes(base: Path, tmp_path: Path) -> None:
     """The bytes are equal. Times and the results of `auto`, which depend on time, are in other files."""
     study = ProvisioningStudy(
