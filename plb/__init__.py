@@ -39,12 +39,11 @@ from plb.model import (
 from plb.model.alternatives import Alternatives, ClosedNode, NodeScores, Place
 from plb.model.metric import PlacementStrategy
 from plb.model.move import Move, MoveKind, Phase, Reason
-from plb.model.outcome import DomainOutcome, Idle, Immovable, Proposals
+from plb.model.outcome import DomainOutcome, Idle, Immovable, Proposals, Undrained, Unplaced
 from plb.model.partition import PartitionColumns
 from plb.model.plan import Energy, Plan
 from plb.model.rules import BrokenConstraint, Violation
 from plb.model.snapshot import Snapshot
-from plb.model.unplaced import Undrained, Unplaced
 from plb.planning.explanations.queries import DomainState, PlacedReplica
 from plb.search.budget import Budget, EndReason
 from plb.settings.config import LONG_SEARCH, CapacityLimit, Checks, Combination, PlbConfig, Replay

@@ -14,7 +14,7 @@ from cluster.explanation.explanation import Explanation
 from cluster.scenario.times import in_words
 from plb import Alternatives, ClosedNode, Combination, Place
 from plb.energy.terms import weighted_terms
-from plb.model.unplaced import RuledOut
+from plb.model.outcome import RuledOut
 from plb.phrasing import counted, listed, rule_in_words
 
 SMALLEST = 5e-7

@@ -19,8 +19,8 @@ from cluster.simulation.violations import NodeShortage, ViolationOutcome
 from plb import Node
 from plb.array_types import Float
 from plb.model.move import Move, MoveKind, Phase
+from plb.model.outcome import Unplaced
 from plb.model.plan import Energy, Plan
-from plb.model.unplaced import Unplaced
 
 CAUSES = {"capacity": VIOLATION, "eviction": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
 """Cause of a move by its rule; any other rule is its own cause."""

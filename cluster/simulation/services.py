@@ -20,7 +20,7 @@ from cluster.simulation.tenant_pools import Source
 from plb import Application, Metric, Node, PlacementAndLoadBalancing, Service, UnknownNameError
 from plb.array_types import Float, Int
 from plb.model import Role
-from plb.model.application import AMOUNTS
+from plb.model.service import AMOUNTS
 from plb.risk import DemandHistory
 from plb.risk.estimators import estimator_of, reads_limits
 

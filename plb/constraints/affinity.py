@@ -18,9 +18,9 @@ from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
+from plb.model.outcome import RuledOut
 from plb.model.role import PRIMARY, Role
 from plb.model.rules import JOINING, Breach, Rule
-from plb.model.unplaced import RuledOut
 from plb.phrasing import counted, listed
 from plb.state.arrays import Problem, Proposal, Solution, siblings_of
 

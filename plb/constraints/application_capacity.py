@@ -14,8 +14,8 @@ from plb.constraints.application_sums import replaced_load, standby_on
 from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
+from plb.model.outcome import RuledOut
 from plb.model.rules import Breach, Rule
-from plb.model.unplaced import RuledOut
 from plb.phrasing import amount
 from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState

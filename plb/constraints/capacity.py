@@ -25,9 +25,9 @@ from plb.constraints.application_sums import (
 from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
+from plb.model.outcome import RuledOut
 from plb.model.quanta import UNLIMITED
 from plb.model.rules import Rule, Violation
-from plb.model.unplaced import RuledOut
 from plb.phrasing import amount, listed
 from plb.state.arrays import Problem, Proposal, Solution, siblings_of
 from plb.state.cluster_state import ClusterState, load_by_node, reserved_load, standing_load

@@ -15,8 +15,8 @@ from plb.array_types import NOWHERE, Int
 from plb.model import Role
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
+from plb.model.outcome import Refused, RuledOut
 from plb.model.rules import Breach, Rule, Violation
-from plb.model.unplaced import Refused, RuledOut
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState, FeasibilityClass

@@ -20,8 +20,8 @@ from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescri
 from plb.constraints.spread import misses_of_spread, siblings_in_domain, some_domain_below, spreads_badly, under_parent
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
+from plb.model.outcome import RuledOut
 from plb.model.rules import NO_REFUSAL, Breach, Rule
-from plb.model.unplaced import RuledOut
 from plb.phrasing import counted, listed, rule_in_words
 from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.cluster_state import ClusterState

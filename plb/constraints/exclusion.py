@@ -13,9 +13,9 @@ from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
+from plb.model.outcome import RuledOut
 from plb.model.role import PRIMARY
 from plb.model.rules import Breach, Rule
-from plb.model.unplaced import RuledOut
 from plb.phrasing import counted, listed
 from plb.state.arrays import Problem, Proposal, Solution, siblings_of
 from plb.state.cluster_state import ClusterState

@@ -15,9 +15,9 @@ from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescri
 from plb.model import DeactivationIntent, Node
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
+from plb.model.outcome import RuledOut
 from plb.model.role import Role
 from plb.model.rules import NO_NUMBERS, Breach, Rule
-from plb.model.unplaced import RuledOut
 from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology

@@ -13,9 +13,9 @@ from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import Expression, UnmetClause, unmet_clauses
 from plb.model.move import Phase, Reason
+from plb.model.outcome import RuledOut
 from plb.model.role import Role
 from plb.model.rules import NO_NUMBERS, Breach, Rule
-from plb.model.unplaced import RuledOut
 from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology

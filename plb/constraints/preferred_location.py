@@ -12,9 +12,9 @@ from plb.compiler import kernel
 from plb.constraints.application_sums import has_standby, standby_on
 from plb.constraints.description import ExcludedNodes, RuleDescription
 from plb.model.expressions import UnmetClause
+from plb.model.outcome import RuledOut
 from plb.model.role import PRIMARY
 from plb.model.rules import Rule
-from plb.model.unplaced import RuledOut
 from plb.phrasing import listed
 from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.cluster_state import ClusterState

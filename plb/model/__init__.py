@@ -4,12 +4,11 @@ They are frozen attrs classes that are checked when they are created. Arrays, in
 `plb.state`. Begin reading in `plb.model.partition` and `plb.model.plan`.
 """
 
-from plb.model.application import Application
 from plb.model.metric import Metric
 from plb.model.node import DeactivationIntent, DeactivationStatus, Node
 from plb.model.partition import Partition, Replica, ReplicaState, UpgradeMark
 from plb.model.role import ROLE_NAMES, Role, check_role
-from plb.model.service import MoveCost, Service, check_move_cost
+from plb.model.service import Application, MoveCost, Service, check_move_cost
 
 __all__ = [
     "ROLE_NAMES",

@@ -11,11 +11,10 @@ import numpy as np
 from plb.array_types import Bool, Float, Int
 from plb.errors import UnknownNameError
 from plb.model.expressions import UnmetClause
-from plb.model.outcome import Immovable
+from plb.model.outcome import Immovable, RuledOut, diagnosis_in_words
 from plb.model.plan import Energy
 from plb.model.role import Role
 from plb.model.rules import NO_REFUSAL, Rule
-from plb.model.unplaced import RuledOut, diagnosis_in_words
 from plb.phrasing import amount, counted, listed, rule_in_words
 
 

@@ -11,9 +11,8 @@ import numpy as np
 from plb.array_types import Array, Float, Int, made_again
 from plb.errors import UnknownNameError
 from plb.model.move import Move, MoveKind, Phase, Reason
-from plb.model.outcome import DomainOutcome, Proposals, summed, why_it_stays
+from plb.model.outcome import DomainOutcome, Proposals, Undrained, Unplaced, summed, why_it_stays
 from plb.model.role import ROLES
-from plb.model.unplaced import Undrained, Unplaced
 
 KINDS = tuple(MoveKind)
 """The kinds by their numbers in `PlanMoves.kind`."""

@@ -15,10 +15,9 @@ from plb.energy.score import energy_of, weights_in_balancing
 from plb.errors import ConflictError
 from plb.model import DeactivationIntent
 from plb.model.move import Phase, Reason
-from plb.model.outcome import Idle
+from plb.model.outcome import Idle, Undrained
 from plb.model.plan import Plan, PlanMoves
 from plb.model.rules import Rule
-from plb.model.unplaced import Undrained
 from plb.planning.dropping import Surplus, drop_surplus, still_surplus, without_replaced_standbys
 from plb.planning.explanations.diagnosis import Audit, placed_all_or_nothing, undrained_of, unplaced_of
 from plb.planning.explanations.move_reasons import MoveReasons, bounding_budgets

@@ -16,10 +16,9 @@ import attrs
 
 from plb.model import Node
 from plb.model.move import MoveKind, Phase
-from plb.model.outcome import DomainOutcome, Idle, Proposals
+from plb.model.outcome import DomainOutcome, Idle, Proposals, Unplaced
 from plb.model.plan import Energy, Plan, PlanMoves
 from plb.model.role import Role
-from plb.model.unplaced import Unplaced
 from plb.planning.phases import PhaseRun
 from plb.planning.service_domains import ServiceDomain, Work, concerned
 from plb.settings.config import PlbConfig

@@ -9,8 +9,8 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int, Int32
 from plb.model import MoveCost, Service
-from plb.model.application import Application
 from plb.model.quanta import UNLIMITED, MetricQuanta
+from plb.model.service import Application
 from plb.state.arrays import most_or_any
 
 MOST_REMOVED = 1000

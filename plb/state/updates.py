@@ -11,8 +11,8 @@ import numpy as np
 from plb.array_types import Int
 from plb.errors import ConflictError, UnknownNameError
 from plb.model import Node, Role, Service
-from plb.model.application import Application
 from plb.model.expressions import parse_expression
+from plb.model.service import Application
 from plb.phrasing import listed
 from plb.state.cluster_state import ClusterState, FeasibilityClass, PartitionRecord
 from plb.state.role_slots import default_loads, expected_load, fill_up, link, trim_waiting

@@ -18,8 +18,8 @@ from plb.constraints.domains import ANY, EVEN, Crowded, FullDomain
 from plb.constraints.exclusion import Taken
 from plb.constraints.scale_out import BeyondScaleOut
 from plb.extensions.configuration import Proposal
+from plb.model.outcome import Unplaced
 from plb.model.rules import ALL_RULES, Rule
-from plb.model.unplaced import Unplaced
 from plb.planning.explanations.diagnosis import unplaced_row
 from plb.planning.rule_priorities import placement_masks
 from tests.engine.applications_by_hand import kept_free, leaving_load, load_of, members, standing

@@ -19,8 +19,8 @@ from plb.constraints.node import rows_to_drain
 from plb.constraints.rules import RULES_IN_ORDER, description_of
 from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import find_refusals, refusal
+from plb.model.outcome import Declined, Refused, RuledOut, Together, Undrained, Unplaced
 from plb.model.rules import NO_REFUSAL, Breach, BrokenConstraint, Rule, Violation
-from plb.model.unplaced import Declined, Refused, RuledOut, Together, Undrained, Unplaced
 from plb.planning.rule_priorities import placement_masks
 from plb.planning.service_domains import ServiceDomain, why_immovable
 from plb.search.extensions import Extensions

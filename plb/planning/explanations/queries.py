@@ -14,9 +14,9 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.errors import InsufficientCapacityError, InvalidValueError
 from plb.model import DeactivationIntent, Role, Service
-from plb.model.application import Application
 from plb.model.quanta import UNLIMITED, MetricQuanta
 from plb.model.role import ROLES, check_role
+from plb.model.service import Application
 from plb.planning.scheduler import Scheduler
 from plb.planning.service_domains import ServiceDomain
 from plb.state.cluster_state import ClusterState, standing_load

@@ -14,8 +14,8 @@ from plb.evaluation.proposals import find_refusals, new_energies
 from plb.model import Role
 from plb.model.alternatives import Alternatives, ClosedNode, NodeScores, Place
 from plb.model.expressions import UnmetClause
+from plb.model.outcome import Refused, RuledOut
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
-from plb.model.unplaced import Refused, RuledOut
 from plb.planning.explanations.diagnosis import Audit, diagnose_rule, unplaced_row
 from plb.planning.rule_priorities import placement_masks, rule_priorities
 from plb.planning.service_domains import why_immovable
