@@ -92,13 +92,12 @@ def train(
     settings
         Settings of the training.
     make_game
-        Makes a game, an environment of Gymnasium (see `plb.learning.placement_game`); where `over` calls other
-        processes it is sent there.
+        Makes a game, an environment of Gymnasium (`plb.learning.placement_game`); processes of `over` get it.
     checkpoint
         File that is written regularly, and at the end; None: none.
     resume
-        Whether to continue from that file if it exists. For the same number of iterations the result is that of an
-        uninterrupted training; for another number, earlier iterations keep their weights of the entropy.
+        Whether to continue from that file if it exists. For the same number of iterations the result is as without
+        interruption; for another number, earlier iterations keep their weights of the entropy.
     start
         File of a policy with initial weights, instead of random ones.
     every
