@@ -99,23 +99,10 @@ REGIONS: Mapping[str, RegionParameters] = MappingProxyType(
 
 
 def generate(parameters: RegionParameters, tenants: int, seed: int, first_tenant: int = 0) -> TraceSet:
-    """Generate the traces of tenants `first_tenant` to `first_tenant` + `tenants` - 1.
+    """Generate the traces of `tenants` tenants of a region from number `first_tenant` on, which are also their names.
 
-    Parameters
-    ----------
-    parameters
-        The region.
-    tenants
-        Number of tenants, at least 1.
-    seed
-        Seed; with the region's name and a tenant's number it fixes that tenant.
-    first_tenant
-        Number of the first tenant.
-
-    Returns
-    -------
-    TraceSet
-        Metrics cpu (vCores, no trend), memory (GB) and disk (GB) every 10 minutes; tenants are named by their numbers.
+    Metrics are cpu (vCores, no trend), memory (GB) and disk (GB) every 10 minutes. The seed, the name of the region and
+    its number fix a tenant.
     """
     check_count("generate", "tenants", tenants, low=1)
     check_count("generate", "first_tenant", first_tenant)
@@ -144,16 +131,7 @@ def generate_chunks(
 def generate_history(parameters: RegionParameters, tenants: int, seed: int, first_tenant: int = 0) -> DemandHistory:
     """Generate tenants as `generate` does and compress them block by block, never holding all their samples.
 
-    Parameters
-    ----------
-    parameters
-        The region.
-    tenants
-        Number H of tenants, by default numbers 0 to H-1; each gives one trace a role. Simulate tenants from H on.
-    seed
-        Seed of the region.
-    first_tenant
-        Number of the first tenant.
+    Each tenant gives one trace a role. After a history of H tenants, simulate tenants from number H on.
     """
     parts = [compress_columns(part) for part in generate_chunks(parameters, tenants, seed, first_tenant, BLOCK)]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

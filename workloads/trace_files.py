@@ -45,17 +45,7 @@ def holds_traces(folder: str | Path) -> bool:
 
 
 def write_traces(traces: TraceSet, path: str | Path, provenance: Mapping[str, Any] | None = None) -> None:
-    """Write a trace set into a directory, which is made where it is missing.
-
-    Parameters
-    ----------
-    traces
-        What to write.
-    path
-        The directory.
-    provenance
-        Where the traces come from (any JSON object); kept in the files.
-    """
+    """Write a trace set and its provenance (any JSON object) into a directory, which is made where it is missing."""
     folder = Path(path)
     for name, kind, frame in (
         (TRACES_FILE, "traces", samples_frame(traces)),
@@ -70,11 +60,8 @@ def write_traces(traces: TraceSet, path: str | Path, provenance: Mapping[str, An
 def read_traces(path: str | Path) -> TraceSet:
     """Read a trace set from a directory.
 
-    Raises
-    ------
-    TraceError
-        Something is missing or wrong; it names file, row (from 1), column and what was expected, all problems of a
-        file at once. Nothing is dropped or repaired silently.
+    Raise `TraceError` with file, row (from 1), column and what was expected, for all problems of a file. Nothing is
+    dropped or repaired silently.
     """
     folder = Path(path)
     header, tenants = _checked_tenants(folder)
@@ -165,20 +152,10 @@ def write_history(
     step_seconds: float = STEP_SECONDS,
     provenance: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a demand history to a Parquet file.
+    """Write a demand history to a Parquet file; its directory is made where it is missing.
 
-    Parameters
-    ----------
-    history
-        What to write.
-    path
-        The file; its directory is made where it is missing.
-    metrics
-        Units and trends of the history's metrics, kept in the file; by default unknown.
-    step_seconds
-        Sampling interval of the traces of the history, seconds.
-    provenance
-        Provenance of the history (any JSON object), for example region, digest, seed and number of tenants.
+    Units and trends of the metrics (by default unknown), the sampling interval of the traces in seconds, and any JSON
+    object as provenance, for example region, digest, seed and number of tenants, are kept in the file.
     """
     by_name = {metric.name: metric for metric in metrics}
     infos = tuple(by_name.get(name, MetricInfo(name, "")) for name in history.metrics)
@@ -195,13 +172,7 @@ def write_history(
 
 
 def read_history(path: str | Path) -> DemandHistory:
-    """Read a demand history from a Parquet file.
-
-    Raises
-    ------
-    TraceError
-        A column is missing or a value is out of range; it names file, row, column and what was expected.
-    """
+    """Read a demand history from a Parquet file, or raise `TraceError` with file, row, column and what was expected."""
     file = Path(path)
     names = [metric.name for metric in read_header(file, "history").metrics]
     check = Checker(file)

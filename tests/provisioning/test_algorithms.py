@@ -17,14 +17,6 @@ from plb.provisioning.solver_context import SolverContext, order_of
 from tests.provisioning import naive
 from tests.provisioning.strategies import instances, make_instance
 
-NAMES = {
-    Measure.AVERAGE: "Avg",
-    Measure.MAX: "Max",
-    Measure.EXPONENTIAL: "AvgExp",
-    Measure.SURROGATE: "Surrogate",
-    Measure.EXTENDED_SUM: "ExtendedSum",
-}
-
 pytestmark = pytest.mark.kernels
 
 
@@ -56,7 +48,7 @@ def test_best_and_worst_fit_take_the_node_with_least_or_most_left(
 ) -> None:
     """The node gets as many replicas as fit; among equal nodes it is the one opened first."""
     expected = naive.ordered_fit(instance, range(len(instance.applications)), measure, 1 if best else -1)
-    assert planned(instance, f"{'BF' if best else 'WF'}-{NAMES[measure]}") == nodes_of(expected)
+    assert planned(instance, f"{'BF' if best else 'WF'}-{measure}") == nodes_of(expected)
 
 
 @settings(deadline=None, max_examples=40)
@@ -78,7 +70,7 @@ def test_decreasing_order_is_from_large_to_small(instance: Instance, measure: Me
         size.append(terms[measure])
     np.testing.assert_allclose(sizes(measure, shares, replicas), size, atol=1e-12)
     expected = naive.first_fit(instance, order_of(sizes(measure, shares, replicas)).tolist())
-    assert planned(instance, f"FFD-{NAMES[measure]}") == nodes_of(expected)
+    assert planned(instance, f"FFD-{measure}") == nodes_of(expected)
 
 
 @settings(deadline=None, max_examples=60)
@@ -94,7 +86,7 @@ def test_the_released_programs_sort_nodes_before_each_replica(instance: Instance
         shares = instance.dimensions() / instance.largest_capacity()
     order = order_of(sizes(measure, shares, instance.replicas)).tolist()
     expected = naive.resorted_fit(instance, order, measure, 1 if best else -1)
-    name = f"{'BFD' if best else 'WFD'}-{NAMES[measure]}"
+    name = f"{'BFD' if best else 'WFD'}-{measure}"
     assert planned(instance, name, Rules.RELEASED) == nodes_of(expected)
 
 

@@ -76,15 +76,7 @@ def convert(
 def read_public(
     reader: Reader, source: str | Path, options: Options | None = None
 ) -> tuple[TraceSet, ConversionReport]:
-    """Read a public trace into memory.
-
-    Parameters and errors are those of `convert`.
-
-    Returns
-    -------
-    tuple
-        The traces, and the count of rows read, kept and refused, and why.
-    """
+    """Read a public trace into memory as `convert` does; return it, and the count of rows read, kept and refused."""
     tally = ConversionReport(step_seconds=reader.step_seconds)
     with tempfile.TemporaryDirectory() as name:
         parts = _parts(reader, source, options or Options(), tally, Path(name))
