@@ -17,7 +17,6 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
 
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.collections import QuadMesh
     from numpy.typing import NDArray
 
-
 MOST_COLUMNS, MOST_ROWS = 360, 180
 """Cells of a picture, fewer than it has pixels."""
 

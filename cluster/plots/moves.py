@@ -20,7 +20,6 @@ from plb.array_types import Int
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 MOST_NUMBERED = 12
 """Largest number of fault domains for which the matrix has numbers."""
 

@@ -31,7 +31,6 @@ from cluster.simulation.run_tables import cause_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 OUTCOMES = {
     "violations": "violations",
     "violations_avoidable": "avoidable",
@@ -41,8 +40,6 @@ OUTCOMES = {
     "shortages_unresolved_unavoidable": "of these unavoidable",
     "violated_node_minutes": "node minutes in violation",
 }
-
-
 MOST_ROWS = 100
 """Largest number of rows of the table of applications."""
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 FIGURES = (
     *("violations", "violations_avoidable", "violations_unavoidable", "shortages_unresolved", "failovers", "moves"),
     *("placement_failures", "downtime_seconds", "wall_seconds"),

@@ -77,8 +77,6 @@ BY_PEAKS = placement_arms(WITH_PROBABILITIES)
 """The policies with probabilities, evaluated by peaks as in [1] section 7."""
 AT_DEPARTURES = tuple(Arm(f"{name}, timeline", name, engine={"evaluation": "timeline"}) for name in WITH_PROBABILITIES)
 """The same policies, evaluated at departures as in [1] sections 5.3 and 6."""
-
-
 HISTORY_TENANTS, QUICK_HISTORY_TENANTS = 80_000, 20_000
 """Past tenants of a region. 80,000 tenants of region1 have 100,000 traces; [1] section 8.1 has 115,000."""
 OF_STUDIES = ("density_end", *OF_REPORTS)

@@ -23,7 +23,6 @@ from cluster.studies.runner import Study
 if TYPE_CHECKING:
     from cluster.simulation.recorder import RunResult
 
-
 BUDGET: Mapping[str, Any] = {
     "chains": 2,
     "max_simulated_annealing_iterations": 25,

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 ROUNDING = 1e-12
 """Relative difference between means of the same repeats in another order."""
 

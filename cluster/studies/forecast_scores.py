@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 BINS = 10
 """Number of bins of the probability, all of the same width."""
 LEAST_RESAMPLES = RESAMPLES // 2

@@ -172,10 +172,6 @@ def scoring_claims(nodes: int = NODES, proposals: int = 100_000) -> list[Claim]:
     return claims
 
 
-def _least_to_largest(times: Sequence[float]) -> str:
-    return f"{min(times):.2f} to {max(times):.2f} ms"
-
-
 class OverheadStudy(SimulatedStudy):
     """[1] section 8.5: the policies with probabilities at the densities of the study of policies."""
 
@@ -208,7 +204,9 @@ class OverheadStudy(SimulatedStudy):
         claims = [
             *memory_claims(),
             *scoring_claims(),
-            *placement_claims(finished, MEASURED, _least_to_largest, PUBLISHED_PLACEMENT),
+            *placement_claims(
+                finished, MEASURED, lambda times: f"{min(times):.2f} to {max(times):.2f} ms", PUBLISHED_PLACEMENT
+            ),
         ]
         violations = violations_of(self.design.settings, finished.rows)
         figures = figures_of(self.name, violations.as_json(), counts=counts_as_json(claims))

@@ -152,8 +152,6 @@ DENSITIES: Mapping[tuple[str, float], Mapping[str, Sequence[float]]] = {
     },
 }
 """Densities of the synthetic regions by study and vCores, as ``plb study densities`` finds them."""
-
-
 QUICK_DAYS = 2.0
 
 

@@ -55,8 +55,6 @@ PLACEMENT = "prv_worst_fit"
 ANNEALING = OVERLOAD.name
 POLICIES = (PLACEMENT, ANNEALING)
 """Policies that use each estimator."""
-
-
 ARMS = (
     ORIGINAL,
     *(Arm(f"{policy}, {label}", policy, engine=fields) for policy in POLICIES for label, fields in ESTIMATORS.items()),

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
 
-
 JOURNAL, STUDY, RUNS, TIMINGS, FAILURES = (
     "journal.jsonl",
     "study.json",
@@ -104,16 +103,17 @@ def run_tasks(
         write_json(output.folder / STUDY, {**head, "complete": True})
         return Finished(())
     with Journal(output.folder / JOURNAL, code) as journal:
-        before = [journal.finished[task.key] for task in tasks if task.key in journal.finished]
+
+        def done() -> list[tuple[Task, TaskOutcome]]:
+            return [(task, journal.finished[task.key]) for task in tasks if task.key in journal.finished]
+
         write_json(output.folder / STUDY, {**head, "complete": False})
         report_other_code(journal, tasks, messages(quiet=output.quiet), output.folder)
         try:
-            with progress_bar(name, len(tasks), len(before), output.quiet) as report:
+            with progress_bar(name, len(tasks), len(done()), output.quiet) as report:
                 outcomes = sweep(run, tasks, journal, jobs=output.jobs, scheduler=output.scheduler, progress=report)
         except KeyboardInterrupt:
-            _write_tables(
-                output.folder, [(task, journal.finished[task.key]) for task in tasks if task.key in journal.finished]
-            )
+            _write_tables(output.folder, done())
             message = f"finished runs are kept in {output.folder}; the same command continues from there"
             raise KeyboardInterrupt(message) from None
     finished = _write_tables(output.folder, list(zip(tasks, outcomes, strict=True)))

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 CASE = ("test", "fit", "capacity", "clairvoyance", "averaged", "rebalanced")
 """Columns that identify a case."""
 PAPER_Q: Mapping[str, str] = {

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 CLOSE = 0.3
 """Difference in percentage points up to which means are equal."""
 SCHEMA: Mapping[str, Any] = {
