@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import attrs
 import polars as pl
 
+from cluster.plots.base import new_axes
 from cluster.results.reading import Results
 from cluster.results.summary_tables import Comparison, compare
 
@@ -125,14 +126,12 @@ def picture(
     """Return the image of `draw`, which draws into given axes; if it returns a map of loads, that gets a colour bar."""
     from matplotlib import rc_context
     from matplotlib.collections import QuadMesh
-    from matplotlib.figure import Figure
 
     target = io.BytesIO()
     with rc_context({"text.parse_math": False, "font.family": "DejaVu Sans"}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         warnings.filterwarnings("ignore", "constrained_layout not applied", UserWarning)
-        figure = Figure(figsize=(width, height), layout="constrained")
-        ax = figure.subplots()
+        figure, ax = new_axes(width, height)
         drawn = draw(ax)
         if isinstance(drawn, QuadMesh):
             figure.colorbar(drawn, ax=ax, extend="max").set_label("load (% of capacity)")
