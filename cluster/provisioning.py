@@ -16,7 +16,7 @@ from rich.table import Table
 from cluster.console import FAILED, messages, output, say
 from cluster.results.writing import stamped, write_json, write_text
 from cluster.scenario.sections import directory_name
-from cluster.simulation.planned_tenants import used_kinds
+from cluster.simulation.tenant_pools import used_kinds
 from plb.provisioning import Moves, ProvisioningPlan
 from plb.provisioning.solver_context import ReportProgress
 from workloads.provisioning import NodeSpec, write_plan

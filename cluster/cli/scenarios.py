@@ -146,10 +146,10 @@ def report_command(
     from cluster.results.writing import REPORT, check_outputs, files_of_results, write_text
 
     path = out or results / REPORT
-    found = read_results(results)
+    run_results = read_results(results)
     check_outputs(files_of_results(results), [path], None, force=force)
     with messages(quiet=quiet).status("Drawing and writing ..."):
-        write_text(path, report_page(found))
+        write_text(path, report_page(run_results))
     output(quiet=quiet).print(f"Report: {path}", soft_wrap=True)
 
 
@@ -182,16 +182,16 @@ def compare_command(
     for name in figures:
         if name not in FIGURES:
             raise UnknownNameError("figure", name, FIGURES, "--figure")
-    check_outputs([file for one in folder for file in files_of_results(one)], [], json)
-    found = compare_results([read_results(one) for one in folder])
+    check_outputs([file for directory in folder for file in files_of_results(directory)], [], json)
+    comparison = compare_results([read_results(directory) for directory in folder])
     if json is not None:
-        write_json(json, stamped(found.as_json(), *found.origin))
+        write_json(json, stamped(comparison.as_json(), *comparison.origin))
     console = output(quiet=quiet)
-    console.print(table_of_rows(found, figures))
-    differences = table_of_differences(found, figures)
+    console.print(table_of_rows(comparison, figures))
+    differences = table_of_differences(comparison, figures)
     if differences is not None:
         console.print(differences)
-    for line in lines(found):
+    for line in lines(comparison):
         console.print(line, soft_wrap=True)
 
 
@@ -227,17 +227,17 @@ def explain_command(
     from cluster.scenario.times import seconds_of
 
     seconds = seconds_of(time)
-    given = None if scenario is None else read_scenario(scenario)
-    run = read_run(results, policy, repeat - 1, given=given, traces=traces)
+    recorded = None if scenario is None else read_scenario(scenario)
+    run = read_run(results, policy, repeat - 1, given=recorded, traces=traces)
     read = [*files_of_results(results), *inputs_of(run.scenario), *([] if scenario is None else [scenario])]
     check_outputs(read, [], json)
-    found = _answer(question(run, partition, seconds), quiet)
+    explanation = _answer(question(run, partition, seconds), quiet)
     if json is not None:
         digest = str(run.results.summary["scenario_sha256"])
-        write_json(json, stamped(as_json(found), digest, run.scenario.run.seed))
+        write_json(json, stamped(as_json(explanation), digest, run.scenario.run.seed))
     console = output(quiet=quiet)
-    for one in render(found, best):
-        console.print(one)
+    for part in render(explanation, best):
+        console.print(part)
 
 
 def _answer(asked: Explanation, quiet: bool) -> Explanation:

@@ -217,23 +217,28 @@ def gaussian_command(
     from cluster.studies.runner import OutputDirectory
 
     check_outputs([traces], [], json)
-    found = packings.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
+    task_samples = packings.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
     count = instances or (packings.QUICK_INSTANCES if quick else packings.INSTANCES)
     study = GaussianStudy(
         traces=traces,
-        resources=tuple(metric.name for metric in found.resources),
-        capacity=packings.capacities_of(found, capacity),
+        resources=tuple(metric.name for metric in task_samples.resources),
+        capacity=packings.capacities_of(task_samples, capacity),
         instances=count,
         instance_tasks=tasks,
         realisations=realisations,
         samples=samples or (packings.QUICK_SAMPLES if quick else packings.SAMPLES),
-        periods=packings.periods_of(found, count, seed),
+        periods=packings.periods_of(task_samples, count, seed),
         averaged=averaged,
         seed=seed,
     )
     output = OutputDirectory(out or Path("results") / "study-gaussian", jobs, scheduler, restart, quiet)
-    units = [f"{c:g} {metric.unit} of {metric.name}" for c, metric in zip(study.capacity, found.resources, strict=True)]
-    caption = f"{found.tasks:,} tasks in the trace, {found.left_out:,} left out; capacity: {', '.join(units)}"
+    units = [
+        f"{c:g} {metric.unit} of {metric.name}"
+        for c, metric in zip(study.capacity, task_samples.resources, strict=True)
+    ]
+    caption = (
+        f"{task_samples.tasks:,} tasks in the trace, {task_samples.left_out:,} left out; capacity: {', '.join(units)}"
+    )
     run_and_print(study, output, json, caption=caption)
 
 
@@ -333,7 +338,7 @@ def provisioning_command(
     from plb.validation import check_member
     from workloads.provisioning import GraphKind
 
-    check_outputs([one for one in (base, curves, published) if one is not None], [], json)
+    check_outputs([path for path in (base, curves, published) if path is not None], [], json)
     graphs = [check_member("study", "graph", name, GraphKind) for name in graph or ()]
     figures = [check_member("study", "figure", number, design.PublishedFigure) for number in figure or ()]
     usual_seconds = design.QUICK_AUTO_SECONDS if quick else design.AUTO_SECONDS

@@ -55,15 +55,15 @@ def check_command(
         if name not in REGIONS:
             raise UnknownNameError("region", name, REGIONS)
     check_file(json)
-    found = {}
+    statistics = {}
     for name in names:
-        found[name] = check_region(REGIONS[name], tenants, seed)
-        output().print(statistics_table(name, found[name]))
+        statistics[name] = check_region(REGIONS[name], tenants, seed)
+        output().print(statistics_table(name, statistics[name]))
     if json is not None:
-        rows = {name: [attrs.asdict(row) for row in rows] for name, rows in found.items()}
+        rows = {name: [attrs.asdict(row) for row in rows] for name, rows in statistics.items()}
         configuration = {"regions": {name: REGIONS[name].digest() for name in names}, "tenants": tenants}
         write_json(json, stamped({"regions": rows}, configuration, seed))
-    if any(row.within is False for rows in found.values() for row in rows):
+    if any(row.within is False for rows in statistics.values() for row in rows):
         raise typer.Exit(FAILED)
 
 
@@ -239,12 +239,12 @@ def predict_command(
         say(f"reading {file}")
         table = read_task_samples(file, step_seconds=step)
         say("predicting", len(table.samples))
-        found = predict(table.samples, predictors, threads=threads, report=report)
+        predictions = predict(table.samples, predictors, threads=threads, report=report)
         say(f"writing {out}")
-        frame = prediction_frame(table, found, specs)
+        frame = prediction_frame(table, predictions, specs)
         write_frame(frame, out)
-    _note_on_step(predictors, table.samples, found)
-    figures = _figures(specs, predictors, found)
+    _note_on_step(predictors, table.samples, predictions)
+    figures = _figures(specs, predictors, predictions)
     console = output(quiet=quiet)
     console.print(_table(figures))
     machines = "1 machine" if len(table.machines) == 1 else f"{len(table.machines):,} machines"
@@ -255,18 +255,18 @@ def predict_command(
         write_json(json, stamped({**counts, "predictors": figures}, configuration, None))
 
 
-def _figures(specs: Sequence[str], predictors: Sequence[PredictorOrOracle], found: Predictions) -> dict[str, Any]:
+def _figures(specs: Sequence[str], predictors: Sequence[PredictorOrOracle], predictions: Predictions) -> dict[str, Any]:
     """Return the metrics of each predictor against each oracle: means over machines of their means over steps."""
     from plb.risk.peaks import PeakOracle, machine_metrics
 
     oracles = [place for place, predictor in enumerate(predictors) if isinstance(predictor, PeakOracle)]
     figures: dict[str, Any] = {}
     for place, name in enumerate(specs):
-        peak = found.peak[place]
-        of_predictor = machine_metrics(found.machine, found.limit, peak, peak)
+        peak = predictions.peak[place]
+        of_predictor = machine_metrics(predictions.machine, predictions.limit, peak, peak)
         beside = {}
         for oracle in oracles if place not in oracles else ():
-            metrics = machine_metrics(found.machine, found.limit, peak, found.peak[oracle])
+            metrics = machine_metrics(predictions.machine, predictions.limit, peak, predictions.peak[oracle])
             beside[specs[oracle]] = {
                 "steps": int(metrics.steps.sum()),
                 "savings": float(metrics.savings.mean()),
@@ -287,25 +287,28 @@ def _table(figures: dict[str, Any]) -> Table:
 
     oracles = list(dict.fromkeys(oracle for figure in figures.values() for oracle in figure["oracles"]))
     beside = [f" of\n{oracle}" if len(oracles) > 1 else "" for oracle in oracles]
-    metrics = (f"{metric}{one}" for one in beside for metric in ("violation rate", "severity"))
+    metrics = (f"{metric}{suffix}" for suffix in beside for metric in ("violation rate", "severity"))
     table = new_table(("predictor", "rows", "savings", *metrics), title="peak predictions, means over machines")
     for name, figure in figures.items():
         cells = []
         for oracle in oracles:
-            found = figure["oracles"].get(oracle)
-            cells += [f"{found[key]:.2%}" if found else "" for key in ("violation_rate", "violation_severity")]
+            metrics_of_oracle = figure["oracles"].get(oracle)
+            cells += [
+                f"{metrics_of_oracle[key]:.2%}" if metrics_of_oracle else ""
+                for key in ("violation_rate", "violation_severity")
+            ]
         table.add_row(name, f"{figure['rows']:,}", f"{figure['savings']:.2%}", *cells)
     return table
 
 
-def _note_on_step(predictors: Sequence[PredictorOrOracle], samples: TaskSamples, found: Predictions) -> None:
+def _note_on_step(predictors: Sequence[PredictorOrOracle], samples: TaskSamples, predictions: Predictions) -> None:
     """Print notes on standard error if the steps of an oracle, or of a day, differ from those of the samples."""
     import numpy as np
 
     from plb.risk.peaks import PeakOracle
     from workloads.task_samples import MICROSECONDS
 
-    intervals, counts = np.unique(np.diff(found.time)[np.diff(found.machine) == 0], return_counts=True)
+    intervals, counts = np.unique(np.diff(predictions.time)[np.diff(predictions.machine) == 0], return_counts=True)
     if not len(intervals):
         return
     usual, step = int(intervals[counts.argmax()]), samples.step

@@ -29,14 +29,14 @@ def digest_of(values: Mapping[str, Any]) -> str:
 
 def digest_of_files(path: Path) -> str:
     """Return the digest of a file, or of all files of a directory with their names."""
-    found = sha256()
+    digest = sha256()
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         if file.is_file():
-            found.update(os.fsencode(f"{file.name}\n"))
+            digest.update(os.fsencode(f"{file.name}\n"))
             with file.open("rb") as content:
                 while part := content.read(PART):
-                    found.update(part)
-    return found.hexdigest()
+                    digest.update(part)
+    return digest.hexdigest()
 
 
 @cache

@@ -147,10 +147,10 @@ class _ScenarioReader(SectionReader):
     def _policy_names(self, data: Mapping[str, Any], policies: Iterable[str]) -> None:
         run = data.get("run", {})
         named = run.get("policies", []) if isinstance(run, Mapping) else []
-        known = list(dict.fromkeys([*BUILT_IN_POLICIES, *policies]))
+        names = list(dict.fromkeys([*BUILT_IN_POLICIES, *policies]))
         for name in named if isinstance(named, list) else []:
-            if isinstance(name, str) and name not in known:
-                self.add("run.policies", f"unknown policy {name!r}{nearest(name, known)}")
+            if isinstance(name, str) and name not in names:
+                self.add("run.policies", f"unknown policy {name!r}{nearest(name, names)}")
 
     def _engine_fields(self, place: str, table: Any, policy: str) -> dict[str, Any]:
         """Return settings of the engine; `policy` is the one that their options belong to if they do not set one."""

@@ -48,15 +48,7 @@ def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
 
 
 class SectionReader:
-    """Reads the tables of a file and collects their problems.
-
-    Parameters
-    ----------
-    text
-        The text of the file, to find the lines of problems.
-    folder
-        Base of relative paths in the file.
-    """
+    """Reads the tables of a file and collects their problems."""
 
     def __init__(self, text: str, folder: Path) -> None:
         self.problems: list[ScenarioProblem] = []

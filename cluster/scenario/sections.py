@@ -57,8 +57,8 @@ def check_directory_name(item: str, name: str) -> None:
 
 def directory_name(name: str) -> str:
     """Return a name with _ in place of each character that is invalid in names of directories, or of the whole name."""
-    found = "".join("_" if letter in "/\\" or not letter.isprintable() else letter for letter in name)
-    return "_" if not found.strip() or found in (".", "..") else found
+    valid = "".join("_" if letter in "/\\" or not letter.isprintable() else letter for letter in name)
+    return "_" if not valid.strip() or valid in (".", "..") else valid
 
 
 def check_is_file(item: str, field: str, path: str) -> None:

@@ -166,10 +166,10 @@ class Workload(Section):
         else:
             allowed = 'the default, except with arrivals = "recorded"'
             refused = dict.fromkeys(("from_hours", "history", "simulated_share"), allowed)
-        other = [name for name in ("history", "history_path") if cls._differs(values, name)]
-        if other:
-            refused["history_share"] = f"the default with {other[0]}, which replaces it"
-        if len(other) == 2:
+        replacing = [name for name in ("history", "history_path") if cls._differs(values, name)]
+        if replacing:
+            refused["history_share"] = f"the default with {replacing[0]}, which replaces it"
+        if len(replacing) == 2:
             refused["history_path"] = 'none with history = "before", which replaces it'
         for name, allowed in refused.items():
             if cls._differs(values, name):
@@ -208,9 +208,9 @@ class Workload(Section):
         Results leave them out.
         """
         defaults = attrs.fields(Workload)
-        found = [name for name in OF_TRACES if getattr(self, name) == getattr(defaults, name).default]
-        found += NOT_OF_RECORDED if self.arrivals == "recorded" else ()
-        return (*found, *(("history_share",) if self.replaces_share else ()))
+        names = [name for name in OF_TRACES if getattr(self, name) == getattr(defaults, name).default]
+        names += NOT_OF_RECORDED if self.arrivals == "recorded" else ()
+        return (*names, *(("history_share",) if self.replaces_share else ()))
 
     def parameters_of_region(self) -> RegionParameters:
         """Return the parameters of the synthetic region, with the changes applied."""
@@ -311,16 +311,16 @@ class Scaling(Section):
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
         """Yield thresholds and numbers in the wrong order, and a missing threshold."""
-        given = {field.name: values.get(field.name, field.default) for field in attrs.fields(cls)}
-        if given["upper_load"] is attrs.NOTHING:
+        fields = {field.name: values.get(field.name, field.default) for field in attrs.fields(cls)}
+        if fields["upper_load"] is attrs.NOTHING:
             yield "upper_load", InvalidValueError("scaling", "upper_load", None, "a load above which to scale out")
-        elif given["lower_load"] >= given["upper_load"]:
-            allowed = f"below upper_load, {given['upper_load']:g}"
-            yield "lower_load", InvalidValueError("scaling", "lower_load", given["lower_load"], allowed)
-        if given["minimum"] > given["maximum"]:
-            allowed = f"at most maximum, {given['maximum']}"
-            yield "minimum", InvalidValueError("scaling", "minimum", given["minimum"], allowed)
-        if given["primary_only"] and given["mechanism"] == "instances":
+        elif fields["lower_load"] >= fields["upper_load"]:
+            allowed = f"below upper_load, {fields['upper_load']:g}"
+            yield "lower_load", InvalidValueError("scaling", "lower_load", fields["lower_load"], allowed)
+        if fields["minimum"] > fields["maximum"]:
+            allowed = f"at most maximum, {fields['maximum']}"
+            yield "minimum", InvalidValueError("scaling", "minimum", fields["minimum"], allowed)
+        if fields["primary_only"] and fields["mechanism"] == "instances":
             allowed = 'false with mechanism = "instances", which have no primary'
             yield "primary_only", InvalidValueError("scaling", "primary_only", True, allowed)
 

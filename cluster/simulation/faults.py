@@ -1,4 +1,4 @@
-"""When each node is down. Faults are sampled before any policy runs, so that all policies face the same faults."""
+"""Faults of nodes, sampled before any policy runs so that all policies face the same, and the failover of replicas."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from cluster.scenario.cluster_sections import Faults, Outage
 from cluster.scenario.scenario import Scenario
-from cluster.simulation.availability import Tenancy
 from cluster.simulation.random_streams import stream
+from cluster.simulation.recorder import Tenancy
 from cluster.simulation.run_tables import FAULT, UPGRADE
 from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.tenancies import Loss, PlanExecution, Tenancies, as_leaving
@@ -35,12 +35,7 @@ class NodeEvent:
 
 
 def make_faults(scenario: Scenario, nodes: Sequence[Node], repeat: int = 0) -> list[NodeEvent]:
-    """Return when nodes go down and come back in one repeat, ordered by time.
-
-    A node is down while any of its faults lasts.
-
-    Raise `UnknownNameError` if a fault names a node or a fault domain that the cluster does not have.
-    """
+    """Return when nodes go down and come back in a repeat, by time; a node is down while any of its faults lasts."""
     faults, end = scenario.faults, round(scenario.run.days * 86400)
     _check_names(faults, nodes)
     events = []
@@ -63,8 +58,8 @@ def _check_names(faults: Faults, nodes: Sequence[Node]) -> None:
                 raise UnknownNameError("node", fault.node, names, f"faults.{place}")
     for outage in faults.outages:
         if _path_of(outage) not in paths:
-            known = sorted("/".join(path) for path in paths)
-            raise UnknownNameError("fault domain", outage.fault_domain, known, "faults.outages")
+            domains = sorted("/".join(path) for path in paths)
+            raise UnknownNameError("fault domain", outage.fault_domain, domains, "faults.outages")
 
 
 def _path_of(outage: Outage) -> tuple[str, ...]:
@@ -131,30 +126,16 @@ def _interval(begin: float, hours: float) -> Interval:
 
 
 class NodeStates:
-    """The state of every node.
-
-    Parameters
-    ----------
-    cluster
-        The shared objects of the run.
-    nodes
-        The nodes, all up.
-
-    Attributes
-    ----------
-    nodes
-        The nodes by name, in the state up.
-    why_down
-        For each node that is down, all causes that keep it down.
-    draining
-        Nodes that accept no replicas because they are about to go down.
-    """
+    """The state of every node."""
 
     def __init__(self, cluster: SimulatedCluster, nodes: Sequence[Node]) -> None:
         self._cluster = cluster
         self.nodes = {node.name: node for node in nodes}
+        """The nodes by name, in the state up."""
         self.why_down: dict[str, list[str]] = {}
+        """For each node that is down, all causes that keep it down."""
         self.draining: set[str] = set()
+        """Nodes that accept no replicas because they are about to go down."""
 
     @property
     def down(self) -> frozenset[str]:
@@ -205,15 +186,7 @@ class NodeStates:
 
 
 class FailoverManager:
-    """Removes replicas from nodes that go down, and restores them.
-
-    Parameters
-    ----------
-    cluster
-        The shared objects of the run.
-    nodes, tenancies, movement
-        The states of nodes and tenants, and the moves.
-    """
+    """Removes replicas from nodes that go down, and restores them."""
 
     def __init__(
         self, cluster: SimulatedCluster, nodes: NodeStates, tenancies: Tenancies, movement: PlanExecution
@@ -243,7 +216,7 @@ class FailoverManager:
         tenancies.latest_loss[partition] = loss
         for record in self._movement.fail(partition, node):
             self._end_failed_move(tenancy, record.move, loss)
-        had_replica = any(one.node == node and not one.leaving for one in tenancies.described(tenancy))
+        had_replica = any(replica.node == node and not replica.leaving for replica in tenancies.described(tenancy))
         in_build = tenancies.states.of(partition).get(node) is ReplicaState.IN_BUILD
         waited_for = tenancies.stores_copies(tenancy) and tenancies.serves(partition) and not in_build
         if had_replica and waited_for:
@@ -259,18 +232,18 @@ class FailoverManager:
         """End a move that fails because one of its nodes is lost; keep the other copy if it is usable."""
         tenancies, described = self._tenancies, self._tenancies.described(tenancy)
         if move.target == loss.node or (tenancies.stores_copies(tenancy) and len(described) == 2):
-            kept = [one for one in described if one.node != move.target]
-            tenancies.report_replicas(tenancy, [as_leaving(one, move.source, leaving=False) for one in kept])
+            kept = [replica for replica in described if replica.node != move.target]
+            tenancies.report_replicas(tenancy, [as_leaving(replica, move.source, leaving=False) for replica in kept])
             return
         # a secondary that was promoted while its copy was under way may have been moved on
         left, target = [move.source], move.target
         while onward := self._movement.fail_from(tenancy.partition, target):
             left.append(target)
             target = onward.move.target
-        kept = [one for one in described if one.node not in left]
+        kept = [replica for replica in described if replica.node not in left]
         tenancies.report_replicas(tenancy, kept)
         if tenancies.stores_copies(tenancy):
-            if target is not None and any(one.node == target and not one.leaving for one in kept):
+            if target is not None and any(replica.node == target and not replica.leaving for replica in kept):
                 tenancies.states.set(tenancy.partition, target, ReplicaState.IN_BUILD)
         elif tenancy.stateful:
             self._cluster.interrupt(tenancy.tenant, loss.cause)
@@ -279,13 +252,13 @@ class FailoverManager:
 
     def give_up_waiting(self) -> list[Tenancy]:
         """Give up replicas that have been down too long; return the tenants that miss a replica from now on."""
-        tenancies, found = self._tenancies, {}
+        tenancies, incomplete = self._tenancies, {}
         for partition, node in tenancies.states.down_until(self._cluster.now - self._rebuild_after):
             tenancy = tenancies.known[partition]
             if tenancies.has_quorum(tenancy) and tenancies.stores_copies(tenancy):
                 tenancies.drop(tenancy, node)
-                found[partition] = tenancy
-        return list(found.values())
+                incomplete[partition] = tenancy
+        return list(incomplete.values())
 
     def build(self, added: Iterable[Move]) -> None:
         """Build new replicas of tenants that were placed before, or start them if there is nothing to copy."""
@@ -298,7 +271,7 @@ class FailoverManager:
     def _begin(self, move: Move) -> None:
         tenancies, tenancy = self._tenancies, self._tenancies.known[move.partition]
         assert move.target is not None
-        leaving = [one.node for one in tenancies.described(tenancy) if one.leaving]
+        leaving = [replica.node for replica in tenancies.described(tenancy) if replica.leaving]
         left = next((node for node in leaving if not self._movement.is_left(move.partition, node)), None)
         if left is not None:
             self._movement.note(_as_move(move, Loss(left, UPGRADE)))

@@ -30,31 +30,24 @@ def find_demand(
     step_seconds: int,
     demand: Float,
 ) -> None:
-    """Find the values of the steps that contain or end at `now`, times growth.
+    """Set `demand`, (m, R), to values of samples, (N, R), in the steps that contain or end at `now`, times growth.
 
-    `rows`: (m,) replicas.
-    `tenant`, `start`: (M,) tenant of each replica, and its first sample.
-    `created`, `lifetime_steps`, `growth`: (T,) of each tenant: when it was created, the number of its steps, and the
-    factor on its demand.
-    `of_samples`: (N, R) a value for each sample.
-    `now`, `step_seconds`: present time and length of a step in seconds.
-    `demand`: (m, R) modified.
+    `rows`: (m,) replicas; `tenant`, `start`: (M,) their tenants and first samples; `created`, `lifetime_steps`,
+    `growth`: (T,).
     """
     for index in range(rows.shape[0]):
-        one = tenant[rows[index]]
-        step = max(min((now - 1 - created[one]) // step_seconds, lifetime_steps[one] - 1), 0)
+        owner = tenant[rows[index]]
+        step = max(min((now - 1 - created[owner]) // step_seconds, lifetime_steps[owner] - 1), 0)
         sample = start[rows[index]] + step
         for metric in range(demand.shape[1]):
-            demand[index, metric] = of_samples[sample, metric] * growth[one]
+            demand[index, metric] = of_samples[sample, metric] * growth[owner]
 
 
 @kernel
 def find_loads(rows: Int, node: Int, leaving: Bool, demand: Float, loads: Float) -> None:
-    """Add up the demand of replicas by node, in the order of the rows.
+    """Add the demand, (m, R), of rows, (m,), in their order to `loads`, (2, H, R): replicas that stay, and others.
 
-    `rows`, `demand`: (m,) replicas, and their demand, (m, R).
     `node`, `leaving`: (M,) node of each replica, and whether it is a departing end.
-    `loads`: (2, H, R) zeros, modified: of replicas that stay, and of departing ones.
     """
     for index in range(rows.shape[0]):
         row = rows[index]
@@ -63,27 +56,13 @@ def find_loads(rows: Int, node: Int, leaving: Bool, demand: Float, loads: Float)
 
 
 class Oracle:
-    """The largest demand within the coming hours.
-
-    Parameters
-    ----------
-    traces
-        The tenants.
-    hours
-        Horizon beyond the present step. Growth of whole classes (`cluster.simulation.ledger`) is not predicted.
-    after_hours
-        Minimum age of a tenant.
-
-    Attributes
-    ----------
-    highest
-        For each sample of the traces, the maximum from it to the horizon, shape (N, R).
-    """
+    """The largest demand within the coming hours; growth of whole classes (`factors`) is not predicted."""
 
     def __init__(self, traces: TraceSet, hours: float, after_hours: float) -> None:
         self._after = after_hours * 3600.0
         steps = round(hours * 3600.0 / traces.step_seconds)
         self.highest = highest_ahead(traces.values, traces.series_start, steps)
+        """(N, R) for each sample of the traces, the maximum from it to the horizon."""
 
     def knows(self, age: Int) -> Bool:
         """Return for ages in seconds, (m,), whether the oracle covers such tenants."""
@@ -117,17 +96,6 @@ class Ledger:
     """The replicas of the simulated cluster, one row for each row of the engine.
 
     The engine holds the placement; `refresh` copies the placement of one partition.
-
-    Parameters
-    ----------
-    engine
-        The engine, with all nodes added.
-    nodes
-        Names of the nodes.
-    sequence
-        The tenants; a partition has the name of its tenant.
-    oracle
-        Predicts demand; None: the present demand is reported.
     """
 
     def __init__(
@@ -189,13 +157,17 @@ class Ledger:
             self.leaving[row] = replica.leaving
             self._start[row] = self._series[tenant, replica.role]
         if self._sequence.scales_instances[tenant]:
-            standing = sum(replica.node is not None and not replica.leaving for replica in placed)
-            wanted = sum(not replica.leaving for replica in placed)  # if none stands, each is expected to have its part
-            self.set_share([tenant], self._sequence.traces.replicas[tenant] / max(1, standing or wanted))
+            # if none stands, each is expected to have its part
+            count = len(self.standing(partition)) or sum(not replica.leaving for replica in placed)
+            self.set_share([tenant], self._sequence.traces.replicas[tenant] / max(1, count))
 
     def placed(self, partition: str) -> tuple[PlacedReplica, ...]:
         """Return the replicas of a partition as the engine had them at the last `refresh`; () before the first."""
         return self._placed.get(partition, ())
+
+    def standing(self, partition: str) -> list[PlacedReplica]:
+        """Return the replicas of a partition that are on a node and do not leave it."""
+        return [replica for replica in self.placed(partition) if replica.node is not None and not replica.leaving]
 
     def set_down(self, node: str, *, down: bool) -> None:
         """Set whether a node is down; nothing is metered on a node that is down."""
@@ -234,20 +206,20 @@ class Ledger:
         return self._reported(rows, self.demand(rows, now), now)
 
     def _reported(self, rows: Int, demand: Float, now: int) -> Float:
-        """Return what `reported` does for rows with this demand."""
+        """Return the load to report for rows with this demand, (m, R)."""
         if self._oracle is None:
             return demand
-        known = self._oracle.knows(now - self._sequence.created[self.tenant[rows]])
-        return np.where(known[:, None], self._present_step(self._oracle.highest, rows, now), demand)
+        is_predicted = self._oracle.knows(now - self._sequence.created[self.tenant[rows]])
+        return np.where(is_predicted[:, None], self._present_step(self._oracle.highest, rows, now), demand)
 
     def sizes(self, replicas: Iterable[tuple[str, str]], now: int, metric: int) -> list[float]:
         """Return the demand of replicas, each given by partition and node, for one metric."""
         rows = [
-            next(one.index for one in self._placed[partition] if one.node == node and not one.leaving)
+            next(replica.index for replica in self.standing(partition) if replica.node == node)
             for partition, node in replicas
         ]
-        found: list[float] = self.demand(np.array(rows, np.int64), now)[:, metric].tolist()
-        return found
+        sizes: list[float] = self.demand(np.array(rows, np.int64), now)[:, metric].tolist()
+        return sizes
 
     def meter(self, now: int) -> Metering:
         """Meter all replicas on nodes that are up; moves under way count at both ends."""
@@ -259,12 +231,7 @@ class Ledger:
         return Metering(rows, demand, reported, standing, departing, predicted)
 
     def largest_standing(self, metering: Metering, nodes: Int) -> Float:
-        """Return the largest demand of a single replica on each of some nodes, without departing ends.
-
-        `metering`: the present metering; no replica has been moved since.
-        `nodes`: (k,) indices of nodes, in ascending order.
-        Returns: (k, R) user units; 0 without a replica.
-        """
+        """Return the largest demand of a single replica on each of `nodes`, (k,), without departing ends, (k, R)."""
         place = np.full(self._node_count, NOWHERE, np.int64)
         place[nodes] = np.arange(len(nodes))
         of_rows = place[self.node[metering.rows]]

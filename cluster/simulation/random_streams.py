@@ -8,11 +8,7 @@ import numpy as np
 
 
 def stream(seed: int, *path: str | int) -> np.random.Generator:
-    """Return the generator of the stream that `path` names.
-
-    `seed`: seed of the run.
-    `path`: names and numbers, such as ``"tenants", repeat``. Equal paths give equal streams, others are independent.
-    """
+    """Return the generator of a stream, named by texts and numbers; different streams are independent."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=_key(path))))
 
 

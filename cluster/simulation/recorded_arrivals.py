@@ -18,12 +18,7 @@ from workloads.trace import DAY_SECONDS, HOUR_SECONDS, TraceSet
 
 
 def summed_demand(traces: TraceSet, tenants: Int, steps: Int) -> Float:
-    """Return the demand of tenants, summed over all replicas, (R,).
-
-    `traces`: their traces.
-    `tenants`: (m,) indices of the tenants.
-    `steps`: (m,) the step of each whose demand counts, from 0.
-    """
+    """Return the demand of tenants, (m,), in a step of each, (m,), summed over all replicas, (R,)."""
     total = np.zeros(len(traces.metrics))
     replicas = traces.replicas[tenants].astype(np.int64)
     counts = {Role.PRIMARY: np.ones_like(replicas), Role.SECONDARY: replicas - 1, Role.INSTANCE: replicas}
@@ -57,10 +52,7 @@ class RecordedPool:
 
 
 def recorded_span(traces: TraceSet) -> tuple[float, float]:
-    """Return when the first tenant began and when the last one ended, in seconds since the origin of the traces.
-
-    Raise `ScenarioError` if the traces do not say when tenants began.
-    """
+    """Return when the first tenant began and when the last one ended, in seconds since the origin of the traces."""
     if traces.start is None:
         message = "the traces do not say when tenants began: tenants.parquet needs a column start_s"
         raise refusal("scenario", "workload.arrivals", message)
@@ -68,12 +60,7 @@ def recorded_span(traces: TraceSet) -> tuple[float, float]:
 
 
 def tenants_in_window(scenario: Scenario, pool: RecordedPool) -> tuple[TraceSet, Int]:
-    """Return the tenants of a run in the order of arrival, and when each was created, in seconds since the start.
-
-    A time of creation is below 0 for tenants that are there from the start.
-
-    Raise `ScenarioError` if the run ends after the recorded time, or no tenant lives in the window.
-    """
+    """Return the tenants of a run in the order of arrival, and when each was created, in seconds since the start."""
     _check_window(scenario, pool)
     assert pool.traces.start is not None
     created = np.rint(pool.traces.start - pool.begin).astype(np.int64)
@@ -101,11 +88,7 @@ def _check_window(scenario: Scenario, pool: RecordedPool) -> None:
 
 
 def check_start(scenario: Scenario, traces: TraceSet, created: Int, limit: Float) -> None:
-    """Raise `DensityError` if the tenants at the start demand more than the whole cluster has below its thresholds.
-
-    `traces`, `created`: the tenants, and when they were created.
-    `limit`: (R,) load at which the whole cluster reaches its threshold.
-    """
+    """Raise `DensityError` if the tenants at the start demand the load at which the cluster is full, `limit`, (R,)."""
     present = np.flatnonzero(created <= 0)
     steps = np.clip((-1 - created[present]) // int(traces.step_seconds), 0, traces.lifetime_steps[present] - 1)
     demand = summed_demand(traces, present, steps)

@@ -1,10 +1,10 @@
-"""The record of a run: collects moves, upgrades and violations, and returns tables and totals at the end."""
+"""The record of a run: interruptions of tenants, moves, upgrades and violations, as tables and totals at the end."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -12,15 +12,106 @@ import attrs
 import numpy as np
 import polars as pl
 
-from cluster.simulation.availability import Availability
 from cluster.simulation.run_tables import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION, frame_of, frame_of_rows
 from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.violations import NodeShortage, ViolationOutcome
 from plb import Node
-from plb.array_types import Float
+from plb.array_types import Float, Int
 from plb.model.move import Move, MoveKind, Phase
 from plb.model.outcome import Unplaced
 from plb.model.plan import Energy, Plan
+
+
+@attrs.frozen(eq=False)
+class Tenancy:
+    """The properties of a tenant that failover depends on."""
+
+    tenant: int
+    """Its row in the sequence of tenants."""
+    partition: str
+    service: str
+    """Their names."""
+    replicas: int
+    """Target number of replicas."""
+    stateful: bool
+    """Whether the replicas are a primary and secondaries; False: instances."""
+
+    @property
+    def quorum(self) -> int:
+        """Number of ready replicas that it needs to be available: a majority, or one instance."""
+        return self.replicas // 2 + 1 if self.stateful else 1
+
+
+@attrs.define
+class Interruption:
+    """A time during which a tenant is unavailable."""
+
+    tenant: int
+    """Row of the tenant."""
+    begin: int
+    end: float | None
+    """Seconds since the start; `end` is None until it ends."""
+    cause: str
+    """One of `cluster.simulation.run_tables`, or the constraint that made the primary move."""
+
+
+class Availability:
+    """The interruptions of all tenants."""
+
+    def __init__(self) -> None:
+        self.interruptions: list[Interruption] = []
+        self._open: dict[int, Interruption] = {}
+
+    def interrupt(self, tenant: int, now: int, seconds: float, cause: str) -> None:
+        """Record an interruption of known length."""
+        if seconds > 0:
+            self.interruptions.append(Interruption(tenant, now, now + seconds, cause))
+
+    def lose(self, tenant: int, now: int, cause: str) -> bool:
+        """Record that a tenant is unavailable from now on; return whether it was available before."""
+        if tenant in self._open:
+            return False
+        self._open[tenant] = Interruption(tenant, now, None, cause)
+        self.interruptions.append(self._open[tenant])
+        return True
+
+    def regain(self, tenant: int, now: int, seconds: float = 0.0) -> None:
+        """Record that a tenant is available again, `seconds` from now."""
+        open_interruption = self._open.pop(tenant, None)
+        if open_interruption is not None:
+            open_interruption.end = now + seconds
+
+    def is_lost(self, tenant: int) -> bool:
+        """Return whether a tenant is unavailable with no known end."""
+        return tenant in self._open
+
+    def downtime(self, arrival: Int, departure: Int, owner: Int, now: float) -> Float:
+        """Return the seconds for which each tenant, or a partition of it, was unavailable in its stay to `now`, (T,).
+
+        `owner`, (T,), has the tenant of each row.
+        """
+        seconds = np.zeros(len(arrival))
+        by_tenant: dict[int, list[Interruption]] = {}
+        for interruption in self.interruptions:
+            by_tenant.setdefault(int(owner[interruption.tenant]), []).append(interruption)
+        for tenant, interruptions in by_tenant.items():
+            seconds[tenant] = _union(interruptions, float(arrival[tenant]), min(float(departure[tenant]), now))
+        return seconds
+
+
+def _union(interruptions: Iterable[Interruption], first: float, last: float) -> float:
+    """Return the length of the union of interruptions between `first` and `last`."""
+    total, reached = 0.0, first
+    for interruption in sorted(interruptions, key=lambda each: each.begin):
+        begin, end = (
+            max(float(interruption.begin), reached),
+            min(last if interruption.end is None else interruption.end, last),
+        )
+        if end > begin:
+            total += end - begin
+            reached = end
+    return total
+
 
 CAUSES = {"capacity": VIOLATION, "eviction": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
 """Cause of a move by its rule; any other rule is its own cause."""
@@ -122,37 +213,14 @@ class RunSummary:
 
 @attrs.frozen(eq=False)
 class RunResult(RunSummary):
-    """The result of one run of one policy: a `RunSummary` with tables.
-
-    Parameters
-    ----------
-    policy, repeat, totals, timings, slowest, complete
-        As in `RunSummary`.
-    """
+    """The result of one run of one policy: a `RunSummary` with tables."""
 
     tables: Mapping[str, pl.DataFrame]
     """Data frames by name (see `cluster.simulation.run_tables`)."""
 
 
 class Recorder:
-    """Collects the events of a run.
-
-    Parameters
-    ----------
-    nodes, metric_names
-        In the order of all arrays.
-    capacity
-        (H, R) capacities; infinite without a capacity.
-    sequence
-        The tenants.
-    metering_seconds
-        Time between two meterings.
-
-    Attributes
-    ----------
-    availability
-        Interruptions of tenants.
-    """
+    """Collects the events of a run."""
 
     def __init__(
         self,
@@ -167,6 +235,7 @@ class Recorder:
         self.capacity, self._sequence, self._metering_seconds = capacity, sequence, metering_seconds
         tenants = len(sequence.arrival)
         self.availability = Availability()
+        """Interruptions of tenants."""
         self.quorum_losses = self.node_faults = 0
         self.node_events: list[tuple[int, str, bool, str]] = []
         self.upgrades: list[UpgradeRecord] = []
@@ -181,7 +250,9 @@ class Recorder:
         self._refusals: list[tuple[Any, ...]] = []
         self._plans: list[tuple[Any, ...]] = []
         self._plan_seconds: list[float] = []
-        self._outcomes: dict[ViolationOutcome, dict[tuple[int, int], bool]] = {one: {} for one in ViolationOutcome}
+        self._outcomes: dict[ViolationOutcome, dict[tuple[int, int], bool]] = {
+            outcome: {} for outcome in ViolationOutcome
+        }
         """Whether the shortage of each time and node is avoidable, by outcome."""
 
     def load(self, now: int, metered: Float) -> None:
@@ -189,14 +260,14 @@ class Recorder:
         self._load_times.append(now)
         self._loads.append(metered)
 
-    def shortages(self, now: int, found: Sequence[NodeShortage]) -> None:
+    def shortages(self, now: int, shortages: Sequence[NodeShortage]) -> None:
         """Record the shortages of a metering."""
-        for one in found:
-            names = self.node_names[one.node], self.metric_names[one.metric]
-            loads = one.standing, one.departing, one.threshold
-            self._shortages.append((now, *names, *loads, one.outcome.value, one.avoidable))
-            of_outcome, place = self._outcomes[one.outcome], (now, one.node)
-            of_outcome[place] = of_outcome.get(place, True) and one.avoidable
+        for shortage in shortages:
+            names = self.node_names[shortage.node], self.metric_names[shortage.metric]
+            loads = shortage.standing, shortage.departing, shortage.threshold
+            self._shortages.append((now, *names, *loads, shortage.outcome.value, shortage.avoidable))
+            of_outcome, place = self._outcomes[shortage.outcome], (now, shortage.node)
+            of_outcome[place] = of_outcome.get(place, True) and shortage.avoidable
 
     def plan(self, now: int, occasion: str, plan: Plan, seconds: float) -> None:
         """Record a plan: its size, its search, its energies and its wall-clock seconds."""
@@ -254,7 +325,7 @@ class Recorder:
                 for interruption in self.availability.interruptions
             ],
         }
-        tables = {name: frame_of_rows(name, policy, repeat, found) for name, found in rows.items()}
+        tables = {name: frame_of_rows(name, policy, repeat, table_rows) for name, table_rows in rows.items()}
         tables["node_load"] = self._node_load(policy, repeat)
         downtime = self.availability.downtime(
             self._sequence.arrival, self._sequence.departure, self._sequence.owner, now
@@ -300,8 +371,8 @@ class Recorder:
         }
 
     def _totals_of_shortages(self) -> dict[str, Any]:
-        steps = {outcome: len(found) for outcome, found in self._outcomes.items()}
-        avoidable = {outcome: sum(found.values()) for outcome, found in self._outcomes.items()}
+        steps = {outcome: len(places) for outcome, places in self._outcomes.items()}
+        avoidable = {outcome: sum(places.values()) for outcome, places in self._outcomes.items()}
         violation, unresolved = ViolationOutcome.VIOLATION, ViolationOutcome.UNRESOLVED
         return {
             "violations": steps[violation],

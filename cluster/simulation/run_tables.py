@@ -183,12 +183,7 @@ def columns_of(table: str) -> dict[str, Column]:
 
 
 def frame_of(table: str, policy: str, repeat: int, columns: Mapping[str, Any]) -> pl.DataFrame:
-    """Return a table as a data frame.
-
-    `table`: its name, a key of `TABLES`.
-    `policy`, `repeat`: the run.
-    `columns`: the columns except `RUN_COLUMNS`, all of equal length.
-    """
+    """Return a table of a run as a data frame; `columns`: all columns except `RUN_COLUMNS`."""
     requested = columns_of(table)
     frame = pl.DataFrame({name: pl.Series(name, columns[name], requested[name].dtype) for name in TABLES[table]})
     run = pl.lit(policy, pl.String).alias("policy"), pl.lit(repeat, pl.Int32).alias("repeat")

@@ -1,4 +1,4 @@
-"""Creates the services of tenants in the engine, with the expected demand of a new replica."""
+"""What the engine of a run gets: metrics, nodes, services with the expected demand of new replicas, applications."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from cluster.scenario.cluster_sections import ClusterSection
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_sections import ApplicationsSection, Known
-from cluster.simulation.availability import Tenancy
 from cluster.simulation.ledger import Ledger, Metering
+from cluster.simulation.recorder import Tenancy
 from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.tenant_pools import Source
 from plb import Application, Metric, Node, PlacementAndLoadBalancing, Service, UnknownNameError
@@ -38,10 +38,7 @@ class TenantApplications:
 
     @classmethod
     def of(cls, sections: Mapping[str, ApplicationsSection], sequence: TenantSequence) -> TenantApplications:
-        """Return the applications of the sections of a scenario.
-
-        Raise `UnknownNameError` if no tenant has the class of a section, or a limit names an unknown metric.
-        """
+        """Return the applications of the sections of a scenario."""
         applications: list[Application] = []
         traces, follows = sequence.traces, (sequence.parent >= 0) | ~sequence.is_tenant
         of_tenant = np.full(len(sequence.arrival), NO_APPLICATION)
@@ -67,42 +64,32 @@ class TenantApplications:
         return None if index == NO_APPLICATION else self.applications[index]
 
 
-def _check_metrics(name: str, section: ApplicationsSection, known: Sequence[str]) -> None:
+def _check_metrics(name: str, section: ApplicationsSection, metrics: Sequence[str]) -> None:
     for field in AMOUNTS:
         for metric in getattr(section, field):
-            if metric not in known:
-                raise UnknownNameError("metric", metric, known, f"applications.{name}.{field}")
+            if metric not in metrics:
+                raise UnknownNameError("metric", metric, metrics, f"applications.{name}.{field}")
 
 
 class ApplicationUse:
-    """The nodes and loads that applications use, metering by metering; replicas on their way out do not count.
+    """The nodes and loads that applications use, metering by metering; replicas on their way out do not count."""
 
-    Parameters
-    ----------
-    known
-        The applications.
-    nodes
-        Number of nodes.
-    metrics
-        Names of the metrics.
-    """
-
-    def __init__(self, known: TenantApplications, nodes: int, metrics: Sequence[str]) -> None:
-        applications = len(known.applications)
-        self._known, self._metrics = known, metrics
+    def __init__(self, applications: TenantApplications, nodes: int, metrics: Sequence[str]) -> None:
+        count = len(applications.applications)
+        self._applications, self._metrics = applications, metrics
         self._meterings = 0
-        self._nodes, self._most_nodes = np.zeros(applications), np.zeros(applications, np.int64)
-        self._load, self._largest, self._largest_on_node = (np.zeros((applications, len(metrics))) for _ in range(3))
+        self._nodes, self._most_nodes = np.zeros(count), np.zeros(count, np.int64)
+        self._load, self._largest, self._largest_on_node = (np.zeros((count, len(metrics))) for _ in range(3))
         self._node_count = nodes
 
     def meter(self, ledger: Ledger, metering: Metering) -> None:
         """Record the use at a metering."""
-        if not self._known.applications:
+        if not self._applications.applications:
             return
-        application = self._known.of_tenant[ledger.tenant[metering.rows]]
+        application = self._applications.of_tenant[ledger.tenant[metering.rows]]
         counts = (application != NO_APPLICATION) & ~ledger.leaving[metering.rows]
         rows, application = metering.rows[counts], application[counts]
-        shape = (len(self._known.applications), self._node_count)
+        shape = (len(self._applications.applications), self._node_count)
         used, load = np.zeros(shape, np.bool_), np.zeros((*shape, len(self._metrics)))
         used[application, ledger.node[rows]] = True
         np.add.at(load, (application, ledger.node[rows]), metering.demand[counts])
@@ -124,7 +111,7 @@ class ApplicationUse:
                 "largest_load": self._by_metric(self._largest[index]),
                 "largest_load_on_node": self._by_metric(self._largest_on_node[index]),
             }
-            for index, application in enumerate(self._known.applications)
+            for index, application in enumerate(self._applications.applications)
         }
 
     def _by_metric(self, values: np.ndarray) -> dict[str, float]:
@@ -138,21 +125,6 @@ class Services:
     estimator uses limits. Tenants of different applications have different services. Each tenant of an affinity pair
     has its own service, because an affinity relates services; so has each partition of a tenant that is scaled, because
     its number of instances changes.
-
-    Parameters
-    ----------
-    engine
-        Receives the services.
-    sequence
-        The tenants.
-    history
-        Data for the estimate of a new replica's demand; None: nothing is expected until the first report.
-    percentile
-        The estimate is this percentile of the initial demand of the class and role ([1] section 8.2).
-    applications
-        The applications of the tenants.
-    known
-        What the engine is to know of them.
     """
 
     def __init__(
@@ -240,8 +212,8 @@ class Services:
 
     def _suffix(self, name: str, limits: tuple[float, ...]) -> str:
         """Return the suffix that distinguishes services with different limits; empty for the first."""
-        known = self._limits.setdefault(name, {})
-        number = known.setdefault(limits, len(known))
+        numbers = self._limits.setdefault(name, {})
+        number = numbers.setdefault(limits, len(numbers))
         return f"/{number + 1}" if number else ""
 
     def tenancy(self, tenant: int, partition: str) -> Tenancy:
@@ -253,13 +225,6 @@ class InitialDemand:
     """The expected demand of a replica without a report.
 
     The estimate uses past tenants of the class and role, or else of the class, or else all. Without a history, it is 0.
-
-    Parameters
-    ----------
-    history
-        The past tenants, or None.
-    percentile
-        Percentile of their initial demand that is expected.
     """
 
     def __init__(self, history: DemandHistory | None, percentile: float) -> None:
@@ -300,13 +265,13 @@ def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
 
 
 def _check_metric_names(scenario: Scenario, source: Source) -> None:
-    known = [info.name for info in source.metrics]
+    names = [info.name for info in source.metrics]
     named = {"metrics": scenario.metrics}
     named |= {f"policies.{policy}.metrics": fields.get("metrics", {}) for policy, fields in scenario.policies.items()}
     for place, metrics in named.items():
         for name in metrics:
-            if name not in known:
-                raise UnknownNameError("metric", name, known, place)
+            if name not in names:
+                raise UnknownNameError("metric", name, names, place)
 
 
 def coarse_quantum(largest: float) -> float:

@@ -61,17 +61,7 @@ class Kind(IntEnum):
 
 
 class At(simpy.Event):
-    """An event that happens at a given time.
-
-    Parameters
-    ----------
-    env
-        The simulation.
-    time
-        When; not before the present.
-    kind
-        Its order among events of the same time.
-    """
+    """An event that happens at a given time."""
 
     def __init__(self, env: simpy.Environment, time: SimTime, kind: Kind) -> None:
         super().__init__(env)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import attrs
 import numpy as np
 import simpy
 
 from cluster.scenario.scenario import Scenario
-from cluster.scenario.workload_sections import Growth, Workload
-from cluster.simulation.auto_scaling import AutoScaling, Change
-from cluster.simulation.availability import Tenancy
+from cluster.scenario.workload_sections import Growth, Scaling, Workload
 from cluster.simulation.faults import FailoverManager, NodeStates, make_faults
 from cluster.simulation.ledger import Ledger, Metering, Oracle, factors
 from cluster.simulation.random_streams import stream, stream_seed
-from cluster.simulation.recorder import Recorder, RunResult
+from cluster.simulation.recorder import Recorder, RunResult, Tenancy
 from cluster.simulation.run_tables import FAULT
 from cluster.simulation.services import (
     ApplicationUse,
@@ -34,7 +33,92 @@ from cluster.simulation.tenant_pools import Source
 from cluster.simulation.upgrades import Drains, RollingUpgrades
 from cluster.simulation.violations import classify, needs_repair
 from plb import MoveKind, Partition, Plan, Replica, Role, Unplaced
+from plb.array_types import Float, Int
 from plb.compiler import working_time
+
+
+@attrs.frozen
+class Change:
+    """A change in the number of a tenant's instances or partitions."""
+
+    tenant: int
+    """Row of the tenant."""
+    before: int
+    after: int
+    """The numbers."""
+    load: float
+    """Mean load of its replicas."""
+    scaling: Scaling
+    """The section that asks for it."""
+
+
+class AutoScaling:
+    """Looks at the scaled tenants of a run after each metering."""
+
+    def __init__(self, cluster: SimulatedCluster, sequence: TenantSequence, tenancies: Tenancies) -> None:
+        self._cluster, self._sequence, self._tenancies = cluster, sequence, tenancies
+        self.sections = [*cluster.scenario.scaling.values()]
+        self._names: list[str] = sequence.traces.tenant_names().tolist()
+        scaled = np.flatnonzero((sequence.scaling >= 0) & sequence.is_tenant)
+        self._interval = {tenant: 60 * self.section_of(tenant).interval_minutes for tenant in scaled.tolist()}
+        self._due = np.full(len(sequence.arrival), np.inf)
+        self._due[scaled] = sequence.arrival[scaled] + np.array([self._interval[tenant] for tenant in scaled.tolist()])
+        self._counts = np.where(sequence.is_tenant, 1, 0)
+        self._counts[sequence.scales_instances] = sequence.traces.replicas[sequence.scales_instances]
+
+    def section_of(self, tenant: int) -> Scaling:
+        """Return the section of a scaled tenant."""
+        return self.sections[int(self._sequence.scaling[tenant])]
+
+    def partitions_of(self, tenant: int) -> range:
+        """Return the rows of the present partitions of a tenant."""
+        return range(tenant, tenant + (1 if self._sequence.scales_instances[tenant] else int(self._counts[tenant])))
+
+    def changes(self, metering: Metering) -> Iterator[Change]:
+        """Yield the changes that are due; a tenant with a missing, moving or unready replica skips looks."""
+        due = np.flatnonzero(self._due <= self._cluster.now).tolist()
+        loads: dict[int, Float] = {}
+        for tenant in due:
+            if self._names[tenant] not in self._tenancies.known:
+                self._due[tenant] = np.inf  # it has departed
+                continue
+            if not all(self._is_settled(row) for row in self.partitions_of(tenant)):
+                continue
+            interval = self._interval[tenant]
+            self._due[tenant] += interval * (1 + (self._cluster.now - self._due[tenant]) // interval)
+            number = int(self._sequence.scaling[tenant])
+            if number not in loads:
+                loads[number] = self._mean_loads(metering, self.sections[number])
+            change = self._change_of(tenant, float(loads[number][tenant]))
+            if change is not None:
+                self._counts[tenant] = change.after
+                yield change
+
+    def _is_settled(self, row: int) -> bool:
+        """Return whether all replicas of a partition are placed, ready and not moving."""
+        name = self._names[row]
+        placed = sum(replica.node is not None for replica in self._cluster.ledger.placed(name))
+        is_complete = placed == self._tenancies.known[name].replicas
+        return self._tenancies.serves(name) and is_complete and self._tenancies.states.is_plain(name)
+
+    def _change_of(self, tenant: int, load: float) -> Change | None:
+        before, scaling = int(self._counts[tenant]), self.section_of(tenant)
+        after = scaling.wanted(before, load)
+        return None if after == before else Change(tenant, before, after, load, scaling)
+
+    def _mean_loads(self, metering: Metering, scaling: Scaling) -> Float:
+        """Return the mean load of the replicas of each tenant, (T,); 0 without any."""
+        ledger, rows = self._cluster.ledger, metering.rows
+        counted = ~ledger.leaving[rows]
+        if scaling.primary_only:
+            counted &= ledger.is_primary(rows)
+        metric = self._sequence.traces.metric_names.index(scaling.metric)
+        owner: Int = self._sequence.owner[ledger.tenant[rows[counted]]]
+        count = len(self._counts)
+        total = np.bincount(owner, metering.reported[counted, metric], count)
+        mean: Float = total / np.maximum(np.bincount(owner, minlength=count), 1)
+        return mean
+
 
 Process = Generator[simpy.Event, Any, None]
 ARRIVAL = "arrival"
@@ -44,21 +128,7 @@ SCALING = "scaling"
 
 
 class Simulation:
-    """One run of one policy: arrivals, departures, metering, faults, upgrades and copies of moving replicas.
-
-    Parameters
-    ----------
-    scenario, source
-        The scenario and its workload.
-    sequence
-        The tenants of this repeat, from `cluster.simulation.tenant_arrivals.make_tenants`.
-    policy
-        Name of the policy.
-    repeat
-        Number of the repeat, from 0.
-    progress
-        Called with the simulated time in seconds at every metering.
-    """
+    """One run of one policy: arrivals, departures, metering, faults, upgrades and copies of moving replicas."""
 
     def __init__(
         self,
@@ -219,7 +289,7 @@ class Simulation:
     def _report_present(self, name: str, tenant: int) -> None:
         """Report the load of a tenant that has lived before the run, so that its placement counts with it."""
         self.ledger.refresh(name, tenant)
-        rows = np.array([one.index for one in self.ledger.placed(name)], np.int64)
+        rows = np.array([replica.index for replica in self.ledger.placed(name)], np.int64)
         self.engine.report_loads(rows, self.ledger.reported(rows, self._now))
 
     def _replace(self, tenancies: Sequence[Tenancy], occasion: str) -> None:
@@ -237,9 +307,9 @@ class Simulation:
             self._apply_moves(plan, placeable)
             unplaced = plan.unplaced
         self._note_missing(names)
-        for one in unplaced:
-            tenant = names[one.partition]
-            self.recorder.refusal(self._now, tenant, self._waiting[tenant], one, arrives=occasion == ARRIVAL)
+        for refusal in unplaced:
+            tenant = names[refusal.partition]
+            self.recorder.refusal(self._now, tenant, self._waiting[tenant], refusal, arrives=occasion == ARRIVAL)
 
     def _dismiss(self, tenant: int) -> None:
         name = self._partitions[tenant]
@@ -281,8 +351,8 @@ class Simulation:
             plan = self._timed("repair", "constraint check", lambda: self.engine.repair(now=self._now))
         moves = plan.moves if plan is not None else ()
         largest_on = partial(self.ledger.largest_standing, metering)
-        found = classify(metering, self._threshold, moves, self._node_names, self._metric_names, largest_on)
-        self.recorder.shortages(self._now, found)
+        shortages = classify(metering, self._threshold, moves, self._node_names, self._metric_names, largest_on)
+        self.recorder.shortages(self._now, shortages)
         if plan is not None:
             self._apply_moves(plan)
         if not moves and self._balancing_is_due():
@@ -317,7 +387,7 @@ class Simulation:
     def _note_missing(self, names: Mapping[str, int]) -> None:
         """Update the number of attempts of each tenant that misses a replica."""
         for name, tenant in names.items():
-            if any(one.node is None for one in self.ledger.placed(name)):
+            if any(replica.node is None for replica in self.ledger.placed(name)):
                 self._waiting[tenant] = self._waiting.get(tenant, 0) + 1
             else:
                 self._waiting.pop(tenant, None)

@@ -13,9 +13,8 @@ from typing import Any
 import attrs
 import simpy
 
-from cluster.simulation.availability import Tenancy
 from cluster.simulation.ledger import Ledger
-from cluster.simulation.recorder import MoveRecord
+from cluster.simulation.recorder import MoveRecord, Tenancy
 from cluster.simulation.run_tables import QUORUM_LOSS
 from cluster.simulation.simulated_cluster import At, Kind, SimulatedCluster
 from plb import Move, MoveKind, Partition, Phase, PlacedReplica, Plan, Reason, Replica
@@ -23,13 +22,7 @@ from plb.model import ReplicaState, Role, UpgradeMark
 
 
 class ReplicaStates:
-    """The state of every replica that is not plainly ready. The ledger has the placement.
-
-    Parameters
-    ----------
-    ledger
-        The replicas of the simulated cluster.
-    """
+    """The state of every replica that is not plainly ready. The ledger has the placement."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -72,53 +65,50 @@ class ReplicaStates:
         """Return the placed replicas of a partition, each with its state."""
         states, marks = self._states.get(partition, {}), self.marks.get(partition, {})
         return [
-            Replica(one.role, one.node, leaving=True)
-            if one.leaving
+            Replica(replica.role, replica.node, leaving=True)
+            if replica.leaving
             else Replica(
-                one.role,
-                one.node,
-                state=states.get(one.node, ReplicaState.READY),
-                upgrade=_mark_of(one.role, marks.get(one.node, UpgradeMark.NONE)),
+                replica.role,
+                replica.node,
+                state=states.get(replica.node, ReplicaState.READY),
+                upgrade=_mark_of(replica.role, marks.get(replica.node, UpgradeMark.NONE)),
             )
-            for one in self._ledger.placed(partition)
-            if one.node is not None
+            for replica in self._ledger.placed(partition)
+            if replica.node is not None
         ]
 
     def ready(self, partition: str) -> list[PlacedReplica]:
         """Return the replicas that serve a partition; a moving replica is ready on its target."""
         states = self.of(partition)
-        placed = self._ledger.placed(partition)
-        return [one for one in placed if one.node is not None and not one.leaving and one.node not in states]
+        return [replica for replica in self._ledger.standing(partition) if replica.node not in states]
 
     def primary(self, partition: str) -> PlacedReplica | None:
         """Return the primary that is not leaving, in any state; None if there is none."""
-        placed = self._ledger.placed(partition)
-        return next(
-            (one for one in placed if one.role is Role.PRIMARY and one.node is not None and not one.leaving), None
-        )
+        return next((replica for replica in self._ledger.standing(partition) if replica.role is Role.PRIMARY), None)
 
     def is_plain(self, partition: str) -> bool:
         """Return whether all replicas of a partition are ready, unmarked and not leaving."""
         if partition in self._states or partition in self.marks:
             return is_plain(self.described(partition))
-        return not any(one.leaving for one in self._ledger.placed(partition))
+        return not any(replica.leaving for replica in self._ledger.placed(partition))
 
 
 def is_plain(described: Iterable[Replica]) -> bool:
     """Return whether all replicas of a partition are ready, unmarked and not leaving."""
     return all(
-        one.state is ReplicaState.READY and one.upgrade is UpgradeMark.NONE and not one.leaving for one in described
+        replica.state is ReplicaState.READY and replica.upgrade is UpgradeMark.NONE and not replica.leaving
+        for replica in described
     )
 
 
-def as_leaving(one: Replica, node: str | None, *, leaving: bool) -> Replica:
+def as_leaving(replica: Replica, node: str | None, *, leaving: bool) -> Replica:
     """Return a replica with `leaving` set if it is on `node`, else unchanged."""
-    return attrs.evolve(one, leaving=leaving) if one.node == node else one
+    return attrs.evolve(replica, leaving=leaving) if replica.node == node else replica
 
 
-def as_dropped(one: Replica, node: str, *, dropped: bool) -> Replica:
+def as_dropped(replica: Replica, node: str, *, dropped: bool) -> Replica:
     """Return a replica with `to_be_dropped` set if it is on `node`, and then not leaving, else unchanged."""
-    return attrs.evolve(one, leaving=False, to_be_dropped=dropped) if one.node == node else one
+    return attrs.evolve(replica, leaving=False, to_be_dropped=dropped) if replica.node == node else replica
 
 
 def _mark_of(role: Role, mark: UpgradeMark) -> UpgradeMark:
@@ -137,13 +127,7 @@ COPIED_METRICS = ("disk", "memory")
 
 
 class PlanExecution:
-    """Carries out plans in the simulated cluster.
-
-    Parameters
-    ----------
-    cluster
-        The shared objects of the run.
-    """
+    """Carries out plans in the simulated cluster."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -159,9 +143,9 @@ class PlanExecution:
         self._cluster.ledger.refresh(partition, tenant)
 
     def start(self, plan: Plan, arrivals: Mapping[str, int]) -> None:
-        """Start all moves of a plan: replicas are on their targets from now on, and depart from their sources.
+        """Start all moves of a plan; `arrivals`: row of each tenant that it may place for the first time, by partition.
 
-        `arrivals`: row of each tenant, by partition, that the plan may place for the first time.
+        Replicas are on their targets from now on, and depart from their sources.
         """
         self._tenant_of.update(arrivals)
         copies = [
@@ -201,7 +185,7 @@ class PlanExecution:
 
     def fail_from(self, partition: str, node: str | None) -> MoveRecord | None:
         """End the copy of a partition from a node, and return its record; None if no copy is under way."""
-        record = next((one for one in self._under_way.get(partition, ()) if one.move.source == node), None)
+        record = next((record for record in self._under_way.get(partition, ()) if record.move.source == node), None)
         if record is not None:
             self._fail(record)
         return record
@@ -257,28 +241,7 @@ class Loss:
 
 
 class Tenancies:
-    """The tenants of a run, with the state of every replica that is not plainly ready.
-
-    Parameters
-    ----------
-    cluster
-        The shared objects of the run.
-    movement
-        Carries out the moves.
-
-    Attributes
-    ----------
-    known
-        The present tenants, by partition.
-    states
-        The states of their replicas.
-    plain
-        Partitions last reported to the engine in their plain state: all replicas ready, no mark, no move.
-    latest_loss
-        The last loss of a replica, by partition.
-    to_restart
-        Losses of replicas that have to restart on another node, by partition, the earliest first.
-    """
+    """The tenants of a run, with the state of every replica that is not plainly ready."""
 
     def __init__(self, cluster: SimulatedCluster, movement: PlanExecution) -> None:
         self._cluster, self._movement = cluster, movement
@@ -286,10 +249,15 @@ class Tenancies:
         self._remote_storage = cluster.scenario.faults.remote_storage
         self._interruption = cluster.scenario.cluster.interruption_seconds
         self.known: dict[str, Tenancy] = {}
+        """The present tenants, by partition."""
         self.states = ReplicaStates(cluster.ledger)
+        """The states of their replicas."""
         self.plain: set[str] = set()
+        """Partitions last reported to the engine in their plain state: all replicas ready, no mark, no move."""
         self.latest_loss: dict[str, Loss] = {}
+        """The last loss of a replica, by partition."""
         self.to_restart: dict[str, list[Loss]] = {}
+        """Losses of replicas that have to restart on another node, by partition, the earliest first."""
         self._served: set[str] = set()
         self._building: dict[tuple[str, str], object] = {}
 
@@ -351,7 +319,7 @@ class Tenancies:
         """Remove the replica of a partition from a node."""
         self._building.pop((tenancy.partition, node), None)
         self.states.set(tenancy.partition, node, ReplicaState.READY)
-        self.report_replicas(tenancy, [one for one in self.described(tenancy) if one.node != node])
+        self.report_replicas(tenancy, [replica for replica in self.described(tenancy) if replica.node != node])
 
     def settle(self, tenancy: Tenancy) -> None:
         """Promote a secondary if a quorum without primary is ready, and update whether the tenant is available."""
@@ -360,11 +328,11 @@ class Tenancies:
         has_quorum = len(ready) >= tenancy.quorum
         successor = None
         if tenancy.stateful and has_quorum and primary not in ready:
-            successor = next((one for one in ready if one.role == Role.SECONDARY), None)
+            successor = next((replica for replica in ready if replica.role == Role.SECONDARY), None)
         suspended = self.serves(partition) and not has_quorum and self.stores_copies(tenancy)
         is_reported = partition in self.plain and self.states.is_plain(partition)
         if successor is not None or suspended or not is_reported:
-            described = [_with_role(one, successor, primary) for one in self.described(tenancy)]
+            described = [_with_role(replica, successor, primary) for replica in self.described(tenancy)]
             self.report_replicas(tenancy, described, in_quorum_loss=suspended)
         self._update_builds(tenancy, is_any_ready=bool(ready))
         if not self.serves(partition):
@@ -425,12 +393,12 @@ class Tenancies:
         self._cluster.ledger.refresh(tenancy.partition, tenancy.tenant)
 
 
-def _with_role(one: Replica, successor: PlacedReplica | None, primary: PlacedReplica | None) -> Replica:
+def _with_role(replica: Replica, successor: PlacedReplica | None, primary: PlacedReplica | None) -> Replica:
     """Return a replica with its role after `successor`, if there is one, has replaced `primary`."""
     if successor is None:
-        return one
-    if one.node == successor.node and not one.leaving:
-        return attrs.evolve(one, role=Role.PRIMARY)
-    if primary is not None and one.node == primary.node and not one.leaving:
-        return attrs.evolve(one, role=Role.SECONDARY)
-    return one
+        return replica
+    if replica.node == successor.node and not replica.leaving:
+        return attrs.evolve(replica, role=Role.PRIMARY)
+    if primary is not None and replica.node == primary.node and not replica.leaving:
+        return attrs.evolve(replica, role=Role.SECONDARY)
+    return replica

@@ -7,7 +7,9 @@ tenants of a plan are on the nodes of the plan from the start, and no others arr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import heapq
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import attrs
@@ -17,15 +19,133 @@ from cluster.errors import DensityError
 from cluster.scenario.cluster_sections import ClusterSection
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_sections import Scaling
-from cluster.simulation.admission import TenantAdmission, limit_of, promised
-from cluster.simulation.planned_tenants import PlanPool
 from cluster.simulation.random_streams import stream
 from cluster.simulation.recorded_arrivals import RecordedPool, check_start, first_demand, tenants_in_window
-from cluster.simulation.tenant_pools import Source
+from cluster.simulation.tenant_pools import PlanPool, Source, TenantPool
 from plb import ConflictError, UnknownNameError
 from plb.array_types import Bool, Float, Int
 from plb.model import Role
-from workloads.trace import TraceSet
+from workloads.trace import MetricInfo, TraceSet, concatenate
+
+SECONDS_BETWEEN_RISES = 3600
+"""While the density rises, tenants are admitted at least this often."""
+
+
+class TenantAdmission:
+    """Admits tenants of a pool, in its order, whenever the density is below the target.
+
+    `targets`: promised demand of all tenants in the metric in its unit, at the start and at `end`; `limit`: (R,) limit
+    that the demand of the first tenants must stay below.
+    """
+
+    def __init__(
+        self,
+        pool: TenantPool,
+        rng: np.random.Generator,
+        metric: int,
+        targets: tuple[float, float],
+        end: float,
+        limit: Float,
+    ) -> None:
+        self._batches = pool.batches(rng)
+        self._limit, self._demand = limit, np.zeros_like(limit)
+        self._metric, self._targets, self._end = metric, targets, end
+        self._parts: list[TraceSet] = []
+        self._stock: Iterator[tuple[float, int]] = iter(())
+        self._active: dict[int, float] = {}
+        self._departures: list[tuple[int, int]] = []
+        self._lifetime: list[int] = []
+        self.arrival: list[int] = []
+
+    def fill(self, time: int) -> list[int]:
+        """Admit tenants until the target is reached, and return their numbers."""
+        admitted = []
+        density, target = sum(self._active.values()), self._target(time)
+        while density < target:
+            number, (weight, life) = len(self._lifetime), self._next(density, time)
+            self._lifetime.append(life)
+            self._active[number] = weight
+            density += weight
+            admitted.append(number)
+        return admitted
+
+    def start(self, tenants: list[int], arrival: Int) -> None:
+        """Set the arrival times of tenants."""
+        for number, time in zip(tenants, arrival.tolist(), strict=True):
+            self.arrival.append(time)
+            heapq.heappush(self._departures, (time + self._lifetime[number], number))
+
+    def run(self) -> None:
+        """Replace tenants that depart before the end, and admit more as the target rises."""
+        rises = iter(range(SECONDS_BETWEEN_RISES, math.ceil(self._end), SECONDS_BETWEEN_RISES))
+        rise = next(rises, None) if self._targets[1] > self._targets[0] else None
+        while True:
+            departure = self._departures[0][0] if self._departures else math.inf
+            time = int(min(departure, math.inf if rise is None else rise, math.ceil(self._end)))
+            if time >= self._end:
+                return
+            if time == rise:
+                rise = next(rises, None)
+            while self._departures and self._departures[0][0] == time:
+                del self._active[heapq.heappop(self._departures)[1]]
+            admitted = self.fill(time)
+            self.start(admitted, np.full(len(admitted), time))
+
+    def _target(self, time: float) -> float:
+        """Return the target of the promised demand at `time`, in units of the density's metric."""
+        first, last = self._targets
+        return first + (last - first) * time / self._end
+
+    def traces(self) -> TraceSet:
+        """Return the traces of all admitted tenants."""
+        return concatenate(self._parts).select(np.arange(len(self._lifetime)))
+
+    def _next(self, density: float, time: int) -> tuple[float, int]:
+        tenant = next(self._stock, None)
+        while tenant is None:
+            batch = next(self._batches, None)
+            if batch is None:
+                raise DensityError(self._shortage(density, time))
+            if not self.arrival and self._parts:  # still the initial fill
+                self._check_demand(density)
+            self._parts.append(batch)
+            pairs = zip(promised(batch, self._metric).tolist(), batch.lifetime_seconds.tolist(), strict=True)
+            self._stock = iter(pairs)
+            tenant = next(self._stock, None)
+        return tenant
+
+    def _check_demand(self, density: float) -> None:
+        """Raise `DensityError` if the admitted tenants already need more than the cluster has."""
+        self._demand += first_demand(self._parts[-1], self._parts[-1].tenants)
+        if (self._demand >= self._limit).any():
+            metric = int((self._demand >= self._limit).argmax())
+            info = self._parts[-1].metrics[metric]
+            raise DensityError(
+                f"the tenant density cannot be reached: with {density / self._targets[0]:.2g} of it reached, the first "
+                f"{len(self._lifetime)} tenants need {self._demand[metric]:.6g} {info.unit} of {info.name} at once, "
+                f"and the whole cluster has {self._limit[metric]:.6g} below its violation threshold; use a lower "
+                "workload.density or more nodes"
+            )
+
+    def _shortage(self, density: float, time: int) -> str:
+        share = density / self._target(time)
+        return (
+            f"the tenant density cannot be reached: all {len(self._lifetime)} tenants of the workload are used up "
+            f"after {time / 86400:.2f} days, with {share:.0%} of the density reached; use more traces, a lower "
+            "workload.density, fewer nodes or fewer run.days"
+        )
+
+
+def promised(traces: TraceSet, metric: int) -> Float:
+    """Return MaxUsage times the number of replicas of every tenant, for one metric."""
+    return traces.max_usage[:, metric].astype(np.float64) * traces.replicas
+
+
+def limit_of(cluster: ClusterSection, metrics: Sequence[MetricInfo]) -> Float:
+    """Return the load at which the whole cluster reaches its threshold, by metric; infinite without a capacity."""
+    names = [metric.name for metric in metrics]
+    total = [cluster.total_capacity(name) if name in cluster.capacity else np.inf for name in names]
+    return np.asarray(cluster.violation_threshold * np.array(total))
 
 
 @attrs.frozen(eq=False)
@@ -101,21 +221,15 @@ class TenantSequence:
 def make_tenants(
     scenario: Scenario, source: Source, repeat: int = 0, *, cluster_of_tenants: ClusterSection | None = None
 ) -> TenantSequence:
-    """Generate the tenants of one repeat, or return the tenants that are recorded or planned.
+    """Generate the tenants of a repeat, whose workload is `source`, or return the recorded or planned ones.
 
-    `scenario`, `source`: the scenario, and its workload in this repeat: see
-    `cluster.simulation.tenant_pools.Source.of_repeat`.
-    `repeat`: number of the repeat, from 0.
-    `cluster_of_tenants`: the nodes that host the tenants, if other than the scenario's. The tenants stay the same: the
-    density counts the nodes of the scenario.
-    Raise `DensityError` if the pool has too few tenants, a tenant has more replicas than there are nodes, or the demand
-    of the first tenants exceeds the capacity of the cluster.
-    Raise `ScenarioError` if recorded tenants do not cover the time of the run.
+    `cluster_of_tenants`: nodes that host the same tenants instead of the nodes of the scenario, which the density
+    counts.
     """
     workload = scenario.workload
     holding = scenario if cluster_of_tenants is None else attrs.evolve(scenario, cluster=cluster_of_tenants)
     metric = [info.name for info in source.metrics].index(workload.density_metric)
-    of_scenario, total = (one.cluster.total_capacity(workload.density_metric) for one in (scenario, holding))
+    of_scenario, total = (each.cluster.total_capacity(workload.density_metric) for each in (scenario, holding))
     if isinstance(source.pool, PlanPool):
         return _planned(source.pool, total, metric)
     if isinstance(source.pool, RecordedPool):
@@ -141,12 +255,7 @@ def make_tenants(
 
 
 def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> TenantSequence:
-    """Return tenants of which scaled ones are instances, or have rows for further partitions.
-
-    Raise `UnknownNameError` if no tenant has the class of a section, or no metric its name.
-    Raise `ConflictError` if a class belongs to two sections, or its instances are to be scaled although it has
-    primaries and secondaries; or a tenant has the name of a further partition of another.
-    """
+    """Return tenants of which scaled ones are instances, or have rows for further partitions."""
     traces = sequence.traces
     section_of = section_by_class(scaling, traces)
     of_tenant = section_of[traces.class_code]
@@ -184,27 +293,27 @@ def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> Te
 
 def section_by_class(scaling: Mapping[str, Scaling], traces: TraceSet) -> Int:
     """Return the number of the section of each class, (C,), or -1."""
-    found = np.full(len(traces.classes), -1)
+    section_of = np.full(len(traces.classes), -1)
     has_roles = (traces.replicas > 1) & (traces.series_index[:, Role.INSTANCE] < 0)
     with_roles = {traces.classes[code] for code in np.unique(traces.class_code[has_roles]).tolist()}
-    for number, (name, one) in enumerate(scaling.items()):
-        matches = [index for index, known in enumerate(traces.classes) if fnmatchcase(known, one.tenant_class)]
+    for number, (name, section) in enumerate(scaling.items()):
+        matches = [index for index, name in enumerate(traces.classes) if fnmatchcase(name, section.tenant_class)]
         if not matches:
-            raise UnknownNameError("tenant class", one.tenant_class, traces.classes, f"scaling.{name}.tenant_class")
-        if one.metric not in traces.metric_names:
-            raise UnknownNameError("metric", one.metric, traces.metric_names, f"scaling.{name}.metric")
+            raise UnknownNameError("tenant class", section.tenant_class, traces.classes, f"scaling.{name}.tenant_class")
+        if section.metric not in traces.metric_names:
+            raise UnknownNameError("metric", section.metric, traces.metric_names, f"scaling.{name}.metric")
         for index in matches:
-            known = traces.classes[index]
-            if found[index] >= 0:
-                other = [*scaling][found[index]]
-                raise ConflictError(f"scaling.{name}: class {known} is already scaled by scaling.{other}")
-            if one.mechanism == "instances" and known in with_roles:
+            class_name = traces.classes[index]
+            if section_of[index] >= 0:
+                first = [*scaling][section_of[index]]
+                raise ConflictError(f"scaling.{name}: class {class_name} is already scaled by scaling.{first}")
+            if section.mechanism == "instances" and class_name in with_roles:
                 raise ConflictError(
-                    f"scaling.{name}: tenants of class {known} have several replicas with roles; instances are scaled "
-                    'of tenants with one replica, partitions (mechanism = "partitions") of all'
+                    f"scaling.{name}: tenants of class {class_name} have several replicas with roles; instances are "
+                    'scaled of tenants with one replica, partitions (mechanism = "partitions") of all'
                 )
-            found[index] = number
-    return found
+            section_of[index] = number
+    return section_of
 
 
 def _planned(pool: PlanPool, total: float, metric: int) -> TenantSequence:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
@@ -16,12 +16,15 @@ from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_sections import Workload
 from cluster.simulation.recorded_arrivals import RecordedPool, recorded_span
 from plb import ConflictError, UnknownNameError
+from plb.array_types import Int
+from plb.provisioning import ProvisioningPlan
 from plb.risk import DemandHistory
+from workloads.provisioning import NodeSpec, read_instance, read_plan
+from workloads.provisioning.plans import parse_nodes
+from workloads.provisioning.tenants import PlannedTenants, tenants_of_plan
+from workloads.provisioning.user_units import user_nodes
 from workloads.region_parameters import RegionParameters
 from workloads.trace import HOUR_SECONDS, MetricInfo, TraceSet, sample_families, split_tenants
-
-if TYPE_CHECKING:
-    from cluster.simulation.planned_tenants import PlanPool
 
 
 def seed_of_repeat(workload: Workload, repeat: int) -> int:
@@ -30,13 +33,9 @@ def seed_of_repeat(workload: Workload, repeat: int) -> int:
 
 
 def split_traces(traces: TraceSet, workload: Workload, seed: int, begin: float) -> tuple[TraceSet, TraceSet]:
-    """Return the tenants of the history, perhaps none, and those to simulate. No tenant is on both sides.
+    """Return the tenants of the history, perhaps none, and the others, to simulate.
 
-    `traces`: all tenants.
-    `workload`: rules of the split.
-    `seed`: seed of the repeat.
     `begin`: begin of the run, seconds since the origin of the traces.
-    Raise `ScenarioError` if a side that is needed has no tenant.
     """
     if workload.history == "before":
         assert traces.start is not None
@@ -78,32 +77,27 @@ def rule_of(workload: Workload) -> str:
 
 
 def check_other_traces(workload: Workload, traces: TraceSet, past: TraceSet) -> None:
-    """Raise an error if a history from other traces has other metrics, or tenants of the simulated traces.
-
-    Raise `ScenarioError` if the history has other metrics.
-    Raise `ConflictError` if a tenant is in both: it has the same name and the same demand.
-    """
+    """Raise an error if a history from other traces has other metrics, or a tenant with name and demand of `traces`."""
     place = "workload.history_path"
     if past.metrics != traces.metrics:
-        found, needed = (
+        present, needed = (
             ", ".join(f"{metric.name} in {metric.unit}" for metric in each.metrics) for each in (past, traces)
         )
-        if found == needed:
-            found, needed = ("trends of " + ", ".join(m.name for m in e.metrics if m.trend) for e in (past, traces))
+        if present == needed:
+            present, needed = ("trends of " + ", ".join(m.name for m in e.metrics if m.trend) for e in (past, traces))
         raise refusal(
-            "scenario", place, f"{workload.history_path} has {found}; expected the metrics of the traces: {needed}"
+            "scenario", place, f"{workload.history_path} has {present}; expected the metrics of the traces: {needed}"
         )
-    names, others = traces.tenant_names(), past.tenant_names()
-    common, here, there = np.intersect1d(names, others, return_indices=True)
-    for name, one, other in zip(common.tolist(), here.tolist(), there.tolist(), strict=True):
-        if np.array_equal(_demand_of(traces, one), _demand_of(past, other)):
+    common, simulated, past_ones = np.intersect1d(traces.tenant_names(), past.tenant_names(), return_indices=True)
+    for name, tenant, past_tenant in zip(common.tolist(), simulated.tolist(), past_ones.tolist(), strict=True):
+        if np.array_equal(_demand_of(traces, tenant), _demand_of(past, past_tenant)):
             raise ConflictError(f"{place}: tenant {name} of {Path(workload.history_path or '')} is simulated, too")
 
 
 def _demand_of(traces: TraceSet, tenant: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     """Return the demand of a tenant, all series one after the other."""
     series = traces.series_index[tenant]
-    spans = [slice(*traces.series_start[one : one + 2]) for one in series[series >= 0].tolist()]
+    spans = [slice(*traces.series_start[row : row + 2]) for row in series[series >= 0].tolist()]
     return np.concatenate([traces.values[span] for span in spans])
 
 
@@ -125,12 +119,7 @@ class TraceInputs:
 
 
 def read_inputs(workload: Workload) -> TraceInputs:
-    """Read the traces of a workload of kind ``"traces"`` or ``"bitbrains"``.
-
-    Raise `ScenarioError` if a directory is missing, the traces do not say when tenants began, or the history has other
-    metrics.
-    Raise `ConflictError` if the history has a tenant of the traces.
-    """
+    """Read the traces of a workload of kind ``"traces"`` or ``"bitbrains"``."""
     traces, begin, end = read_traces_of(workload), 0.0, 0.0
     if workload.arrivals == "recorded":
         first, end = recorded_span(traces)
@@ -152,22 +141,19 @@ def check_inputs(workload: Workload) -> None:
 
 def digest_of_traces(traces: TraceSet) -> str:
     """Return the SHA-256 of the contents of traces, in hexadecimal digits."""
-    found = sha256()
+    digest = sha256()
     for name, value in attrs.asdict(traces, recurse=False).items():
         if value is None:
             continue  # so that traces without starts have the digest of versions that knew none
         plain = value.tolist() if isinstance(value, np.ndarray) and value.dtype.hasobject else value
         content = plain.tobytes() if isinstance(plain, np.ndarray) else repr(plain).encode()
-        found.update(f"{name} {len(content)}\n".encode())
-        found.update(content)
-    return found.hexdigest()
+        digest.update(f"{name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def read_traces_of(workload: Workload, path: str | None = None, field: str = "path") -> TraceSet:
-    """Read the real traces of a workload, or others in the same format.
-
-    `path`, `field`: directory of the others, and the field that names it.
-    """
+    """Read the real traces of a workload, or others in the same format, in the directory that `field` names."""
     path = workload.path if path is None else path
     if path is None:
         message = f"kind = {workload.kind!r} reads traces: give their directory here or with --traces"
@@ -264,11 +250,7 @@ class Source:
 
 
 def read_source(scenario: Scenario) -> Source:
-    """Read or generate the workload of a scenario.
-
-    Raise `ScenarioError` if a policy of the run samples past tenants and there are none, or a part of the workload is
-    missing or invalid.
-    """
+    """Read or generate the workload of a scenario."""
     scenario.check_history()
     workload = scenario.workload
     if workload.kind == "plan":
@@ -362,8 +344,6 @@ def _source_of_traces(workload: Workload, inputs: TraceInputs, repeat: int) -> S
 
 
 def _from_plan(scenario: Scenario) -> Source:
-    from cluster.simulation.planned_tenants import read_plan_pool
-
     pool = read_plan_pool(scenario)
     traces, workload = pool.tenants.traces, scenario.workload
     split = {
@@ -376,3 +356,74 @@ def _from_plan(scenario: Scenario) -> Source:
     }
     no_families = np.empty(0, np.int64)
     return Source(traces.metrics, traces.step_seconds, pool.tenants.history(), no_families, pool, split)
+
+
+FAULTS_SHOWN = 3
+"""Number of faults that the message about an invalid plan lists."""
+
+
+@attrs.frozen(eq=False)
+class PlanPool:
+    """The tenants of a plan, and their nodes."""
+
+    tenants: PlannedTenants
+    """The tenants."""
+    place: Int
+    """(N,) node of the cluster for each node of the plan, in the order of `PlannedTenants`."""
+
+
+def read_plan_pool(scenario: Scenario) -> PlanPool:
+    """Read the plan of a scenario, and map the nodes of the plan to nodes of the cluster."""
+    workload = scenario.workload
+    for name, what in (("path", "the instance that was planned"), ("plan", "the file of the plan")):
+        if getattr(workload, name) is None:
+            raise refusal(scenario.name, f"workload.{name}", f'kind = "plan" needs {what}')
+    assert workload.path is not None
+    assert workload.plan is not None
+    instance = read_instance(workload.path, parse_nodes(workload.nodes) if workload.nodes else None)
+    plan = read_plan(workload.plan, instance)
+    faults = plan.faults()
+    if faults:
+        more = f" (and {len(faults) - FAULTS_SHOWN:,} more faults)" if len(faults) > FAULTS_SHOWN else ""
+        raise refusal(scenario.name, "workload.plan", f"{workload.plan}: {'; '.join(faults[:FAULTS_SHOWN])}{more}")
+    place = _places(scenario, plan)
+    # the oracle reads demand beyond the end of the run
+    hours = 24.0 * scenario.run.days + workload.oracle_hours
+    step = scenario.cluster.metering_minutes * 60
+    return PlanPool(tenants_of_plan(plan, plan_hours=workload.plan_hours, hours=hours, step_seconds=step), place)
+
+
+def used_kinds(plan: ProvisioningPlan) -> list[tuple[int, NodeSpec]]:
+    """Return how many nodes of each kind a plan uses, and their capacity in user units; unused kinds are omitted."""
+    used = np.bincount(plan.kind, minlength=len(plan.instance.nodes)).tolist()
+    return [(count, node) for count, node in zip(used, user_nodes(plan.instance), strict=True) if count]
+
+
+def _places(scenario: Scenario, plan: ProvisioningPlan) -> Int:
+    """Return the node of the cluster for each node of a plan: the first nodes of the kind that matches its type.
+
+    The kinds of the cluster match the used types in order; a kind may have more nodes than the plan uses.
+    """
+    kinds = [(first, nodes, capacity) for first, nodes, capacity in _kinds(scenario) if nodes]
+    places = []
+    for number, (needed, spec) in enumerate(used_kinds(plan)):
+        item = f"node type {spec.name}"
+        if number >= len(kinds) or kinds[number][1] < needed:
+            count = kinds[number][1] if number < len(kinds) else 0
+            message = f"{item}: the plan needs {needed:,} nodes, kind {number + 1} of the cluster has {count:,}"
+            raise refusal(scenario.name, "cluster.groups" if number else "cluster.nodes", message)
+        first, _, capacity = kinds[number]
+        for resource, value in zip(plan.instance.resources, spec.capacity, strict=True):
+            if capacity.get(resource, np.inf) < value:
+                message = f"{item}: the plan requires {value:g} {resource}, the cluster has {capacity[resource]:g}"
+                raise refusal(scenario.name, "cluster.groups" if number else "cluster.capacities", message)
+        places.append(first + np.arange(needed))
+    return np.concatenate(places)
+
+
+def _kinds(scenario: Scenario) -> Iterator[tuple[int, int, dict[str, float]]]:
+    """Yield the first node, the number of nodes and the capacity of each kind of the cluster's nodes."""
+    first = 0
+    for nodes, capacity in scenario.cluster.kinds:
+        yield first, nodes, dict(capacity)
+        first += nodes

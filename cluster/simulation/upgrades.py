@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import simpy
 
-from cluster.simulation.availability import Tenancy
 from cluster.simulation.faults import FailoverManager, NodeStates
-from cluster.simulation.recorder import UpgradeRecord
+from cluster.simulation.recorder import Tenancy, UpgradeRecord
 from cluster.simulation.run_tables import UPGRADE
 from cluster.simulation.simulated_cluster import At, Kind, SimulatedCluster
 from cluster.simulation.tenancies import Tenancies, as_dropped
@@ -25,19 +24,7 @@ SECONDS_BETWEEN_CHECKS = 60
 
 
 class RollingUpgrades:
-    """The upgrades of one run.
-
-    Parameters
-    ----------
-    cluster
-        The shared objects of the run.
-    nodes, failover, drains
-        The states of nodes, and what takes them down and drains them.
-    rng
-        Determines which domains fail their health check; the same for every policy.
-    place
-        Places missing replicas of tenants, and applies the engine's response to their marks.
-    """
+    """The upgrades of one run."""
 
     def __init__(
         self,
@@ -130,10 +117,7 @@ class RollingUpgrades:
             self._return(name, primaries)
 
     def _drain(self, name: str) -> list[str]:
-        """Move primaries to other nodes, and replicas of tenants that need all replicas.
-
-        Returns: the partitions whose primary left.
-        """
+        """Move away primaries, and replicas of tenants that need all; return the partitions whose primary left."""
         marked = self._drains.mark_primaries_on(name)
         self._place(marked, UPGRADE)
         left = self._drains.unmark(marked, name)
@@ -153,13 +137,7 @@ class RollingUpgrades:
 
 
 class Drains:
-    """Marks replicas on draining nodes, and unmarks them again.
-
-    Parameters
-    ----------
-    tenancies
-        The run's.
-    """
+    """Marks replicas on draining nodes, and unmarks them again."""
 
     def __init__(self, tenancies: Tenancies) -> None:
         self._tenancies = tenancies
@@ -170,14 +148,14 @@ class Drains:
 
     def mark_returns_to(self, name: str, partitions: Iterable[str]) -> list[Tenancy]:
         """Mark primaries of partitions to return to a node; return the tenants that have a secondary there."""
-        known = [self._tenancies.known[partition] for partition in partitions if partition in self._tenancies.known]
-        return self._mark(name, Role.SECONDARY, UpgradeMark.PRIMARY_RETURNS, known)
+        present = [self._tenancies.known[partition] for partition in partitions if partition in self._tenancies.known]
+        return self._mark(name, Role.SECONDARY, UpgradeMark.PRIMARY_RETURNS, present)
 
     def _mark(self, name: str, role: Role, mark: UpgradeMark, tenancies: Iterable[Tenancy]) -> list[Tenancy]:
         marked = []
         for tenancy in tenancies:
             ready = self._tenancies.states.ready(tenancy.partition)
-            if tenancy.replicas > 1 and any((one.node, one.role) == (name, role) for one in ready):
+            if tenancy.replicas > 1 and any((replica.node, replica.role) == (name, role) for replica in ready):
                 self._tenancies.states.marks[tenancy.partition] = {name: mark}
                 self._tenancies.settle(tenancy)
                 marked.append(tenancy)
@@ -193,10 +171,10 @@ class Drains:
 
     def leave(self, name: str) -> list[Tenancy]:
         """Make replicas leave a node where their tenants need all replicas; return these tenants."""
-        leaving = [one for one in self._tenancies.on(name) if self._must_leave(one, name)]
+        leaving = [replica for replica in self._tenancies.on(name) if self._must_leave(replica, name)]
         for tenancy in leaving:
             self._tenancies.report_replicas(
-                tenancy, [as_dropped(one, name, dropped=True) for one in self._tenancies.described(tenancy)]
+                tenancy, [as_dropped(replica, name, dropped=True) for replica in self._tenancies.described(tenancy)]
             )
         return leaving
 
@@ -204,23 +182,25 @@ class Drains:
         """Return whether a tenant needs all its replicas, has them all, and has one of them on a node."""
         ready, needs_all = self._tenancies.states.ready(tenancy.partition), tenancy.quorum == tenancy.replicas
         complete = len(ready) == tenancy.replicas == len(self._tenancies.described(tenancy))
-        return needs_all and complete and any(one.node == name for one in ready)
+        return needs_all and complete and any(replica.node == name for replica in ready)
 
     def stay(self, tenancies: Iterable[Tenancy], name: str) -> None:
         """Let replicas that should leave a node but were not placed elsewhere stay."""
         for tenancy in tenancies:
             described = self._tenancies.described(tenancy)
             if len(described) == tenancy.replicas:
-                self._tenancies.report_replicas(tenancy, [as_dropped(one, name, dropped=False) for one in described])
+                self._tenancies.report_replicas(
+                    tenancy, [as_dropped(replica, name, dropped=False) for replica in described]
+                )
 
     def may_go_down(self, name: str) -> bool:
         """Return whether no tenant loses its quorum and no move fails if a node goes down."""
         return all(self._can_spare(tenancy, name) for tenancy in self._tenancies.on(name))
 
     def _can_spare(self, tenancy: Tenancy, name: str) -> bool:
-        if any(one.leaving for one in self._tenancies.described(tenancy)):
+        if any(replica.leaving for replica in self._tenancies.described(tenancy)):
             return False
         ready = self._tenancies.states.ready(tenancy.partition)
-        has_replica = any(one.node == name for one in ready)
+        has_replica = any(replica.node == name for replica in ready)
         used = tenancy.replicas > 1 and self._tenancies.serves(tenancy.partition)
         return not used or not has_replica or len(ready) - 1 >= tenancy.quorum

@@ -74,13 +74,10 @@ def classify(
     metric_names: Sequence[str],
     largest_on: Callable[[Int], Float],
 ) -> list[NodeShortage]:
-    """Return the shortages of a metering with their outcomes, by node, then by metric.
+    """Return the shortages of a metering before the `moves` of a repair with their outcomes, by node, then by metric.
 
-    `metering`: loads before `moves`.
-    `threshold`: (H, R) f·c; infinite without a capacity. A capacity of 0 is short only under load.
-    `moves`: moves that repair starts now.
-    `largest_on`: returns for nodes, (k,), the largest load of a single replica that stays on each, (k, R). Called only
-    if there is a shortage.
+    `threshold`: (H, R) f·c; infinite without a capacity.
+    `largest_on`: returns for nodes, (k,), the largest load of a single replica that stays on each, (k, R).
     """
     reached = _reached(metering.metered, threshold)
     if not moves and not reached.any():
@@ -93,27 +90,23 @@ def classify(
         return []
     # the engine rounds up the load of a single replica, too
     unavoidable = _nearly_reached(largest_on(nodes), threshold.max(axis=0))
-    found = []
+    shortages = []
     for place, node in enumerate(nodes.tolist()):
         outcome = _outcome(bool(short[node].any()), node_names[node] in relieved)
         concerned = reached[node] if outcome is ViolationOutcome.COVERED else short[node]
         for metric in np.flatnonzero(concerned).tolist():
             loads = float(metering.standing[node, metric]), float(metering.departing[node, metric])
             limit, avoidable = float(threshold[node, metric]), not unavoidable[place, metric]
-            found.append(NodeShortage(node, metric, *loads, limit, outcome, bool(avoidable)))
-    return found
+            shortages.append(NodeShortage(node, metric, *loads, limit, outcome, bool(avoidable)))
+    return shortages
 
 
 def first_violations(
     ledger: Ledger, sequence: TenantSequence, now: int, interval: int, steps: int, threshold: Float
 ) -> Int:
-    """Return at which of the next meterings the present replicas of each node first reach a threshold, (H,).
+    """Return at which of the next `steps` meterings the present replicas of each node first reach `threshold`, (H,).
 
     The next metering is 1; 0: at none of them. The outcome follows from the traces, without arrivals and moves.
-
-    `now`, `interval`: present time, and the time between meterings, in seconds.
-    `steps`: number of the next meterings.
-    `threshold`: (H, R) user units.
     """
     rows = np.flatnonzero((ledger.node != NOWHERE) & ~ledger.leaving)
     node, departure = ledger.node[rows], sequence.departure[ledger.tenant[rows]]
