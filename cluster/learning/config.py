@@ -19,8 +19,7 @@ from cluster.learning.episode import HORIZONS, MOST_CELLS, Dimensions, Penalties
 from cluster.learning.job_sources import Jobs, RegionSource, TraceSource, expected_steps, longest_of, scaled
 from cluster.learning.jobs import SyntheticJobs
 from cluster.scenario.digests import digest_of
-from cluster.scenario.section_reader import SectionReader, nearest, read_toml
-from cluster.scenario.sections import Section, check_directory_name, count
+from cluster.scenario.sections import Section, SectionReader, check_directory_name, count, nearest, read_toml
 from plb import InvalidValueError, PlbError, UnknownNameError
 from plb.learning.settings import TrainingSettings
 from plb.validation import check_count

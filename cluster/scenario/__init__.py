@@ -1,4 +1,4 @@
-"""The contents of a scenario file, one module for each section.
+"""The contents of a scenario file.
 
 Begin reading in `cluster.scenario.scenario`.
 """

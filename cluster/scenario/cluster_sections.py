@@ -1,4 +1,4 @@
-"""Section ``[upgrades]`` of a scenario: rolling upgrades."""
+"""Sections of a scenario about nodes: ``[cluster]``, ``[faults]`` and ``[upgrades]``."""
 
 from __future__ import annotations
 
@@ -41,13 +41,7 @@ class Hardware(Section):
 
 @attrs.frozen(kw_only=True)
 class NodeGroup(Hardware):
-    """Nodes of a further kind.
-
-    Parameters
-    ----------
-    vcores, memory_gb_per_vcore, disk_gb, capacities
-        As in `Hardware`.
-    """
+    """Nodes of a further kind."""
 
     nodes: int = count(1, low=1, high=MOST_NODES)
     """Number of nodes."""
@@ -55,16 +49,13 @@ class NodeGroup(Hardware):
 
 @attrs.frozen(kw_only=True)
 class ClusterSection(Hardware):
-    """The nodes of the cluster, all equal ([1] sections 8.1 and 8.2) except those in groups.
+    """The nodes of the cluster, all equal ([1] sections 8.1 and 8.2) except in groups.
 
-    Parameters
-    ----------
-    vcores, memory_gb_per_vcore, disk_gb, capacities
-        As in `Hardware`, for nodes outside the groups.
+    The fields of `Hardware` are for nodes outside the groups.
     """
 
     nodes: int = count(40, low=1, high=MOST_NODES)
-    """Number of nodes, those in groups included."""
+    """Number of nodes, including the nodes in groups."""
     upgrade_domains: int = count(10, low=1, high=MOST_NODES)
     fault_domains: int = count(5, low=1, high=MOST_NODES)
     """Number of domains; the nodes are assigned to them in turn."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from cluster.errors import ScenarioError, ScenarioProblem, refusal
+from cluster.errors import refusal
 from cluster.scenario.cluster_sections import ClusterSection, Faults, Upgrades
 from cluster.scenario.digests import digest_of
 from cluster.scenario.sections import LONGEST, Section, check_directory_name, count, number, span
@@ -32,10 +32,7 @@ from plb.settings.config import ANNEALING
 
 
 def import_files(files: Iterable[str]) -> None:
-    """Run each file once in this process; every process that creates engines of the scenario needs this.
-
-    Raise `ScenarioError` if a file cannot be run; the message has the error that it raised.
-    """
+    """Run each file once in this process; every process that creates engines of the scenario needs this."""
     for file in files:
         path = Path(file).resolve()
         name = f"imports_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
@@ -46,13 +43,13 @@ def import_files(files: Iterable[str]) -> None:
 def _execute(name: str, path: Path, file: str) -> None:
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise ScenarioError(file, [ScenarioProblem("imports", "is not a Python file")])
+        raise refusal(file, "imports", "is not a Python file")
     module = sys.modules[name] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise ScenarioError(file, [ScenarioProblem("imports", f"{type(error).__name__}: {error}")]) from error
+        raise refusal(file, "imports", f"{type(error).__name__}: {error}") from error
 
 
 def digests(files: Iterable[str]) -> dict[str, str]:
@@ -71,10 +68,10 @@ BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "modified": AS_IN_PAPER,
         "expected_overload": WITH_OVERLOAD,
         **{
-            one.name: MappingProxyType(
-                {"policy": one.name, **(AS_IN_PAPER if one.name in READ_HISTORY else WITHOUT_RISK)}
+            policy.name: MappingProxyType(
+                {"policy": policy.name, **(AS_IN_PAPER if policy.name in READ_HISTORY else WITHOUT_RISK)}
             )
-            for one in PLACEMENT_POLICIES
+            for policy in PLACEMENT_POLICIES
         },
     }
 )
@@ -142,8 +139,8 @@ class Scenario:
 
     def __attrs_post_init__(self) -> None:
         names = dict.fromkeys([*BUILT_IN_POLICIES, *self.policies])
-        known = {name: {**BUILT_IN_POLICIES.get(name, {}), **self.policies.get(name, {})} for name in names}
-        object.__setattr__(self, "policies", known)
+        policies_by_name = {name: {**BUILT_IN_POLICIES.get(name, {}), **self.policies.get(name, {})} for name in names}
+        object.__setattr__(self, "policies", policies_by_name)
         if len({Path(file).name for file in self.imports}) < len(self.imports):  # results identify them by name
             raise InvalidValueError("scenario", "imports", list(self.imports), "files of different names")
         if not self.run.policies:
@@ -168,11 +165,11 @@ class Scenario:
         for name in self.applications:
             if not name.strip() or "/" in name:  # the applications of a section are NAME/1, NAME/2 and so on
                 raise InvalidValueError("applications", "NAME", name, "a name without /")
-        for name in known:
+        for name in self.policies:
             check_directory_name("policies", name)
         for name in self.run.policies:
-            if name not in known:
-                raise UnknownNameError("policy", name, known, "run.policies")
+            if name not in self.policies:
+                raise UnknownNameError("policy", name, self.policies, "run.policies")
             search, options = self._search(name)
             for option in path_options(policies().get(search)):
                 if not options.get(option):
@@ -213,8 +210,7 @@ class Scenario:
         Runs the files of `imports` first.
         """
         import_files(self.imports)
-        of_engine = {**ENGINE_DEFAULTS, **self.engine}
-        fields = {**of_engine, **self.policies[policy]}
+        fields = {**ENGINE_DEFAULTS, **self.engine, **self.policies[policy]}
         fields["policy"], fields["policy_options"] = self._search(policy)
         of_policy = fields.pop("metrics", {})
         fields.pop("applications", None)
@@ -254,10 +250,7 @@ class Scenario:
 
 
 def with_digests(settings: Mapping[str, Any], search: str) -> dict[str, Any]:
-    """Return settings of an engine with digests of files in place of their paths in policy options.
-
-    `settings`: fields of `plb.PlbConfig`; `search`: the placement policy that the options belong to.
-    """
+    """Return fields of `plb.PlbConfig` with digests of files in place of their paths in the options of `search`."""
     options = settings.get("policy_options", {})
     files = {name: digests([options[name]]) for name in path_options(policies().get(search)) if name in options}
     return {**settings, "policy_options": {**options, **files}} if files else dict(settings)

@@ -15,8 +15,7 @@ import attrs
 from cluster.errors import ScenarioError
 from cluster.scenario.cluster_sections import ClusterSection, Faults, Upgrades
 from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, RunSection, Scenario, import_files
-from cluster.scenario.section_reader import SectionReader, as_text, nearest, read_toml
-from cluster.scenario.sections import Section, check_is_file
+from cluster.scenario.sections import Section, SectionReader, as_text, check_is_file, nearest, read_toml
 from cluster.scenario.workload_sections import ApplicationsSection, Known, Scaling, Workload
 from plb import ConflictError, InvalidValueError, Metric, PlbConfig, PlbError
 from plb.registry import check_extensions, path_options, policies
@@ -30,7 +29,9 @@ SECTIONS: Mapping[str, type[Section]] = {
     "faults": Faults,
     "upgrades": Upgrades,
 }
-TOP_LEVEL = ("name", "imports", *SECTIONS, "applications", "scaling", "metrics", "engine", "policies")
+NAMED_SECTIONS: Mapping[str, type[Section]] = {"applications": ApplicationsSection, "scaling": Scaling}
+"""Groups of sections with names of the user's own."""
+TOP_LEVEL = ("name", "imports", *SECTIONS, *NAMED_SECTIONS, "metrics", "engine", "policies")
 PATHS = ("path", "plan", "history_path")
 """Fields of ``[workload]`` that are paths of files."""
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
@@ -52,9 +53,9 @@ def read_scenario(path: str | Path) -> Scenario:
     file = Path(path)
     text, data = read_toml(file)
     scenario = scenario_from(data, source=str(path), text=text, name=file.stem, folder=file.parent)
-    given = {name: getattr(scenario.workload, name) for name in PATHS}
-    found: dict[str, Any] = {name: str(file.parent / path) for name, path in given.items() if path is not None}
-    return attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, **found))
+    paths = {name: getattr(scenario.workload, name) for name in PATHS}
+    placed: dict[str, Any] = {name: str(file.parent / path) for name, path in paths.items() if path is not None}
+    return attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, **placed))
 
 
 def named_files(scenario: Scenario) -> list[str]:
@@ -99,14 +100,9 @@ class _ScenarioReader(SectionReader):
         name = self.value("name", data["name"], str)
         imports = self._imports(data.get("imports", []))
         sections = {key: self.section(key, data.get(key, {}), kind) for key, kind in SECTIONS.items()}
-        applications = {
-            key: self.section(f"applications.{key}", fields, ApplicationsSection)
-            for key, fields in self.table("applications", data.get("applications", {})).items()
-        }
-        scaling = {
-            key: self.section(f"scaling.{key}", fields, Scaling)
-            for key, fields in self.table("scaling", data.get("scaling", {})).items()
-        }
+        for group, kind in NAMED_SECTIONS.items():
+            tables = self.table(group, data.get(group, {}))
+            sections[group] = {key: self.section(f"{group}.{key}", fields, kind) for key, fields in tables.items()}
         engine = self._engine_fields("engine", data.get("engine", {}), ANNEALING)
         tables = self.table("policies", data.get("policies", {}))
         searches = {
@@ -121,8 +117,6 @@ class _ScenarioReader(SectionReader):
             return Scenario(
                 name=name,
                 imports=imports,
-                applications=applications,
-                scaling=scaling,
                 engine=engine,
                 policies=policies,
                 metrics=metrics,
@@ -154,15 +148,17 @@ class _ScenarioReader(SectionReader):
 
     def _engine_fields(self, place: str, table: Any, policy: str) -> dict[str, Any]:
         """Return settings of the engine; `policy` is the one that their options belong to if they do not set one."""
-        found = dict(self.table(place, table))
-        options = {"policy_options": found.pop("policy_options")} if "policy_options" in found else {}
-        fields = self.settings(place, found, ENGINE_FIELDS, PlbConfig, {"metrics": (Metric("any"),)}, check_extensions)
-        beside = {"metrics": (Metric("any"),), "policy": fields.get("policy", policy)}
+        entries = dict(self.table(place, table))
+        options = {"policy_options": entries.pop("policy_options")} if "policy_options" in entries else {}
+        beside: dict[str, Any] = {"metrics": (Metric("any"),)}
+        fields = self.settings(place, entries, ENGINE_FIELDS, PlbConfig, beside, check_extensions)
+        beside["policy"] = fields.get("policy", policy)
         before = len(self.problems)
-        found = self.settings(place, options, ENGINE_FIELDS, PlbConfig, beside, check_extensions)
-        if "policy_options" in found and len(self.problems) == before:
-            found["policy_options"] = self._placed(f"{place}.policy_options", beside["policy"], found["policy_options"])
-        return {**fields, **found}
+        fields |= self.settings(place, options, ENGINE_FIELDS, PlbConfig, beside, check_extensions)
+        if options and len(self.problems) == before:
+            place = f"{place}.policy_options"
+            fields["policy_options"] = self._placed(place, beside["policy"], fields["policy_options"])
+        return fields
 
     def _placed(self, place: str, policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return options of a policy with existing files relative to the folder as full paths."""
@@ -175,13 +171,14 @@ class _ScenarioReader(SectionReader):
 
     def _policy(self, place: str, table: Any, policy: str) -> dict[str, Any]:
         """Return the fields of a policy, with any fields of metrics under ``metrics``."""
-        found = dict(self.table(place, table))
-        metrics = self._metrics(f"{place}.metrics", found.pop("metrics", {}))
-        given = {}
-        if "applications" in found:
-            given["applications"] = self.value(f"{place}.applications", found.pop("applications"), as_text(Known))
-        fields = {**self._engine_fields(place, found, policy), **given}
-        return {**fields, "metrics": metrics} if metrics else fields
+        entries = dict(self.table(place, table))
+        own: dict[str, Any] = {}
+        metrics = self._metrics(f"{place}.metrics", entries.pop("metrics", {}))
+        if "applications" in entries:
+            own["applications"] = self.value(f"{place}.applications", entries.pop("applications"), as_text(Known))
+        if metrics:
+            own["metrics"] = metrics
+        return {**self._engine_fields(place, entries, policy), **own}
 
     def _metrics(self, place: str, table: Any) -> dict[str, dict[str, Any]]:
         """Return the settings of each metric."""
@@ -210,15 +207,15 @@ OVERRIDDEN: Mapping[str, tuple[str, ...]] = {
 """Fields that the command line can override, by section."""
 
 
-def override(scenario: Scenario, **given: Any) -> Scenario:
-    """Return a scenario with values from the command line; None keeps a value.
+def override(scenario: Scenario, **options: Any) -> Scenario:
+    """Return a scenario with options of the command line; None keeps a value.
 
     Raise `ConflictError` if traces are given for the tenants of a plan, or a density for recorded arrivals.
     """
-    traces = given.pop("traces")
+    traces = options.pop("traces")
     if traces is not None and scenario.workload.kind == "plan":
         raise ConflictError(f"{scenario.name}: its tenants come from a plan; --traces does not apply")
-    values = {key: value for key, value in given.items() if value is not None}
+    values = {key: value for key, value in options.items() if value is not None}
     if "policy" in values:
         values["policies"] = tuple(dict.fromkeys(values.pop("policy")))
     if "density" in values and scenario.workload.arrivals == "recorded":

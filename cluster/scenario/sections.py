@@ -1,15 +1,22 @@
-"""Base of the sections of a scenario: fields with a range, checked when a section is created."""
+"""The sections of a TOML file: their base, whose fields have ranges, and a reader that reports all problems at once."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
+import cattrs
 
-from plb.errors import InvalidValueError, PlbError
+from cluster.errors import ScenarioError, ScenarioProblem, refusal
+from plb.errors import MOST_LISTED, InvalidValueError, PlbError
 from plb.validation import check_count, check_number
 
 LONGEST = 1e6
@@ -25,12 +32,14 @@ class Range:
     low_open: bool = False
     whole: bool = False
 
-    def check(self, item: str, field: str, value: float) -> None:
-        """Raise `InvalidValueError` if `value` is outside the range."""
-        if self.whole:
-            check_count(item, field, value, low=int(self.low))  # type: ignore[arg-type]
-            check_number(item, field, value, low=self.low, high=self.high)
-        else:
+    def check(self, item: str, field: str, value: Any) -> None:
+        """Raise `InvalidValueError` if a value, or one in a tuple, is outside the range; None is not checked."""
+        if isinstance(value, tuple):
+            for place, entry in enumerate(value):
+                self.check(item, f"{field}[{place}]", entry)
+        elif value is not None:
+            if self.whole:
+                check_count(item, field, value, low=int(self.low))
             check_number(item, field, value, low=self.low, high=self.high, low_open=self.low_open)
 
 
@@ -69,14 +78,8 @@ def check_is_file(item: str, field: str, path: str) -> None:
 
 def check_field(item: str, field: attrs.Attribute[Any], value: Any) -> None:
     """Raise `InvalidValueError` if `value` is outside the range of a section's field."""
-    allowed: Range | None = field.metadata.get("range")
-    if allowed is None or value is None:
-        return
-    if not isinstance(value, tuple):
-        allowed.check(item, field.name, value)
-        return
-    for place, one in enumerate(value):
-        allowed.check(item, f"{field.name}[{place}]", one)
+    if "range" in field.metadata:
+        field.metadata["range"].check(item, field.name, value)
 
 
 @attrs.frozen(kw_only=True)
@@ -97,8 +100,198 @@ class Section:
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:  # noqa: ARG003
-        """Yield the conflicts among values that are each within range, with the name of the field.
-
-        `values`: by field; omitted fields have their defaults.
-        """
+        """Yield a field and an error for each conflict among values in their ranges; omitted fields have defaults."""
         yield from ()
+
+
+FromFile = TypeVar("FromFile")
+BYTE_ORDER_MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
+
+
+def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
+    """Return the text of a TOML file, and its contents; raise `ScenarioError` if there are none."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise refusal(str(path), "", error.strerror or str(error)) from None
+    except UnicodeDecodeError as error:
+        raise refusal(str(path), "", f"is not text in UTF-8 ({error})") from None
+    except ValueError as error:  # no file can have the name
+        raise refusal(str(path), "", str(error)) from None
+    if text.startswith(BYTE_ORDER_MARK):
+        message = "begins with a byte order mark, which TOML does not allow; save it as UTF-8 without one"
+        raise refusal(str(path), "", message)
+    try:
+        return text, tomllib.loads(text)
+    except ValueError as error:  # a number of thousands of digits raises no TOMLDecodeError
+        raise refusal(str(path), "not valid TOML", str(error)) from None
+    except RecursionError:
+        raise refusal(str(path), "not valid TOML", "lists or tables are nested too deeply") from None
+
+
+class SectionReader:
+    """Reads the tables of a file and collects their problems; `folder` is the base of relative paths in the file."""
+
+    def __init__(self, text: str, folder: Path) -> None:
+        self.problems: list[ScenarioProblem] = []
+        self.folder = folder
+        self._lines = text.splitlines()
+        self._converter = _strict_converter()
+
+    def checked(self, source: str, result: FromFile | None) -> FromFile:
+        """Return what a file describes; raise `ScenarioError` with all problems, if there are any."""
+        if self.problems or result is None:
+            raise ScenarioError(source, self.problems)
+        return result
+
+    def section(self, place: str, table: Any, kind: type[Section]) -> Any:
+        """Return the section in a table, or None if there are problems."""
+        before, fields = len(self.problems), attrs.fields_dict(kind)
+
+        def check(key: str, value: Any) -> None:
+            check_field(place, fields[key], value)
+
+        values = self._values(place, table, get_type_hints(kind), check)
+        if len(self.problems) == before:
+            for key, error in kind.conflicts(values):
+                self.add(f"{place}.{key}", str(error))
+        return self.attempt(place, lambda: kind(**values)) if len(self.problems) == before else None
+
+    def settings(
+        self,
+        place: str,
+        table: Any,
+        keys: Iterable[str],
+        kind: type,
+        others: Mapping[str, Any],
+        check_object: Callable[[Any], None] = lambda _: None,
+    ) -> dict[str, Any]:
+        """Return the settings in a table that are fields of `kind`, each checked in an object with `others`."""
+
+        def check(key: str, value: Any) -> None:
+            check_object(kind(**others, **{key: value}))
+
+        hints = get_type_hints(kind)
+        return self._values(place, table, {key: as_text(hints[key]) for key in keys}, check)
+
+    def _values(
+        self, place: str, table: Any, kinds: Mapping[str, Any], check: Callable[[str, Any], None]
+    ) -> dict[str, Any]:
+        """Return the values of a table, each of its kind and checked; record unknown keys and invalid values."""
+        entries = self.table(place, table)
+        self.unknown_keys(place, entries, kinds)
+        values = {}
+        for key in filter(kinds.__contains__, entries):
+            before = len(self.problems)
+            values[key] = self.value(f"{place}.{key}", entries[key], kinds[key])
+            if len(self.problems) == before:
+                self.attempt(f"{place}.{key}", partial(check, key, values[key]))
+        return values
+
+    def table(self, place: str, table: Any) -> Mapping[str, Any]:
+        """Return a table of the file; record a problem if it is not a table."""
+        if isinstance(table, Mapping):
+            return table
+        self.add(place, f"{table!r} is not a table; write [{place}] and its keys below")
+        return {}
+
+    def unknown_keys(self, place: str, table: Mapping[str, Any], keys: Iterable[str]) -> None:
+        """Record the unknown keys of a table, each with the nearest known key."""
+        for key in table:
+            if key not in keys:
+                self.add(f"{place}.{key}" if place else key, f"unknown key {key!r}{nearest(key, keys)}")
+
+    def value(self, place: str, value: Any, kind: Any) -> Any:
+        """Return a value converted to `kind`; if that fails, record a problem and return None."""
+        if get_origin(kind) is tuple and not isinstance(value, list | tuple):
+            self.add(place, f"{value!r} is not allowed: expected a list, such as [{value!r}]")
+            return None
+        try:
+            return self._converter.structure(value, kind)
+        except Exception as error:
+            self.add(place, _reason(error, value, kind))
+            return None
+
+    def attempt(self, place: str, action: Callable[[], Any]) -> Any:
+        """Return the result of an action; if it raises an error, record the error and return None."""
+        try:
+            return action()
+        except (PlbError, ValueError) as error:
+            self.add(place, str(error))
+            return None
+
+    def add(self, place: str, message: str) -> None:
+        """Record a problem, with its line."""
+        self.problems.append(ScenarioProblem(place, message, self._line(place)))
+
+    def _line(self, place: str) -> int | None:
+        """Return the line of a key or section if a search of the text finds it."""
+        section, _, key = place.rpartition(".")
+        header = re.compile(rf"\s*\[\s*{re.escape(section)}\s*\]")
+        entry = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=")
+        whole = re.compile(rf"\s*\[\s*{re.escape(place)}\s*\]")
+        inside = not section
+        for number, line in enumerate(self._lines, start=1):
+            if line.lstrip().startswith("["):
+                inside = bool(header.match(line))
+            if whole.match(line) or (inside and entry.match(line)):
+                return number
+        return None
+
+
+def nearest(name: str, known_names: Iterable[str]) -> str:
+    """Return a hint with the closest known name, or with all of them if they are few."""
+    names = list(known_names)
+    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    if len(names) > MOST_LISTED:
+        return f"; docs/reference/scenario.md lists the {len(names)} known ones"
+    return f"; known are {', '.join(names)}"
+
+
+def as_text(kind: Any) -> Any:
+    """Return the literal texts of an enumeration in a file; other types are unchanged."""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return Literal.__getitem__(tuple(member.value for member in kind))
+    return kind
+
+
+def _reason(error: Exception, value: Any, kind: Any) -> str:
+    """Return the problem in words; the errors of the members of a list form a group."""
+    inner = sorted(getattr(error, "exceptions", ()), key=lambda inner_error: isinstance(inner_error, KeyError))
+    if inner:
+        return _reason(inner[0], value, kind)
+    if isinstance(error, cattrs.errors.ForbiddenExtraKeysError):
+        keys = ", ".join(field.name for field in attrs.fields(error.cl))
+        return f"{value!r} is not allowed: unknown key {', '.join(sorted(error.extra_fields))}; known are {keys}"
+    if isinstance(error, KeyError):
+        return f"{value!r} is not allowed: the key {error} is missing"
+    if get_origin(kind) is Literal:
+        return f"{value!r} is not allowed: expected one of {', '.join(map(repr, get_args(kind)))}"
+    return f"{value!r} is not allowed: {error}"
+
+
+def _strict_converter() -> cattrs.Converter:
+    """Return a converter that rejects text for a number and a fraction for a whole number."""
+    converter = cattrs.Converter(prefer_attrib_converters=False, forbid_extra_keys=True)
+
+    def expect(words: str, *types: type) -> Any:
+        def structure(value: Any, kind: type) -> Any:
+            if not isinstance(value, types) or (isinstance(value, bool) and kind is not bool):
+                raise TypeError(f"expected {words}")
+            return kind(value)
+
+        return structure
+
+    def expect_table(value: Any, _kind: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise TypeError("expected a table, such as { key = 1.0 }")
+        return value
+
+    converter.register_structure_hook_func(lambda kind: getattr(kind, "__origin__", None) is Mapping, expect_table)
+    converter.register_structure_hook(bool, expect("true or false", bool))
+    converter.register_structure_hook(int, expect("a whole number", int))
+    converter.register_structure_hook(float, expect("a number", int, float))
+    converter.register_structure_hook(str, expect("text in quotes", str))
+    return converter

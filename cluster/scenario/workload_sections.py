@@ -1,4 +1,4 @@
-"""Sections ``[scaling.NAME]`` of a scenario: auto scaling of the tenants of some classes."""
+"""Sections of a scenario about tenants: ``[workload]``, ``[applications.NAME]`` and ``[scaling.NAME]``."""
 
 from __future__ import annotations
 
