@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cluster.console import FAILED, messages, output, say
-from cluster.results.writing import stamped, write_json, write_text
+from cluster.results.writing import write_figures, write_text
 from cluster.scenario.sections import directory_name
 from cluster.simulation.tenant_pools import used_kinds
 from plb.provisioning import Moves, ProvisioningPlan
@@ -49,8 +49,7 @@ def finish(
     for what, path in written.items():
         if path is not None:
             console.print(f"{what}: {path}")
-    if json is not None:
-        write_json(json, stamped(_figures(plan, moves, valid=not faults), configuration, seed))
+    write_figures(json, _figures(plan, moves, valid=not faults), configuration, seed)
     if faults:
         raise typer.Exit(FAILED)
 

@@ -35,7 +35,7 @@ def engine_command(
     All sizes take some minutes and 2 GB of memory.
     """
     from cluster.bench.engine import QUALITY_SECONDS, SIZES, bench_engine, table_of
-    from cluster.results.writing import check_file, stamped, write_json
+    from cluster.results.writing import check_file, write_figures
 
     check_file(json)
     sizes = tuple(nodes) if nodes else SIZES[:1] if quick else SIZES
@@ -43,9 +43,8 @@ def engine_command(
     with output().status("") as status:
         figures = bench_engine(sizes, seconds=seconds, cold=not quick, report=status.update)
     output().print(table_of(figures))
-    if json is not None:
-        configuration = {"sizes": list(sizes), "seconds": list(seconds)}
-        write_json(json, stamped(figures.as_json(), configuration, 0))
+    configuration = {"sizes": list(sizes), "seconds": list(seconds)}
+    write_figures(json, figures.as_json(), configuration, 0)
 
 
 @bench_app.command("start")
@@ -56,14 +55,13 @@ def start_command(json: Json = None) -> None:
     It takes one or two minutes, because everything is compiled twice, in separate directories.
     """
     from cluster.bench.start import bench_start, start_table
-    from cluster.results.writing import check_file, stamped, write_json
+    from cluster.results.writing import check_file, write_figures
 
     check_file(json)
     with output().status("") as status:
         figures = bench_start(report=status.update)
     output().print(start_table(figures))
-    if json is not None:
-        write_json(json, stamped(figures.as_json(), None, None))
+    write_figures(json, figures.as_json(), None, None)
 
 
 @bench_app.command("search")
@@ -89,7 +87,7 @@ def search_command(
     searches each instance for the same time. Both use one thread. All instances take some twenty minutes.
     """
     from cluster.bench.search import QUICK, QUICK_SECONDS, SECONDS, bench_search, shapes_of, table_of
-    from cluster.results.writing import check_file, stamped, write_json
+    from cluster.results.writing import check_file, write_figures
 
     check_file(json)
     shapes = shapes_of(QUICK if quick and not (only or nodes) else only or (), nodes or ())
@@ -97,9 +95,8 @@ def search_command(
     with messages().status("") as status:
         figures = bench_search(shapes, seconds=time, seed=seed, report=status.update)
     output().print(table_of(figures, time))
-    if json is not None:
-        configuration = {"instances": [shape.name for shape in shapes], "seconds": time}
-        write_json(json, stamped({"instances": [figure.as_json() for figure in figures]}, configuration, seed))
+    configuration = {"instances": [shape.name for shape in shapes], "seconds": time}
+    write_figures(json, {"instances": [figure.as_json() for figure in figures]}, configuration, seed)
 
 
 @bench_app.command("reassignment")
@@ -118,13 +115,12 @@ def reassignment_command(
     Each search uses one thread. Costs and broken constraints are computed without the engine.
     """
     from cluster.bench.reassignment import bench_reassignment, models_of, table_of
-    from cluster.results.writing import check_file, stamped, write_json
+    from cluster.results.writing import check_file, write_figures
 
     check_file(json)
     models = models_of(directory, only or ())
     with messages().status("") as status:
         figures = bench_reassignment(models, seconds=seconds, seed=seed, report=status.update)
     output().print(table_of(figures))
-    if json is not None:
-        configuration = {"instances": [figure.name for figure in figures], "seconds": seconds}
-        write_json(json, stamped({"instances": [figure.as_json() for figure in figures]}, configuration, seed))
+    configuration = {"instances": [figure.name for figure in figures], "seconds": seconds}
+    write_figures(json, {"instances": [figure.as_json() for figure in figures]}, configuration, seed)

@@ -54,7 +54,7 @@ def train_command(
 
     from cluster.learning import training
     from cluster.learning.config import read_config
-    from cluster.results.writing import check_outputs, stamped, write_json
+    from cluster.results.writing import check_outputs, write_figures
     from cluster.runs.pool import map_in_processes
 
     options: dict[str, Any] = {"iterations": iterations, "seed": seed}
@@ -81,10 +81,9 @@ def train_command(
     )
     console.print(f"Policy: {folder / training.POLICY} (weights {digest[:12]})")
     console.print(f"Curve: {folder / training.PLOT}")
-    if json is not None:
-        curve = [attrs.asdict(row) for row in rows]
-        figures = {"policy": str(folder / training.POLICY), "policy_sha256": digest, "curve": curve}
-        write_json(json, stamped(figures, chosen.digest(), chosen.training.seed))
+    curve = [attrs.asdict(row) for row in rows]
+    figures = {"policy": str(folder / training.POLICY), "policy_sha256": digest, "curve": curve}
+    write_figures(json, figures, chosen.digest(), chosen.training.seed)
 
 
 @learn_app.command("evaluate")

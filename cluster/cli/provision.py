@@ -1,4 +1,4 @@
-"""``plb provision``: the number of nodes that applications need, and a placement."""
+"""``plb provision`` and ``plb replan``: the number of nodes that applications need, and a placement."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def provision_command(
 
 ANY_NUMBER = "any"
 MOST_DIGITS = 18
-"""Of a number of moves."""
+"""Maximum length of a number of moves."""
 
 
 @clear_errors

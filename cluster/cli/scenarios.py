@@ -1,4 +1,4 @@
-"""``plb capacity``: the number of nodes that a scenario needs for some violations a day, or its highest density."""
+"""``plb simulate``, ``report``, ``compare``, ``explain`` and ``capacity``: runs of scenarios and their results."""
 
 from __future__ import annotations
 
@@ -95,12 +95,11 @@ def _close(
     """Compare the runs: the table, the figures as JSON, the plots."""
     from cluster.results.reading import read_results
     from cluster.results.summary_tables import compare, comparison_table, outage_table, save_plots
-    from cluster.results.writing import stamped, write_json
+    from cluster.results.writing import write_figures
 
     results = read_results(folder)
     comparison = compare(runs, scenario.run.policies)
-    if json is not None:
-        write_json(json, stamped(comparison.as_json(), scenario.digest(), scenario.run.seed))
+    write_figures(json, comparison.as_json(), scenario.digest(), scenario.run.seed)
     save_plots(results)
     console = output(quiet=quiet)
     console.print(comparison_table(comparison, _title(scenario, experiment), _cut_short(runs)))
@@ -175,7 +174,7 @@ def compare_command(
     from cluster.results.comparison import compare_results, lines, table_of_differences, table_of_rows
     from cluster.results.reading import read_results
     from cluster.results.summary_tables import FIGURES, SHOWN
-    from cluster.results.writing import check_outputs, files_of_results, stamped, write_json
+    from cluster.results.writing import check_outputs, files_of_results, write_figures
     from plb import UnknownNameError
 
     figures = list(dict.fromkeys(figure or SHOWN))
@@ -184,8 +183,7 @@ def compare_command(
             raise UnknownNameError("figure", name, FIGURES, "--figure")
     check_outputs([file for directory in folder for file in files_of_results(directory)], [], json)
     comparison = compare_results([read_results(directory) for directory in folder])
-    if json is not None:
-        write_json(json, stamped(comparison.as_json(), *comparison.origin))
+    write_figures(json, comparison.as_json(), *comparison.origin)
     console = output(quiet=quiet)
     console.print(table_of_rows(comparison, figures))
     differences = table_of_differences(comparison, figures)
@@ -222,7 +220,7 @@ def explain_command(
     from cluster.explanation.explanation import question
     from cluster.explanation.output import as_json, render
     from cluster.results.recorded_run import read_run
-    from cluster.results.writing import check_outputs, files_of_results, stamped, write_json
+    from cluster.results.writing import check_outputs, files_of_results, write_figures
     from cluster.scenario.scenario_file import inputs_of, read_scenario
     from cluster.scenario.times import seconds_of
 
@@ -232,9 +230,8 @@ def explain_command(
     read = [*files_of_results(results), *inputs_of(run.scenario), *([] if scenario is None else [scenario])]
     check_outputs(read, [], json)
     explanation = _answer(question(run, partition, seconds), quiet)
-    if json is not None:
-        digest = str(run.results.summary["scenario_sha256"])
-        write_json(json, stamped(as_json(explanation), digest, run.scenario.run.seed))
+    digest = str(run.results.summary["scenario_sha256"])
+    write_figures(json, as_json(explanation), digest, run.scenario.run.seed)
     console = output(quiet=quiet)
     for part in render(explanation, best):
         console.print(part)
@@ -303,9 +300,9 @@ def capacity_command(
     from cluster.scenario.scenario_file import inputs_of, read_scenario
 
     chosen = repeats or max(read_scenario(scenario).run.repeats, LEAST_REPEATS)
-    given: dict[str, Any] = {"policy": policy, "seed": seed, "repeats": chosen, "days": days}
-    given |= {"density": None, "traces": None if traces is None else str(traces)}
-    subject = Subject.read(scenario, given)
+    options: dict[str, Any] = {"policy": policy, "seed": seed, "repeats": chosen, "days": days}
+    options |= {"density": None, "traces": None if traces is None else str(traces)}
+    subject = Subject.read(scenario, options)
     limits = {"violations": violations, "refused": refused, "lowest": lowest, "highest": highest, "step": step}
     question = ask(subject.scenario, Searched.NODES if nodes else Searched.DENSITY, limits)
     folder = out or Path("results") / f"capacity-{subject.scenario.name}-{question.searched}"
@@ -327,9 +324,9 @@ def _show(search: CapacitySearch, json: Path | None, *, quiet: bool) -> None:
 
     if json is not None:
         depends_on = {**search.asked, "inputs": dict(search.subject.inputs)}
-        found = stamped(search.figures, depends_on, search.subject.scenario.run.seed)
-        found["stamp"]["versions"] |= search.code
-        write_json(json, found)
+        figures = stamped(search.figures, depends_on, search.subject.scenario.run.seed)
+        figures["stamp"]["versions"] |= search.code
+        write_json(json, figures)
     console = output(quiet=quiet)
     if any(answer.points for answer in search.answers.values()):
         console.print(table_of_points(search.question, search.subject.scenario, search.answers))

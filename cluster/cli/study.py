@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 def run_and_print(study: Study, directory: OutputDirectory, json: Path | None, *, caption: str = "") -> None:
-    """Run a study, print its tables and write its figures; end with exit code 1 if a run failed.
-
-    `caption`: a line to print before the tables.
-    """
+    """Run a study, print its caption and tables and write its figures; end with exit code 1 if a run failed."""
     from cluster.results.writing import write_json
     from cluster.studies.runner import FAILURES, run_study, stamped_as
     from plb.phrasing import counted
@@ -62,7 +59,7 @@ class StudyCommand(NamedTuple):
     help: str
     """Its line in the list of commands."""
     options: tuple[str, ...]
-    """Those of `SOME_OPTIONS` that it has."""
+    """Its options among `SOME_OPTIONS`."""
 
 
 COMMANDS: Mapping[str, StudyCommand] = {
@@ -376,7 +373,7 @@ def _command_of(study: str) -> Callable[..., None]:
 
     signature = inspect.signature(clusters_command, eval_str=True)
     missing = {"study", *SOME_OPTIONS} - {*COMMANDS[study].options}
-    options = [one for name, one in signature.parameters.items() if name not in missing]
+    options = [option for name, option in signature.parameters.items() if name not in missing]
     command.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
     command.__annotations__ = {option.name: option.annotation for option in options}
     return command

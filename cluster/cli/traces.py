@@ -1,4 +1,4 @@
-"""``plb traces``: synthetic regions compared with published statistics, and conversion of public traces."""
+"""``plb traces``: synthetic regions, public traces; ``plb predict``: peaks of machines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_command(
     """Print the statistics of synthetic regions and the published ones; exit with code 1 if one is missed."""
     import attrs
 
-    from cluster.results.writing import check_file, stamped, write_json
+    from cluster.results.writing import check_file, write_figures
     from cluster.traces import statistics_table
     from plb.errors import UnknownNameError
     from workloads.region_statistics import check_region
@@ -59,10 +59,9 @@ def check_command(
     for name in names:
         statistics[name] = check_region(REGIONS[name], tenants, seed)
         output().print(statistics_table(name, statistics[name]))
-    if json is not None:
-        rows = {name: [attrs.asdict(row) for row in rows] for name, rows in statistics.items()}
-        configuration = {"regions": {name: REGIONS[name].digest() for name in names}, "tenants": tenants}
-        write_json(json, stamped({"regions": rows}, configuration, seed))
+    rows = {name: [attrs.asdict(row) for row in rows] for name, rows in statistics.items()}
+    configuration = {"regions": {name: REGIONS[name].digest() for name in names}, "tenants": tenants}
+    write_figures(json, {"regions": rows}, configuration, seed)
     if any(row.within is False for rows in statistics.values() for row in rows):
         raise typer.Exit(FAILED)
 
@@ -86,7 +85,7 @@ def convert_command(
     """Convert public traces to the format of this project, and print how many rows were used."""
     import attrs
 
-    from cluster.results.writing import check_free, check_outputs, stamped, versions, write_json
+    from cluster.results.writing import check_free, check_outputs, versions, write_figures
     from workloads.readers import Options, convert
 
     reader = _reader(format_name)
@@ -101,9 +100,8 @@ def convert_command(
     )
     report = convert(reader, source, out, options, {"versions": versions()})
     typer.echo(f"{report}\nWritten to {out}")
-    if json is not None:
-        configuration = {"format": format_name, "options": attrs.asdict(options)}
-        write_json(json, stamped(attrs.asdict(report), configuration, None))
+    configuration = {"format": format_name, "options": attrs.asdict(options)}
+    write_figures(json, attrs.asdict(report), configuration, None)
 
 
 @traces_app.command("describe")
@@ -121,7 +119,7 @@ def describe_command(
     from tempfile import TemporaryDirectory
 
     from cluster.plots.traces import save_description
-    from cluster.results.writing import check_file, check_outputs, stamped, write_json
+    from cluster.results.writing import check_file, check_outputs, write_figures
     from cluster.traces import description_tables
     from workloads.readers import convert
     from workloads.trace_description import describe
@@ -141,8 +139,7 @@ def describe_command(
         output().print(table)
     if out is not None:
         typer.echo(f"Plot: {save_description(out / PICTURE, trace, title)}")
-    if json is not None:
-        write_json(json, stamped(trace.figures(), None, None))
+    write_figures(json, trace.figures(), None, None)
 
 
 def _reader(name: str) -> PublicReader:
@@ -168,7 +165,7 @@ def generate_command(
     json: Json = None,
 ) -> None:
     """Write tenants of a synthetic region in the format of this project."""
-    from cluster.results.writing import check_file, check_free, stamped, versions, write_json
+    from cluster.results.writing import check_file, check_free, versions, write_figures
     from plb.errors import UnknownNameError
     from workloads.regions import REGIONS, generate, with_random_starts
     from workloads.trace_files import write_traces
@@ -184,8 +181,7 @@ def generate_command(
         provenance["over_days"] = over_days
     write_traces(traces, out, {**provenance, "versions": versions()})
     typer.echo(f"{traces.tenants:,} tenants, {traces.samples:,} rows written to {out}")
-    if json is not None:
-        write_json(json, stamped({"tenants": traces.tenants, "rows": traces.samples}, provenance, seed))
+    write_figures(json, {"tenants": traces.tenants, "rows": traces.samples}, provenance, seed)
 
 
 DEFAULT = "max(n-sigma;rc-like)"
@@ -221,7 +217,7 @@ def predict_command(
     quiet: Quiet = False,
 ) -> None:
     """Predict the peak usage of machines (Bashir et al., EuroSys 2021), and compare predictors with an oracle."""
-    from cluster.results.writing import check_outputs, stamped, write_json
+    from cluster.results.writing import check_outputs, write_figures
     from cluster.scenario.digests import digest_of_files
     from plb.errors import ConflictError
     from plb.risk.peaks import parse, predict
@@ -252,7 +248,7 @@ def predict_command(
     if json is not None:
         counts = {"samples": len(table.samples), "machines": len(table.machines), "rows": len(frame)}
         configuration = {"samples": digest_of_files(file), "predictors": specs, "step": step}
-        write_json(json, stamped({**counts, "predictors": figures}, configuration, None))
+        write_figures(json, {**counts, "predictors": figures}, configuration, None)
 
 
 def _figures(specs: Sequence[str], predictors: Sequence[PredictorOrOracle], predictions: Predictions) -> dict[str, Any]:
@@ -292,10 +288,9 @@ def _table(figures: dict[str, Any]) -> Table:
     for name, figure in figures.items():
         cells = []
         for oracle in oracles:
-            metrics_of_oracle = figure["oracles"].get(oracle)
+            beside_oracle = figure["oracles"].get(oracle)
             cells += [
-                f"{metrics_of_oracle[key]:.2%}" if metrics_of_oracle else ""
-                for key in ("violation_rate", "violation_severity")
+                f"{beside_oracle[key]:.2%}" if beside_oracle else "" for key in ("violation_rate", "violation_severity")
             ]
         table.add_row(name, f"{figure['rows']:,}", f"{figure['savings']:.2%}", *cells)
     return table

@@ -19,7 +19,7 @@ def warmup_command(jobs: Jobs = None, json: Json = None) -> None:
     """
     import time
 
-    from cluster.results.writing import check_file, stamped, write_json
+    from cluster.results.writing import check_file, write_figures
     from cluster.runs.pool import cores
     from cluster.warmup import TASKS, WarmupLog
     from plb.compiler.cache import cache_directory
@@ -37,15 +37,11 @@ def warmup_command(jobs: Jobs = None, json: Json = None) -> None:
     done = f"{counted(compiled, 'kernel')} compiled, in {seconds:.0f} s."
     output().print(done if compiled else "All kernels were compiled already.")
     output().print(log.where(), soft_wrap=True)
-    if json is not None:
-        write_json(json, stamped({"seconds": seconds, "compiled": compiled, "jobs": requested}, None, None))
+    write_figures(json, {"seconds": seconds, "compiled": compiled, "jobs": requested}, None, None)
 
 
 def _do_tasks(jobs: int, log: WarmupLog) -> list[WarmupResult]:
-    """Run all tasks with a progress bar, and return their results.
-
-    Raise `PlbError` if a task failed. The others are completed.
-    """
+    """Complete all tasks with a progress bar, and return their results; raise `PlbError` if one failed."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from cluster.warmup import TASKS, warm_up

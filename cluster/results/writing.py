@@ -155,6 +155,14 @@ def stamped(
     return {**figures, "stamp": {"seed": seed, "configuration_sha256": digest, "versions": versions()}}
 
 
+def write_figures(
+    path: Path | None, figures: Mapping[str, Any], configuration: Mapping[str, Any] | str | None, seed: int | None
+) -> None:
+    """Write `stamped` figures as JSON, unless the path is None."""
+    if path is not None:
+        write_json(path, stamped(figures, configuration, seed))
+
+
 def versions(*more: str) -> dict[str, str]:
     """Return the versions of Python and of the packages that results may depend on, including `more`."""
     present = {"python": platform.python_version()}
