@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -139,29 +139,32 @@ class Scenario:
 
     def __attrs_post_init__(self) -> None:
         names = dict.fromkeys([*BUILT_IN_POLICIES, *self.policies])
-        policies_by_name = {name: {**BUILT_IN_POLICIES.get(name, {}), **self.policies.get(name, {})} for name in names}
-        object.__setattr__(self, "policies", policies_by_name)
+        fields_by_policy = {name: {**BUILT_IN_POLICIES.get(name, {}), **self.policies.get(name, {})} for name in names}
+        object.__setattr__(self, "policies", fields_by_policy)
         if len({Path(file).name for file in self.imports}) < len(self.imports):  # results identify them by name
             raise InvalidValueError("scenario", "imports", list(self.imports), "files of different names")
-        if not self.run.policies:
-            raise InvalidValueError("run", "policies", (), "at least one policy")
-        if len(set(self.run.policies)) < len(self.run.policies):
-            raise InvalidValueError("run", "policies", list(self.run.policies), "every policy once")
-        if self.run.days * 1440 < self.cluster.metering_minutes:
-            allowed = f"at least one metering interval, {self.cluster.metering_minutes} minutes"
-            raise InvalidValueError("run", "days", self.run.days, allowed)
-        if self.run.fill_hours > 24 * self.run.days:
-            raise InvalidValueError("run", "fill_hours", self.run.fill_hours, f"at most the {self.run.days:g} days")
-        if self.run.fill_hours and self.workload.kind == "plan":
-            raise InvalidValueError("run", "fill_hours", self.run.fill_hours, '0 with kind = "plan": all start placed')
-        if self.run.fill_hours and self.workload.arrivals == "recorded":
-            allowed = '0 with arrivals = "recorded"'
-            raise InvalidValueError("run", "fill_hours", self.run.fill_hours, allowed)
-        if self.scaling and self.workload.kind == "plan":
-            raise InvalidValueError("workload", "kind", self.workload.kind, "another kind with [scaling]")
-        if self.scaling and self.workload.pair_share > 0.0:
-            raise InvalidValueError("workload", "pair_share", self.workload.pair_share, "0 with [scaling]")
+        for is_refused, section, field, allowed in self._refused_fields():
+            if is_refused:
+                raise InvalidValueError(section, field, getattr(getattr(self, section), field), allowed)
         check_directory_name("scenario", self.name)
+        self._check_names()
+
+    def _refused_fields(self) -> Iterator[tuple[bool, str, str, str]]:
+        """Yield whether a field does not agree with other fields, its section, its name and its allowed values."""
+        run, workload, metering = self.run, self.workload, self.cluster.metering_minutes
+        yield not run.policies, "run", "policies", "at least one policy"
+        yield len(set(run.policies)) < len(run.policies), "run", "policies", "every policy once"
+        yield run.days * 1440 < metering, "run", "days", f"at least one metering interval, {metering} minutes"
+        yield run.fill_hours > 24 * run.days, "run", "fill_hours", f"at most the {run.days:g} days"
+        if run.fill_hours:
+            yield workload.kind == "plan", "run", "fill_hours", '0 with kind = "plan": all start placed'
+            yield workload.arrivals == "recorded", "run", "fill_hours", '0 with arrivals = "recorded"'
+        if self.scaling:
+            yield workload.kind == "plan", "workload", "kind", "another kind with [scaling]"
+            yield workload.pair_share > 0.0, "workload", "pair_share", "0 with [scaling]"
+
+    def _check_names(self) -> None:
+        """Raise an error for names of applications or policies, or for a policy without its file."""
         for name in self.applications:
             if not name.strip() or "/" in name:  # the applications of a section are NAME/1, NAME/2 and so on
                 raise InvalidValueError("applications", "NAME", name, "a name without /")
@@ -179,23 +182,20 @@ class Scenario:
     def check_history(self) -> None:
         """Raise `ScenarioError` if a policy of the run samples past tenants and there are none.
 
-        This is no part of the checks of a new scenario, since the command line can still choose other policies.
+        The command line can still choose other policies, so a new scenario does not check this.
         """
-        if not self.workload.has_history:
-            for name in self.run.policies:
-                self._check_history(name)
-
-    def _check_history(self, policy: str) -> None:
-        fields = {**self.engine, **self.policies[policy]}
-        estimator = estimator_of(fields.get("estimator", attrs.fields(PlbConfig).estimator.default))
-        weights = [fields.get(name, getattr(attrs.fields(PlbConfig), name).default) for name in WITHOUT_RISK]
-        if isinstance(estimator, MonteCarlo) and any(weights):
-            message = (
-                f"there is no history, but the estimator {estimator.kind} of policy {policy} samples past tenants. Use "
-                'a value above 0 or another history; or estimator = "historical-simulation"; or w_failovers = 0 and '
-                "w_overload = 0; or other policies"
-            )
-            raise refusal(self.name, "workload.history_share", message)
+        defaults = attrs.fields_dict(PlbConfig)
+        for policy in () if self.workload.has_history else self.run.policies:
+            fields = {**self.engine, **self.policies[policy]}
+            estimator = estimator_of(fields.get("estimator", defaults["estimator"].default))
+            weights = [fields.get(name, defaults[name].default) for name in WITHOUT_RISK]
+            if isinstance(estimator, MonteCarlo) and any(weights):
+                message = (
+                    f"there is no history, but the estimator {estimator.kind} of policy {policy} samples past tenants. "
+                    'Use a value above 0 or another history; or estimator = "historical-simulation"; or w_failovers = '
+                    "0 and w_overload = 0; or other policies"
+                )
+                raise refusal(self.name, "workload.history_share", message)
 
     def _search(self, policy: str) -> tuple[str, Mapping[str, Any]]:
         """Return the search or placement policy that the engine uses for a policy, and its options."""

@@ -137,19 +137,14 @@ class Workload(Section):
         elif region in REGIONS:  # an unknown region is reported when the workload is read
             for error in REGIONS[region].refused(parameters):
                 yield "region_parameters", error
-        allowed = 'the default with kind = "plan"' if kind == "plan" else 'none except with kind = "plan"'
-        for name in NOT_OF_PLANS if kind == "plan" else OF_PLANS:
+        for name, allowed in cls._inapplicable(values, kind):
             if cls._differs(values, name):
                 yield name, InvalidValueError("workload", name, values[name], allowed)
-        if kind in ("region", "plan"):
-            for name in filter(lambda name: cls._differs(values, name), OF_TRACES):
-                allowed = 'the default except with the tenants of traces, kind = "traces" or "bitbrains"'
-                yield name, InvalidValueError("workload", name, values[name], allowed)
-            if kind == "region" and values.get("history_share") == 0.0:
-                allowed = 'above 0 with kind = "region", whose history has history_tenants past tenants'
-                yield "history_share", InvalidValueError("workload", "history_share", 0.0, allowed)
-        else:
-            yield from cls._conflicts_of_traces(values)
+        if kind == "region" and values.get("history_share") == 0.0:
+            allowed = 'above 0 with kind = "region", whose history has history_tenants past tenants'
+            yield "history_share", InvalidValueError("workload", "history_share", 0.0, allowed)
+        if kind not in ("region", "plan"):
+            yield from cls._conflicts_of_repeats(values)
 
     @classmethod
     def _differs(cls, values: Mapping[str, Any], name: str) -> bool:
@@ -158,8 +153,15 @@ class Workload(Section):
         return bool(values.get(name, default) != default)
 
     @classmethod
-    def _conflicts_of_traces(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield fields that do not apply to the arrivals or to the history of real traces."""
+    def _inapplicable(cls, values: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str]]:
+        """Yield fields that do not apply to the kind of tenants, arrivals or history, and their allowed values."""
+        is_plan = kind == "plan"
+        allowed = 'the default with kind = "plan"' if is_plan else 'none except with kind = "plan"'
+        yield from dict.fromkeys(NOT_OF_PLANS if is_plan else OF_PLANS, allowed).items()
+        if kind in ("region", "plan"):
+            allowed = 'the default except with the tenants of traces, kind = "traces" or "bitbrains"'
+            yield from dict.fromkeys(OF_TRACES, allowed).items()
+            return
         if values.get("arrivals") == "recorded":
             allowed = 'the default with arrivals = "recorded": the traces determine who is there'
             refused = dict.fromkeys(NOT_OF_RECORDED, allowed)
@@ -171,10 +173,7 @@ class Workload(Section):
             refused["history_share"] = f"the default with {replacing[0]}, which replaces it"
         if len(replacing) == 2:
             refused["history_path"] = 'none with history = "before", which replaces it'
-        for name, allowed in refused.items():
-            if cls._differs(values, name):
-                yield name, InvalidValueError("workload", name, values[name], allowed)
-        yield from cls._conflicts_of_repeats(values)
+        yield from refused.items()
 
     @classmethod
     def _conflicts_of_repeats(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from enum import IntEnum
+from typing import Any
 
 import attrs
 import simpy
@@ -13,6 +15,8 @@ from cluster.scenario.scenario import Scenario
 from cluster.simulation.ledger import Ledger
 from cluster.simulation.recorder import Recorder
 from plb import PlacementAndLoadBalancing
+
+Process = Generator[simpy.Event, Any, None]
 
 
 @attrs.frozen(eq=False)

@@ -7,16 +7,14 @@ is not, a secondary is promoted. New replicas are ready after the time of their 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
-import simpy
 
 from cluster.simulation.ledger import Ledger
 from cluster.simulation.recorder import MoveRecord, Tenancy
 from cluster.simulation.run_tables import QUORUM_LOSS
-from cluster.simulation.simulated_cluster import At, Kind, SimulatedCluster
+from cluster.simulation.simulated_cluster import At, Kind, Process, SimulatedCluster
 from plb import Move, MoveKind, Partition, Phase, PlacedReplica, Plan, Reason, Replica
 from plb.model import ReplicaState, Role, UpgradeMark
 
@@ -209,7 +207,7 @@ class PlanExecution:
         self._under_way.setdefault(move.partition, []).append(record)
         self._cluster.env.process(self._copy(record))
 
-    def _copy(self, record: MoveRecord) -> Generator[simpy.Event, Any, None]:
+    def _copy(self, record: MoveRecord) -> Process:
         seconds = math.ceil(record.copied_gb / self._gb_per_second)
         yield At(self._cluster.env, record.started + seconds, Kind.COPY_ENDS)
         if record.outcome != "under way":
@@ -370,7 +368,7 @@ class Tenancies:
                 self._building[key] = token = object()
                 self._cluster.env.process(self._copy(tenancy, node, token))
 
-    def _copy(self, tenancy: Tenancy, node: str, token: object) -> Generator[simpy.Event, Any, None]:
+    def _copy(self, tenancy: Tenancy, node: str, token: object) -> Process:
         key = (tenancy.partition, node)
         yield At(self._cluster.env, self._cluster.now + self._movement.copy_seconds(*key), Kind.COPY_ENDS)
         if self._building.get(key) is token:

@@ -5,8 +5,7 @@ A domain starts only when the previous one is done and healthy. A node goes down
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import simpy
@@ -14,11 +13,10 @@ import simpy
 from cluster.simulation.faults import FailoverManager, NodeStates
 from cluster.simulation.recorder import Tenancy, UpgradeRecord
 from cluster.simulation.run_tables import UPGRADE
-from cluster.simulation.simulated_cluster import At, Kind, SimulatedCluster
+from cluster.simulation.simulated_cluster import At, Kind, Process, SimulatedCluster
 from cluster.simulation.tenancies import Tenancies, as_dropped
 from plb.model import Role, UpgradeMark
 
-Process = Generator[simpy.Event, Any, None]
 SECONDS_BETWEEN_CHECKS = 60
 """Interval at which a node checks whether it may go down."""
 

@@ -17,8 +17,8 @@ import polars as pl
 
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario import AS_IN_PAPER
-from cluster.simulation.simulated_cluster import At, Kind
-from cluster.simulation.simulation import Process, Simulation
+from cluster.simulation.simulated_cluster import At, Kind, Process
+from cluster.simulation.simulation import Simulation
 from cluster.simulation.violations import ViolationOutcome, first_violations
 from cluster.studies.base import Arm
 from cluster.studies.design import SimulatedStudy, StudySetting, middle_of_each, prepared, require_complete
