@@ -11,10 +11,9 @@ import numpy as np
 from cluster.scenario.cluster_sections import Faults, Outage
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.random_streams import stream
-from cluster.simulation.recorder import Tenancy
 from cluster.simulation.run_tables import FAULT, UPGRADE
 from cluster.simulation.simulated_cluster import SimulatedCluster
-from cluster.simulation.tenancies import Loss, PlanExecution, Tenancies, as_leaving
+from cluster.simulation.tenancies import Loss, PlanExecution, Tenancies, Tenancy, as_leaving
 from plb import Move, MoveKind, Node, UnknownNameError
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
 

@@ -14,7 +14,7 @@ from cluster.scenario.cluster_sections import ClusterSection
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_sections import ApplicationsSection, Known
 from cluster.simulation.ledger import Ledger, Metering
-from cluster.simulation.recorder import Tenancy
+from cluster.simulation.tenancies import Tenancy
 from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.tenant_pools import Source
 from plb import Application, Metric, Node, PlacementAndLoadBalancing, Service, UnknownNameError

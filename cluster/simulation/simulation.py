@@ -14,7 +14,7 @@ from cluster.scenario.workload_sections import Growth, Scaling, Workload
 from cluster.simulation.faults import FailoverManager, NodeStates, make_faults
 from cluster.simulation.ledger import Ledger, Metering, Oracle, factors
 from cluster.simulation.random_streams import stream, stream_seed
-from cluster.simulation.recorder import Recorder, RunResult, Tenancy
+from cluster.simulation.recorder import Recorder, RunResult
 from cluster.simulation.run_tables import FAULT
 from cluster.simulation.services import (
     ApplicationUse,
@@ -26,7 +26,7 @@ from cluster.simulation.services import (
     nodes_of,
 )
 from cluster.simulation.simulated_cluster import At, Kind, Process, SimulatedCluster
-from cluster.simulation.tenancies import PlanExecution, Tenancies
+from cluster.simulation.tenancies import PlanExecution, Tenancies, Tenancy
 from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.tenant_pools import Source
 from cluster.simulation.upgrades import Drains, RollingUpgrades

@@ -12,11 +12,31 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from cluster.simulation.ledger import Ledger
-from cluster.simulation.recorder import MoveRecord, Tenancy
+from cluster.simulation.recorder import MoveRecord
 from cluster.simulation.run_tables import QUORUM_LOSS
 from cluster.simulation.simulated_cluster import At, Kind, Process, SimulatedCluster
 from plb import Move, MoveKind, Partition, Phase, PlacedReplica, Plan, Reason, Replica
 from plb.model import ReplicaState, Role, UpgradeMark
+
+
+@attrs.frozen(eq=False)
+class Tenancy:
+    """The properties of a tenant that failover depends on."""
+
+    tenant: int
+    """Its row in the sequence of tenants."""
+    partition: str
+    service: str
+    """Their names."""
+    replicas: int
+    """Target number of replicas."""
+    stateful: bool
+    """Whether the replicas are a primary and secondaries; False: instances."""
+
+    @property
+    def quorum(self) -> int:
+        """Number of ready replicas that it needs to be available: a majority, or one instance."""
+        return self.replicas // 2 + 1 if self.stateful else 1
 
 
 class ReplicaStates:

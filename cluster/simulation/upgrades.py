@@ -11,10 +11,10 @@ import numpy as np
 import simpy
 
 from cluster.simulation.faults import FailoverManager, NodeStates
-from cluster.simulation.recorder import Tenancy, UpgradeRecord
+from cluster.simulation.recorder import UpgradeRecord
 from cluster.simulation.run_tables import UPGRADE
 from cluster.simulation.simulated_cluster import At, Kind, Process, SimulatedCluster
-from cluster.simulation.tenancies import Tenancies, as_dropped
+from cluster.simulation.tenancies import Tenancies, Tenancy, as_dropped
 from plb.model import Role, UpgradeMark
 
 SECONDS_BETWEEN_CHECKS = 60
