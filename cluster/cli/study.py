@@ -214,28 +214,23 @@ def gaussian_command(
     from cluster.studies.runner import OutputDirectory
 
     check_outputs([traces], [], json)
-    task_samples = packings.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
+    trace = packings.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
     count = instances or (packings.QUICK_INSTANCES if quick else packings.INSTANCES)
     study = GaussianStudy(
         traces=traces,
-        resources=tuple(metric.name for metric in task_samples.resources),
-        capacity=packings.capacities_of(task_samples, capacity),
+        resources=tuple(metric.name for metric in trace.resources),
+        capacity=packings.capacities_of(trace, capacity),
         instances=count,
         instance_tasks=tasks,
         realisations=realisations,
         samples=samples or (packings.QUICK_SAMPLES if quick else packings.SAMPLES),
-        periods=packings.periods_of(task_samples, count, seed),
+        periods=packings.periods_of(trace, count, seed),
         averaged=averaged,
         seed=seed,
     )
     output = OutputDirectory(out or Path("results") / "study-gaussian", jobs, scheduler, restart, quiet)
-    units = [
-        f"{c:g} {metric.unit} of {metric.name}"
-        for c, metric in zip(study.capacity, task_samples.resources, strict=True)
-    ]
-    caption = (
-        f"{task_samples.tasks:,} tasks in the trace, {task_samples.left_out:,} left out; capacity: {', '.join(units)}"
-    )
+    units = [f"{c:g} {metric.unit} of {metric.name}" for c, metric in zip(study.capacity, trace.resources, strict=True)]
+    caption = f"{trace.tasks:,} tasks in the trace, {trace.left_out:,} left out; capacity: {', '.join(units)}"
     run_and_print(study, output, json, caption=caption)
 
 
