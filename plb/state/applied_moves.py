@@ -175,7 +175,7 @@ def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move)
 
 
 def _slot_on(state: ClusterState, record: PartitionRecord, role: Role, node: int, index: int = NOWHERE) -> int:
-    """Return a slot of a role on a node, that of the row `index` if it is one; NOWHERE if there is none."""
+    """Return a slot of a role on a node, the row `index` if it is one, else the first; NOWHERE if there is none."""
     table, of_role = state.rows, int(role)
     for row in [index, *record.rows] if index in record.rows else record.rows:
         if table.node[row] == node and table.role[row] == of_role and not (table.leaving[row] or table.standby[row]):

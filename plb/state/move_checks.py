@@ -159,19 +159,19 @@ def _find_rows(moves: PlainMoves, replicas: _Replicas, move: int) -> bool:
 
 @kernel
 def _slot_on(moves: PlainMoves, replicas: _Replicas, move: int, role: int, node: int) -> int:
-    """Return a slot of a role on a node: that which the move asks for if it is one, else the first, or NOWHERE."""
-    found = NOWHERE
+    """Return a slot of a role on a node: the requested row if it is one, else the first, or NOWHERE."""
+    first = NOWHERE
     row = moves.first[move]
     while True:
         is_slot = not (replicas.leaving[row] or replicas.standby[row])
         if is_slot and replicas.node[row] == node and replicas.role[row] == role:
             if row == moves.requested[move]:
                 return int(row)
-            if found == NOWHERE:
-                found = int(row)
+            if first == NOWHERE:
+                first = int(row)
         row = replicas.sibling[row]
         if row == moves.first[move]:
-            return found
+            return first
 
 
 @kernel
@@ -232,10 +232,7 @@ ONLY_ROLE = {SWAP: Role.PRIMARY, PROMOTE: Role.SECONDARY}
 
 
 def check_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) -> PlainMoves | None:
-    """Raise `ConflictError` if `moves` cannot be applied in sequence; changes nothing.
-
-    Return which moves of an engine's plan are plain; None: the moves were made by hand.
-    """
+    """Raise `ConflictError` if `moves` cannot be applied in sequence; return the plain ones of an engine's plan."""
     replay = _Replay(state, leaving)
     if not isinstance(moves, PlanMoves):
         replay.make_all(check_items("plan", "moves", moves, Move))
@@ -310,14 +307,13 @@ class _Replay:
             self._give_up(replicas, move, source)
 
     def _replicas_of(self, record: PartitionRecord) -> list[_Slot]:
-        found = self.replicas.get(record.name)
-        if found is None:
+        if record.name not in self.replicas:
             table = self.state.rows
-            found = self.replicas[record.name] = [
+            self.replicas[record.name] = [
                 _Slot(row, table.node[row], ROLES[table.role[row]], table.leaving[row], table.standby[row])
                 for row in record.rows
             ]
-        return found
+        return self.replicas[record.name]
 
     def _move(self, replicas: list[_Slot], move: Move, source: int, target: int) -> None:
         slots = _slots_of(replicas)
@@ -327,8 +323,8 @@ class _Replay:
             next(slot for slot in slots if slot.role is Role.PRIMARY).role = Role.SECONDARY
         else:
             moved = _slot_of(move, source, slots)
-        there = [other for other in replicas if other.node == target]
-        if not all(other.standby for other in there) or (move.partition, target) in self.occupied:
+        there = [replica for replica in replicas if replica.node == target]
+        if not all(replica.standby for replica in there) or (move.partition, target) in self.occupied:
             raise ConflictError(f"{move}: a replica of the partition is on {move.target}; make a new plan")
         if self.leaving and move.kind is MOVE:
             self.occupied.add((move.partition, source))
@@ -348,20 +344,20 @@ class _Replay:
 
     def _give_up(self, replicas: list[_Slot], move: Move, node: int) -> None:
         table = self.state.rows
-        if not any(one.node == node and one.role is move.role for one in replicas):
+        if not any(replica.node == node and replica.role is move.role for replica in replicas):
             raise ConflictError(f"{move}: there is no such replica any more; make a new plan")
         marks = (table.regains, table.kept) if answers_return(move) else (table.swaps_out,)
-        if not any(mark[one.row] for one in replicas for mark in marks):
+        if not any(mark[replica.row] for replica in replicas for mark in marks):
             raise ConflictError(f"{move}: no upgrade asks for that any more; make a new plan")
 
 
 def _slots_of(replicas: Iterable[_Slot]) -> list[_Slot]:
     """Return the replicas that the partition should have: all but departing ends and standbys."""
-    return [one for one in replicas if not (one.leaving or one.standby)]
+    return [replica for replica in replicas if not (replica.leaving or replica.standby)]
 
 
 def _slot_of(move: Move, node: int, slots: Iterable[_Slot]) -> _Slot:
-    """Return the replica of `slots` that a move is of."""
+    """Return the replica of `slots` that a move names."""
     fitting = [slot for slot in slots if slot.node == node and slot.role is move.role]
     if not fitting:
         raise ConflictError(f"{move}: there is no such replica any more; make a new plan")
@@ -378,15 +374,12 @@ def _swap(replicas: list[_Slot], move: Move, source: int, target: int) -> None:
 
 
 def adds_second_primary(move: Move, slots: Iterable[tuple[int, int]]) -> bool:
-    """Return whether a move adds a primary beside the present one, which becomes a secondary.
-
-    `slots`: role and node of each replica that the partition should have.
-    """
+    """Return whether a move adds a primary beside the present one among `slots`: role and node of each."""
     if move.kind is not ADD or move.role is not Role.PRIMARY:
         return False
     return any(role == PRIMARY and node != NOWHERE for role, node in slots)
 
 
 def answers_return(move: Move) -> bool:
-    """Return whether a move of kind void is for a role that cannot return, not for one that cannot be moved."""
+    """Return whether a move of kind void tells that a role cannot return, not that it cannot be swapped out."""
     return move.reason.rule == "upgraded"

@@ -25,8 +25,8 @@ from plb.state.cluster_state import ClusterState
 def receiving_nodes(nodes: Sequence[Node]) -> Bool:
     """Return `Problem.receives`: which nodes take an existing replica, a new one, a new one that is on every node.
 
-    A node that is paused or restarts takes new replicas until its safety check is complete, then only those of
-    stateless services on every node, and existing ones never; one that is removed takes nothing.
+    A node that is paused or restarts takes new replicas until its safety check is complete, then only replicas of
+    stateless services on every node, and never existing ones; a node that is removed takes nothing.
     """
     receives = np.zeros((3, len(nodes)), np.bool_)
     for index, node in enumerate(nodes):
@@ -43,31 +43,33 @@ def evacuating_nodes(nodes: Sequence[Node]) -> Bool:
     """Return from which deactivated nodes a repair may move replicas: they restart or go, and are being checked."""
     goes = (DeactivationIntent.RESTART, DeactivationIntent.REMOVE_DATA, DeactivationIntent.REMOVE_NODE)
     checking = DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
-    found = [node.up and node.deactivation_intent in goes and node.deactivation_status is checking for node in nodes]
-    return np.array(found, np.bool_)
+    evacuates = [
+        node.up and node.deactivation_intent in goes and node.deactivation_status is checking for node in nodes
+    ]
+    return np.array(evacuates, np.bool_)
 
 
 def drained_nodes(nodes: Sequence[Node], *, drains: bool) -> Bool:
     """Return `Problem.drained`: nodes to be removed that are not being activated again; none without `drains`."""
     goes = (DeactivationIntent.REMOVE_DATA, DeactivationIntent.REMOVE_NODE)
     back = DeactivationStatus.ACTIVATION_IN_PROGRESS
-    found = [node.up and node.deactivation_intent in goes and node.deactivation_status is not back for node in nodes]
-    return np.array(found, np.bool_) & drains
+    drained = [node.up and node.deactivation_intent in goes and node.deactivation_status is not back for node in nodes]
+    return np.array(drained, np.bool_) & drains
 
 
 def feasible_nodes(state: ClusterState, *, primary: bool) -> Bool:
     """Return the feasible nodes of each feasibility class, (X, N): not blocked, and with a true expression."""
     compares = any(of.expression.properties for of in state.feasibility_classes)
     properties = [node.placement_properties for node in state.nodes] if compares else []
-    found = np.empty((len(state.feasibility_classes), len(state.nodes)), np.bool_)
-    for of_class, feasibility_class in zip(found, state.feasibility_classes, strict=True):
+    feasible = np.empty((len(state.feasibility_classes), len(state.nodes)), np.bool_)
+    for of_class, feasibility_class in zip(feasible, state.feasibility_classes, strict=True):
         expression, blocked = feasibility_class.expression, feasibility_class.blocked
         if expression.properties:
             of_class[:] = [expression.holds(has, primary=primary) for has in properties]
         else:
             of_class[:] = expression.holds({}, primary=primary)
         of_class[[state.node_index[name] for name in blocked if name in state.node_index]] = False
-    return found
+    return feasible
 
 
 def blocked_nodes(state: ClusterState) -> Bool | None:
@@ -143,20 +145,16 @@ def limits_and_thresholds(state: ClusterState) -> tuple[Int, Int32]:
     for metric, description in enumerate(state.config.metrics):
         for capacity in np.unique(state.capacity[:, metric]):
             total = total_capacity(description, int(capacity))
-            if total >= UNLIMITED:
-                continue
-            nodes = state.capacity[:, metric] == capacity
-            reached = state.quanta.threshold(description, total)
-            threshold[nodes, metric] = min(reached, LARGEST_THRESHOLD)
-            limit[nodes, metric] = total if inclusive else reached - 1
+            if total < UNLIMITED:
+                nodes = state.capacity[:, metric] == capacity
+                reached = state.quanta.threshold(description, total)
+                threshold[nodes, metric] = min(reached, LARGEST_THRESHOLD)
+                limit[nodes, metric] = total if inclusive else reached - 1
     return limit, threshold
 
 
 def buffered_limits(state: ClusterState, limit: Int) -> Int:
-    """Return the limit of replicas that move, (N, R) in quanta: at most floor((1 - b)·c) with a buffer b.
-
-    With over-booking that is at most the capacity c.
-    """
+    """Return the limit of replicas that move, (N, R) in quanta: at most floor((1 - b)·c) with a buffer b."""
     left = limit.copy()
     for metric, description in enumerate(state.config.metrics):
         share = 1 - Fraction(str(description.node_buffer_percentage))
@@ -208,16 +206,15 @@ class Topology:
     token: object = attrs.field(factory=object)
     """Identifies the topology."""
     follows: object = None
-    """Token of the topology from which this one differs in the availability of a few nodes; None: there is none."""
+    """Token of the topology from which this one differs in the availability of `changed_nodes`; None: of none."""
     changed_nodes: tuple[int, ...] = ()
-    """These nodes."""
 
     @property
     def node_version(self) -> int:
         """Version of the nodes for which it was made."""
-        found = self.version[0]
-        assert isinstance(found, int)
-        return found
+        version = self.version[0]
+        assert isinstance(version, int)
+        return version
 
 
 def topology_version(state: ClusterState) -> tuple[object, ...]:
@@ -226,38 +223,37 @@ def topology_version(state: ClusterState) -> tuple[object, ...]:
 
 
 def _structure(state: ClusterState) -> tuple[object, ...]:
-    quanta = state.quanta.quanta.tobytes()
-    return (state.structure_version, state.config, quanta)
+    return (state.structure_version, state.config, state.quanta.quanta.tobytes())
 
 
-def present_topology(state: ClusterState, known: Topology | None) -> Topology:
-    """Return the topology of the present nodes, as `known` where that holds, else made from it or new."""
-    if known is not None and known.version == topology_version(state):
-        return known
-    if known is None or known.structure != _structure(state):
+def present_topology(state: ClusterState, before: Topology | None) -> Topology:
+    """Return the topology of the present nodes: the former one while it holds, else made from it or new."""
+    if before is not None and before.version == topology_version(state):
+        return before
+    if before is None or before.structure != _structure(state):
         return build_topology(state)
     for index, version in list(state.availability_changes.items()):
-        if version <= known.node_version:  # the others are needed again if this call ends in an error
+        if version <= before.node_version:  # later changes are needed again if this call ends in an error
             del state.availability_changes[index]
-    return _with_availability(state, known, sorted(state.availability_changes)) or build_topology(state)
+    return _with_availability(state, before, sorted(state.availability_changes)) or build_topology(state)
 
 
-def _with_availability(state: ClusterState, known: Topology, nodes: list[int]) -> Topology | None:
+def _with_availability(state: ClusterState, before: Topology, nodes: list[int]) -> Topology | None:
     """Return a topology after changes of the availability of some nodes; None where other domains are usable."""
     chosen = [state.nodes[index] for index in nodes]
-    receives, watched, drained = known.receives.copy(), known.watched.copy(), known.drained.copy()
+    receives, watched, drained = before.receives.copy(), before.watched.copy(), before.drained.copy()
     receives[:, nodes] = receiving_nodes(chosen)
     drained[nodes] = drained_nodes(chosen, drains=state.config.drain_removed_nodes)
     watched[nodes] = receives[0, nodes] | evacuating_nodes(chosen) | drained[nodes]
-    classes = known.feasibility_classes[: len(state.feasibility_classes)]
-    usable = classes & known.receives[1], classes & receives[1]
+    classes = before.feasibility_classes[: len(state.feasibility_classes)]
+    usable = classes & before.receives[1], classes & receives[1]
     for index in nodes:
-        for level in range(known.domain.shape[1]):
-            inside = known.domain[:, level] == known.domain[index, level]
+        for level in range(before.domain.shape[1]):
+            inside = before.domain[:, level] == before.domain[index, level]
             if not np.array_equal(*(of[:, inside].any(axis=1) for of in usable)):
                 return None
     return attrs.evolve(
-        known,
+        before,
         version=topology_version(state),
         receives=receives,
         counted=receives[0].copy(),
@@ -265,7 +261,7 @@ def _with_availability(state: ClusterState, known: Topology, nodes: list[int]) -
         drained=drained,
         targets=np.flatnonzero(receives.any(axis=0)),
         token=object(),
-        follows=known.token,
+        follows=before.token,
         changed_nodes=tuple(nodes),
     )
 
@@ -361,15 +357,11 @@ def target_empty_nodes(metric: Metric, nodes: int) -> int:
 
 
 def empty_limits(state: ClusterState) -> Int:
-    """Return the load in quanta up to which a node counts as empty, (N, R); below 0: never.
-
-    With reserved capacity, that is the capacity minus the reserved load; a node without a capacity is never full.
-    Without reserved nodes it is the activity threshold (docs/service-fabric.md, Balancing thresholds).
-    """
+    """Return the load in quanta up to which a node counts as empty, (N, R); below 0: never."""
     limits = np.zeros_like(state.capacity)
     for index, metric in enumerate(state.config.metrics):
         quantum = float(state.quanta.quanta[index])
-        if not reserves(metric):
+        if not reserves(metric):  # docs/service-fabric.md, Balancing thresholds
             limits[:, index] = math.floor(_in_quanta(metric.activity_threshold, quantum))
         elif metric.reserved_load is None:
             limits[:, index] = math.floor(_in_quanta(metric.empty_node_load, quantum))
@@ -410,9 +402,10 @@ def node_groups(state: ClusterState, topology: Topology) -> dict[str, Any]:
     packed = any(is_packed(metric) for metric in config.metrics)
     for kind, paths in enumerate(domain_paths(state) if packed else ()):
         of_kind = ["/".join(path) for path in paths]
-        known = {name: index for index, name in enumerate(dict.fromkeys(np.array(of_kind)[topology.counted].tolist()))}
-        group[kind] = [known.get(name, 0) for name in of_kind]
-        groups[kind] = len(known)
+        counted = dict.fromkeys(np.array(of_kind)[topology.counted].tolist())
+        number = {name: index for index, name in enumerate(counted)}
+        group[kind] = [number.get(name, 0) for name in of_kind]
+        groups[kind] = len(number)
     factors = (
         config.defragmentation_nodes_std_dev_factor,
         config.defragmentation_fds_std_dev_factor,

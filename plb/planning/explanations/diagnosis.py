@@ -1,4 +1,4 @@
-"""Replicas that a plan leaves on nodes that have to be emptied, and why each of them stays."""
+"""Violations of a solution, and why replicas found no place or stay on nodes that have to be emptied."""
 
 from __future__ import annotations
 
@@ -35,12 +35,7 @@ def unplaced_row(
     together: Together | None = None,
     extensions: Extensions | None = None,
 ) -> Unplaced:
-    """Return why `row`, which has no place in the solution, found none.
-
-    `masks`: rules that placement enforced, from all to those of the last attempt.
-    `together`: result of an all-or-nothing placement.
-    `extensions`: with the extension constraints, which are checked last.
-    """
+    """Return why `row`, alone or with others `together`, found no place under the rules of the last of `masks`."""
     state, problem, solution = named.state, named.problem, named.solution
     given_up = masks[0] & ~masks[-1]
     nodes = len(state.nodes)
@@ -60,17 +55,16 @@ def unplaced_row(
         nodes=nodes,
         diagnosis=tuple(diagnosis),
         given_up=tuple(
-            one.rule.name.lower() for one in RULES_IN_ORDER if given_up >> one.rule & 1 and one.concerns(problem, row)
+            description.rule.name.lower()
+            for description in RULES_IN_ORDER
+            if given_up >> description.rule & 1 and description.concerns(problem, row)
         ),
         together=together,
     )
 
 
 def diagnose_rule(named: NamedSolution, row: int, rule: Rule, nodes: Int) -> RuledOut:
-    """Return the nodes that a rule excludes for `row`, which is not placed in the solution.
-
-    `nodes`: indices of the nodes that it rules out.
-    """
+    """Return why a rule excludes `nodes` for `row`, which is not placed in the solution."""
     return description_of(rule).diagnosis(ExcludedNodes(named, row, rule, nodes))
 
 
@@ -82,10 +76,7 @@ class Audit(NamedSolution):
     """Finds the violations of a solution."""
 
     def violations(self, extensions: Extensions | None, *, soft: bool) -> tuple[Violation, ...]:
-        """Return all violations: overloaded nodes, broken constraints, then those of extensions.
-
-        `soft`: whether broken rules that are not hard are included.
-        """
+        """Return the overloaded nodes, the broken constraints, `soft` ones too, then those of extensions."""
         broken: Iterable[tuple[str, int]] = ()
         if extensions is not None:  # which may change the solution
             broken = extensions.broken_by_name(extensions.configuration(self.problem, self.solution.copy()))
@@ -93,11 +84,8 @@ class Audit(NamedSolution):
         return (*self.overloads(), *self.breaches(up_to=2 if soft else 0), *of_extensions)
 
     def breaches(self, *, up_to: int) -> list[Breach]:
-        """Return the broken constraints other than capacity, rule by rule.
-
-        `up_to`: the largest priority that counts: 0 for hard rules only.
-        """
-        requested = (one for one in RULES_IN_ORDER if 0 <= self.priorities.get(one.rule, ALWAYS_HARD) <= up_to)
+        """Return the broken constraints other than capacity, rule by rule, of priorities up to a number."""
+        requested = (rule for rule in RULES_IN_ORDER if 0 <= self.priorities.get(rule.rule, ALWAYS_HARD) <= up_to)
         return [breach for rule in requested for breach in rule.breaches(self)]
 
     def overloads(self) -> list[Violation]:
@@ -116,27 +104,21 @@ class Audit(NamedSolution):
 
 
 def placed_all_or_nothing(state: ClusterState, problem: Problem, rows: Sequence[int]) -> Int:
-    """Return for each of `rows` the index of its partition if the placement is all-or-nothing, else NOWHERE.
-
-    The service requests that, or `partially_place_services` is off, which holds for all partitions without
-    replicas.
-    """
-    found = np.full(len(rows), NOWHERE)
+    """Return for each of `rows` the first row of its partition if this is placed all or nothing, else NOWHERE."""
+    groups = np.full(len(rows), NOWHERE)
     for index, row in enumerate(rows):
         record = state.partitions[state.row_partition[row]]
         all_or_nothing = state.feasibility_class_of(record.service).expression.places_all_or_nothing
         requested = all_or_nothing or not state.config.partially_place_services
-        if requested and all(problem.origin[other] == NOWHERE for other in record.rows):
-            found[index] = record.rows[0]
-    return found
+        if requested and all(problem.origin[sibling] == NOWHERE for sibling in record.rows):
+            groups[index] = record.rows[0]
+    return groups
 
 
 def unplaced_of(audit: Audit, missing: Sequence[int], extensions: Extensions | None) -> Iterator[Unplaced]:
-    """Yield why each of `missing` without a node was not placed.
+    """Yield why each of `missing` without a node was not placed; an audit of the result, with placement's problem.
 
     For an all-or-nothing placement, the replicas are evaluated as if they were placed in turn.
-
-    `audit`: the result, with the problem of placement; `extensions`: what users add, or None.
     """
     state, problem, solution = audit.state, audit.problem, audit.solution
     left = [row for row in missing if solution.node[row] == NOWHERE]
@@ -152,10 +134,10 @@ def unplaced_of(audit: Audit, missing: Sequence[int], extensions: Extensions | N
             continue
         in_turn = _fill_in_turn(problem, solution, rows, masks[-1], extensions)
         filled = Audit(state, problem, in_turn, audit.priorities)
-        found = [row for row in rows if in_turn.node[row] != NOWHERE]
-        together = Together(len(rows), len(found))
+        placed = [row for row in rows if in_turn.node[row] != NOWHERE]
+        together = Together(len(rows), len(placed))
         for row in rows:
-            seen = audit if row in found else filled
+            seen = audit if row in placed else filled
             yield _with_declined(unplaced_row(seen, row, masks, together, extensions), row, extensions)
 
 
@@ -170,10 +152,7 @@ def _with_declined(unplaced: Unplaced, row: int, extensions: Extensions | None) 
 def _fill_in_turn(
     problem: Problem, start: Solution, rows: Sequence[int], enforced: int, extensions: Extensions | None
 ) -> Solution:
-    """Return `start` with each of `rows`, one after the other, on the first feasible node.
-
-    Rules are the enforced ones, and the extension constraints.
-    """
+    """Return `start` with each of `rows`, one after the other, on the first feasible node."""
     solution = start.copy()
     refused = np.full(len(problem.limit), NO_REFUSAL)
     for row in rows:
@@ -193,12 +172,9 @@ MOST_DIAGNOSED = 100
 def undrained_of(
     audit: Audit, domain: ServiceDomain | None, masks: Sequence[int], extensions: Extensions | None
 ) -> Iterator[Undrained]:
-    """Yield why replicas stay: plans may not move them, a budget holds them, or rules refuse all other nodes.
+    """Yield why replicas of a domain stay: plans may not move them, a budget holds them, or rules refuse all nodes.
 
-    `audit`: the result, with the problem of repairs.
-    `domain`: the service domain of the replicas; None: all services.
-    `masks`: rules that repairs enforce, from all to the hard ones.
-    `extensions`: with the extension constraints, or None.
+    `audit`: the result, with the problem of repairs; `masks`: their rules, from all to the hard ones.
     """
     problem, solution, every = audit.problem, audit.solution, np.arange(len(audit.state.nodes))
     trial: Trial | None = None
@@ -226,13 +202,7 @@ def _staying(audit: Audit, row: int, **why: Any) -> Undrained:
 
 
 class Trial:
-    """Tries to place replicas elsewhere, one at a time; they may not use the capacity that new ones alone may use.
-
-    Parameters
-    ----------
-    audit, masks, extensions
-        See `undrained_of`.
-    """
+    """Tries to place replicas elsewhere, one at a time; they may not use the capacity that new ones alone may use."""
 
     def __init__(self, audit: Audit, masks: Sequence[int], extensions: Extensions | None) -> None:
         solution = audit.solution.copy()
@@ -251,7 +221,7 @@ class Trial:
         return refusals
 
     def _refusals_of(self, row: int) -> dict[str, Any]:
-        """Return the same for a row that is taken off its node."""
+        """Return `refusals_of` a row that is taken off its node."""
         problem, solution = self._audit.problem, self._audit.solution
         if self._extensions is None and _is_open(problem, solution, self._masks[-1], row):
             return {}

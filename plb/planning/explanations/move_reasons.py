@@ -1,4 +1,4 @@
-"""Budgets of moves that bind a repair: the only rules that refuse a further repair move."""
+"""Why the replicas moved in a phase, and the budgets of moves that alone refuse a further move of a repair."""
 
 from __future__ import annotations
 
@@ -25,19 +25,7 @@ from plb.state.replica_table import merged
 
 
 class MoveReasons:
-    """The reasons of one phase.
-
-    Parameters
-    ----------
-    before
-        The solution at the start of the phase, with its violations.
-    after
-        The solution at its end.
-    repaired
-        Bit mask of the rules that the phase repairs: 0 for all phases but a constraint check.
-    extensions
-        Extension terms and constraints.
-    """
+    """The reasons of a phase, between the solutions at its start and end, that repairs the rules of a bit mask."""
 
     def __init__(
         self,
@@ -53,7 +41,7 @@ class MoveReasons:
 
     def of(self, rows: Int) -> dict[int, Reason]:
         """Return why rows that were placed, (m,), and are on other nodes after the phase, moved."""
-        followed = [one.reasons_to_follow(self.before, self.after, self.phase, rows) for one in RULES_IN_ORDER]
+        followed = [rule.reasons_to_follow(self.before, self.after, self.phase, rows) for rule in RULES_IN_ORDER]
         reasons = {row: reason for of_rule in reversed(followed) for row, reason in of_rule.items()}
         reasons.update(self._of_broken_rules(rows))
         others = [row for row in rows.tolist() if row not in reasons]
@@ -70,21 +58,21 @@ class MoveReasons:
             return {}
         broken = np.zeros(len(rows), np.int64)
         note_broken_rules(self.problem, self.before.solution, self.repaired, rows, broken)
-        found = ((row, self._of_rules(row, rules)) for row, rules in zip(rows.tolist(), broken.tolist(), strict=True))
-        return {row: reason for row, reason in found if reason is not None}
+        reasons = ((row, self._of_rules(row, rules)) for row, rules in zip(rows.tolist(), broken.tolist(), strict=True))
+        return {row: reason for row, reason in reasons if reason is not None}
 
     def _of_rules(self, row: int, broken: int) -> Reason | None:
         """Return the reason by the first rule of a bit mask that has one."""
-        for one in REASONS_IN_ORDER if broken else ():
-            if broken >> one.rule & 1 and one.reason is not None:
-                return one.reason(self.before, self.phase, row)
+        for description in REASONS_IN_ORDER if broken else ():
+            if broken >> description.rule & 1 and description.reason is not None:
+                return description.reason(self.before, self.phase, row)
         return None
 
     def _eviction(self, node: int) -> Reason:
         """Return the reason of a move from a node to which others have come."""
         newcomer = self._newcomers.get(node)
-        other = None if newcomer is None else self.state.row_partition[newcomer]
-        return Reason(self.phase, "eviction", self.state.nodes[node].name, other=other)
+        partition = None if newcomer is None else self.state.row_partition[newcomer]
+        return Reason(self.phase, "eviction", self.state.nodes[node].name, other=partition)
 
     @cached_property
     def _newcomers(self) -> dict[int, int]:
@@ -102,7 +90,7 @@ class MoveReasons:
         term = self._driving_term(*energies)
         if term is None:
             return Reason(self.phase, "energy")
-        described = next((one for one in TERMS_IN_ORDER if one.name == term), None)
+        described = next((description for description in TERMS_IN_ORDER if description.name == term), None)
         if described is not None and described.reason is not None:
             return described.reason(self.before, self.after, self.phase)
         numbers = {"before": energies[0].terms[term], "after": energies[1].terms[term]}
@@ -115,7 +103,7 @@ class MoveReasons:
         extension_terms = {} if self._extensions is None else self._extensions.weights
         for name, weight in extension_terms.items():
             without[name] = present + weight * (before.extension_terms[name] - after.extension_terms[name])
-        term = max(without, key=lambda one: without[one])
+        term = max(without, key=without.__getitem__)
         return term if without[term] > present else None
 
 
@@ -132,19 +120,14 @@ def bounding_budgets(
 ) -> list[Rule]:
     """Return the budgets that alone refuse another node or role for a replica that breaks a constraint.
 
-    Moves of further replicas that such a move may require are not considered.
-
-    `solution`: the result of the repair.
-    `masks`, `passed_over`: see `plb.search.repair.repair`.
-    `suspects`: see `plb.search.repair.breaches.find_breaches`.
-    `others`: rows that break extension constraints.
+    `masks`, `passed_over`, `suspects`: as of the repair; `others`: rows that break extension constraints.
     """
-    found = np.zeros(RULES, np.bool_)
+    binding = np.zeros(RULES, np.bool_)
     for mask in masks:
         breaches = find_breaches(problem, solution, mask & ~passed_over, suspects)
         rows = merged(_breaking_rows(problem, solution, breaches), np.array([*others], np.int64))
-        _mark_budgets(problem, solution, mask, rows[problem.movable[rows]], found)
-    return [rule for rule in BUDGETS if found[rule]]
+        _mark_budgets(problem, solution, mask, rows[problem.movable[rows]], binding)
+    return [rule for rule in BUDGETS if binding[rule]]
 
 
 def _breaking_rows(problem: Problem, solution: Solution, breaches: Breaches) -> Int:
@@ -161,14 +144,14 @@ def _breaking_rows(problem: Problem, solution: Solution, breaches: Breaches) -> 
 
 
 @kernel
-def _mark_budgets(problem: Problem, solution: Solution, enforced: int, rows: Int, found: Bool) -> None:
+def _mark_budgets(problem: Problem, solution: Solution, enforced: int, rows: Int, binding: Bool) -> None:
     """Mark the budgets, (RULES,), that refuse a move or a swap of one of `rows` that no other rule refuses."""
     for row in rows:
         holding = budget_that_holds(problem, solution, row)
         for target in problem.targets:
             rule = refusal(problem, solution, enforced | JOINING, proposed(solution, row, target, NOWHERE))
             if rule >= _FIRST_BUDGET:
-                found[rule] = True
+                binding[rule] = True
                 if rule == holding:
                     break
         other = problem.sibling[row]
@@ -177,5 +160,5 @@ def _mark_budgets(problem: Problem, solution: Solution, enforced: int, rows: Int
             if there != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]:
                 rule = refusal(problem, solution, enforced, proposed(solution, row, there, other))
                 if rule >= _FIRST_BUDGET:
-                    found[rule] = True
+                    binding[rule] = True
             other = problem.sibling[other]

@@ -1,7 +1,7 @@
-"""The capacity that a cluster has left, and the refusal of applications and services that exceed it.
+"""Answers about the described cluster, and the refusal of applications and services that exceed the capacity left.
 
-Left is the capacity of the nodes that are up and active, less buffers, less loads, less what applications have reserved
-and do not use (docs/constraints/applications.md).
+The capacity left is that of nodes in service, less buffers, less loads, less what applications have reserved and do not
+use (docs/constraints/applications.md).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def load_of_next(state: ClusterState, partition: str, role: Role | str) -> dict[
     record, role = state.partition(partition), check_role(f"partition {partition}", "role", role)
     service = state.services[record.service]
     if role not in roles_of(service):
-        names = " or ".join(one.name for one in roles_of(service))
+        names = " or ".join(allowed.name for allowed in roles_of(service))
         raise InvalidValueError(f"partition {partition}", "role", role, names)
     default = default_loads(state.quanta.copy(), service)[role]
     return _by_metric(state, expected_load(state, record, role, default))
@@ -101,10 +101,7 @@ def total_capacities(state: ClusterState) -> dict[str, float]:
 
 
 def loads_of_nodes(state: ClusterState, node_load: Int) -> dict[str, dict[str, float]]:
-    """Return the load of every node by metric, in user units.
-
-    `node_load`: (N, R) quanta, without departing replicas.
-    """
+    """Return the load of every node by metric, in user units, from loads without departing replicas, (N, R) quanta."""
     names = state.config.metric_names
     loads = (node_load * state.quanta.quanta).tolist()
     return {node.name: dict(zip(names, load, strict=True)) for node, load in zip(state.nodes, loads, strict=True)}
@@ -135,26 +132,19 @@ def _name_of(state: ClusterState, node: int) -> str | None:
 
 
 def check_application(state: ClusterState, application: Application, topology: Topology) -> None:
-    """Raise an error if what an application reserves further exceeds what the cluster has left.
-
-    What it uses already counts as part of its reservation.
-
-    Raise `InsufficientCapacityError` with the first metric of which too little is left.
-    """
-    known = state.applications.applications.get(application.name)
+    """Raise `InsufficientCapacityError` if an application reserves more than it uses, and than the cluster has left."""
+    before = state.applications.applications.get(application.name)
     quanta, used = state.quanta.copy(), _used_by(state, application.name)
     needed = np.maximum(0, _reserved(quanta, application) - used)
-    if known is not None:
-        needed -= np.maximum(0, _reserved(quanta, known) - used)
+    if before is not None:
+        needed -= np.maximum(0, _reserved(quanta, before) - used)
     _check(quanta, f"application {application.name}", needed, _capacity_left(state, topology))
 
 
 def check_service(state: ClusterState, service: Service, topology: Topology) -> None:
-    """Raise an error if the default loads of a partition of a new service exceed what the cluster has left for it.
+    """Raise `InsufficientCapacityError` if a partition of a new service needs more than the cluster has left for it.
 
-    What its application has reserved and does not use is left for it.
-
-    Raise `InsufficientCapacityError` with the first metric of which too little is left.
+    The unused reservation of its application is left for it.
     """
     if service.name in state.service_index:
         return
@@ -185,10 +175,10 @@ def _capacity_left(state: ClusterState, topology: Topology) -> Int:
     counted = topology.counted
     limit = topology.move_limit[counted]
     unlimited = (limit >= UNLIMITED).any(axis=0)
-    found = np.where(unlimited, 0, limit).sum(axis=0) - standing_load(state)[counted].sum(axis=0)
+    left = np.where(unlimited, 0, limit).sum(axis=0) - standing_load(state)[counted].sum(axis=0)
     for application in state.applications.applications.values():
-        found -= _unused(state, application)
-    return np.asarray(np.where(unlimited, UNLIMITED, found), np.int64)
+        left -= _unused(state, application)
+    return np.asarray(np.where(unlimited, UNLIMITED, left), np.int64)
 
 
 def _unused(state: ClusterState, application: Application) -> Int:

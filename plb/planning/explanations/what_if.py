@@ -1,4 +1,4 @@
-"""Scores all nodes for one replica that waits for a place, in one pass over the nodes."""
+"""Evaluates all nodes for a replica: the alternatives of any replica, and the scores of one that waits for a place."""
 
 from __future__ import annotations
 
@@ -24,20 +24,12 @@ from plb.search.result import new_tally
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 
-CONSTRAINTS = tuple(one for one in RULES_IN_ORDER if one.rule not in BUDGETS)
+CONSTRAINTS = tuple(description for description in RULES_IN_ORDER if description.rule not in BUDGETS)
 """The rules on the node of a replica, in the order of the checks."""
 
 
 class WhatIf:
-    """Evaluates all nodes for one replica after the other, without changing the solution.
-
-    Parameters
-    ----------
-    problem, solution
-        The arrays of the cluster, and the nodes of all replicas; the solution is changed and restored.
-    extensions
-        Extension terms and constraints, or None.
-    """
+    """Evaluates all nodes for one replica after the other; the solution is changed and restored."""
 
     def __init__(
         self, state: ClusterState, problem: Problem, solution: Solution, extensions: Extensions | None
@@ -55,16 +47,16 @@ class WhatIf:
         if origin_node != NOWHERE:
             # a placed replica may not use the capacity that is reserved for new ones
             problem = problem._replace(limit=problem.move_limit)
-            self._take(problem, row, NOWHERE)
+            move_row(problem, self._solution, row, NOWHERE)
         audit = Audit(self._state, problem, self._solution, rule_priorities(self._state.config))
-        refused = {one.rule: self._refused_by(problem, row, one.rule) for one in CONSTRAINTS}
+        refused = {constraint.rule: self._refused_by(problem, row, constraint.rule) for constraint in CONSTRAINTS}
         masks = self._masks if origin_node == NOWHERE else self._kept_at(origin_node, refused)
         unplaced = unplaced_row(audit, row, masks, None, self._extensions)
         closed = self._closed(audit, row, masks[-1], refused)
         open_nodes = np.setdiff1d(np.arange(len(self._state.nodes)), list(closed))
         places = [self._place(problem, row, node) for node in open_nodes.tolist()]
         if origin_node != NOWHERE:
-            self._take(problem, row, origin_node)
+            move_row(problem, self._solution, row, origin_node)
         may_move = origin_node == NOWHERE or bool(problem.repairable[row])
         return Alternatives(
             partition=unplaced.partition,
@@ -73,19 +65,16 @@ class WhatIf:
             standing=standing,
             places=tuple(sorted(places, key=lambda place: place.energy.total)),
             diagnosis=tuple(unplaced.diagnosis),
-            closed=tuple(sorted(closed.values(), key=lambda one: one.distance)),
+            closed=tuple(sorted(closed.values(), key=lambda node: node.distance)),
             given_up=unplaced.given_up,
             immovable=None if may_move else why_immovable(self._state, problem, row),
         )
 
-    def _take(self, problem: Problem, row: int, node: int) -> None:
-        move_row(problem, self._solution, row, node)
-
     def _place(self, problem: Problem, row: int, node: int) -> Place:
         """Return the alternative of a node for a replica that is not placed."""
-        self._take(problem, row, node)
+        move_row(problem, self._solution, row, node)
         place = self._present(row, node)
-        self._take(problem, row, NOWHERE)
+        move_row(problem, self._solution, row, NOWHERE)
         return place
 
     def _present(self, row: int, node: int) -> Place:
@@ -98,10 +87,7 @@ class WhatIf:
         )
 
     def _refused_by(self, problem: Problem, row: int, rule: Rule) -> Int:
-        """Return the nodes that a single rule refuses.
-
-        Nodes out of service, and those with another replica of the partition, are refused by no other rule.
-        """
+        """Return the nodes that a single rule refuses."""
         refused = np.full(len(self._state.nodes), NO_REFUSAL)
         find_refusals(problem, self._solution, 1 << rule, row, refused)
         return np.flatnonzero(refused == int(rule))
@@ -117,30 +103,27 @@ class WhatIf:
         """Return the nodes that an enforced rule, or an extension constraint, excludes."""
         obstacles: dict[int, list[RuledOut]] = {}
         unmet: dict[int, tuple[UnmetClause, ...]] = {}
-        for one in CONSTRAINTS:
-            if one.priority is not None and not enforced >> one.rule & 1:
+        for constraint in CONSTRAINTS:
+            rule = constraint.rule
+            if constraint.priority is not None and not enforced >> rule & 1:
                 continue
-            for node in refused[one.rule].tolist():
-                obstacles.setdefault(node, []).append(diagnose_rule(audit, row, one.rule, np.array([node])))
-                unmet[node] = unmet.get(node, ()) + one.unmet(audit, row, node)
+            for node in refused[rule].tolist():
+                obstacles.setdefault(node, []).append(diagnose_rule(audit, row, rule, np.array([node])))
+                unmet[node] = unmet.get(node, ()) + constraint.unmet(audit, row, node)
         if self._extensions is not None:
             left = np.setdiff1d(np.arange(len(self._state.nodes)), list(obstacles))
             by_extensions = self._extensions.refused_nodes(audit.problem, self._solution, row, left)
             obstacles |= {node: [Refused(name, 1)] for node, name in by_extensions.items()}
-        name = self._state.nodes
+        names = [node.name for node in self._state.nodes]
         return {
-            node: ClosedNode(name[node].name, tuple(obstacles[node]), unmet.get(node, ())) for node in sorted(obstacles)
+            node: ClosedNode(names[node], tuple(obstacles[node]), unmet.get(node, ())) for node in sorted(obstacles)
         }
 
 
 def scores_of(
     state: ClusterState, problem: Problem, solution: Solution, row: int, extensions: Extensions | None
 ) -> NodeScores:
-    """Return the scores of all nodes for a row without a node.
-
-    `solution`: changed and changed back where terms are evaluated by trial.
-    `extensions`: what users add, or None; a policy has no say.
-    """
+    """Return the scores of all nodes for a row without a node; `solution` is changed and restored."""
     problem = problem._replace(bounded=False, counts_departed=False)  # budgets limit the moves of a plan
     nodes = len(state.nodes)
     masks = placement_masks(state.config)

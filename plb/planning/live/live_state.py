@@ -58,10 +58,7 @@ class ArrayInputs(NamedTuple):
 
 
 def can_take_over(problem: Problem, state: ClusterState, before: ArrayInputs, given: ArrayInputs) -> bool:
-    """Return whether there are other tables, and only services or the availability of a few nodes have changed.
-
-    `problem`: made for `before`.
-    """
+    """Return whether only services or the availability of a few nodes have changed since `problem` was made."""
     return not (
         given.tables is before.tables
         or not (given.topology is before.topology or given.topology.follows is before.topology.token)
@@ -97,15 +94,7 @@ SHARE_FOR_ALL = 4
 
 
 class LiveState:
-    """The problem and the solution of all services, with every replica on its present node.
-
-    Parameters
-    ----------
-    state
-        The described cluster.
-    fixed_point
-        Learns which rows have changed.
-    """
+    """The problem and the solution of all services, with every replica on its present node."""
 
     problem: Problem
     solution: Solution
@@ -174,7 +163,7 @@ class LiveState:
             else:
                 self._follow(topology, demand_forecast, stale | aged)
                 ties = (self.problem.affinity, affinity), (self.problem.aligned, aligned)
-                retied = self.problem.related and not all(np.array_equal(*one) for one in ties)
+                retied = self.problem.related and not all(np.array_equal(*arrays) for arrays in ties)
                 self._note(described, followed, before, others=aged or retied)
         self._made_for = given
 
@@ -186,20 +175,15 @@ class LiveState:
             sum_reserved(self.problem, self.solution)
 
     def _take_over_tables(self, made_for: ArrayInputs | None, given: ArrayInputs) -> tuple[bool, tuple[int, ...]]:
-        """Take over other services and the availability of a few nodes, if no more has changed since `made_for`.
-
-        Return whether there were such changes, and these nodes.
-        """
+        """Take over other services and nodes, if `can_take_over`; return whether there were such changes, and nodes."""
         if made_for is None or not can_take_over(self.problem, self._state, made_for, given):
             return False, ()
         self.problem = self.problem._replace(**changed_fields(self._state, given))
         return True, () if given.topology is made_for.topology else given.topology.changed_nodes
 
     def _note(self, described: Int, rows: Int, before: Int, *, others: bool) -> None:
-        """Update what depends on which rows have changed.
+        """Update what depends on changes: `described` rows, and followed `rows` with their `row_values` before.
 
-        `described`: those of which more than loads have changed.
-        `rows`, `before`: those that are followed, and their `row_values` before.
         `others`: whether more than `rows` may have changed.
         """
         if others:
@@ -275,10 +259,7 @@ class LiveState:
         demand_forecast: Forecast,
         stale: Bool,
     ) -> None:
-        """Update what follows from the sums over rows.
-
-        `stale`: (N,) whether the violations of the node have to be counted again.
-        """
+        """Update what follows from the sums over rows; violations of `stale` nodes, (N,), are counted again."""
         problem, solution, state = self.problem, self.solution, self._state
         numbers = self._sums.numbers
         fields: dict[str, Any] = {

@@ -31,15 +31,11 @@ LARGEST_SQUARES = 2**63
 def counting(
     state: ClusterState, topology: Topology, everything: Int, node_load: Int | None = None
 ) -> tuple[Bool, Int]:
-    """Return `Problem.by_percentage` and `Problem.coarseness`, (R,) each.
+    """Return `Problem.by_percentage` and `Problem.coarseness`, (R,) each, for the loads of all replicas, (R,) quanta.
 
     A metric is balanced by percentage only where every node has a capacity for it, above 0. Where n·x² would leave 64
     bits, x loses as few binary digits as necessary; Σx and Σx² remain whole numbers.
-
-    `everything`: (R,) load of all replicas in quanta.
-    `node_load`: (N, R) load of every node in quanta, without departing replicas; None: it is summed up.
-    Raise `InvalidValueError` if the load of a node is so large a multiple of its capacity that its percentage cannot be
-    squared.
+    `node_load`: (N, R) quanta without departing replicas; None: it is summed up.
     """
     by_percentage = np.array([metric.balancing_by_percentage for metric in state.config.metrics], np.bool_)
     by_percentage &= ((state.capacity > 0) & (state.capacity < UNLIMITED)).all(axis=0)
@@ -78,28 +74,8 @@ def _check_percentage(state: ClusterState, metric: int, nodes: int, highest: int
 
 
 def local_domains(state: ClusterState, topology: Topology, services: Iterable[int]) -> dict[str, Any]:
-    """Return the fields of `Problem` on local load-balancing domains (docs/terms/imbalance.md).
-
-    One for each service with at least two partitions and a weight above 0, with the weights of the service.
-    """
-    return local_fields(state, topology, [service for service in services if _is_local(state, service)])
-
-
-def _is_local(state: ClusterState, service: int) -> bool:
-    """Return whether a service is a local domain."""
-    if state.config.local_domain_weight == 0.0 or len(state.service_partitions[service]) < 2:
-        return False
-    return sum(_weights(state, service)) > 0.0
-
-
-def _weights(state: ClusterState, service: int) -> list[float]:
-    """Return the weights of the metrics in the local domain of a service, (R,)."""
-    given = state.services[service].metrics
-    return [metric.weight if given is None else given.get(metric.name, 0.0) for metric in state.config.metrics]
-
-
-def local_fields(state: ClusterState, topology: Topology, services: Sequence[int]) -> dict[str, Any]:
-    """Return the fields of `Problem` on local domains, which are those of some services, in their order."""
+    """Return the fields of `Problem` on local load-balancing domains among `services` (docs/terms/imbalance.md)."""
+    services = [service for service in services if _is_local(state, service)]
     local_of = np.full(state.service_table.capacity, NOWHERE)
     local_of[services] = np.arange(len(services))
     classes = state.service_table.feasibility_class[services]
@@ -107,11 +83,24 @@ def local_fields(state: ClusterState, topology: Topology, services: Sequence[int
     metrics = len(state.config.metrics)
     return {
         "local_of": local_of,
-        "local_weight": np.array([_weights(state, one) for one in services]).reshape(len(services), metrics),
+        "local_weight": np.array([_weights(state, service) for service in services]).reshape(len(services), metrics),
         "local_counted": counted,
         "local_nodes": counted.sum(axis=1),
         "uneven": np.zeros((1 + len(services), metrics), np.bool_),
     }
+
+
+def _is_local(state: ClusterState, service: int) -> bool:
+    """Return whether a service is a local domain: it has at least two partitions and a weight above 0."""
+    if state.config.local_domain_weight == 0.0 or len(state.service_partitions[service]) < 2:
+        return False
+    return sum(_weights(state, service)) > 0.0
+
+
+def _weights(state: ClusterState, service: int) -> list[float]:
+    """Return the weights of the metrics in the local domain of a service, (R,)."""
+    weights = state.services[service].metrics
+    return [metric.weight if weights is None else weights.get(metric.name, 0.0) for metric in state.config.metrics]
 
 
 @attrs.frozen(eq=False)
@@ -137,10 +126,7 @@ def tables_version(state: ClusterState, topology: Topology) -> tuple[object, ...
 def build_tables(
     state: ClusterState, topology: Topology, services: Sequence[int], limits: DomainLimits | None = None
 ) -> ServiceTables:
-    """Return the tables of a domain of `services`.
-
-    `limits`: earlier limits of all services, whose array is kept if it holds but for services that have changed since.
-    """
+    """Return the tables of a domain of `services`; the array of earlier `limits` of all is kept if it holds."""
     counted_for = _counted_for(state, topology, services)
     return ServiceTables(
         version=tables_version(state, topology),
@@ -176,12 +162,7 @@ def build_problem(
     demand_forecast: Forecast,
     tables: ServiceTables,
 ) -> Problem:
-    """Return the arrays of a search over the present state of all services; those of replicas are copies.
-
-    `topology`: tables that follow from the nodes.
-    `demand_forecast`: what every row is expected to demand.
-    `tables`: tables that follow from the services.
-    """
+    """Return the arrays of a search over the present state of all services; those of replicas are copies."""
     table = state.rows
     replicas = arrays_of_replicas(state, topology, slice(None))
     replicas |= {name: values.copy() for name, values in replicas.items()}

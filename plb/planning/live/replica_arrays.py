@@ -1,6 +1,6 @@
-"""The sums over the rows of the cluster: changed rows are taken out of all sums, described again, and added.
+"""The arrays of replicas, and the sums over their rows: changed rows are taken out, described again, and added.
 
-Sums are whole numbers, so they equal those that are made from scratch.
+Sums are whole numbers, so they equal sums that are made from scratch.
 """
 
 from __future__ import annotations
@@ -82,17 +82,17 @@ def costs_of_moves(state: ClusterState) -> dict[str, Any]:
 def affinities(state: ClusterState) -> dict[str, Any]:
     """Return the fields of `Problem` on children and their parents (docs/constraints/affinity.md)."""
     children = state.service_table.children()
-    found = {"related": bool(children), "parents_move": _share_with_parents(state.config)}
+    fields = {"related": bool(children), "parents_move": _share_with_parents(state.config)}
     if not children:
-        return found | _without_parents(state.rows.capacity)
-    found |= {name: array.copy() for name, array in _without_parents(state.rows.capacity).items()}
+        return fields | _without_parents(state.rows.capacity)
+    fields |= {name: array.copy() for name, array in _without_parents(state.rows.capacity).items()}
     for service in children:
         parent = state.services[service].affinity_to
         if parent is not None and parent in state.service_index:
             parents = [*state.service_partitions[state.service_index[parent]].values()]
             for record in state.service_partitions[service].values():
-                _tie(state, found, record, parents)
-    return found
+                _tie(state, fields, record, parents)
+    return fields
 
 
 @lru_cache(maxsize=1)
@@ -115,27 +115,23 @@ def _share_with_parents(config: PlbConfig) -> float:
     return config.move_parent_to_fix_affinity_violation_transition_percentage
 
 
-def _tie(state: ClusterState, found: dict[str, Any], record: PartitionRecord, parents: list[PartitionRecord]) -> None:
-    """Connect the rows of a child with those of its parent, if it has one partition with replicas.
-
-    `found`: arrays of `affinities`; changed.
-    `parents`: the partitions of the parent.
-    """
+def _tie(state: ClusterState, fields: dict[str, Any], record: PartitionRecord, parents: list[PartitionRecord]) -> None:
+    """Connect, in `fields`, the rows of a child with the only partition of its parent, if it has replicas."""
     rows, service = record.rows, state.services[record.service]
     if len(parents) != 1 or not parents[0].rows or not rows:
         alone = not parents and state.config.place_child_without_parent
-        found["affinity"][rows] = FREE if alone else STRANDED
+        fields["affinity"][rows] = FREE if alone else STRANDED
         return
     above = parents[0].rows
     if not state.config.place_child_without_parent and (state.rows.node[above] == NOWHERE).all():
-        found["affinity"][rows] = STRANDED
+        fields["affinity"][rows] = STRANDED
         return
-    found["affinity"][rows], found["parent_row"][rows] = AFFINITY_CHILD, above[0]
-    found["next_child"][rows] = found["first_child"][above[0]]
-    found["first_child"][above] = rows[0]
-    found["aligned"][rows] = service.aligned and _has_primary(state, rows) and _has_primary(state, above)
+    fields["affinity"][rows], fields["parent_row"][rows] = AFFINITY_CHILD, above[0]
+    fields["next_child"][rows] = fields["first_child"][above[0]]
+    fields["first_child"][above] = rows[0]
+    fields["aligned"][rows] = service.aligned and _has_primary(state, rows) and _has_primary(state, above)
     larger = service.target_replicas > state.services[parents[0].service].target_replicas > 0
-    found["loose"][rows] = larger and state.config.allow_higher_child_target_replica_count_for_affinity
+    fields["loose"][rows] = larger and state.config.allow_higher_child_target_replica_count_for_affinity
 
 
 def _has_primary(state: ClusterState, rows: list[int]) -> bool:
@@ -175,9 +171,8 @@ def _kinds(state: ClusterState, service: Int, node: Int) -> Int8:
 def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
     """Return `Problem.prefers_siblings` of rows: all placed replicas, and new ones if the partition has a standby.
 
-    A replica with the mark of a returning primary counts as a standby. Without `prefer_existing_replica_locations`,
-    only replicas of such partitions. If upgrade domains are completed in a running upgrade, all new ones, or those of
-    the application that is being upgraded.
+    A replica with the mark of a returning primary counts as a standby. If upgrade domains are completed in a running
+    upgrade, all new replicas prefer siblings, or those of the application that is being upgraded.
     """
     table, config = state.rows, state.config
     node = table.node[rows]
@@ -191,12 +186,12 @@ def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
     elif state.applications.upgrading and config.prefer_upgraded_uds:
         of_rows = state.service_table.application[service]
         prefers |= ~stands & somewhere & np.isin(of_rows, state.applications.upgrading)
-    _add_those_with_standby(table.sibling, table.standby | table.regains, np.arange(table.capacity)[rows], prefers)
+    _mark_beside_standby(table.sibling, table.standby | table.regains, np.arange(table.capacity)[rows], prefers)
     return prefers
 
 
 @kernel
-def _add_those_with_standby(sibling: Int, standby: Bool, rows: Int, prefers: Bool) -> None:
+def _mark_beside_standby(sibling: Int, standby: Bool, rows: Int, prefers: Bool) -> None:
     """Set `prefers`, of the shape of `rows`, where the partition of the row has a standby."""
     for index in range(rows.shape[0]):
         row = rows[index]
@@ -217,8 +212,8 @@ def _move_costs(state: ClusterState, service: Int, rows: Rows) -> Int:
     levels = np.array([values[cost] for cost in MOVE_COSTS], np.int64)[np.maximum(codes, 0).astype(np.int64)]
     costs: Int = np.where(codes >= 0, levels, np.rint(TENTHS * (-1.0 - codes)).astype(np.int64))
     for index, row in enumerate(chosen.tolist()):
-        if state.rows.used[row] and (given := state.partitions[state.row_partition[row]].move_cost):
-            cost = given.get(Role(int(state.rows.role[row])))
+        if state.rows.used[row] and (reported := state.partitions[state.row_partition[row]].move_cost):
+            cost = reported.get(Role(int(state.rows.role[row])))
             if cost is not None:
                 costs[index] = values[cost] if isinstance(cost, MoveCost) else round(TENTHS * cost)
     return costs
@@ -246,22 +241,7 @@ class RowChanges(NamedTuple):
 
 
 class RowSums:
-    """What each row is in the sums, and the sums over all rows that no array of a solution has.
-
-    Parameters
-    ----------
-    state
-        The described cluster.
-    problem
-        Its arrays; all rows are in the sums as they are described there.
-
-    Attributes
-    ----------
-    numbers
-        How many rows there are of each kind.
-    all_load
-        (R,) the load of all rows together, quanta.
-    """
+    """What each row is in the sums, at first as in `problem`, and the sums that no array of a solution has."""
 
     def __init__(self, state: ClusterState, problem: Problem) -> None:
         self._state = state
@@ -270,6 +250,7 @@ class RowSums:
         self._used: Bool = state.rows.used.copy()
         self.numbers = self._numbers_of(problem, slice(None))
         self.all_load: Int = problem.load.sum(axis=0)
+        """(R,) quanta of all rows together."""
 
     def change(
         self,
@@ -279,18 +260,16 @@ class RowSums:
         demand_forecast: Forecast,
         rows: RowChanges,
     ) -> Bool:
-        """Take over changed loads, describe rows again, renew the peaks of others, and update all sums over rows.
+        """Take over changed loads, describe rows again, renew peaks, and update all sums over rows, in place.
 
-        Return the nodes with rows whose violations count, (N,).
-
-        `problem`, `solution`: the arrays and the sums; changed.
+        Return the nodes of which the violations are to be counted again, (N,).
         """
         state, described = self._state, rows.described
         stale = np.zeros(len(problem.limit), np.bool_)
         _enter_loads(problem, solution, rows.changed, state.rows.load, self.all_load, stale)
-        other = merged(described, rows.due)
-        if len(other):
-            _add_rows(problem, solution, self._building, other, -1, stale)
+        renewed = merged(described, rows.due)
+        if len(renewed):
+            _add_rows(problem, solution, self._building, renewed, -1, stale)
         if len(described):
             self.numbers = RowNumbers(*map(sub, self.numbers, self._numbers_of(problem, described)))
             for name, values in arrays_of_replicas(state, topology, described).items():
@@ -301,8 +280,8 @@ class RowSums:
         demand_forecast.renew(state)
         if len(described):
             self.numbers = RowNumbers(*map(add, self.numbers, self._numbers_of(problem, described)))
-        if len(other):
-            _add_rows(problem, solution, self._building, other, 1, stale)
+        if len(renewed):
+            _add_rows(problem, solution, self._building, renewed, 1, stale)
         return stale
 
     def _numbers_of(self, problem: Problem, rows: Int | slice) -> RowNumbers:
@@ -318,11 +297,9 @@ class RowSums:
 
 @kernel
 def _enter_loads(problem: Problem, solution: Solution, rows: Int, load: Int, all_load: Int, stale: Bool) -> None:
-    """Take over the loads of `rows`, in the sums of their nodes, too.
+    """Take over the loads of `rows` from those of all, (M+1, R) quanta, also in `all_load`, (R,), and other sums.
 
-    `load`: (M+1, R) the loads of all rows, quanta.
-    `all_load`: (R,) the load of all rows together; modified.
-    `stale`: (N,) set to true for nodes with such rows whose violations depend on what was reported; modified.
+    `stale`: (N,) set to true for nodes with such rows whose violations depend on what was reported.
     """
     for row in rows:
         node = problem.origin[row]

@@ -54,10 +54,10 @@ class WorkLists:
         _update(self.immovable, rows, immovable & table.used[rows])
 
 
-def _update(found: set[int], rows: Int, belongs: Bool) -> None:
+def _update(members: set[int], rows: Int, belongs: Bool) -> None:
     """Add the rows that belong to a set, and remove the others from it."""
-    found.difference_update(rows[~belongs].tolist() if len(found) else ())
-    found.update(rows[belongs].tolist())
+    members.difference_update(rows[~belongs].tolist() if len(members) else ())
+    members.update(rows[belongs].tolist())
 
 
 @kernel
@@ -74,14 +74,10 @@ def _mark_unfinished(
     on_every_node: Bool,
     unfinished: Bool,
 ) -> None:
-    """Set, for some rows, whether there may be work to do for their partition.
+    """Set `unfinished`, (m,), where a row waits for a place, or its partition is upgraded or has too many replicas.
 
-    `rows`: (m,).
-    `used`, `node`, `upgrading`, `leaving`, `standby`, `sibling`, `service`: (M,) as in
-    `plb.state.replica_table.RowTable`.
-    `targets`: (S,) target replicas of a partition; 0: any number.
-    `on_every_node`: (S,) whether a service is on every node, and the target does not count.
-    `unfinished`: (m,) modified: the row waits for a place, its partition is being upgraded, or has too many replicas.
+    `used`, `node`, `upgrading`, `leaving`, `standby`, `sibling`, `service`: (M,) of a `RowTable`.
+    `targets`: (S,) target replicas of a partition, 0: any number; `on_every_node`: (S,) where the target is not used.
     """
     for index in range(rows.shape[0]):
         row = rows[index]
