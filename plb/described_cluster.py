@@ -14,7 +14,6 @@ from plb.model import Application, DeactivationIntent, DeactivationStatus, MoveC
 from plb.model.partition import PartitionColumns
 from plb.planning.scheduler import node_event
 from plb.state.cluster_state import ClusterState
-from plb.state.load_reports import reset_loads, set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
 from plb.state.partition_updates import put_partitions, remove_partition
 from plb.state.role_slots import rows_in_order
 from plb.state.updates import (
@@ -25,6 +24,12 @@ from plb.state.updates import (
     remove_application,
     remove_node,
     remove_service,
+    reset_loads,
+    set_load,
+    set_loads,
+    set_move_cost,
+    set_role_load,
+    set_secondary_loads,
 )
 from plb.validation import check_items, check_kind
 

@@ -1,12 +1,11 @@
 """Dropping surplus replicas (docs/service-fabric.md, Surplus replicas).
 
-A primary or a pinned replica is never dropped, nor one that is to be dropped already, nor one on a paused node, nor one
-that an extension constraint protects, nor, while these rules bind, one from a domain with no more than its share of an
-even spread, or one on the node of a child, nor a child on a node of its parent while others can be dropped. Replicas
-that are moving are dropped first, those on a node that is blocked or has to be emptied before the others, then those on
-such a node, then those in upgrade and fault domains with more replicas than a quorum rule allows. While preferred
-locations bind, no others are dropped as long as there are such replicas. Of equal ones that with the least energy
-afterwards is dropped.
+Primaries stay, and so do replicas that are pinned, being dropped, on a paused node or protected by an extension
+constraint. While the rules bind, a replica stays in a domain with no more than its share of an even spread, and on the
+node of a child; a child stays on a node of its parent while other replicas can be dropped.
+Replicas whose move is in progress go first, then replicas on nodes that are blocked or have to be emptied, then
+replicas in upgrade domains, and in fault domains, that exceed a quorum rule. While preferred locations bind, only
+the first of these groups with a replica is dropped from. Among equals the one without which the energy is least goes.
 """
 
 from __future__ import annotations

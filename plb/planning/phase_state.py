@@ -196,7 +196,7 @@ class PhaseState:
         return self.problem.max_moves
 
     def deduct_under_way(self, builds: int, swaps: int) -> None:
-        """Reduce the limits of builds and swaps by those that are under way."""
+        """Reduce the limits by the builds and swaps under way."""
         problem = self.problem
         limits = (problem.max_builds, builds), (problem.max_swaps, swaps)
         self.is_held_back |= any(most < NO_BUDGET and used > 0 for most, used in limits)
@@ -229,7 +229,7 @@ class PhaseState:
 
     @property
     def _suspects(self) -> Int:
-        """The rows, ascending, that may break a rule now: those that did at the start, and those near changes."""
+        """The rows, ascending, that may break a rule now: rows that did at the start, and rows near changes."""
         breaking = np.array(sorted(self._work.breaking), np.int64)
         if self.problem.role is not self._described.role:
             changed = np.flatnonzero(self.problem.role != self._described.role)

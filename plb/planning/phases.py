@@ -129,7 +129,7 @@ class PhaseRun(PhaseState):
             self.log.reasons.update(dict.fromkeys(are_dropped.intersection(surplus.rows), reason))
 
     def hand_over(self, handovers: Sequence[Handover]) -> None:
-        """Change the roles of primaries for an upgrade; some that cannot change are told by moves of kind void."""
+        """Change the roles of primaries for an upgrade; moves of kind void report some that cannot change."""
         if not handovers:
             return
         changes = self._role_changes()
@@ -185,7 +185,7 @@ class PhaseRun(PhaseState):
 
     @property
     def _stays(self) -> Bool:
-        """Rows that must not be dropped, (M,): those that are pinned, become primaries, or are on a paused node."""
+        """Whether each row is pinned, becomes a primary, or is on a paused node, (M,), and so must not be dropped."""
         table = self.state.rows
         paused = [node.deactivation_intent is DeactivationIntent.PAUSE for node in self.state.nodes]
         return table.pinned | table.regains | np.array([*paused, False], np.bool_)[table.node]

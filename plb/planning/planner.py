@@ -78,7 +78,7 @@ class Planner:
             self._fixed_point.forget()
 
     def time(self, now: float | None) -> float:
-        """Return the time of a call; None: that of the latest search."""
+        """Return the time of a call; None: of the latest search."""
         return self.now if now is None else check_number("engine", "now", now, low=-np.inf)
 
     # what follows from the state

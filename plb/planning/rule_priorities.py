@@ -38,8 +38,8 @@ def _masks_of(of_rules: tuple[int, ...], light: bool) -> tuple[int, ...]:
         off |= SPREADING
         priorities = {rule: priority for rule, priority in priorities.items() if not SPREADING >> rule & 1}
     levels = sorted({0, *(priority for priority in priorities.values() if priority >= 0)}, reverse=True)
-    given_up = [sum(1 << rule for rule, priority in priorities.items() if priority > level) for level in levels]
-    return tuple(dict.fromkeys(ALL_RULES & ~off & ~given for given in given_up))
+    relaxed = [sum(1 << rule for rule, priority in priorities.items() if priority > level) for level in levels]
+    return tuple(dict.fromkeys(ALL_RULES & ~off & ~rules for rules in relaxed))
 
 
 def placement_masks(config: PlbConfig) -> tuple[int, ...]:

@@ -111,7 +111,7 @@ class Scheduler:
     """The recent moves of partitions: time, partition and number of moves."""
 
     def record(self, key: int, now: float | None = None) -> DomainRecord:
-        """Return the record of the domain with this key; one that is new at `now` waits an interval for balancing."""
+        """Return the record of the domain with this key; a domain that is new at `now` waits for balancing."""
         return self.records.setdefault(key, DomainRecord(made=now))
 
     def copied(self) -> Scheduler:

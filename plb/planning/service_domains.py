@@ -248,8 +248,8 @@ def _swap_out_of(
 ) -> Handover | None:
     """Return the change of roles of a partition of which the primary `out` is to be swapped out; None without any.
 
-    That the role cannot change is told of services with one target replica only, while single replicas may move in
-    upgrades: if all secondaries are on deactivated nodes, or the only one moves away.
+    A move of kind void reports that the role cannot change, only for services with one target replica while single
+    replicas may move in upgrades: if all secondaries are on deactivated nodes, or the only secondary moves away.
     """
     table = state.rows
     single = state.services[record.service].target_replicas == 1

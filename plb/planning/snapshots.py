@@ -294,15 +294,15 @@ def _is_same(first: object, second: object) -> bool:
 # reading
 
 
-def planner_of(snapshot: Snapshot, history: DemandHistory | None, given: GivenExtensions) -> Planner:
-    """Return a planner that continues from a snapshot; `given` are the extensions of the host."""
+def planner_of(snapshot: Snapshot, history: DemandHistory | None, of_host: GivenExtensions) -> Planner:
+    """Return a planner that continues from a snapshot, with the extensions of the host."""
     values = snapshot.values()
     _check_history(values.get("history"), history)
     try:
         document = _read_document(values)
         _check_all("seed", (document.sampling_seed, document.planner.seed), high=None)
         _check_all("planner.searches", (document.planner.searches,))
-        extensions = EngineExtensions.resolve(document.settings, given)
+        extensions = EngineExtensions.resolve(document.settings, of_host)
         state = _cluster_of(document, snapshot.arrays, extensions.config)
         planner = Planner(state, seed=document.sampling_seed, history=history, extensions=extensions)
     except PlbError:
@@ -316,11 +316,11 @@ def planner_of(snapshot: Snapshot, history: DemandHistory | None, given: GivenEx
 
 
 def _check_history(digest: str | None, history: DemandHistory | None) -> None:
-    """Refuse another history than the one with the digest in the snapshot."""
-    given = None if history is None else history.digest
-    if digest != given:
+    """Refuse a history without the digest in the snapshot."""
+    present = None if history is None else history.digest
+    if digest != present:
         allowed = "None, as the engine had no history" if digest is None else f"the history with the digest {digest}"
-        raise InvalidValueError("from_snapshot", "history", given if given is None else f"digest {given}", allowed)
+        raise InvalidValueError("from_snapshot", "history", present and f"digest {present}", allowed)
 
 
 def _read_document(values: dict[str, Any]) -> _Document:
@@ -449,14 +449,14 @@ def _take_partitions(state: ClusterState, document: _Document, arrays: Mapping[s
         state.service_partitions[record.service][record.name] = record
 
 
-def _take_reports(state: ClusterState, given: _PartitionFields) -> None:
-    """Give the partitions what is not as in new ones."""
-    for missing in given.missing.values():
+def _take_reports(state: ClusterState, fields: _PartitionFields) -> None:
+    """Give the partitions the fields that differ from those of new partitions."""
+    for missing in fields.missing.values():
         check_count(ITEM, "partitions.missing", missing, low=-MOST_REPLICAS, high=MOST_REPLICAS)
-    role_loads = (loads for roles in given.role_load.values() for loads in roles.values())
-    for loads in (*given.secondary_load.values(), *role_loads):
+    role_loads = (loads for roles in fields.role_load.values() for loads in roles.values())
+    for loads in (*fields.secondary_load.values(), *role_loads):
         check_metrics(ITEM, "partitions", loads, state.quanta.index)
-    for field, values in attrs.asdict(given, recurse=False).items():
+    for field, values in attrs.asdict(fields, recurse=False).items():
         for name, value in values.items():
             setattr(state.partition(name, f"{ITEM}: partitions.{field}"), field, value)
 

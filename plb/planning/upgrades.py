@@ -149,7 +149,7 @@ class Handover:
     marked: int
     """Row of the replica with the mark."""
     void: int
-    """Row of the replica of which a move of kind void tells that its role cannot change; NOWHERE: none is told."""
+    """Row of the replica whose role a move of kind void reports as fixed if no taker can have it, or NOWHERE."""
     returns: bool
     """Whether the role goes back to where it was before the upgrade."""
 
@@ -413,7 +413,7 @@ class RoleChanges:
         self._order(MoveKind.VOID, partition, place, self._returned(place))
 
     def _give_up(self, handover: Handover) -> None:
-        """Tell that a role cannot change, if that is to be told."""
+        """Report that a role cannot change, if the handover asks for it."""
         if handover.void != NOWHERE:
             self._order(MoveKind.VOID, handover.partition, handover.void, self._reason(handover))
 

@@ -22,7 +22,6 @@ from plb.state.move_checks import (
     answers_return,
     carry_out,
     check_moves,
-    preferred,
 )
 from plb.state.role_slots import (
     default_loads,
@@ -60,6 +59,19 @@ def apply_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) ->
             _note_replica(record)
         elif leaving and KINDS[kind] is MOVE:
             _keep_end(state, record, *end)
+
+
+def vacate(state: ClusterState, partition: str, node: str) -> None:
+    """Remove the departing end of a move on `node`."""
+    record = state.partition(partition)
+    index = state.node(node, f"partition {partition}")
+    for row in record.rows:
+        if state.rows.leaving[row] and state.rows.node[row] == index:
+            remove_slot(state, record, row)
+            link(state, record)
+            _note_move(state, record, leaving=False)
+            return
+    raise ConflictError(f"partition {partition}: no replica is leaving node {node}")
 
 
 def _note_move(state: ClusterState, record: PartitionRecord, *, leaving: bool) -> None:
@@ -165,8 +177,7 @@ def _replace_standby(state: ClusterState, record: PartitionRecord, node: int) ->
 def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move) -> None:
     role = int(move.role)
     rows = [row for row in record.rows if state.rows.node[row] == source and state.rows.role[row] == role]
-    row = preferred(rows, move.index)
-    remove_slot(state, record, row)
+    remove_slot(state, record, move.index if move.index in rows else rows[0])
     if record.missing is not None and record.missing < 0:
         record.missing += 1
     # a plan may be older than the target of the service
@@ -181,17 +192,3 @@ def _slot_on(state: ClusterState, record: PartitionRecord, role: Role, node: int
         if table.node[row] == node and table.role[row] == of_role and not (table.leaving[row] or table.standby[row]):
             return row
     return NOWHERE
-
-
-def vacate(state: ClusterState, partition: str, node: str) -> None:
-    """Remove the departing end of a move on `node`."""
-    record = state.partition(partition)
-    index = state.node(node, f"partition {partition}")
-    for row in record.rows:
-        if state.rows.leaving[row] and state.rows.node[row] == index:
-            remove_slot(state, record, row)
-            link(state, record)
-            state.service_version[record.service] += 1
-            record.version += 1
-            return
-    raise ConflictError(f"partition {partition}: no replica is leaving node {node}")

@@ -1,4 +1,4 @@
-"""The arrays of kernels: those that a search reads, and those that it changes.
+"""The arrays of kernels: what a search reads, and what it changes.
 
 Shapes: N nodes, M replica rows, R metrics, K repetitions, D levels of domains (the fault-domain tree from the top down,
 then the upgrade domains), X feasibility classes (what a service requires of nodes), S services, L local domains of load
@@ -102,7 +102,7 @@ class Problem(NamedTuple):
     in_build: Int
     """(N,) replicas in build before the search."""
     most_in_build: Int
-    """(N,) most replicas in build, those that arrive by the plan included."""
+    """(N,) most replicas in build, with arrivals by the plan."""
     counted: Bool
     """(N,) whether the node is up and not being deactivated, and so part of the statistics."""
     watched: Bool

@@ -1,8 +1,8 @@
 """The cluster as arrays: one row a node, one row a replica, whole-number loads, and the maps from names to rows.
 
 A replica row is a *role slot* of a partition: age, largest demand and sampled traces belong to it and survive moves. A
-row without a node is a missing replica. Three modules change the state: `plb.state.updates` (descriptions
-of nodes, services and partitions), `plb.state.load_reports` and `plb.state.applied_moves`.
+row without a node is a missing replica. Three modules change the state: `plb.state.updates` (nodes, services,
+applications and loads), `plb.state.partition_updates` and `plb.state.applied_moves`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PartitionRecord:
     """Rises from partition to partition, in the order in which they were made."""
     promotions: int = 0
     slot_keys: tuple[int, ...] = ()
-    """Keys of its first slots since the last promotion, those that were needed; see `plb.state.role_slots`."""
+    """Keys of its first slots since the last promotion, once they were needed; see `plb.state.role_slots`."""
     version: int = 0
     """Rises with every update."""
     described: tuple[int | None, int | None] = UNNUMBERED

@@ -242,11 +242,6 @@ def check_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) ->
     return plain
 
 
-def preferred(rows: Sequence[int], requested: int) -> int:
-    """Return the requested row if it is among `rows`, else the first, or NOWHERE."""
-    return requested if requested in rows else next(iter(rows), NOWHERE)
-
-
 def _check_fields(move: Move) -> None:
     """Raise an error for a move whose fields do not fit its kind."""
     check_kind("move", "kind", move.kind, MoveKind)
@@ -275,7 +270,7 @@ class _Slot:
 
 @attrs.define(eq=False)
 class _Replay:
-    """The replicas of the partitions after the checked moves, without those that were dropped or replaced."""
+    """The replicas of the partitions after the checked moves, without dropped and replaced ones."""
 
     state: ClusterState
     leaving: bool

@@ -89,7 +89,7 @@ def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: 
 
 
 def expected_load(state: ClusterState, record: PartitionRecord, role: Role, default: Int) -> Int:
-    """Return the load of a replica without a report: that of its role."""
+    """Return the load of a replica without a report, (R,): the reported load of its role, else the default."""
     load = default.copy()
     for name, value in record.role_load.get(role, {}).items():
         load[state.quanta.index[name]] = state.quanta.loads("", "", {name: value})[state.quanta.index[name]]
@@ -360,7 +360,7 @@ def _take_seats(
 
 
 def _note_mark(state: ClusterState, row: int, replica: Replica) -> None:
-    """Record the mark of an upgrade; one that asks for the primary has no effect on a replica that disappears."""
+    """Record the mark of an upgrade; a replica that disappears does not ask for the primary."""
     table, asks = state.rows, replica.upgrade is UpgradeMark.PRIMARY_RETURNS
     table.swaps_out[row] = replica.upgrade is UpgradeMark.SWAP_OUT
     table.regains[row] = asks and replica.role is Role.SECONDARY and not replica.disappears
@@ -415,7 +415,7 @@ def _note_departure(
 
 
 def _describe(state: ClusterState, row: int, replica: Replica) -> None:
-    """Record the kind of a replica without a slot: a standby, or one that leaves."""
+    """Record the kind of a replica without a slot: it is a standby, or leaves."""
     table = state.rows
     table.still[row] = True
     table.leaving[row] = _leaves(replica)
@@ -445,7 +445,7 @@ def _next_end(taken: Container[End], role: Role, node: int, *, leaves: bool, vac
 
 
 def _holds_slot(replica: Replica) -> bool:
-    """Return whether a replica is one of those that the partition should have."""
+    """Return whether a replica counts towards the target of its partition."""
     return not replica.disappears and replica.state not in (ReplicaState.STANDBY, ReplicaState.DROPPED)
 
 

@@ -317,7 +317,7 @@ ALMOST_ALL = 0.999
 
 
 def strategy_of(metric: Metric) -> PlacementStrategy:
-    """Return the strategy of a metric: its own, or that of its switches of defragmentation."""
+    """Return the strategy of a metric: its own, or by its switches of defragmentation."""
     if metric.placement_strategy is not None:
         return metric.placement_strategy
     if not metric.defragmentation:
@@ -346,8 +346,8 @@ def emptiness_weights(metric: Metric) -> tuple[float, float]:
     strategy = strategy_of(metric)
     usual = 1.0 if strategy is PlacementStrategy.RESERVATION else ALMOST_ALL
     empty = usual if metric.empty_node_weight is None else metric.empty_node_weight
-    other = max(0.0, 1.0 - empty) if metric.non_empty_node_weight is None else metric.non_empty_node_weight
-    return empty, 0.0 if strategy is PlacementStrategy.RESERVATION else other
+    rest = max(0.0, 1.0 - empty) if metric.non_empty_node_weight is None else metric.non_empty_node_weight
+    return empty, 0.0 if strategy is PlacementStrategy.RESERVATION else rest
 
 
 def target_empty_nodes(metric: Metric, nodes: int) -> int:

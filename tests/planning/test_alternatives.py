@@ -28,6 +28,7 @@ from plb.testing import Cluster, all_clusters, clusters, configuration_of
 from tests.engine.extension_constraints import OffLastNode
 from tests.engine.oracle import energy_by_hand
 from tests.engine.refusals_by_hand import by_hand
+from tests.engine.stories import add_partition, engine_on
 from tests.engine.strategies import examples
 
 
@@ -223,7 +224,7 @@ def test_overfull_node_lacks_more_than_the_load_of_the_replica():
     """The shortage counts from the load of the node, not from its limit."""
     engine = racks()
     engine.update_service(Service("big", stateful=False))
-    engine.update_partition(Partition("big/0", service="big", replicas=[Replica(Role.INSTANCE, "full")]))
+    add_partition(engine, "big/0", Replica(Role.INSTANCE, "full"))
     engine.report_load("big/0", "full", {"cpu": 10})
     _, waits = engine.alternatives("web/0")
     (change,) = next(one.changes for one in waits.closed if one.node == "full")
@@ -232,12 +233,9 @@ def test_overfull_node_lacks_more_than_the_load_of_the_replica():
 
 def test_blocked_nodes_and_extension_constraints_are_obstacles():
     """Block list and placement constraint are separate obstacles; an extension constraint has its own name."""
-    config = PlbConfig(metrics=[Metric("cpu")], extension_constraints=[OffLastNode.name])
-    engine = PlacementAndLoadBalancing(config, seed=3)
-    for index in range(4):
-        engine.update_node(Node(f"n{index}"))
+    engine = engine_on("n0", "n1", "n2", "n3", extension_constraints=[OffLastNode.name])
     engine.update_service(Service("web", stateful=False, blocked_nodes=["n1"]))
-    engine.update_partition(Partition("web/0", service="web", replicas=[Replica(Role.INSTANCE, "n0")]))
+    add_partition(engine, "web/0", Replica(Role.INSTANCE, "n0"))
     (found,) = engine.alternatives("web/0")
     assert {one.node: one.changes for one in found.closed} == {
         "n1": ("n1 must no longer be blocked for the service",),
@@ -248,17 +246,13 @@ def test_blocked_nodes_and_extension_constraints_are_obstacles():
 
 def test_soft_rule_that_the_replica_breaks_is_not_checked_on_other_nodes():
     """Upgrade domains are soft: two replicas share one, so the third node of it is as good as any."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=3)
-    for index, domain in enumerate("aaabb"):
-        engine.update_node(Node(f"n{index}", upgrade_domain=domain))
+    engine = engine_on(*(Node(f"n{index}", upgrade_domain=domain) for index, domain in enumerate("aaabb")))
     engine.update_service(Service("web", stateful=False, target_replicas=2))
-    together = [Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n1")]
-    engine.update_partition(Partition("web/0", service="web", replicas=together))
+    add_partition(engine, "web/0", Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n1"))
     first, _ = engine.alternatives("web/0")
     assert first.given_up == ("upgrade_domain",)
     assert {place.node for place in first.places} == {"n0", "n2", "n3", "n4"}
-    apart = [Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n3")]
-    engine.update_partition(Partition("web/0", service="web", replicas=apart))
+    add_partition(engine, "web/0", Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n3"))
     first, _ = engine.alternatives("web/0")
     assert first.given_up == ()
     assert [one.rules for one in first.closed] == [("exclusion",), ("upgrade_domain",)]
@@ -270,8 +264,7 @@ def test_immovable_replica_gives_its_reason():
     for index in range(2):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 10}))
     engine.update_service(Service("web", stateful=False))
-    pinned = [Replica(Role.INSTANCE, "n0", pinned=True)]
-    engine.update_partition(Partition("web/0", service="web", replicas=pinned))
+    add_partition(engine, "web/0", Replica(Role.INSTANCE, "n0", pinned=True))
     engine.report_load("web/0", "n0", {"cpu": 20})
     (found,) = engine.alternatives("web/0")
     assert found.immovable is Immovable.PINNED
@@ -295,13 +288,11 @@ def test_invalid_queries_are_refused():
 
 def test_child_needs_its_parent_on_the_node():
     """Affinity excludes every node but that of the parent, and names the parent."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=3)
-    for index in range(3):
-        engine.update_node(Node(f"n{index}"))
+    engine = engine_on("n0", "n1", "n2")
     engine.update_service(Service("parent", stateful=False))
     engine.update_service(Service("child", stateful=False, affinity_to="parent"))
-    engine.update_partition(Partition("parent/0", service="parent", replicas=[Replica("instance", "n1")]))
-    engine.update_partition(Partition("child/0", service="child", replicas=[Replica("instance", "n1")]))
+    add_partition(engine, "parent/0", Replica("instance", "n1"))
+    add_partition(engine, "child/0", Replica("instance", "n1"))
     (found,) = engine.alternatives("child/0")
     assert [place.node for place in found.places] == ["n1"]
     assert [one.changes for one in found.closed] == [
@@ -311,15 +302,11 @@ def test_child_needs_its_parent_on_the_node():
 
 def test_preferred_locations_are_checked_if_enabled():
     """A returning replica prefers the node of its standby; other nodes would have to be preferred as well."""
-    engine = PlacementAndLoadBalancing(
-        PlbConfig(metrics=[Metric("cpu")], preferred_location_constraint_priority=0, partially_place_services=True),
-        seed=3,
-    )
-    for index in range(3):
-        engine.update_node(Node(f"n{index}"))
+    settings = {"preferred_location_constraint_priority": 0, "partially_place_services": True}
+    engine = engine_on("n0", "n1", "n2", **settings)
     engine.update_service(Service("db", target_replicas=2))
-    returning = [Replica("primary", "n0"), Replica("secondary", "n1", state="standby", upgrade="replica_returns")]
-    engine.update_partition(Partition("db/0", service="db", replicas=returning))
+    returning = Replica("secondary", "n1", state="standby", upgrade="replica_returns")
+    add_partition(engine, "db/0", Replica("primary", "n0"), returning)
     waits = next(one for one in engine.alternatives("db/0") if one.standing is None)
     assert [place.node for place in waits.places] == ["n1"]
     assert {one.node: one.changes[0] for one in waits.closed} == {
@@ -335,8 +322,8 @@ def test_node_buffer_is_reserved_for_new_replicas():
     for index in range(2):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 100}))
     engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 95}}))
-    engine.update_partition(Partition("web/0", service="web", replicas=[Replica("instance", "n0")]))
-    engine.update_partition(Partition("web/1", service="web"))
+    add_partition(engine, "web/0", Replica("instance", "n0"))
+    add_partition(engine, "web/1")
     (stands,), (waits,) = engine.alternatives("web/0"), engine.alternatives("web/1")
     assert [one.changes for one in stands.closed] == [
         ("5 more cpu must be free on n1 (it needs 95 and 90 is free)",),

@@ -135,10 +135,8 @@ def test_partition_that_moved_too_often_is_immovable():
 
 def test_search_names_the_rules_that_refused_its_proposals():
     """Both nodes are too small for any move: capacity refuses every proposal."""
-    engine = engine_on(
-        Node("a", capacities={"cpu": 20}), Node("b", capacities={"cpu": 4}), swap_primary_probability=0.0,
-        exchange_probability=0.0,
-    )  # fmt: skip
+    nodes = Node("a", capacities={"cpu": 20}), Node("b", capacities={"cpu": 4})
+    engine = engine_on(*nodes, swap_primary_probability=0.0, exchange_probability=0.0)
     engine.update_service(Service("web", stateful=False))
     for index in range(2):
         add_partition(engine, f"web/{index}", Replica(INSTANCE, "a"))

@@ -13,8 +13,8 @@ from plb.energy.score import weights_in_balancing
 from plb.energy.terms import energy_of_solution
 from plb.risk import DemandHistory
 from plb.testing import all_clusters, configuration_of
-from tests.engine.breaches_by_pass import remaining_by_pass
 from tests.engine.oracle import after_plan, placement_of
+from tests.engine.stories import add_partition, engine_on
 from tests.engine.strategies import examples
 
 VERBS = {
@@ -74,20 +74,6 @@ def test_soft_upgrade_domains_are_relaxed_only_if_nothing_else_fits(cluster):
         assert soft == hard
 
 
-@examples(60)
-@given(all_clusters())
-def test_repair_of_a_repaired_cluster_moves_nothing(cluster):
-    """Fixed point: a repaired cluster needs no repair."""
-    engine = cluster.engine()
-    engine.apply(engine.repair(budget=240))
-    start = configuration_of(engine)
-    if remaining_by_pass(start, (1 << 10) - 1)[0] == 0:
-        again = engine.repair(budget=240)
-        assert again.moves == ()
-        assert again.phases == ()
-        assert again.end_reason == "nothing to do"
-
-
 @examples(80)
 @given(all_clusters())
 def test_balancing_never_raises_the_energy(cluster):
@@ -107,9 +93,7 @@ def uneven_cluster(**config: object) -> PlacementAndLoadBalancing:
         engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
     engine.update_service(Service("web", stateful=False))
     for index in range(6):
-        engine.update_partition(
-            Partition(f"web/{index}", service="web", replicas=[Replica(Role.INSTANCE, f"n{index % 2}")])
-        )
+        add_partition(engine, f"web/{index}", Replica(Role.INSTANCE, f"n{index % 2}"))
         engine.report_load(f"web/{index}", f"n{index % 2}", {"cpu": 4})
     return engine
 
@@ -157,20 +141,15 @@ def test_repair_names_the_overload_that_it_repairs():
     assert (move.source, move.reason.rule, move.reason.node, move.reason.metric) == ("n0", "capacity", "n0", "cpu")
     assert move.reason.numbers["load"] == 20
     assert 18.999 < move.reason.numbers["limit"] < 19
-    text = plan.explain(move.partition)
-    assert (
-        text
-        == f"Move instance of {move.partition} from n0 to {move.target}: cpu of node n0 is 20, above its limit of 19."
-    )
+    moved = f"Move instance of {move.partition} from n0 to {move.target}"
+    assert plan.explain(move.partition) == f"{moved}: cpu of node n0 is 20, above its limit of 19."
     engine.apply(plan)
     assert engine.violations() == ()
 
 
 def test_eviction_moves_a_placed_replica():
     """A placed replica moves to free capacity for a new one that fits nowhere; the reasons name this."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=0)
-    engine.update_node(Node("small", capacities={"cpu": 5}))
-    engine.update_node(Node("large", capacities={"cpu": 10}))
+    engine = engine_on(Node("small", capacities={"cpu": 5}), Node("large", capacities={"cpu": 10}))
     engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 8}}))
     engine.update_partition(Partition("old", service="web", replicas=[Replica(Role.INSTANCE, "large")]))
     engine.report_load("old", "large", {"cpu": 4})
@@ -189,13 +168,12 @@ def test_eviction_moves_a_placed_replica():
 
 def test_domain_without_a_node_that_is_up_does_not_count():
     """A replica in a fault domain that is down does not count for floor and ceiling of the usable domains."""
+    names = ("a0", "a1", "b0", "b1", "c0")
+    engine = engine_on(*(Node(name, fault_domain=f"fd:/{name[0]}", up=name != "c0") for name in names))
+    engine.update_service(Service("web", stateful=False, target_replicas=3))
+    add_partition(engine, "web/0", Replica(Role.INSTANCE, "c0"), Replica(Role.INSTANCE, "a0"))
     for seed in range(10):
-        engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=seed)
-        for name in ("a0", "a1", "b0", "b1", "c0"):
-            engine.update_node(Node(name, fault_domain=f"fd:/{name[0]}", up=name != "c0"))
-        engine.update_service(Service("web", stateful=False, target_replicas=3))
-        standing = [Replica(Role.INSTANCE, "c0"), Replica(Role.INSTANCE, "a0")]
-        engine.update_partition(Partition("web/0", service="web", replicas=standing))
+        engine.seed = seed
         assert engine.place().moves[0].target in ("b0", "b1")
 
 
@@ -210,9 +188,7 @@ def test_swap_names_its_overloaded_node(overloaded):
     engine.update_node(Node("large", capacities={"cpu": 100}))
     engine.update_service(Service("db", target_replicas=2))
     heavy, light = (Role.PRIMARY, Role.SECONDARY) if overloaded == "primary" else (Role.SECONDARY, Role.PRIMARY)
-    engine.update_partition(
-        Partition("db/0", service="db", replicas=[Replica(heavy, "small"), Replica(light, "large")])
-    )
+    add_partition(engine, "db/0", Replica(heavy, "small"), Replica(light, "large"))
     engine.report_load("db/0", "small", {"cpu": 60})
     engine.report_load("db/0", "large", {"cpu": 20})
     plan = engine.repair()
@@ -230,17 +206,14 @@ def test_repair_of_a_soft_rule_leaves_no_hard_rule_broken():
     engine.update_service(Service("pair", target_replicas=2))
     engine.update_service(Service("single"))
 
-    def add_partition(name: str, service: str, *replicas: Replica) -> None:
-        engine.update_partition(Partition(name, service=service, replicas=replicas))
-
-    add_partition("a", "pair", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n2", pinned=True))
-    add_partition("b", "pair", Replica(Role.PRIMARY, "n1", pinned=True), Replica(Role.SECONDARY, "n0"))
-    add_partition("full0", "single", Replica(Role.PRIMARY, "n0", pinned=True))
-    add_partition("full1", "single", Replica(Role.PRIMARY, "n1", pinned=True))
-    for name, node, load in (("a", "n0", 60), ("full0", "n0", 60), ("full1", "n1", 90)):
+    add_partition(engine, "pair/a", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n2", pinned=True))
+    add_partition(engine, "pair/b", Replica(Role.PRIMARY, "n1", pinned=True), Replica(Role.SECONDARY, "n0"))
+    add_partition(engine, "single/0", Replica(Role.PRIMARY, "n0", pinned=True))
+    add_partition(engine, "single/1", Replica(Role.PRIMARY, "n1", pinned=True))
+    for name, node, load in (("pair/a", "n0", 60), ("single/0", "n0", 60), ("single/1", "n1", 90)):
         engine.report_load(name, node, {"m": load})
     plan = engine.repair()
-    assert ("a", "n0") in [(move.partition, move.source) for move in plan.moves]
+    assert ("pair/a", "n0") in [(move.partition, move.source) for move in plan.moves]
     engine.apply(plan)
     assert engine.violations() == ()
 
@@ -265,10 +238,9 @@ def test_evictions_keep_the_sums_of_peaks_within_their_range():
         loads = {Role.PRIMARY: {"m": load}}
         engine.update_service(Service(name, tenant_class=of_class, default_load=loads))
     for name in ("a/0", "a/1", "b/0"):
-        replica = Replica(Role.PRIMARY, "n0")
-        engine.update_partition(Partition(name, service=name[0], replicas=[replica]))
-    engine.update_partition(Partition("full/0", service="full", replicas=[Replica(Role.PRIMARY, "n1", pinned=True)]))
-    engine.update_partition(Partition("new/0", service="new"))
+        add_partition(engine, name, Replica(Role.PRIMARY, "n0"))
+    add_partition(engine, "full/0", Replica(Role.PRIMARY, "n1", pinned=True))
+    add_partition(engine, "new/0")
     plan = engine.place()
     assert plan.moves == ()
     assert len(plan.unplaced) == 1
@@ -277,10 +249,8 @@ def test_evictions_keep_the_sums_of_peaks_within_their_range():
 
 def test_lower_target_removes_waiting_replicas():
     """Slots that wait are removed when the service wants fewer replicas; placed replicas stay."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("m")]))
-    for index in range(4):
-        engine.update_node(Node(f"n{index}"))
+    engine = engine_on("n0", "n1", "n2", "n3")
     engine.update_service(Service("db", target_replicas=4))
-    engine.update_partition(Partition("db/0", service="db", replicas=[Replica(Role.PRIMARY, "n0")]))
+    add_partition(engine, "db/0", Replica(Role.PRIMARY, "n0"))
     engine.update_service(Service("db", target_replicas=2))
     assert len(engine.place().moves) == 1

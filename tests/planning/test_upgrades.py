@@ -18,7 +18,7 @@ from plb import (
     Role,
     Service,
 )
-from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState, UpgradeMark
+from plb.model import DeactivationIntent, DeactivationStatus, UpgradeMark
 from plb.model.move import Phase
 from tests.engine.stories import add_partition, engine_on
 
@@ -26,6 +26,12 @@ pytestmark = pytest.mark.kernels
 
 P, S2 = Role.PRIMARY, Role.SECONDARY
 LOADS = {Role.PRIMARY: {"cpu": 10.0}, Role.SECONDARY: {"cpu": 2.0}}
+DOMAINS = [Node(f"n{index}", upgrade_domain=f"u{index}") for index in range(3)]
+RESTARTING = Node(
+    "n0",
+    deactivation_intent=DeactivationIntent.RESTART,
+    deactivation_status=DeactivationStatus.SAFETY_CHECK_IN_PROGRESS,
+)
 
 
 def primary(node: str, **fields: Any) -> Replica:
@@ -221,12 +227,7 @@ def test_kept_place_that_the_rules_refuse_is_given_up() -> None:
 
 def test_primary_on_a_restarting_node_hands_over_its_role() -> None:
     """The role leaves the node, and no replica arrives there."""
-    restarting = Node(
-        "n0",
-        deactivation_intent=DeactivationIntent.RESTART,
-        deactivation_status=DeactivationStatus.SAFETY_CHECK_IN_PROGRESS,
-    )
-    engine = engine_of(restarting, "n1", replicas=2)
+    engine = engine_of(RESTARTING, "n1", replicas=2)
     add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"))
     assert texts(engine.place()) == ["swap primary of db/0 from n0 to n1"]
 
@@ -496,8 +497,7 @@ def test_single_replica_that_an_upgrade_replaces_counts_in_its_domains() -> None
 @pytest.mark.parametrize(("prefers", "expected"), [(True, {"n1", "n2"}), (False, {"n0"})])
 def test_upgraded_domains_are_preferred(*, prefers: bool, expected: set[str]) -> None:
     """New replicas go to nodes of upgraded domains, although another node would have a lower energy."""
-    nodes = [Node(f"n{i}", upgrade_domain=f"u{i}") for i in range(3)]
-    engine = engine_of(*nodes, replicas=1, preferred_location_constraint_priority=2, prefer_upgraded_uds=prefers)
+    engine = engine_of(*DOMAINS, replicas=1, preferred_location_constraint_priority=2, prefer_upgraded_uds=prefers)
     add_partition(engine, "db/0", primary("n1"))
     add_partition(engine, "db/1", primary("n2"))
     engine.update_upgraded_domains({"u1", "u2"})
@@ -511,8 +511,7 @@ def test_upgraded_domains_are_preferred(*, prefers: bool, expected: set[str]) ->
 @pytest.mark.parametrize("state", ["standby", "dropped"])
 def test_upgraded_domains_rank_below_a_standby(state: str) -> None:
     """A new replica goes to the standby, or to the kept place, although an upgraded domain is free."""
-    nodes = [Node(f"n{i}", upgrade_domain=f"u{i}") for i in range(3)]
-    engine = engine_of(*nodes, replicas=2, preferred_location_constraint_priority=2)
+    engine = engine_of(*DOMAINS, replicas=2, preferred_location_constraint_priority=2)
     engine.update_upgraded_domains({"u1"})
     mark = UpgradeMark.REPLICA_RETURNS if state == "dropped" else UpgradeMark.NONE
     add_partition(engine, "db/0", primary("n0"), secondary("n2", state=state, upgrade=mark))
@@ -523,8 +522,7 @@ def test_upgraded_domains_rank_below_a_standby(state: str) -> None:
 
 def test_role_goes_to_an_upgraded_domain_first() -> None:
     """Another secondary would give a lower energy."""
-    nodes = [Node(f"n{i}", upgrade_domain=f"u{i}") for i in range(3)]
-    engine = engine_of(*nodes, preferred_location_constraint_priority=2)
+    engine = engine_of(*DOMAINS, preferred_location_constraint_priority=2)
     engine.update_upgraded_domains({"u1"})
     add_partition(engine, "db/other", primary("n1"), missing=0)
     add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
@@ -592,21 +590,10 @@ def test_stale_promotion_or_void_is_refused(kind: MoveKind) -> None:
     assert engine.replicas("db/0") == before
 
 
-def test_states_and_marks_may_be_given_by_value() -> None:
-    """Marks and states may be given by their values."""
-    replica = secondary("n0", state="dropped", upgrade="replica_returns")
-    assert (replica.state, replica.upgrade) == (ReplicaState.DROPPED, UpgradeMark.REPLICA_RETURNS)
-
-
 @pytest.mark.parametrize(("avoids", "placed"), [(True, 1), (False, 2)])
 def test_single_replica_services_may_avoid_restarting_nodes(*, avoids: bool, placed: int) -> None:
     """Other services may use such nodes until the safety check is over."""
-    restarting = Node(
-        "n0",
-        deactivation_intent=DeactivationIntent.RESTART,
-        deactivation_status=DeactivationStatus.SAFETY_CHECK_IN_PROGRESS,
-    )
-    engine = engine_on(restarting, is_singleton_replica_move_allowed_during_upgrade=avoids)
+    engine = engine_on(RESTARTING, is_singleton_replica_move_allowed_during_upgrade=avoids)
     for name, replicas in (("single", 1), ("double", 2)):
         engine.update_service(Service(name, target_replicas=replicas))
         add_partition(engine, f"{name}/0")
@@ -615,8 +602,7 @@ def test_single_replica_services_may_avoid_restarting_nodes(*, avoids: bool, pla
 
 def test_role_goes_to_an_upgraded_domain_of_the_application_first() -> None:
     """Another secondary would give a lower energy; once the upgrade has ended, it gets the role."""
-    nodes = [Node(f"n{i}", upgrade_domain=f"u{i}") for i in range(3)]
-    engine = engine_of(*nodes, preferred_location_constraint_priority=2)
+    engine = engine_of(*DOMAINS, preferred_location_constraint_priority=2)
     engine.update_service(Service("db", target_replicas=3, default_load=LOADS, application="a"))
     add_partition(engine, "db/other", primary("n1"), missing=0)
     add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))

@@ -21,6 +21,7 @@ from plb import (
 )
 from plb.testing import all_clusters, configuration_of
 from tests.engine.oracle import placement_of
+from tests.engine.stories import add_partition, engine_on
 from tests.engine.strategies import examples
 
 pytestmark = pytest.mark.kernels
@@ -60,9 +61,14 @@ def test_vacating_every_leaving_replica_equals_immediate_moves(cluster):
     for partition, node in begun:
         slow.vacate(partition, node)
     assert placement_of(slow, cluster) == placement_of(immediate, cluster)
-    one, other = configuration_of(slow), configuration_of(immediate)
-    assert one.solution.node_load.tolist() == other.solution.node_load.tolist()
-    assert one.problem.leaving_load.tolist() == other.problem.leaving_load.tolist()
+    assert_equal_loads(slow, immediate)
+
+
+def assert_equal_loads(engine: PlacementAndLoadBalancing, expected: PlacementAndLoadBalancing) -> None:
+    """Assert that nodes have equal loads, also of leaving replicas."""
+    configuration, reference = configuration_of(engine), configuration_of(expected)
+    assert configuration.solution.node_load.tolist() == reference.solution.node_load.tolist()
+    assert configuration.problem.leaving_load.tolist() == reference.problem.leaving_load.tolist()
 
 
 def moving() -> PlacementAndLoadBalancing:
@@ -138,9 +144,7 @@ def test_host_may_report_the_move_itself():
     assert [(r.node, r.leaving) for r in described.replicas(name)] == [
         (r.node, r.leaving) for r in applied.replicas(name)
     ]
-    one, other = configuration_of(described), configuration_of(applied)
-    assert one.solution.node_load.tolist() == other.solution.node_load.tolist()
-    assert one.problem.leaving_load.tolist() == other.problem.leaving_load.tolist()
+    assert_equal_loads(described, applied)
 
 
 def test_removed_partition_frees_its_rows():
@@ -160,14 +164,10 @@ def test_removed_partition_frees_its_rows():
 
 def test_arrays_grow_with_hundreds_of_replicas():
     """Arrays grow with the replicas; placed replicas stay, and sums remain right."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=0)
-    for index in range(4):
-        engine.update_node(Node(f"n{index}"))
+    engine = engine_on("n0", "n1", "n2", "n3")
     engine.update_service(Service("web", stateful=False))
     for index in range(300):
-        engine.update_partition(
-            Partition(f"web/{index}", service="web", replicas=[Replica(Role.INSTANCE, f"n{index % 4}")])
-        )
+        add_partition(engine, f"web/{index}", Replica(Role.INSTANCE, f"n{index % 4}"))
     indices = [engine.replicas(f"web/{index}")[0].index for index in range(300)]
     assert len(set(indices)) == 300
     engine.report_loads(indices, [[float(index)] for index in range(300)])
@@ -183,8 +183,8 @@ def test_repeated_report_of_a_move_under_way_changes_nothing():
         engine.update_node(Node(f"n{index}", capacities={"cpu": 100}))
     engine.update_service(Service("db", target_replicas=3))
     engine.update_service(Service("other"))
-    ends = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1"), Replica(Role.SECONDARY, "n2")]
-    engine.update_partition(Partition("db/0", service="db", replicas=ends))
+    standing = Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n2")
+    add_partition(engine, "db/0", standing[0], Replica(Role.SECONDARY, "n1"), standing[1])
     for node, load in (("n0", 5), ("n1", 50), ("n2", 5)):
         engine.report_load("db/0", node, {"cpu": load})
     engine.update_partition(Partition("x", service="other", replicas=[Replica(Role.PRIMARY, "n1", pinned=True)]))
@@ -195,13 +195,8 @@ def test_repeated_report_of_a_move_under_way_changes_nothing():
     engine.apply(plan, leaving=True)
     before = engine.replicas("db/0")
     load = configuration_of(engine).problem.leaving_load.copy()
-    ends = [
-        Replica(Role.PRIMARY, "n0"),
-        Replica(Role.SECONDARY, move.target),
-        Replica(Role.SECONDARY, "n2"),
-        Replica(Role.SECONDARY, "n1", leaving=True),
-    ]
-    engine.update_partition(Partition("db/0", service="db", replicas=ends))
+    ends = Replica(Role.SECONDARY, move.target), Replica(Role.SECONDARY, "n1", leaving=True)
+    add_partition(engine, "db/0", standing[0], ends[0], standing[1], ends[1])
     assert engine.replicas("db/0") == before
     assert configuration_of(engine).problem.leaving_load.tolist() == load.tolist()
     engine.update_partition(Partition("y", service="other", replicas=[Replica(Role.PRIMARY, move.target, pinned=True)]))

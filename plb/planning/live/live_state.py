@@ -57,12 +57,12 @@ class ArrayInputs(NamedTuple):
         return same_tables and self.peak is others.peak and self.variance_unit is others.variance_unit
 
 
-def can_take_over(problem: Problem, state: ClusterState, before: ArrayInputs, given: ArrayInputs) -> bool:
+def can_take_over(problem: Problem, state: ClusterState, before: ArrayInputs, inputs: ArrayInputs) -> bool:
     """Return whether only services or the availability of a few nodes have changed since `problem` was made."""
     return not (
-        given.tables is before.tables
-        or not (given.topology is before.topology or given.topology.follows is before.topology.token)
-        or given.tables.limits.most_in_domain is not before.tables.limits.most_in_domain
+        inputs.tables is before.tables
+        or not (inputs.topology is before.topology or inputs.topology.follows is before.topology.token)
+        or inputs.tables.limits.most_in_domain is not before.tables.limits.most_in_domain
         or bool(state.service_table.follows.any()) != problem.related
         or state.applications.capacity != len(problem.most_nodes)
         or problem.defragmented.any()
@@ -71,9 +71,9 @@ def can_take_over(problem: Problem, state: ClusterState, before: ArrayInputs, gi
     )
 
 
-def changed_fields(state: ClusterState, given: ArrayInputs) -> dict[str, Any]:
+def changed_fields(state: ClusterState, inputs: ArrayInputs) -> dict[str, Any]:
     """Return the fields of `Problem` that follow from the tables which it can take over."""
-    topology, tables = given.topology, given.tables
+    topology, tables = inputs.topology, inputs.tables
     return {
         "receives": topology.receives,
         "targets": topology.targets,
@@ -133,12 +133,12 @@ class LiveState:
         changes.take()
         due = demand_forecast.find_due(self._state, now, None if made_for is None else changed)
         self._renewed += len(due)
-        given = ArrayInputs.of(topology, tables, demand_forecast)
-        is_followed, nodes = self._take_over_tables(made_for, given)
+        inputs = ArrayInputs.of(topology, tables, demand_forecast)
+        is_followed, nodes = self._take_over_tables(made_for, inputs)
         if nodes:
             on_nodes = np.flatnonzero(np.isin(self.problem.origin, nodes))
             described, changed = merged(described, on_nodes), merged(changed, on_nodes)
-        is_current = made_for is not None and given.are(made_for, but_tables=is_followed)
+        is_current = made_for is not None and inputs.are(made_for, but_tables=is_followed)
         aged = is_current and self.problem.timeline and now != self._now
         tied = is_current and self.problem.related and (is_followed or not same_partitions)
         self._now, self._partitions_version = now, self._state.partitions_version
@@ -165,7 +165,7 @@ class LiveState:
                 ties = (self.problem.affinity, affinity), (self.problem.aligned, aligned)
                 retied = self.problem.related and not all(np.array_equal(*arrays) for arrays in ties)
                 self._note(described, followed, before, others=aged or retied)
-        self._made_for = given
+        self._made_for = inputs
 
     def _sum_nodes(self) -> None:
         """Compute again what depends on the tables of nodes, services and applications."""
@@ -174,12 +174,12 @@ class LiveState:
         if self.problem.grouped:
             sum_reserved(self.problem, self.solution)
 
-    def _take_over_tables(self, made_for: ArrayInputs | None, given: ArrayInputs) -> tuple[bool, tuple[int, ...]]:
+    def _take_over_tables(self, made_for: ArrayInputs | None, inputs: ArrayInputs) -> tuple[bool, tuple[int, ...]]:
         """Take over other services and nodes, if `can_take_over`; return whether there were such changes, and nodes."""
-        if made_for is None or not can_take_over(self.problem, self._state, made_for, given):
+        if made_for is None or not can_take_over(self.problem, self._state, made_for, inputs):
             return False, ()
-        self.problem = self.problem._replace(**changed_fields(self._state, given))
-        return True, () if given.topology is made_for.topology else given.topology.changed_nodes
+        self.problem = self.problem._replace(**changed_fields(self._state, inputs))
+        return True, () if inputs.topology is made_for.topology else inputs.topology.changed_nodes
 
     def _note(self, described: Int, rows: Int, before: Int, *, others: bool) -> None:
         """Update what depends on changes: `described` rows, and followed `rows` with their `row_values` before.

@@ -250,7 +250,7 @@ def problem_of_domain(
     problem: Problem,
     tables: ServiceTables,
 ) -> Problem:
-    """Return the problem of all services as that of a service domain, of which `tables` are: only its replicas move."""
+    """Return the problem of the service domain of `tables`: that of all services, of which only its replicas move."""
     member = np.isin(problem.service, tables.services)
     replicas = int(np.count_nonzero(state.rows.used & member & ~problem.leaving))
     return problem._replace(

@@ -146,7 +146,7 @@ def _with_nowhere(nodes: Bool) -> Bool:
 
 
 def _feasibility_classes_by_role(state: ClusterState, feasibility_class: Int32, role: Int) -> Int32:
-    """Return `Problem.feasibility_class` of rows from that of their service; primaries may have another class."""
+    """Return `Problem.feasibility_class` of rows, by service; primaries may have another class."""
     if not any(of.expression.binds_primary_only for of in state.feasibility_classes):
         return feasibility_class
     binds = np.array([of.expression.binds_primary_only for of in state.feasibility_classes], np.bool_)
