@@ -28,9 +28,9 @@ from tests.engine.strategies import examples
 pytestmark = pytest.mark.kernels
 
 QUANTUM = 0.25
-REPLICAS = 5
+COUNT = 5
 ROW_LOADS = st.lists(st.sampled_from([0.0, 0.1, 0.25, 3.0, 3.1]), min_size=2, max_size=2)
-REPORTS = st.lists(st.dictionaries(st.integers(0, REPLICAS - 1), ROW_LOADS, max_size=REPLICAS), max_size=4)
+REPORTS = st.lists(st.dictionaries(st.integers(0, COUNT - 1), ROW_LOADS, max_size=COUNT), max_size=4)
 
 
 def engine_with_replicas() -> PlacementAndLoadBalancing:
@@ -40,7 +40,7 @@ def engine_with_replicas() -> PlacementAndLoadBalancing:
     engine.update_node(Node("n"))
     engine.update_service(Service("all", stateful=False))
     engine.update_service(Service("some", stateful=False, metrics={"cpu": 1.0}))
-    for number in range(REPLICAS):
+    for number in range(COUNT):
         service = "some" if number % 2 else "all"
         engine.update_partition(Partition(f"p{number}", service=service, replicas=[Replica(Role.INSTANCE, "n")]))
     return engine
@@ -55,8 +55,8 @@ def test_reports_in_any_order_change_what_differs(reports: list[dict[int, list[f
     """
     engine = engine_with_replicas()
     table = engine._state.rows
-    row_of = [engine.replicas(f"p{number}")[0].index for number in range(REPLICAS)]
-    known = {number: ([0, 0], [0.0, 0.0], False) for number in range(REPLICAS)}
+    row_of = [engine.replicas(f"p{number}")[0].index for number in range(COUNT)]
+    known = {number: ([0, 0], [0.0, 0.0], False) for number in range(COUNT)}
     for report in reports:
         table.changes.take()
         assert not len(table.changes.described)

@@ -68,7 +68,7 @@ def placed_replicas(state: ClusterState, partition: str) -> tuple[PlacedReplica,
         PlacedReplica(
             index=row,
             role=ROLES[role],
-            node=_name_of(state, node),
+            node=None if node == NOWHERE else state.nodes[node].name,
             leaving=leaving,
             load=ReadOnlyMapping(dict(zip(names, load, strict=True))),
             in_build=building,
@@ -125,10 +125,6 @@ def states_of_domains(
 def _by_metric(state: ClusterState, load: Int) -> dict[str, float]:
     """Return a load, (R,) quanta, by metric in user units."""
     return dict(zip(state.config.metric_names, (load * state.quanta.quanta).tolist(), strict=True))
-
-
-def _name_of(state: ClusterState, node: int) -> str | None:
-    return None if node == NOWHERE else state.nodes[node].name
 
 
 def check_application(state: ClusterState, application: Application, topology: Topology) -> None:
