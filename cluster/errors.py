@@ -44,7 +44,7 @@ class ScenarioError(PlbError, ValueError):
 
 
 def refusal(source: str, place: str, message: str) -> ScenarioError:
-    """Return an error about one key of a scenario; its parameters are those of the error and of its problem."""
+    """Return an error with one problem: the key of a scenario, `place`, and what is wrong."""
     return ScenarioError(source, [ScenarioProblem(place, message)])
 
 

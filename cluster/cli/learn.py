@@ -35,8 +35,8 @@ def train_command(
     out: Annotated[
         Path | None, Option(help="Directory for the policy, its curve and a summary. Default: results/NAME.")
     ] = None,
-    iterations: Annotated[int | None, Option(help="Updates of the weights, instead of those of the file.")] = None,
-    seed: Annotated[int | None, Option(help="Seed, instead of that of the file.")] = None,
+    iterations: Annotated[int | None, Option(help="Updates of the weights. Default: as in the file.")] = None,
+    seed: Annotated[int | None, Option(help="Seed. Default: as in the file.")] = None,
     resume: Annotated[
         bool, Option("--resume", help="Continue from the checkpoints in the directory, if there are any.")
     ] = False,
@@ -93,13 +93,9 @@ def evaluate_command(
     policy: Annotated[Path | None, Option(help="The trained policy. Default: results/NAME/policy.pt.")] = None,
     machines: Annotated[
         list[int] | None,
-        Option(
-            min=1, help="Number of machines. Can be repeated; jobs arrive in proportion. Default: those of the file."
-        ),
+        Option(min=1, help="Number of machines. Can be repeated; jobs arrive in proportion. Default: as in the file."),
     ] = None,
-    sequences: Annotated[
-        int | None, Option(help="Number of held-out job sequences, instead of that of the file.")
-    ] = None,
+    sequences: Annotated[int | None, Option(help="Number of held-out job sequences. Default: as in the file.")] = None,
     out: Annotated[Path | None, Option(help="Directory for evaluation.json and plots. Default: results/NAME.")] = None,
     force: Annotated[bool, Option("--force", help="Overwrite an evaluation in the directory.")] = False,
     jobs: Jobs = None,

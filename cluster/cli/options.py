@@ -5,8 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-from typer import Option
+from typer import Argument, Option
 
+ScenarioFile: TypeAlias = Annotated[Path, Argument(help="The scenario, a TOML file.")]
+RunSeed: TypeAlias = Annotated[int | None, Option(help="Seed. Default: as in the scenario.")]
+RunDays: TypeAlias = Annotated[float | None, Option(help="Simulated days. Default: as in the scenario.")]
+Traces: TypeAlias = Annotated[Path | None, Option(help="Directory of the traces. Default: as in the scenario.")]
+PlanFile: TypeAlias = Annotated[
+    Path | None, Option(help="Write the plan to this CSV file: node, node_type, application, replicas.")
+]
 Regions: TypeAlias = Annotated[list[str] | None, Option(help="Synthetic region. Can be repeated. Default: all four.")]
 Seed: TypeAlias = Annotated[int, Option(min=0, help="Seed of all random numbers.")]
 Jobs: TypeAlias = Annotated[

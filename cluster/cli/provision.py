@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from cluster.cli.options import Json, Quiet
+from cluster.cli.options import Json, PlanFile, Quiet
 from cluster.console import clear_errors
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def provision_command(
         str, Option(metavar="NAME", help="Algorithm: auto for the best plan in the time limit, or one of --list.")
     ] = "auto",
     rules: Annotated[
-        str, Option(help="Rules: paper, or released for those of the authors' programs (constant demand).")
+        str, Option(help="Rules: paper, or released for the rules of the authors' programs (constant demand).")
     ] = "paper",
     time_limit: Annotated[
         float | None, Option(min=0.0, help="Seconds, after which the best plan so far is the result. Default: none.")
@@ -51,9 +51,7 @@ def provision_command(
             "of use. Default: the machines of the contest, else 64,128.",
         ),
     ] = None,
-    out: Annotated[
-        Path | None, Option(help="Write the plan to this CSV file: node, node_type, application, replicas.")
-    ] = None,
+    out: PlanFile = None,
     scenario: Annotated[
         Path | None,
         Option(
@@ -133,9 +131,7 @@ def replan_command(
     ] = None,
     seed: Annotated[int, Option(min=0, help="Seed of the random numbers.")] = 0,
     node: Annotated[list[str] | None, Option(metavar="SPEC", help="A kind of nodes, as for plb provision.")] = None,
-    out: Annotated[
-        Path | None, Option(help="Write the plan to this CSV file: node, node_type, application, replicas.")
-    ] = None,
+    out: PlanFile = None,
     moves_out: Annotated[
         Path | None, Option(help="Write the moves to this CSV file: application, source, target, replicas.")
     ] = None,

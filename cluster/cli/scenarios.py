@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from cluster.cli.options import Jobs, Json, Quiet
+from cluster.cli.options import Jobs, Json, Quiet, RunDays, RunSeed, ScenarioFile, Traces
 from cluster.console import clear_errors, messages, output, progress
 
 if TYPE_CHECKING:
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 @clear_errors
 def simulate_command(
-    scenario: Annotated[Path, Argument(help="The scenario, a TOML file.")],
+    scenario: ScenarioFile,
     policy: Annotated[
-        list[str] | None, Option(help="Policy to run. Can be repeated. Default: those of the scenario.")
+        list[str] | None, Option(help="Policy to run. Can be repeated. Default: as in the scenario.")
     ] = None,
-    seed: Annotated[int | None, Option(help="Seed, instead of that of the scenario.")] = None,
+    seed: RunSeed = None,
     repeats: Annotated[int | None, Option(help="Runs of each policy, each with its own tenants.")] = None,
-    density: Annotated[float | None, Option(help="Tenant density, instead of that of the scenario.")] = None,
-    days: Annotated[float | None, Option(help="Simulated days, instead of those of the scenario.")] = None,
+    density: Annotated[float | None, Option(help="Tenant density. Default: as in the scenario.")] = None,
+    days: RunDays = None,
     out: Annotated[Path | None, Option(help="Directory for tables, summary and plots. Default: results/NAME.")] = None,
     force: Annotated[bool, Option("--force", help="Overwrite results in the directory.")] = False,
-    traces: Annotated[Path | None, Option(help="Directory of the traces, instead of that of the scenario.")] = None,
+    traces: Traces = None,
     json: Annotated[Path | None, Option(help="Write the figures of the summary table to this file.")] = None,
     jobs: Annotated[int, Option(min=1, help="Processes. The results do not depend on it.")] = 1,
     quiet: Quiet = False,
@@ -124,7 +124,7 @@ def _title(scenario: Scenario, experiment: Experiment) -> str:
 
 
 def _cut_short(runs: list[RunResult]) -> str:
-    """Return which runs are incomplete: their figures cannot be compared with those of complete runs."""
+    """Return which runs are incomplete: their figures cannot be compared with complete runs."""
     cut = [f"{run.policy}, repeat {run.repeat + 1} covers {run.days:.2f} days only" for run in runs if not run.complete]
     return "; ".join(cut)
 
@@ -160,7 +160,7 @@ def compare_command(
         Option(
             help="Figure to show: violations, violations_avoidable, violations_unavoidable, shortages_unresolved, "
             "failovers, moves, placement_failures, downtime_seconds or wall_seconds; can be repeated. Ratios are of "
-            "the first. Default: those in the closing table of plb simulate."
+            "the first. Default: the figures in the closing table of plb simulate."
         ),
     ] = None,
     json: Json = None,
@@ -252,7 +252,7 @@ def _answer(asked: Explanation, quiet: bool) -> Explanation:
 @clear_errors
 def capacity_command(
     # long because of the options, each with its help
-    scenario: Annotated[Path, Argument(help="The scenario, a TOML file.")],
+    scenario: ScenarioFile,
     violations: Annotated[
         float | None, Option(help="Largest number of violations a day of the cluster. Default: 1.")
     ] = None,
@@ -267,18 +267,19 @@ def capacity_command(
         float | None, Option(help="Smallest number of nodes, or lowest density. Default: one step.")
     ] = None,
     highest: Annotated[
-        float | None, Option(help="Largest number of nodes, or highest density. Default: 4 times that of the scenario.")
+        float | None,
+        Option(help="Largest number of nodes, or highest density. Default: 4 times the scenario's."),
     ] = None,
     step: Annotated[float | None, Option(help="Resolution of the answer. Default: 1 node; density 0.05.")] = None,
     policy: Annotated[
-        list[str] | None, Option(help="Policy. Can be repeated; each has an answer. Default: those of the scenario.")
+        list[str] | None, Option(help="Policy. Can be repeated; each has an answer. Default: as in the scenario.")
     ] = None,
     repeats: Annotated[
-        int | None, Option(min=1, help="Runs of each policy at each value. Default: those of the scenario, at least 3.")
+        int | None, Option(min=1, help="Runs of each policy at each value. Default: as in the scenario, at least 3.")
     ] = None,
-    days: Annotated[float | None, Option(help="Simulated days, instead of those of the scenario.")] = None,
-    seed: Annotated[int | None, Option(help="Seed, instead of that of the scenario.")] = None,
-    traces: Annotated[Path | None, Option(help="Directory of the traces, instead of that of the scenario.")] = None,
+    days: RunDays = None,
+    seed: RunSeed = None,
+    traces: Traces = None,
     out: Annotated[
         Path | None, Option(help="Directory of the results. Default: results/capacity-NAME-nodes or -density.")
     ] = None,

@@ -297,7 +297,7 @@ def _table(figures: dict[str, Any]) -> Table:
 
 
 def _note_on_step(predictors: Sequence[PredictorOrOracle], samples: TaskSamples, predictions: Predictions) -> None:
-    """Print notes on standard error if the steps of an oracle, or of a day, differ from those of the samples."""
+    """Print notes on standard error if the steps of an oracle, or of a day, differ from the steps of the samples."""
     import numpy as np
 
     from plb.risk.peaks import PeakOracle

@@ -58,8 +58,8 @@ class Workload(Section):
     region: str = "region1"
     """Name of the synthetic region."""
     arrivals: Literal["generated", "recorded"] = "generated"
-    """``"generated"``: tenants arrive when the density asks for them; ``"recorded"``: those of real traces arrive and
-    depart when they did.
+    """``"generated"``: tenants arrive when the density asks for them; ``"recorded"``: tenants of real traces arrive
+    and depart when they did.
     """
     from_hours: float = span(0.0)
     """Begin of the run in the recorded time, hours since the first tenant of the traces began."""
@@ -86,8 +86,8 @@ class Workload(Section):
     history_share: float = number(0.5, high=0.99)
     """Share of the tenants of real traces that forms the history; the others are simulated. 0: there is no history."""
     history: Literal["share", "before"] = "share"
-    """``"share"``: the history is a random share of the tenants; ``"before"``: those that ended before the begin of the
-    run, with recorded arrivals.
+    """``"share"``: the history is a random share of the tenants; ``"before"``: with recorded arrivals, the tenants that
+    ended before the begin of the run.
     """
     history_path: str | None = None
     """Directory of other traces that form the history; all tenants of the traces are then simulated."""

@@ -46,7 +46,7 @@ class RecordedPool:
     """The tenants to simulate; their starts are known."""
     begin: float
     end: float
-    """Begin of the run, and end of the recorded time: that of the last tenant of all traces. Seconds since the origin
+    """Begin of the run, and end of the recorded time, when the last tenant of all traces ends. Seconds since the origin
     of the traces.
     """
 

@@ -107,25 +107,19 @@ class TenantAdmission:
             if batch is None:
                 raise DensityError(self._shortage(density, time))
             if not self.arrival and self._parts:  # still the initial fill
-                self._check_demand(density)
+                self._check_parts(density)
             self._parts.append(batch)
             pairs = zip(promised(batch, self._metric).tolist(), batch.lifetime_seconds.tolist(), strict=True)
             self._stock = iter(pairs)
             tenant = next(self._stock, None)
         return tenant
 
-    def _check_demand(self, density: float) -> None:
+    def _check_parts(self, density: float) -> None:
         """Raise `DensityError` if the admitted tenants already need more than the cluster has."""
-        self._demand += first_demand(self._parts[-1], self._parts[-1].tenants)
-        if (self._demand >= self._limit).any():
-            metric = int((self._demand >= self._limit).argmax())
-            info = self._parts[-1].metrics[metric]
-            raise DensityError(
-                f"the tenant density cannot be reached: with {density / self._targets[0]:.2g} of it reached, the first "
-                f"{len(self._lifetime)} tenants need {self._demand[metric]:.6g} {info.unit} of {info.name} at once, "
-                f"and the whole cluster has {self._limit[metric]:.6g} below its violation threshold; use a lower "
-                "workload.density or more nodes"
-            )
+        part, share = self._parts[-1], density / self._targets[0]
+        self._demand += first_demand(part, part.tenants)
+        why = f"the tenant density cannot be reached: with {share:.2g} of it reached,"
+        _check_demand(why, len(self._lifetime), part.metrics, self._demand, self._limit)
 
     def _shortage(self, density: float, time: int) -> str:
         share = density / self._target(time)
@@ -183,7 +177,7 @@ class TenantSequence:
     )
     """(T,) whether it scales the instances of the row."""
     created: Int = attrs.field(default=attrs.Factory(lambda self: self.arrival, takes_self=True))
-    """(T,) whole seconds since the start at which each tenant was created, where its trace begins: that of its arrival,
+    """(T,) whole seconds since the start at which each tenant was created, where its trace begins: its arrival,
     or below 0 if a recorded tenant is there from the start.
     """
 
@@ -361,11 +355,17 @@ def _check_replicas(scenario: Scenario, traces: TraceSet) -> None:
 
 def _check_feasible(scenario: Scenario, traces: TraceSet, first: int) -> None:
     _check_replicas(scenario, traces)
-    demand, limits = first_demand(traces, first), limit_of(scenario.cluster, traces.metrics)
-    for metric, needed, limit in zip(traces.metrics, demand.tolist(), limits.tolist(), strict=True):
-        if needed >= limit:
+    limit = limit_of(scenario.cluster, traces.metrics)
+    why = f"a tenant density of {scenario.workload.density:g} cannot be reached:"
+    _check_demand(why, first, traces.metrics, first_demand(traces, first), limit)
+
+
+def _check_demand(why: str, tenants: int, metrics: Sequence[MetricInfo], demand: Float, limit: Float) -> None:
+    """Raise `DensityError` if the first tenants demand, (R,), the load at which the cluster is full, (R,)."""
+    for metric, needed, most in zip(metrics, demand.tolist(), limit.tolist(), strict=True):
+        if needed >= most:
             raise DensityError(
-                f"a tenant density of {scenario.workload.density:g} cannot be reached: the first {first} tenants "
-                f"need {needed:.6g} {metric.unit} of {metric.name} at once, and the whole cluster has "
-                f"{limit:.6g} below its violation threshold; use a lower workload.density or more nodes"
+                f"{why} the first {tenants} tenants need {needed:.6g} {metric.unit} of {metric.name} at once, and the "
+                f"whole cluster has {most:.6g} below its violation threshold; use a lower workload.density or more "
+                "nodes"
             )

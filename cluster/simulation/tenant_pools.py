@@ -233,7 +233,7 @@ class Source:
     pool: TenantPool | RecordedPool | PlanPool
     """The tenants to simulate: a pool to sample from, recorded or planned ones."""
     split: Mapping[str, Any]
-    """How history and simulated tenants were separated, as plain values for the results; those of the first repeat."""
+    """How history and simulated tenants were separated, as plain values for the results; in the first repeat."""
     anew: Callable[[int], Source] | None = None
     """Returns the source of a repeat; None: it is the same for all."""
 

@@ -1,10 +1,10 @@
 """Classifies the shortages of a metering: which are violations ([1] section 3.3), and which are not.
 
 A violation is a node and a metering time at which a shortage starts a failover, with the present demand and the
-previous placement. Two kinds of shortage start none and are counted separately: those that moves under way cover, and
-those that no move can resolve.
+previous placement. Two kinds of shortage start none and are counted separately: moves under way cover it, or no move
+can resolve it.
 
-A shortage is unavoidable if one replica of those that stay on the node reaches by itself the largest threshold of the
+A shortage is unavoidable if one replica that stays on the node reaches by itself the largest threshold of the
 metric among all nodes: then no placement of this replica prevents a shortage. The threshold of the node itself does not
 show this, as a larger node may have room. A violation with several metrics is unavoidable if one of them is.
 
