@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from itertools import count
 from types import MappingProxyType
@@ -32,35 +32,19 @@ from plb.validation import check_collection, check_name
 
 
 def with_options(name: str, policy: PlacementPolicy | None, options: Mapping[str, Any]) -> PlacementPolicy | None:
-    """Return a copy of a policy with other values of some of its options.
+    """Return a copy of a policy with other values of some of its options; None: the search of the engine, without any.
 
     Options are the fields of a policy that is an attrs class, as its constructor takes them, the name aside; the
-    constructor checks the values. Other policies have none.
-
-    Parameters
-    ----------
-    name
-        Name of the setting of the policy.
-    policy
-        The policy, or None for the search of the engine, which has no options.
-    options
-        Values by the name of the option.
-
-    Raises
-    ------
-    UnknownNameError
-        If the policy has no option of a name.
-    InvalidValueError
-        If it has no options at all, or its constructor refuses a value.
+    constructor checks the values. Other policies have none. `name`: of the setting, for errors.
     """
     if not options:
         return deepcopy(policy)
-    known = _options_of(policy)
-    if not known:
+    names = _options_of(policy)
+    if not names:
         raise InvalidValueError("PlbConfig", "policy_options", dict(options), f"{{}}, as {name} has no options")
     for option in options:
-        if option not in known:
-            raise UnknownNameError("option", option, known, f"policy {name}")
+        if option not in names:
+            raise UnknownNameError("option", option, names, f"policy {name}")
     try:
         return attrs.evolve(deepcopy(policy), **deepcopy(dict(options)))  # type: ignore[misc]
     except PlbError:
@@ -89,19 +73,21 @@ def _fields_of(policy: PlacementPolicy | None) -> list[attrs.Attribute[Any]]:
 BUILT_IN = tuple(field.name for field in attrs.fields(Energy) if field.name != "extension_terms")
 """Reserved: the names of the energy and its terms in plans."""
 
-_terms: dict[str, EnergyTerm] = {}
-_constraints: dict[str, Constraint] = {}
-_neighbourhoods: dict[str, AnyNeighbourhood] = {}
-_policies: dict[str, PlacementPolicy] = {policy.name: policy for policy in KNOWN_POLICIES}
+_registered: dict[str, dict[str, Any]] = {
+    TERM: {},
+    CONSTRAINT: {},
+    NEIGHBOURHOOD: {},
+    POLICY: {policy.name: policy for policy in KNOWN_POLICIES},
+}
+"""The extensions by kind and name, with the built-in policies."""
 _origins: dict[tuple[str, str], tuple[str, str]] = {}
 """Of each registered object, by kind and name: the origin of its class."""
 _numbers: dict[tuple[str, str], int] = {}
 """Of each registered object, by kind and name: the number of its registration, from 1."""
 _counter = count(1)
 _PROCESS = uuid4().hex
-RESERVED = (ANNEALING, *_policies)
+RESERVED = (ANNEALING, *_registered[POLICY])
 """Reserved names of policies: the search of the engine, and the built-in ones."""
-Item = TypeVar("Item", EnergyTerm, Constraint, AnyNeighbourhood, PlacementPolicy)
 
 
 class Registration(NamedTuple):
@@ -127,7 +113,7 @@ def register_term(term: object) -> None:
     ConflictError
         If a term of another class, or a built-in one, has this name.
     """
-    _enter(_terms, TERM, check_term("register_term", term))
+    _enter(TERM, check_term("register_term", term))
 
 
 def register_constraint(constraint: object) -> None:
@@ -140,7 +126,7 @@ def register_constraint(constraint: object) -> None:
     ConflictError
         If a constraint of another class, or a built-in rule, has this name.
     """
-    _enter(_constraints, CONSTRAINT, check_constraint("register_constraint", constraint))
+    _enter(CONSTRAINT, check_constraint("register_constraint", constraint))
 
 
 def register_neighbourhood(neighbourhood: object) -> None:
@@ -153,7 +139,7 @@ def register_neighbourhood(neighbourhood: object) -> None:
     ConflictError
         If a neighbourhood of another class, or a built-in one, has this name.
     """
-    _enter(_neighbourhoods, NEIGHBOURHOOD, check_neighbourhood("register_neighbourhood", neighbourhood))
+    _enter(NEIGHBOURHOOD, check_neighbourhood("register_neighbourhood", neighbourhood))
 
 
 def register_policy(policy: object) -> None:
@@ -166,7 +152,7 @@ def register_policy(policy: object) -> None:
     ConflictError
         If a policy of another class, or a built-in one, has this name.
     """
-    _enter(_policies, POLICY, check_policy("register_policy", policy))
+    _enter(POLICY, check_policy("register_policy", policy))
 
 
 def check_term(item: str, term: object) -> EnergyTerm:
@@ -216,32 +202,25 @@ def check_policy(item: str, policy: object) -> PlacementPolicy:
     return policy
 
 
-def extension_term(name: str) -> EnergyTerm:
-    """Return the term of that name; refuse a name that nothing is registered under."""
-    return _known(_terms, "energy term", name)
+_CHECKS: Mapping[str, Callable[[str, object], Any]] = {
+    TERM: check_term,
+    CONSTRAINT: check_constraint,
+    NEIGHBOURHOOD: check_neighbourhood,
+}
 
 
-def extension_constraint(name: str) -> Constraint:
-    """Return the constraint with a name; raise an error for an unknown name."""
-    return _known(_constraints, "constraint", name)
-
-
-def extension_neighbourhood(name: str) -> AnyNeighbourhood:
-    """Return the neighbourhood with a name; raise an error for an unknown name."""
-    return _known(_neighbourhoods, NEIGHBOURHOOD, name)
+def _extension(kind: str, name: str) -> Any:
+    """Return the registered term, constraint or neighbourhood with a name; raise an error for an unknown name."""
+    if name not in _registered[kind]:
+        raise UnknownNameError(kind, name, _registered[kind], "PlbConfig")
+    return _registered[kind][name]
 
 
 def extension_policy(name: str, options: Mapping[str, Any] = MappingProxyType({})) -> PlacementPolicy | None:
-    """Return a copy of the policy with a name, None for the search of the engine; raise an error for an unknown name.
-
-    Parameters
-    ----------
-    options
-        Options that differ from the registered policy's (`plb.registry`).
-    """
-    if name != ANNEALING and name not in _policies:
-        raise UnknownNameError("placement policy", name, [ANNEALING, *_policies], "PlbConfig")
-    return with_options(name, _policies.get(name), options)
+    """Return a copy of the policy with a name and other options, None for the search of the engine."""
+    if name != ANNEALING and name not in _registered[POLICY]:
+        raise UnknownNameError("placement policy", name, [ANNEALING, *_registered[POLICY]], "PlbConfig")
+    return with_options(name, _registered[POLICY].get(name), options)
 
 
 def registration(kind: str, name: str) -> Registration:
@@ -251,37 +230,34 @@ def registration(kind: str, name: str) -> Registration:
 
 def policies() -> Mapping[str, PlacementPolicy]:
     """Return the built-in and the registered policies by name."""
-    return MappingProxyType(_policies)
+    return MappingProxyType(_registered[POLICY])
 
 
 def check_extensions(config: PlbConfig) -> None:
-    """Refuse settings that choose an extension which is not registered, or options that their policy does not take.
-
-    Raises
-    ------
-    UnknownNameError
-        If nothing is registered under a name, or the policy has no option of a name.
-    InvalidValueError
-        If the policy has no options, or refuses the value of one.
-    """
-    for name in config.extension_terms:
-        extension_term(name)
-    for name in config.extension_constraints:
-        extension_constraint(name)
-    for name in config.larger_neighbourhoods:
-        if name not in NEIGHBOURHOODS:
-            extension_neighbourhood(name)
+    """Refuse settings that choose an extension which is not registered, or options that their policy does not take."""
+    for kind, names in _names_of(config).items():
+        for name in names:
+            _extension(kind, name)
     extension_policy(config.policy, config.policy_options)
 
 
-def _enter(known: dict[str, Item], kind: str, item: Item) -> None:
-    """Enter an item; one of the same class takes the place of the one before, as when a file is imported twice."""
+def _names_of(config: PlbConfig) -> dict[str, list[str]]:
+    """Return the names of the extensions that settings choose, by kind, without the policy."""
+    return {
+        TERM: [*config.extension_terms],
+        CONSTRAINT: [*config.extension_constraints],
+        NEIGHBOURHOOD: [name for name in config.larger_neighbourhoods if name not in NEIGHBOURHOODS],
+    }
+
+
+def _enter(kind: str, item: Any) -> None:
+    """Register an item in place of one of the same class and name, as when a file is imported twice."""
     origin = file, _ = _origin_of(type(item))
-    if item.name in known and _origins[kind, item.name] != origin:
+    if item.name in _registered[kind] and _origins[kind, item.name] != origin:
         before, qualified = _origins[kind, item.name]
         where = "" if before == file else f" ({before})"
         raise ConflictError(f"register_{kind.split()[-1]}: {qualified}{where} has the name {item.name!r} already")
-    known[item.name], _origins[kind, item.name] = item, origin
+    _registered[kind][item.name], _origins[kind, item.name] = item, origin
     _numbers[kind, item.name] = next(_counter)
 
 
@@ -294,26 +270,18 @@ def _origin_of(kind: type) -> tuple[str, str]:
     return os.path.realpath(file) if file else kind.__module__, kind.__qualname__
 
 
-def _known(known: Mapping[str, Item], kind: str, name: str) -> Item:
-    if name not in known:
-        raise UnknownNameError(kind, name, known, "PlbConfig")
-    return known[name]
-
-
 Sources: TypeAlias = Mapping[tuple[str, str], Registration | None]
-ExtensionItem = TypeVar("ExtensionItem", EnergyTerm, Constraint, AnyNeighbourhood)
 WEIGHT = 1.0
 """Weight of a term of the host that the settings do not name."""
 
 
 @attrs.frozen(eq=False)
 class GivenExtensions:
-    """Copies of the objects that a host gives its engine, by name."""
+    """Copies of the objects that a host gives its engine."""
 
-    terms: Mapping[str, EnergyTerm]
-    constraints: Mapping[str, Constraint]
+    by_kind: Mapping[str, Mapping[str, Any]]
+    """Terms, constraints and neighbourhoods, by kind and name."""
     policy: PlacementPolicy | None
-    neighbourhoods: Mapping[str, AnyNeighbourhood]
 
     @classmethod
     def of(
@@ -323,41 +291,15 @@ class GivenExtensions:
         policy: object,
         neighbourhoods: Iterable[object],
     ) -> GivenExtensions:
-        """Return copies of objects.
-
-        Raises
-        ------
-        InvalidValueError
-            If one of them is no such extension.
-        ConflictError
-            If two of a kind have one name, or one has the name of a built-in.
-        """
-        terms = check_collection("engine", "extension_terms", terms, "a list of energy terms")
-        constraints = check_collection("engine", "extension_constraints", constraints, "a list of constraints")
-        allowed = "a list of neighbourhoods"
-        neighbourhoods = check_collection("engine", "extension_neighbourhoods", neighbourhoods, allowed)
-        of_terms = [copied(TERM, check_term("engine: extension_terms", term)) for term in terms]
-        of_constraints = [
-            copied(CONSTRAINT, check_constraint("engine: extension_constraints", constraint))
-            for constraint in constraints
-        ]
-        of_neighbourhoods = [
-            copied(NEIGHBOURHOOD, check_neighbourhood("engine: extension_neighbourhoods", neighbourhood))
-            for neighbourhood in neighbourhoods
-        ]
+        """Return copies of objects; refuse other objects, built-in names, and two of a kind with one name."""
+        by_kind = {TERM: terms, CONSTRAINT: constraints, NEIGHBOURHOOD: neighbourhoods}
+        copies = {kind: _copies_by_name(kind, objects) for kind, objects in by_kind.items()}
         if policy is not None:
-            known = check_policy("engine: extension_policy", policy)
-            with errors_of(POLICY, known.name, "__deepcopy__"):
-                policy = deepcopy(known)
-        return cls(
-            _by_name("extension_terms", of_terms),
-            _by_name("extension_constraints", of_constraints),
-            policy,
-            _by_name("extension_neighbourhoods", of_neighbourhoods),
-        )
+            policy = copied(POLICY, check_policy("engine: extension_policy", policy))
+        return cls(copies, policy)
 
 
-NOTHING_GIVEN = GivenExtensions({}, {}, None, {})
+NOTHING_GIVEN = GivenExtensions({TERM: {}, CONSTRAINT: {}, NEIGHBOURHOOD: {}}, None)
 
 
 @attrs.frozen(eq=False)
@@ -385,33 +327,17 @@ class EngineExtensions:
     ) -> EngineExtensions:
         """Return the extensions of an engine with these settings.
 
-        Parameters
-        ----------
-        before
-            Those of the engine so far: the copies of the same objects are kept, and the policy with all that it keeps.
-
-        Raises
-        ------
-        UnknownNameError
-            If nothing is registered or given under a name, or the policy has no option of a name.
-        InvalidValueError
-            If the policy has no options, or refuses the value of one.
-        ConflictError
-            If the host gives a policy, and the settings name another one; or if a neighbourhood has no part of the
-            budget.
+        `before`: the extensions so far: copies of the same objects are kept, and the policy with all that it keeps.
         """
         config = _naming(config, given)
-        terms = [given.terms[name] if name in given.terms else extension_term(name) for name in config.extension_terms]
-        constraints = [
-            given.constraints[name] if name in given.constraints else extension_constraint(name)
-            for name in config.extension_constraints
-        ]
-        of_users = [name for name in config.larger_neighbourhoods if name not in NEIGHBOURHOODS]
-        neighbourhoods = [
-            given.neighbourhoods[name] if name in given.neighbourhoods else extension_neighbourhood(name)
-            for name in of_users
-        ]
         sources = _sources(config, given)
+
+        def chosen(kind: str) -> tuple[Any, ...]:
+            """Return the copies of the objects of a kind, in the order of the settings."""
+            own, names = given.by_kind[kind], _names_of(config)[kind]
+            objects = [own[name] if name in own else _extension(kind, name) for name in names]
+            return tuple(_kept(before, sources, kind, source) for source in objects)
+
         with errors_of(POLICY, config.policy, "__deepcopy__"):
             if given.policy is None:
                 new_policy = extension_policy(config.policy, config.policy_options)
@@ -423,9 +349,9 @@ class EngineExtensions:
         return cls(
             given,
             config,
-            tuple(_kept(before, sources, TERM, term) for term in terms),
-            tuple(_kept(before, sources, CONSTRAINT, constraint) for constraint in constraints),
-            tuple(_kept(before, sources, NEIGHBOURHOOD, neighbourhood) for neighbourhood in neighbourhoods),
+            chosen(TERM),
+            chosen(CONSTRAINT),
+            chosen(NEIGHBOURHOOD),
             policy,
             new_policy,
             sources,
@@ -463,68 +389,74 @@ class EngineExtensions:
 
 def _naming(config: PlbConfig, given: GivenExtensions) -> PlbConfig:
     """Return settings that name all objects of the host."""
-    weights = {name: WEIGHT for name in given.terms if name not in config.extension_terms}
-    others = [name for name in given.constraints if name not in config.extension_constraints]
-    neighbourhoods = [name for name in given.neighbourhoods if name not in config.larger_neighbourhoods]
+    names = _names_of(config)
+    unnamed = {kind: [name for name in own if name not in names[kind]] for kind, own in given.by_kind.items()}
     name = config.policy if given.policy is None else given.policy.name
     if config.policy not in (ANNEALING, name):
         raise ConflictError(f"engine: its policy {name} is given, but the settings name {config.policy}")
-    if not weights and not others and not neighbourhoods and name == config.policy:
+    if not any(unnamed.values()) and name == config.policy:
         return config
     return attrs.evolve(
         config,
-        extension_terms={**config.extension_terms, **weights},
-        extension_constraints=(*config.extension_constraints, *others),
-        larger_neighbourhoods=(*config.larger_neighbourhoods, *neighbourhoods),
+        extension_terms={**config.extension_terms, **dict.fromkeys(unnamed[TERM], WEIGHT)},
+        extension_constraints=(*config.extension_constraints, *unnamed[CONSTRAINT]),
+        larger_neighbourhoods=(*config.larger_neighbourhoods, *unnamed[NEIGHBOURHOOD]),
         policy=name,
     )
 
 
 def _sources(config: PlbConfig, given: GivenExtensions) -> Sources:
     """Return where each object comes from."""
-    keys = [(TERM, name) for name in config.extension_terms]
-    keys += [(CONSTRAINT, name) for name in config.extension_constraints]
-    keys += [(NEIGHBOURHOOD, name) for name in config.larger_neighbourhoods if name not in NEIGHBOURHOODS]
-    of_host = {(TERM, name) for name in given.terms} | {(CONSTRAINT, name) for name in given.constraints}
-    of_host |= {(NEIGHBOURHOOD, name) for name in given.neighbourhoods}
-    if given.policy is not None:
-        of_host.add((POLICY, config.policy))
-    return {key: None if key in of_host else registration(*key) for key in [*keys, (POLICY, config.policy)]}
+    sources = {
+        (kind, name): None if name in given.by_kind[kind] else registration(kind, name)
+        for kind, names in _names_of(config).items()
+        for name in names
+    }
+    policy = (POLICY, config.policy)
+    return {**sources, policy: registration(*policy) if given.policy is None else None}
 
 
-def _is_same(one: Registration | None, other: Registration | None) -> bool:
+def _is_same(first: Registration | None, second: Registration | None) -> bool:
     """Return whether two sources of one name are the same object; objects of the host do not change."""
-    return one is None or other is None or not one.precedes(other)
+    return first is None or second is None or not first.precedes(second)
 
 
 def _same_policy(before: EngineExtensions, config: PlbConfig, sources: Sources) -> bool:
     """Return whether settings still name the same policy, with the same options."""
-    one, other = before.config, config
-    same = (one.policy, one.policy_options) == (other.policy, other.policy_options)
+    earlier = before.config
+    same = (earlier.policy, earlier.policy_options) == (config.policy, config.policy_options)
     return same and _is_same(before.sources[POLICY, config.policy], sources[POLICY, config.policy])
 
 
-def _kept(before: EngineExtensions | None, sources: Sources, kind: str, source: ExtensionItem) -> ExtensionItem:
+def _kept(before: EngineExtensions | None, sources: Sources, kind: str, source: Any) -> Any:
     """Return the copy of an object, made now unless it was made before."""
     key = kind, source.name
     if before is not None and key in before.sources and _is_same(before.sources[key], sources[key]):
-        of_kinds = {TERM: before.terms, CONSTRAINT: before.constraints, NEIGHBOURHOOD: before.neighbourhoods}
-        known: Sequence[Any] = of_kinds[kind]
-        found: ExtensionItem = next(one for one in known if one.name == source.name)
-        return found
+        copies: dict[str, tuple[Any, ...]] = {
+            TERM: before.terms,
+            CONSTRAINT: before.constraints,
+            NEIGHBOURHOOD: before.neighbourhoods,
+        }
+        return next(item for item in copies[kind] if item.name == source.name)
     return copied(kind, source)
 
 
-def copied(kind: str, source: ExtensionItem) -> ExtensionItem:
-    """Return a copy of a term, a constraint or a neighbourhood."""
+Extension = TypeVar("Extension", EnergyTerm, Constraint, AnyNeighbourhood, PlacementPolicy)
+
+
+def copied(kind: str, source: Extension) -> Extension:
+    """Return a copy of an extension."""
     with errors_of(kind, source.name, "__deepcopy__"):
         return deepcopy(source)
 
 
-def _by_name(field: str, items: Iterable[ExtensionItem]) -> Mapping[str, ExtensionItem]:
-    found: dict[str, ExtensionItem] = {}
-    for item in items:
-        if item.name in found:
-            raise ConflictError(f"engine: {field} has two objects with the name {item.name!r}")
-        found[item.name] = item
-    return found
+def _copies_by_name(kind: str, objects: Iterable[object]) -> Mapping[str, Any]:
+    """Return checked copies of terms, constraints or neighbourhoods of a host."""
+    field = f"extension_{kind.split()[-1]}s"
+    copies: dict[str, Any] = {}
+    for source in check_collection("engine", field, objects, f"a list of {kind}s"):
+        copy = copied(kind, _CHECKS[kind](f"engine: {field}", source))
+        if copy.name in copies:
+            raise ConflictError(f"engine: {field} has two objects with the name {copy.name!r}")
+        copies[copy.name] = copy
+    return copies

@@ -57,10 +57,7 @@ def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> 
 
 @kernel
 def _leaves_parent(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
-    """Return whether a child would be apart from its parent on `target`.
-
-    A child that was apart before the search and still is may stay apart, unless JOINING is enforced.
-    """
+    """Return whether a child would be apart from its parent on `target`, and was not before or JOINING is enforced."""
     if not parts_from_parent(problem, solution, row, target):
         return False
     here = solution.node[row]
@@ -106,7 +103,7 @@ def _is_apart(problem: Problem, places: Int, row: int, target: int) -> bool:
 def leaves_siblings_apart(problem: Problem, solution: Solution, row: int) -> bool:
     """Return whether siblings of `row` are apart from their parent once `row` has left its node.
 
-    They may be on any node only while each replica of the parent has a replica of the child on its node.
+    They are not while each replica of the parent has a replica of the child on its node.
     """
     here = solution.node[row]
     if not problem.loose[row] or problem.unspread[row] or here == NOWHERE:
@@ -123,21 +120,20 @@ def leaves_siblings_apart(problem: Problem, solution: Solution, row: int) -> boo
         this = problem.sibling[this]
         if this == parent:
             break
-    other = problem.sibling[row]
-    while other != row:
-        at = solution.node[other]
-        if at != NOWHERE and not problem.unspread[other] and not _has_replica_on(problem, solution, parent, at):
+    sibling = problem.sibling[row]
+    while sibling != row:
+        at = solution.node[sibling]
+        if at != NOWHERE and not problem.unspread[sibling] and not _has_replica_on(problem, solution, parent, at):
             return True
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     return False
 
 
 @kernel
 def breaks_pair(problem: Problem, solution: Solution, row: int) -> bool:
-    """Return whether a replica of a parent or child is on the node of `row`, so that dropping `row` separates them.
+    """Return whether dropping `row` separates it from a replica of a parent or child on its node.
 
-    Replicas of a child count also while they leave. Children with more replicas than their parent are ignored: not each
-    of them needs a parent replica on its node.
+    Replicas of a child count also while they leave; children with more replicas than their parent do not.
     """
     at = solution.node[row]
     parent = problem.parent_row[row]
@@ -174,11 +170,11 @@ def _has_replica_on(problem: Problem, solution: Solution, row: int, node: int) -
 @kernel
 def has_company(problem: Problem, places: Int, row: int, node: int) -> bool:
     """Return whether a sibling of `row` is on `node`, with all rows on `places`, (M,)."""
-    other = problem.sibling[row]
-    while other != row:
-        if places[other] == node and not problem.unspread[other]:
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if places[sibling] == node and not problem.unspread[sibling]:
             return True
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     return False
 
 
@@ -263,11 +259,11 @@ def _parent_of(named: NamedSolution, row: int) -> tuple[str, int, tuple[str, ...
     if head == NOWHERE:
         return parent, named.partitions_of_service[state.service_index[parent]], ()
     nodes = [
-        named.node_of(one)
-        for one in siblings_of(problem, head)
-        if node[one] != NOWHERE
-        and not problem.unspread[one]
-        and (not problem.aligned[row] or (problem.role[one] == PRIMARY) == (problem.role[row] == PRIMARY))
+        named.node_of(replica)
+        for replica in siblings_of(problem, head)
+        if node[replica] != NOWHERE
+        and not problem.unspread[replica]
+        and (not problem.aligned[row] or (problem.role[replica] == PRIMARY) == (problem.role[row] == PRIMARY))
     ]
     return parent, 1, tuple(nodes)
 

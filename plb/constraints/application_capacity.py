@@ -68,10 +68,7 @@ def _exceeds_total(problem: Problem, solution: Solution, row: int, outgoing: int
 
 @kernel
 def exceeds_on_node(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether the load of the application of `row` on `target` would grow and exceed its capacity there.
-
-    `outgoing`: a row that leaves `target` in exchange, or a standby on `target` that `row` replaces, or NOWHERE.
-    """
+    """Return whether the application of `row` would grow on `target` above its capacity; see `overfills`."""
     application = problem.application[row]
     if application == NOWHERE:
         return False
@@ -186,8 +183,8 @@ class OverApplicationCapacity(Breach):
 
 def _ruled_out(excluded: ExcludedNodes) -> ApplicationFull:
     """Return the numbers of the node on which the replica exceeds the capacity least."""
-    found = [_full(excluded, node) for node in excluded.nodes.tolist()]
-    return min(found, key=lambda full: full.distance)
+    nodes = [_full(excluded, node) for node in excluded.nodes.tolist()]
+    return min(nodes, key=lambda full: full.distance)
 
 
 def _full(excluded: ExcludedNodes, node: int) -> ApplicationFull:

@@ -63,10 +63,7 @@ def _add_reserved(problem: Problem, solution: Solution, application: int, node: 
 def kept_free(
     problem: Problem, solution: Solution, application: int, node: int, metric: int, growth: int, joining: int
 ) -> int:
-    """Return the reservation of an application that a node keeps free, in quanta.
-
-    `growth`, `joining`: load and number of further replicas of the application there.
-    """
+    """Return the reservation, in quanta, that a node keeps free after `growth` of load and `joining` replicas there."""
     if solution.application_replicas[application, node] + joining <= 0:
         return 0
     load = solution.application_load[application, node, metric] + growth
@@ -77,20 +74,17 @@ def kept_free(
 def growth_with_reservations(
     problem: Problem, solution: Solution, row: int, outgoing: int, target: int, metric: int
 ) -> int:
-    """Return by how much load and reservations of `target` grow together if `row` joins and `outgoing` leaves.
-
-    `outgoing`: a row on `target`, or NOWHERE.
-    """
+    """Return by how much load and reservations of `target` grow if `row` joins and `outgoing` (or NOWHERE) leaves."""
     application = problem.application[row]
-    other = NOWHERE if outgoing == NOWHERE else problem.application[outgoing]
+    leaving = NOWHERE if outgoing == NOWHERE else problem.application[outgoing]
     incoming, freed = problem.load[row, metric], problem.load[outgoing, metric]
     growth = incoming - freed
-    if application == other and application != NOWHERE:
+    if application == leaving and application != NOWHERE:
         return int(growth + _change(problem, solution, application, target, metric, growth, 0))
     if application != NOWHERE:
         growth += _change(problem, solution, application, target, metric, incoming, 1)
-    if other != NOWHERE:
-        growth += _change(problem, solution, other, target, metric, -freed, -1)
+    if leaving != NOWHERE:
+        growth += _change(problem, solution, leaving, target, metric, -freed, -1)
     return int(growth)
 
 
@@ -141,11 +135,11 @@ def occupied_nodes(problem: Problem, solution: Solution) -> Int:
 @kernel
 def has_standby(problem: Problem, row: int) -> bool:
     """Return whether the partition of `row` has a standby besides it."""
-    other = problem.sibling[row]
-    while other != row:
-        if problem.standby[other]:
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if problem.standby[sibling]:
             return True
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     return False
 
 
@@ -154,11 +148,11 @@ def standby_on(problem: Problem, solution: Solution, row: int, target: int) -> i
     """Return the standby of the partition of `row` on `target`, whose load `row` replaces, or NOWHERE."""
     if problem.standbys == 0:
         return NOWHERE
-    other = problem.sibling[row]
-    while other != row:
-        if problem.standby[other] and solution.node[other] == target:
-            return int(other)
-        other = problem.sibling[other]
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if problem.standby[sibling] and solution.node[sibling] == target:
+            return int(sibling)
+        sibling = problem.sibling[sibling]
     return NOWHERE
 
 
@@ -167,11 +161,11 @@ def is_replaced(problem: Problem, solution: Solution, row: int, node: int) -> bo
     """Return whether `row` is a standby on `node` that a replica of its partition replaces, as it came there."""
     if not problem.standby[row] or problem.leaving[row] or solution.node[row] != node:
         return False
-    other = problem.sibling[row]
-    while other != row:
-        if solution.node[other] == node and problem.origin[other] != node and not problem.standby[other]:
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if solution.node[sibling] == node and problem.origin[sibling] != node and not problem.standby[sibling]:
             return True
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     return False
 
 
@@ -220,8 +214,8 @@ def reservation_violations(named: NamedSolution) -> list[ReservationViolation]:
     if not problem.reserves:
         return []
     above = occupied_nodes(problem, solution) > problem.limit
-    found = above & (solution.node_load < problem.threshold) & problem.counted[:, None]
-    return [_violation(named, node, metric) for node, metric in np.argwhere(found).tolist()]
+    violating = above & (solution.node_load < problem.threshold) & problem.counted[:, None]
+    return [_violation(named, node, metric) for node, metric in np.argwhere(violating).tolist()]
 
 
 def _violation(named: NamedSolution, node: int, metric: int) -> ReservationViolation:
@@ -256,10 +250,7 @@ def needed_with_reservations(named: NamedSolution, row: int, node: int) -> list[
 
 
 def gains_too_much(problem: Problem, solution: Solution, row: int, growth: Int) -> bool:
-    """Return whether a node, or the application of a row on it, would exceed its limit if the load of the row grows.
-
-    `growth`: (R,) quanta.
-    """
+    """Return whether a node, or the application of a row on it, would exceed its limit by `growth` of the row, (R,)."""
     node, application = int(solution.node[row]), int(problem.application[row])
     load = occupied_nodes(problem, solution)[node] + problem.leaving_load[node]
     more = growth

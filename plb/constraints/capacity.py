@@ -97,10 +97,7 @@ def freed_by_replacing(problem: Problem, solution: Solution, node: int, metric: 
 
 @kernel(inline=True)
 def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether `row` would overfill `target`.
-
-    `outgoing`: a row that leaves `target` in exchange, or a standby on `target` that `row` replaces, or NOWHERE.
-    """
+    """Return whether `row` would overfill `target`; `outgoing` leaves it in exchange or is replaced, or is NOWHERE."""
     if exceeds_capacity(
         problem.limit,
         problem.leaving_load,
@@ -174,11 +171,11 @@ def _is_free_at_once(problem: Problem, row: int, outgoing: int, target: int) -> 
     """Return whether the load of `outgoing` is free at once: it came by this plan, or only swaps its role."""
     if problem.origin[outgoing] != target:
         return True
-    other = problem.sibling[row]
-    while other != row:
-        if other == outgoing:
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if sibling == outgoing:
             return True
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     return False
 
 
@@ -189,12 +186,12 @@ def leave_behind(problem: Problem, solution: Solution, row: int, sign: int) -> N
     if origin_node == NOWHERE or solution.node[row] == origin_node:
         return
     replacement = NOWHERE
-    other = problem.sibling[row]
-    while other != row:
-        crossed = solution.node[other] == origin_node and problem.origin[other] == solution.node[row]
-        if crossed and not problem.unspread[other]:
-            replacement = other
-        other = problem.sibling[other]
+    sibling = problem.sibling[row]
+    while sibling != row:
+        crossed = solution.node[sibling] == origin_node and problem.origin[sibling] == solution.node[row]
+        if crossed and not problem.unspread[sibling]:
+            replacement = sibling
+        sibling = problem.sibling[sibling]
     for metric in range(problem.load.shape[1]):
         freed = problem.load[row, metric] - problem.load[replacement, metric]
         solution.departed[origin_node, metric] += sign * max(0, freed)
@@ -202,13 +199,9 @@ def leave_behind(problem: Problem, solution: Solution, row: int, sign: int) -> N
 
 @kernel(inline=True)
 def exceeds_capacity(limit: Int, leaving_load: Int, node_load: Int, incoming: Int, outgoing: Int, target: int) -> bool:
-    """Return whether the load of `target` would grow and exceed its limit for some metric.
+    """Return whether the load of `target`, with leaving replicas, would grow above its limit for some metric.
 
-    Only metrics whose load grows are checked: a node above its limit may keep its load, but not gain any. Load of
-    leaving replicas counts.
-
-    `limit`, `leaving_load`, `node_load`: (N, R) quanta.
-    `incoming`, `outgoing`: (R,) quanta that `target` gains and loses.
+    `limit`, `leaving_load`, `node_load`: (N, R) quanta; `incoming`, `outgoing`: (R,) quanta.
     """
     for metric in range(incoming.shape[0]):
         growth = incoming[metric] - outgoing[metric]
@@ -293,8 +286,8 @@ class NodeViolation(Violation):
     @property
     def numbers(self) -> Mapping[str, float]:
         """The numbers by name."""
-        known = {"load": self.load, "threshold": self.threshold}
-        return known if self.limit is None else {**known, "limit": self.limit}
+        numbers = {"load": self.load, "threshold": self.threshold}
+        return numbers if self.limit is None else {**numbers, "limit": self.limit}
 
     def __str__(self) -> str:
         text = f"{self.metric} of node {self.node} is {amount(self.load)}"
@@ -306,7 +299,7 @@ class NodeViolation(Violation):
 def _node_violations(named: NamedSolution) -> list[Violation]:
     """Return the nodes in the statistics whose load has reached a violation threshold, then those with reservations."""
     problem, load, quanta = named.problem, named.solution.node_load, named.state.quanta
-    found = np.argwhere((load >= problem.threshold) & (problem.limit < UNLIMITED) & problem.counted[:, None])
+    places = np.argwhere((load >= problem.threshold) & (problem.limit < UNLIMITED) & problem.counted[:, None])
     metrics = named.state.config.metric_names
     of_loads = [
         NodeViolation(
@@ -316,7 +309,7 @@ def _node_violations(named: NamedSolution) -> list[Violation]:
             quanta.to_user(metrics[metric], int(problem.threshold[node, metric])),
             quanta.to_user(metrics[metric], int(problem.limit[node, metric])),
         )
-        for node, metric in found.tolist()
+        for node, metric in places.tolist()
     ]
     return [*of_loads, *reservation_violations(named)]
 
@@ -339,12 +332,12 @@ def _ruled_out(excluded: ExcludedNodes) -> Full:
         grows, needed = growth > 0, growth + problem.load[standby]
         free -= solution.reserved[nodes]
     short = (free < needed) & grows
-    found = []
+    shortages = []
     for metric in np.flatnonzero(short.any(axis=0)).tolist():
         name = state.config.metrics[metric].name
         of_metric = np.flatnonzero(short[:, metric])
         best = int(of_metric[np.argmax((free - needed)[of_metric, metric])])
-        found.append(
+        shortages.append(
             Shortage(
                 metric=name,
                 nodes=len(of_metric),
@@ -355,7 +348,7 @@ def _ruled_out(excluded: ExcludedNodes) -> Full:
                 reserved_for=applications_kept(excluded.named, int(nodes[best]), metric) if problem.reserves else (),
             )
         )
-    return Full(len(nodes), tuple(found))
+    return Full(len(nodes), tuple(shortages))
 
 
 def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:

@@ -24,24 +24,14 @@ from plb.state.topology import Topology
 
 
 class NamedSolution:
-    """A solution, and the cluster that it belongs to.
-
-    Parameters
-    ----------
-    priorities
-        Priority of every rule that may be soft; one below 0 is off.
-
-    Attributes
-    ----------
-    kept
-        What a rule computes once for all partitions, under keys that begin with the rule.
-    """
+    """A solution, and the cluster that it belongs to."""
 
     def __init__(
         self, state: ClusterState, problem: Problem, solution: Solution, priorities: Mapping[Rule, int]
     ) -> None:
         self.state, self.problem, self.solution, self.priorities = state, problem, solution, priorities
         self.kept: dict[tuple[Any, ...], Any] = {}
+        """What a rule computes once for all partitions, under keys that begin with the rule."""
 
     def node_of(self, row: int) -> str:
         """Return the name of the node of a placed row."""

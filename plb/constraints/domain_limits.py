@@ -38,15 +38,11 @@ class DomainLimits:
     """Those for which the limits hold."""
 
 
-def domain_limits(state: ClusterState, topology: Topology, known: DomainLimits | None = None) -> DomainLimits:
-    """Return the limits of all services (docs/constraints/fault_domain.md).
-
-    `known`: earlier limits. If those of each kind still hold, their array is kept, with services that have changed
-    since.
-    """
+def domain_limits(state: ClusterState, topology: Topology, earlier: DomainLimits | None = None) -> DomainLimits:
+    """Return the limits of all services; arrays of `earlier` limits that still hold are kept and brought up to date."""
     table = state.service_table
-    if known is not None and len(known.most_in_domain) == table.capacity and _hold(state, topology, known):
-        most, of_kind, changed = known.most_in_domain, known.of_kind, table.changed_since(known.services_version)
+    if earlier is not None and len(earlier.most_in_domain) == table.capacity and _hold(state, topology, earlier):
+        most, of_kind, changed = earlier.most_in_domain, earlier.of_kind, table.changed_since(earlier.services_version)
     else:
         most, of_kind = np.zeros((table.capacity, len(topology.domain_rule)), np.int64), {}
         changed = np.arange(table.capacity)
@@ -54,21 +50,17 @@ def domain_limits(state: ClusterState, topology: Topology, known: DomainLimits |
     return DomainLimits(most, of_kind, topology, state.services_version)
 
 
-def _hold(state: ClusterState, topology: Topology, known: DomainLimits) -> bool:
+def _hold(state: ClusterState, topology: Topology, earlier: DomainLimits) -> bool:
     """Return whether the limits of each kind are the same with another topology."""
-    if topology is known.topology:
+    if topology is earlier.topology:
         return True
-    return all(np.array_equal(_limits(state, topology, kind), limits) for kind, limits in known.of_kind.items())
+    return all(np.array_equal(_limits(state, topology, kind), limits) for kind, limits in earlier.of_kind.items())
 
 
 def _set_limits(
     state: ClusterState, topology: Topology, most: Int, of_kind: dict[SpreadKind, Int], services: Int
 ) -> None:
-    """Set the limits of some services.
-
-    `most`: (S, D) modified.
-    `of_kind`: those of each kind; modified: new kinds are added.
-    """
+    """Set the limits of some services in `most`, (S, D); kinds that are new are added to `of_kind`."""
     table = state.service_table
     columns = table.feasibility_class[services], table.target_replicas[services], table.on_every_node[services]
     for service, *values in zip(services.tolist(), *(column.tolist() for column in columns), strict=True):

@@ -58,11 +58,11 @@ def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) 
 def count_by_partition(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
     """Return the number of enforced ones of the two rules that `row` is the first of its partition to break."""
     broken = broken_rules(problem, solution, enforced, row)
-    other = problem.sibling[row]
-    while other != row:
-        if other < row and broken:
-            broken &= ~broken_rules(problem, solution, broken, other)
-        other = problem.sibling[other]
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if sibling < row and broken:
+            broken &= ~broken_rules(problem, solution, broken, sibling)
+        sibling = problem.sibling[sibling]
     return int((broken >> FAULT_DOMAIN & 1) + (broken >> UPGRADE_DOMAIN & 1))
 
 
@@ -121,20 +121,17 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
     if not counts_for_limit(problem, solution, level, row):
         return 0
     inside = 1
-    other = problem.sibling[row]
-    while other != row:
-        if counts_for_limit(problem, solution, level, other):
-            inside += problem.domain[solution.node[other], level] == problem.domain[at, level]
-        other = problem.sibling[other]
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if counts_for_limit(problem, solution, level, sibling):
+            inside += problem.domain[solution.node[sibling], level] == problem.domain[at, level]
+        sibling = problem.sibling[sibling]
     return int(max(0, inside - most))
 
 
 @kernel
 def counts_for_limit(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether a largest number of replicas in a domain counts `row`.
-
-    It counts replicas on nodes that are out of service, unless these are not allowed for the service.
-    """
+    """Return whether a largest number of replicas in a domain counts `row`, also on a node that is out of service."""
     at = solution.node[row]
     if at == NOWHERE or problem.unspread[row]:
         return False
@@ -193,16 +190,16 @@ def others_leave_first(problem: Problem, solution: Solution, level: int, row: in
     if not even or at == NOWHERE or _is_in_unusable(problem, level, row, at):
         return False
     below = 0
-    other = problem.sibling[row]
-    while other != row:
-        where = solution.node[other]
+    sibling = problem.sibling[row]
+    while sibling != row:
+        where = solution.node[sibling]
         if (
             where != NOWHERE
-            and not problem.unspread[other]
+            and not problem.unspread[sibling]
             and problem.domain[where, level] == problem.domain[at, level]
         ):
-            below += _is_in_unusable(problem, level, other, where)
-        other = problem.sibling[other]
+            below += _is_in_unusable(problem, level, sibling, where)
+        sibling = problem.sibling[sibling]
     return bool(below > 0 and below >= excess_in_domain(problem, solution, level, row))
 
 
@@ -295,10 +292,7 @@ def _ruled_out(excluded: ExcludedNodes) -> Crowded:
 
 @kernel
 def _find_levels(problem: Problem, solution: Solution, rule: int, row: int, nodes: Int, levels: Int) -> None:
-    """Find the first level of a rule that `row` would violate on each of some nodes.
-
-    `nodes`: (n,) nodes that the rule refuses; `levels`: (n,) modified.
-    """
+    """Write to `levels`, (n,), the first level of a rule that `row` would violate on each of `nodes`, (n,)."""
     for index in range(nodes.shape[0]):
         for level in range(problem.domain.shape[1]):
             of_rule = problem.domain_rule[level] == rule
@@ -355,10 +349,7 @@ def _domain_name(named: NamedSolution, level: int, node: int) -> str:
 
 
 def _share(named: NamedSolution, level: int, row: int) -> tuple[int, int, dict[int, int]]:
-    """Return the allowed range of the number of replicas in a domain, and the number in each that counts.
-
-    The domains are given by one node of each; `row` is placed.
-    """
+    """Return the allowed range of replicas in a domain, and the number in each that counts, given by a node of each."""
     problem = named.problem
     at = int(named.solution.node[row])
     by_domain = _replicas_by_domain(named, level, row)
@@ -375,10 +366,7 @@ def _share(named: NamedSolution, level: int, row: int) -> tuple[int, int, dict[i
 def _domains_beside(
     named: NamedSolution, level: int, feasibility_class: int | None, parent: int
 ) -> list[tuple[int, int]]:
-    """Return a node of each domain under a parent, and the domain; computed once for all partitions.
-
-    `feasibility_class`: only domains that are usable for it; None: all.
-    """
+    """Return a node of each domain under a parent, and the domain, if usable for a feasibility class (None: any)."""
     key = ("domains", level, feasibility_class, parent)
     if key not in named.kept:
         problem = named.problem
@@ -388,19 +376,21 @@ def _domains_beside(
         inside = np.flatnonzero(beside)
         domain, first = np.unique(problem.domain[inside, level], return_index=True)
         named.kept[key] = list(zip(inside[first].tolist(), domain.tolist(), strict=True))
-    found: list[tuple[int, int]] = named.kept[key]
-    return found
+    domains: list[tuple[int, int]] = named.kept[key]
+    return domains
 
 
 def _replicas_by_domain(named: NamedSolution, level: int, row: int) -> Counter[int]:
     """Return how many replicas of the partition of `row` count in each domain of a level."""
     problem, node = named.problem, named.solution.node
     siblings = problem.siblings[problem.feasibility_class[row], :, level]
-    standing = [one for one in siblings_of(problem, row) if node[one] != NOWHERE and not problem.unspread[one]]
+    standing = [
+        sibling for sibling in siblings_of(problem, row) if node[sibling] != NOWHERE and not problem.unspread[sibling]
+    ]
     counts = siblings > 0
     if problem.most_in_domain[problem.service[row], level] != EVEN:
         counts |= problem.feasibility_classes[problem.feasibility_class[row]]
-    return Counter(int(problem.domain[node[one], level]) for one in standing if counts[node[one]])
+    return Counter(int(problem.domain[node[sibling], level]) for sibling in standing if counts[node[sibling]])
 
 
 def _rows_of_uneven_groups(named: NamedSolution, level: int) -> list[int]:
@@ -439,10 +429,10 @@ def _grouped(first: Int, second: Int) -> tuple[Int, Int, Int]:
 def _reason(named: NamedSolution, phase: Phase, row: int, rule: Rule) -> Reason:
     """Return the domain of `row` at the first level at which it has more than its share."""
     problem, solution = named.problem, named.solution
-    level = next(one for one in _levels_of(problem, rule) if stands_wrongly(problem, solution, one, row))
+    level = next(each for each in _levels_of(problem, rule) if stands_wrongly(problem, solution, each, row))
     name = _domain_name(named, level, int(solution.node[row]))
     uneven = _uneven(named, rule, level, row)
-    return named.reason(phase, row, next((one for one in uneven if one.domain == name), uneven[0]))
+    return named.reason(phase, row, next((each for each in uneven if each.domain == name), uneven[0]))
 
 
 def _concerns(problem: Problem, row: int, rule: Rule) -> bool:

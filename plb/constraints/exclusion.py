@@ -28,25 +28,24 @@ RULE = int(Rule.EXCLUSION)
 def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
     """Return whether a replica of the same partition is on `target`, or was there before the search.
 
-    A node that a sibling leaves in the same plan stays excluded, so that the moves of a plan can run in any order. For
-    the same reason a row that has swapped roles with a sibling can only swap back. A replica may leave a sibling that
-    was on its node before the search. A replica may replace a standby. If moves may be chained, a node that a sibling
-    leaves is allowed while the moves of the partition have a valid order.
+    A node that a sibling leaves in the same plan stays excluded, so that moves can run in any order; so a row that has
+    swapped roles can only swap back. With chained moves it is allowed while the moves have a valid order. A replica may
+    leave a sibling that was on its node before, and may replace a standby.
     """
     node, origin, sibling, chains = solution.node, problem.origin, problem.sibling, problem.chains
     origin_node = origin[row]
-    other = sibling[row]
-    while other != row:
-        if problem.standbys > 0 and problem.standby[other]:
-            other = sibling[other]
+    replica = sibling[row]
+    while replica != row:
+        if problem.standbys > 0 and problem.standby[replica]:
+            replica = sibling[replica]
             continue
-        if node[other] == target:
+        if node[replica] == target:
             return True
-        if not chains and origin[other] == target:
+        if not chains and origin[replica] == target:
             return True
-        if not chains and origin_node != NOWHERE and node[other] == origin_node and origin[other] != origin_node:
+        if not chains and origin_node != NOWHERE and node[replica] == origin_node and origin[replica] != origin_node:
             return True
-        other = sibling[other]
+        replica = sibling[replica]
     if not chains or origin_node == NOWHERE or target == origin_node:
         return False
     return _closes_cycle(node, origin, sibling, problem.role, row, target)
@@ -54,22 +53,19 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
 
 @kernel
 def _closes_cycle(node: Int, origin: Int, sibling: Int, role: Int, row: int, target: int) -> bool:
-    """Return whether the move of `row` to `target` closes a cycle of siblings that each take the next one's node.
-
-    Two siblings of different roles may form a cycle: that is a swap.
-    """
+    """Return whether the move of `row` to `target` closes a cycle of siblings, other than a swap of two roles."""
     at = target
     followed = 0
     while True:
         after = NOWHERE
         siblings = 0
-        other = sibling[row]
-        while other != row:
+        replica = sibling[row]
+        while replica != row:
             siblings += 1
-            swaps = at == target and node[other] == origin[row] and role[other] != role[row]
-            if origin[other] == at and node[other] != at and not swaps:
-                after = node[other]
-            other = sibling[other]
+            swaps = at == target and node[replica] == origin[row] and role[replica] != role[row]
+            if origin[replica] == at and node[replica] != at and not swaps:
+                after = node[replica]
+            replica = sibling[replica]
         if after == NOWHERE:
             return False
         if after == origin[row] or followed > siblings:
@@ -82,8 +78,7 @@ def _closes_cycle(node: Int, origin: Int, sibling: Int, role: Int, row: int, tar
 def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:
     """Return whether a swap of two siblings would cause moves that depend on their order.
 
-    Two siblings may exchange their origins, which is one swap in the plan, or return from such a swap. Otherwise
-    neither may be on the origin of a sibling. Two on one node do not swap.
+    Two siblings may exchange their origins, or return from that. Otherwise neither may be on the origin of a sibling.
     """
     node, origin, sibling = solution.node, problem.origin, problem.sibling
     row, there, partner, here = proposal
@@ -95,13 +90,13 @@ def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: 
         return False
     if here == origin[row] or there == origin[partner]:
         return True
-    other = sibling[row]
-    while other != row:
-        if other != partner:
-            on_origin = node[other] != NOWHERE and (node[other] == origin[row] or node[other] == origin[partner])
-            if on_origin or origin[other] == here or origin[other] == there:
+    replica = sibling[row]
+    while replica != row:
+        if replica != partner:
+            on_origin = node[replica] != NOWHERE and (node[replica] == origin[row] or node[replica] == origin[partner])
+            if on_origin or origin[replica] == here or origin[replica] == there:
                 return True
-        other = sibling[other]
+        replica = sibling[replica]
     return False
 
 
@@ -109,29 +104,28 @@ def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: 
 def is_broken(problem: Problem, solution: Solution, row: int) -> bool:
     """Return whether a placed `row` has to leave its node, as another replica of its partition stays there.
 
-    Of several on one node one stays: one that may not move, else the primary, else the first. Replicas that leave, and
-    standbys, do not count.
+    One stays: one that may not move, else the primary, else the first. Leaving replicas and standbys do not count.
     """
     if problem.unspread[row]:
         return False
     at = solution.node[row]
-    other = problem.sibling[row]
-    while other != row:
-        if solution.node[other] == at and not problem.unspread[other] and _stays_before(problem, other, row):
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if solution.node[sibling] == at and not problem.unspread[sibling] and _stays_before(problem, sibling, row):
             return True
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     return False
 
 
 @kernel
-def _stays_before(problem: Problem, one: int, other: int) -> bool:
-    """Return whether `one` of two replicas on a node stays rather than the other."""
-    if problem.repairable[one] != problem.repairable[other]:
-        return bool(not problem.repairable[one])
-    leads = problem.role[one] == PRIMARY
-    if leads != (problem.role[other] == PRIMARY):
+def _stays_before(problem: Problem, first: int, second: int) -> bool:
+    """Return whether `first` of two replicas on a node stays rather than the other."""
+    if problem.repairable[first] != problem.repairable[second]:
+        return bool(not problem.repairable[first])
+    leads = problem.role[first] == PRIMARY
+    if leads != (problem.role[second] == PRIMARY):
         return bool(leads)
-    return one < other
+    return first < second
 
 
 @attrs.frozen
@@ -180,7 +174,9 @@ def _ruled_out(excluded: ExcludedNodes) -> Taken:
 def _shared_node(named: NamedSolution, row: int) -> SharedNode:
     """Return the verdict on the node of a row, which has several replicas of its partition."""
     problem, node = named.problem, named.solution.node
-    there = [one for one in siblings_of(problem, row) if node[one] == node[row] and not problem.unspread[one]]
+    there = [
+        sibling for sibling in siblings_of(problem, row) if node[sibling] == node[row] and not problem.unspread[sibling]
+    ]
     return SharedNode(named.state.row_partition[row], named.node_of(row), len(there))
 
 

@@ -26,11 +26,9 @@ _SWAPS = int(Rule.SWAPS)
 
 @kernel
 def refusal_of_budget(problem: Problem, solution: Solution, moves: int, proposal: Proposal) -> int:
-    """Return the budget that a proposal would exceed, or NO_REFUSAL.
+    """Return the budget that a proposal would exceed, or NO_REFUSAL; `moves`: of the solution after it, in tenths.
 
     No node or service budget refuses a proposal that does not increase its number of moves.
-
-    `moves`: moves of the whole solution after the proposal, in tenths.
     """
     if moves > problem.max_moves * TENTHS:
         return _MOVES
@@ -59,10 +57,7 @@ def refusal_of_budget(problem: Problem, solution: Solution, moves: int, proposal
 
 @kernel
 def budget_that_holds(problem: Problem, solution: Solution, row: int) -> int:
-    """Return the budget that refuses to move a placed `row` to any other node, or NO_REFUSAL.
-
-    None refuses another node to a row that has moved already.
-    """
+    """Return the budget that keeps a placed `row`, if it has not moved yet, from any other node, or NO_REFUSAL."""
     source = solution.node[row]
     if not problem.bounded or source != problem.origin[row]:
         return NO_REFUSAL
@@ -78,10 +73,7 @@ def budget_that_holds(problem: Problem, solution: Solution, row: int) -> int:
 
 @kernel
 def refusal_of_throttle(problem: Problem, solution: Solution, builds: int, swaps: int) -> int:
-    """Return the throttle of the whole cluster that a proposal would exceed, or NO_REFUSAL.
-
-    `builds`, `swaps`: those of the whole solution after the proposal, in tenths.
-    """
+    """Return the throttle of the cluster that a proposal would exceed, or NO_REFUSAL; counts after it, in tenths."""
     if builds > solution.totals.builds and builds > problem.max_builds * TENTHS:
         return _BUILDS
     if swaps > solution.totals.swaps and swaps > problem.max_swaps * TENTHS:

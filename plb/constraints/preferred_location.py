@@ -40,8 +40,8 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
 def is_upgraded(problem: Problem, row: int, target: int) -> bool:
     """Return whether `target` is upgraded in the running upgrade that `row` follows.
 
-    If both the cluster and the application of `row` are upgraded, it follows the upgrade that has yet to reach the
-    primary of its partition; if both have, or neither, the one that has completed more domains.
+    Of two upgrades that is the one that has yet to reach the primary of the partition; if both have, or neither, the
+    one that has completed more domains.
     """
     application = problem.application[row]
     if application == NOWHERE or not problem.grouped or problem.completed_domains[application] == 0:
@@ -87,7 +87,7 @@ class NotPreferred(RuledOut):
 
 def _ruled_out(excluded: ExcludedNodes) -> NotPreferred:
     problem, named = excluded.named.problem, excluded.named
-    standbys = [one for one in siblings_of(problem, excluded.row) if problem.standby[one]]
+    standbys = [sibling for sibling in siblings_of(problem, excluded.row) if problem.standby[sibling]]
     nodes = [node for node in range(len(problem.upgraded)) if is_upgraded.py_func(problem, excluded.row, node)]
     upgraded = tuple(sorted({named.state.nodes[node].upgrade_domain_name for node in nodes}))
     return NotPreferred(len(excluded.nodes), tuple(map(named.node_of, standbys)), upgraded)

@@ -14,11 +14,11 @@ from plb.compiler import kernel
 def siblings_in_domain(domain: Int32, node: Int, sibling: Int, unspread: Bool, row: int, target: int) -> int:
     """Return the number of siblings of `row` in the domain of `target`."""
     count = 0
-    other = sibling[row]
-    while other != row:
-        at = node[other]
-        count += at != NOWHERE and not unspread[other] and domain[at] == domain[target]
-        other = sibling[other]
+    replica = sibling[row]
+    while replica != row:
+        at = node[replica]
+        count += at != NOWHERE and not unspread[replica] and domain[at] == domain[target]
+        replica = sibling[replica]
     return int(count)
 
 
@@ -40,8 +40,7 @@ def spreads_badly(
     another is below it. No domain may fall below the floor. So a violated spread can improve but never get worse.
 
     `domain`, `parent`, `siblings`: (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
-    `node`, `sibling`, `unspread`: (M,) see `plb.state.arrays`.
-    `any_unspread`: whether there is any such row.
+    `node`, `sibling`, `unspread`: (M,) see `plb.state.arrays`; `any_unspread`: whether there is any such row.
     """
     source = node[row]
     if sibling[row] == row or (source != NOWHERE and domain[source] == domain[target]):
@@ -50,17 +49,17 @@ def spreads_badly(
     in_target = 0
     under_source = 0
     in_source = 0
-    other = sibling[row]
-    while other != row:
-        at = node[other]
-        if at != NOWHERE and not (any_unspread and unspread[other]) and siblings[at] > 0:
+    replica = sibling[row]
+    while replica != row:
+        at = node[replica]
+        if at != NOWHERE and not (any_unspread and unspread[replica]) and siblings[at] > 0:
             if parent[at] == parent[target]:
                 under_target += 1
                 in_target += domain[at] == domain[target]
             if source != NOWHERE and parent[at] == parent[source]:
                 under_source += 1
                 in_source += domain[at] == domain[source]
-        other = sibling[other]
+        replica = sibling[replica]
     if source != NOWHERE and siblings[source] > 0:
         stays_inside = parent[source] == parent[target]
         left = under_source + 1 if stays_inside else under_source
@@ -92,23 +91,23 @@ def some_domain_below(
 ) -> bool:
     """Return whether, without `row`, some usable domain count that of `target` holds fewer than `floor` replicas."""
     occupied = 0
-    other = sibling[row]
-    while other != row:
-        at = node[other]
-        if at != NOWHERE and not unspread[other] and siblings[at] > 0 and parent[at] == parent[target]:
+    replica = sibling[row]
+    while replica != row:
+        at = node[replica]
+        if at != NOWHERE and not unspread[replica] and siblings[at] > 0 and parent[at] == parent[target]:
             inside = 0
             first = True
             again = sibling[row]
             while again != row:
                 where = node[again]
                 if where != NOWHERE and not unspread[again] and domain[where] == domain[at]:
-                    first = first and (inside > 0 or again == other)
+                    first = first and (inside > 0 or again == replica)
                     inside += 1
                 again = sibling[again]
             if inside < floor:
                 return True
             occupied += first
-        other = sibling[other]
+        replica = sibling[replica]
     return occupied < int(siblings[target])
 
 
@@ -116,11 +115,7 @@ def some_domain_below(
 def misses_of_spread(
     domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int
 ) -> int:
-    """Return the replicas of its partition in the domain of `row` above the ceiling at this level, at least 0.
-
-    `domain`, `parent`, `siblings`: (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
-    `node`, `sibling`, `unspread`: (M,) see `plb.state.arrays`.
-    """
+    """Return the replicas in the domain of `row` above the ceiling at this level; arguments of `spreads_badly`."""
     at = node[row]
     if at == NOWHERE or unspread[row] or siblings[at] == 0:
         return 0
@@ -133,17 +128,14 @@ def misses_of_spread(
 def under_parent(
     domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int, at: int
 ) -> tuple[int, int]:
-    """Return the counted replicas of the partition, with `row` on `at`, under the parent and in the domain of `at`.
-
-    `domain`, `parent`, `siblings`, `node`, `sibling`, `unspread`: see `misses_of_spread`.
-    """
+    """Return the counted replicas of the partition, with `row` on `at`, under the parent and in the domain of `at`."""
     replicas = 1
     inside = 1
-    other = sibling[row]
-    while other != row:
-        where = node[other]
-        if where != NOWHERE and not unspread[other] and siblings[where] > 0 and parent[where] == parent[at]:
+    replica = sibling[row]
+    while replica != row:
+        where = node[replica]
+        if where != NOWHERE and not unspread[replica] and siblings[where] > 0 and parent[where] == parent[at]:
             replicas += 1
             inside += domain[where] == domain[at]
-        other = sibling[other]
+        replica = sibling[replica]
     return replicas, inside

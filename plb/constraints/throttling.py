@@ -42,29 +42,26 @@ def is_exempt(problem: Problem, row: int) -> bool:
         return True
     if problem.role[row] != PRIMARY or problem.origin[row] != NOWHERE:
         return False
-    other = problem.sibling[row]
-    while other != row:
-        if problem.origin[other] != NOWHERE and not problem.standby[other]:
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if problem.origin[sibling] != NOWHERE and not problem.standby[sibling]:
             return False
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     return True
 
 
 @kernel
 def arrive(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` to the arrivals of the node of `row` if this plan builds `row` there.
-
-    A replica that swaps roles with a sibling is already built; one that takes the node of a moving sibling is not.
-    """
+    """Add `sign` to the arrivals of the node of `row` if this plan builds it there: not after a swap of roles."""
     at = solution.node[row]
     if at == NOWHERE or at == problem.origin[row]:
         return
-    other = problem.sibling[row]
-    while other != row:
-        crossed = problem.origin[other] == at and solution.node[other] == problem.origin[row]
-        if crossed and problem.origin[row] != NOWHERE and not problem.unspread[other]:
+    sibling = problem.sibling[row]
+    while sibling != row:
+        crossed = problem.origin[sibling] == at and solution.node[sibling] == problem.origin[row]
+        if crossed and problem.origin[row] != NOWHERE and not problem.unspread[sibling]:
             return
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     solution.arrivals[at] += sign
 
 

@@ -107,17 +107,14 @@ ACCUMULATORS = tuple(name for name in Solution._fields if name not in (*SCRATCH,
 
 
 def compare_with_scratch(problem: Problem, solution: Solution, moment: str) -> None:
-    """Raise `CheckFailedError` if an accumulator of `solution` differs from one computed from scratch.
-
-    `moment`: when the check runs, for the message.
-    """
+    """Raise `CheckFailedError`, which names `moment`, if an accumulator differs from one computed from scratch."""
     recomputed = solution_from_scratch(problem, solution.node)
     for number in Totals.names():
-        kept, right = (getattr(one.totals, number) for one in (solution, recomputed))
+        kept, right = (getattr(state.totals, number) for state in (solution, recomputed))
         if kept != right:
             raise CheckFailedError(f"{moment}: {number} is {kept}, from scratch it is {right}")
     for name in ACCUMULATORS:
-        kept, right = (what_counts(one, name) for one in (solution, recomputed))
+        kept, right = (what_counts(state, name) for state in (solution, recomputed))
         if kept.shape != right.shape:
             raise CheckFailedError(f"{moment}: accumulator {name} has {len(kept)} rows, from scratch {len(right)}")
         if not np.array_equal(kept, right):

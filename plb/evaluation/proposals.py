@@ -82,8 +82,7 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
 def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
     """Return the first enforced rule that refuses an exchange of two replicas, or NO_REFUSAL.
 
-    An exchange within a partition is a swap of roles. No domain rule refuses it, and no placement constraint except
-    those of the primary only.
+    No domain rule refuses a swap of roles, and no placement constraint except those of the primary only.
     """
     row, there, partner, here = proposal
     if here == NOWHERE or there == NOWHERE:
@@ -205,14 +204,11 @@ def evaluate_in_place(
     proposal: Proposal,
     tally: Int,
 ) -> float:
-    """Return the energy after the proposal, or REJECTED if it is above `highest`.
+    """Return the energy after the proposal, or REJECTED if it is above `highest`; `tally`, (TALLY_SIZE,), counts it.
 
     First the Monte Carlo terms are bounded from below: the source loses at most its present violations and overload,
     and the target loses none (in an exchange, or with estimators, at most its own). Repetitions are evaluated only if
     the bound does not reject the proposal.
-
-    `highest`: highest accepted energy.
-    `tally`: (TALLY_SIZE,) number of proposals by outcome; modified.
     """
     tally[SCORED] += 1
     weights = problem.weights
@@ -255,9 +251,6 @@ def new_energies(problem: Problem, solution: Solution, row: int, nodes: Int, ene
 
 @kernel
 def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int, refused: Int) -> None:
-    """Find, for each node, the first enforced rule or budget that refuses `row` there.
-
-    `refused`: (N,) modified: the rule, or NO_REFUSAL.
-    """
+    """Write to `refused`, (N,), the first enforced rule or budget that refuses `row` on each node, or NO_REFUSAL."""
     for target in range(problem.limit.shape[0]):
         refused[target] = refusal(problem, solution, enforced, proposed(solution, row, target, NOWHERE))

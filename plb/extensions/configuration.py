@@ -39,16 +39,7 @@ class Relocation(NamedTuple):
 class Configuration:
     """The nodes of all replicas, and every sum that follows from them.
 
-    Replicas are rows and nodes are indices, as in `plb.state.arrays`; `description` has their names.
-
-    Parameters
-    ----------
-    problem
-        The arrays of the cluster.
-    solution
-        The placement and its sums; changed by `apply`.
-    description
-        Nodes, services and metrics in words; None: there are only numbers.
+    Replicas are rows and nodes are indices, as in `plb.state.arrays`; `description` has their names, or only numbers.
     """
 
     def __init__(self, problem: Problem, solution: Solution, description: Description | None = None) -> None:
@@ -63,8 +54,8 @@ class Configuration:
         problem, table = self.problem, self.description.replicas
         if table is not None:
             return np.flatnonzero(table.used & ~problem.leaving)
-        known = (problem.origin != NOWHERE) | problem.movable | (self.solution.node != NOWHERE)
-        return np.flatnonzero(known & ~problem.leaving)
+        present = (problem.origin != NOWHERE) | problem.movable | (self.solution.node != NOWHERE)
+        return np.flatnonzero(present & ~problem.leaving)
 
     @property
     def nodes(self) -> int:
@@ -160,7 +151,9 @@ class Configuration:
             int(table.key[row]),
             samples=dict(zip(names, oldest_first, strict=True)),
             seen=int(seen[0]),
-            limits={name: service.limits.get(name, value) if known else 0.0 for name, value, known in promised},
+            limits={
+                name: service.limits.get(name, value) if is_reported else 0.0 for name, value, is_reported in promised
+            },
         )
 
     def relocations(self, proposal: Proposal) -> tuple[Relocation, ...]:
@@ -193,10 +186,10 @@ class Configuration:
 
     def violation_probabilities_with(self, row: int) -> Float:
         """Return the same for each node with one more replica on it, (N,)."""
-        found = np.zeros(self.nodes, np.int64)
+        violating = np.zeros(self.nodes, np.int64)
         if self.problem.peak.shape[2]:
-            count_violations_with(self.problem, self.solution, row, found)
-        return np.asarray(found / self.problem.weights.repetitions, np.float64)
+            count_violations_with(self.problem, self.solution, row, violating)
+        return np.asarray(violating / self.problem.weights.repetitions, np.float64)
 
     def refusals(self, row: int, enforced: int = ALL_RULES) -> Int:
         """Return the first enforced rule that refuses a replica on each node, or NO_REFUSAL, (N,)."""

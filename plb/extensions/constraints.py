@@ -38,13 +38,7 @@ class Constraint(Protocol):
 
 
 class CompiledConstraint(WithKernels):
-    """Base of a constraint with kernels; a subclass adds `name`, `test` and `broken`.
-
-    Attributes
-    ----------
-    name
-        The name with which settings choose the constraint and plans count its refusals.
-    """
+    """Base of a constraint with kernels; a subclass adds `name`, `test` and `broken`."""
 
     kind = CONSTRAINT
     test: ClassVar[Kernel[..., bool]]
@@ -66,19 +60,13 @@ class CompiledConstraint(WithKernels):
         return state
 
     def begin(self, configuration: Configuration) -> None:
-        """Make the data and the sums of a configuration, unless they are known.
-
-        Raises
-        ------
-        InvalidValueError
-            If data or sums have another form, or only one of `count` and `new_sums` is there.
-        """
+        """Make the data and the sums of a configuration, unless they are known."""
         self.check_sums()
         problem, solution = configuration.problem, configuration.solution
-        moves, known = moves_of(solution), self._followed
-        if known is None or known[0] is not problem:
+        moves, followed = moves_of(solution), self._followed
+        if followed is None or followed[0] is not problem:
             self.data = self.checked_data(configuration)
-        elif known[1] is solution and (moves == known[2] != UNKNOWN or not self.has_sums):
+        elif followed[1] is solution and (moves == followed[2] != UNKNOWN or not self.has_sums):
             return
         self.sums = self.checked_sums(configuration)
         self._followed = problem, solution, moves
@@ -98,13 +86,7 @@ class CompiledConstraint(WithKernels):
 
 
 def sums_from_scratch(constraint: Constraint, configuration: Configuration) -> Any:
-    """Return the sums of a constraint, computed from scratch; nothing for one without kernels.
-
-    Raises
-    ------
-    InvalidValueError
-        If they are not whole numbers, or only one of `count` and `new_sums` is there.
-    """
+    """Return the sums of a constraint, computed from scratch; nothing for one without kernels."""
     if not isinstance(constraint, CompiledConstraint):
         return NO_VALUES
     constraint.check_sums()

@@ -134,11 +134,6 @@ class CompiledTerm(WithKernels):
     The kernels get the arrays of `plb.state.arrays` and a `plb.state.arrays.Proposal`: `row` goes from `source`,
     which may be NOWHERE, to `target`, and `partner`, unless it is NOWHERE, goes the other way. Loads are in quanta.
     `WithKernels` describes data and sums.
-
-    Attributes
-    ----------
-    name
-        The name under which settings choose the term and plans report it.
     """
 
     kind = TERM
@@ -156,13 +151,7 @@ class CompiledTerm(WithKernels):
     """
 
     def begin(self, configuration: Configuration) -> None:
-        """Make the data, and compute the sums from scratch.
-
-        Raises
-        ------
-        InvalidValueError
-            If data or sums have another form, or a `keep` has no sums.
-        """
+        """Make the data, and compute the sums from scratch."""
         self.data = self.checked_data(configuration)
         if self.keep is not None and not self.has_sums:
             raise InvalidValueError(f"{self.kind} {self.name}", "new_sums", None, "sums for `keep` to bring up to date")

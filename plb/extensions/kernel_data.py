@@ -37,41 +37,29 @@ DATA = "arrays of numbers or switches, or single ones, in a named tuple"
 SUMS = "whole numbers of 64 bits"
 
 
-def data_of(item: str, given: object) -> Any:
-    """Return the data of an extension for its kernels; arrays of a common type and layout are not copied.
-
-    Raises
-    ------
-    InvalidValueError
-        If they are no named tuple of numbers and arrays of numbers.
-    """
-    fields = _fields_of(given)
+def data_of(item: str, data: object) -> Any:
+    """Return the data of an extension for its kernels; arrays of a common type and layout are not copied."""
+    fields = _fields_of(data)
     if fields is None:
-        raise InvalidValueError(item, "new_data", given, DATA)
-    return _by_pointer(given, [_constant(item, name, value) for name, value in fields.items()])
+        raise InvalidValueError(item, "new_data", data, DATA)
+    return _by_pointer(data, [_constant(item, name, value) for name, value in fields.items()])
 
 
-def sums_of(item: str, given: object) -> Any:
-    """Return the sums of an extension for its kernels: a named tuple of arrays, or one array, which becomes flat.
-
-    Raises
-    ------
-    InvalidValueError
-        If they are not whole numbers of 64 bits.
-    """
-    fields = _fields_of(given)
+def sums_of(item: str, sums: object) -> Any:
+    """Return the sums of an extension for its kernels: a named tuple of arrays, or one array, which becomes flat."""
+    fields = _fields_of(sums)
     if fields is None:
-        return Values(_whole_numbers(item, "new_sums", given).ravel())
-    return _by_pointer(given, [_whole_numbers(item, f"new_sums.{name}", value) for name, value in fields.items()])
+        return Values(_whole_numbers(item, "new_sums", sums).ravel())
+    return _by_pointer(sums, [_whole_numbers(item, f"new_sums.{name}", value) for name, value in fields.items()])
 
 
-def _fields_of(given: object) -> dict[str, object] | None:
-    names = getattr(given, "_fields", None)
-    return dict(zip(names, given, strict=True)) if isinstance(given, tuple) and names else None
+def _fields_of(values: object) -> dict[str, object] | None:
+    names = getattr(values, "_fields", None)
+    return dict(zip(names, values, strict=True)) if isinstance(values, tuple) and names else None
 
 
-def _by_pointer(given: object, values: list[Any]) -> Any:
-    kind: Any = type(given)
+def _by_pointer(original: object, values: list[Any]) -> Any:
+    kind: Any = type(original)
     return (kind if issubclass(kind, ByPointer) else _pointed(kind))(*values)
 
 
@@ -83,11 +71,11 @@ def _pointed(kind: type[tuple[Any, ...]]) -> type[tuple[Any, ...]]:
 
 def _constant(item: str, name: str, value: object) -> object:
     """Return a value of data as kernels get it: whole numbers and others of 64 bits, or switches."""
-    found: npt.NDArray[Any] = np.asarray(value)
+    numbers: npt.NDArray[Any] = np.asarray(value)
     for kind, ours in ((np.bool_, np.bool_), (np.integer, np.int64), (np.floating, np.float64)):
-        if np.issubdtype(found.dtype, kind) and _fits(found):
-            converted = np.require(found, ours, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE"])
-            return converted if found.ndim else converted.item()
+        if np.issubdtype(numbers.dtype, kind) and _fits(numbers):
+            converted = np.require(numbers, ours, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE"])
+            return converted if numbers.ndim else converted.item()
     raise InvalidValueError(item, f"new_data.{name}", value, DATA)
 
 
@@ -99,24 +87,24 @@ def _fits(values: npt.NDArray[Any]) -> bool:
 def _whole_numbers(item: str, field: str, values: object) -> Int:
     """Return values as an array of 64 bits of its own; raise an error if the conversion is not exact."""
     try:
-        given = np.array(values)
+        original = np.array(values)
         with np.errstate(invalid="ignore"):
-            numbers: Int = np.ascontiguousarray(given.astype(np.int64))
+            numbers: Int = np.ascontiguousarray(original.astype(np.int64))
     except (TypeError, ValueError, OverflowError):
-        given, numbers = np.empty(1), np.empty(0, np.int64)
-    if not np.array_equal(given, numbers):
+        original, numbers = np.empty(1), np.empty(0, np.int64)
+    if not np.array_equal(original, numbers):
         raise InvalidValueError(item, field, values, SUMS)
     return numbers
 
 
 def difference(kept: Any, right: Any) -> tuple[str, int, int] | None:
     """Return where sums first differ from those computed from scratch, with both numbers, or None."""
-    for name, one, other in zip(type(kept)._fields, kept, right, strict=True):
-        places = np.argwhere(one != other)
+    for name, present, correct in zip(type(kept)._fields, kept, right, strict=True):
+        places = np.argwhere(present != correct)
         if len(places):
             at = tuple(places[0].tolist())
             inside = ", ".join(map(str, at))
-            return inside if isinstance(kept, Values) else f"{name}[{inside}]", int(one[at]), int(other[at])
+            return inside if isinstance(kept, Values) else f"{name}[{inside}]", int(present[at]), int(correct[at])
     return None
 
 
@@ -124,8 +112,9 @@ class WithKernels:
     """Base of extensions with kernels: their data and sums."""
 
     name: str
+    """The name with which settings choose the extension and plans report it."""
     kind: ClassVar[str]
-    """Of the extension."""
+    """Kind of the extension."""
     data: Any = NO_VALUES
     sums: Any = NO_VALUES
     """What the kernels get, named tuples of arrays."""
@@ -161,15 +150,7 @@ class WithKernels:
         return sums_of(f"{self.kind} {self.name}", self.new_sums(configuration)) if self.has_sums else NO_VALUES
 
     def kernel_of(self, method: str, sums: Any) -> Kernel[..., Any]:
-        """Return a kernel as chains call it: with data, and sums like these.
-
-        Raises
-        ------
-        InvalidValueError
-            If it is none.
-        ExtensionError
-            If it takes another number of arguments.
-        """
+        """Return a kernel as chains call it: with data, and sums like these."""
         function = self._own_kernel(method)
         try:
             flat = isinstance(sums, Values)
@@ -178,15 +159,7 @@ class WithKernels:
             raise ExtensionError(self.kind, self.name, method, str(error)) from error
 
     def address_of(self, method: str, returning: type | None, arguments: Sequence[Any]) -> int:
-        """Return the address of a kernel of these arguments, which are all that a chain gives.
-
-        Raises
-        ------
-        InvalidValueError
-            If it is none.
-        ExtensionError
-            If it takes other arguments, or cannot be compiled for them.
-        """
+        """Return the address of a kernel of these arguments, which are all that a chain gives."""
         place = 1 if method == COUNT_METHOD else 2
         data, sums = arguments[place : place + 2]
         whole = self.kernel_of(method, sums)
@@ -225,20 +198,7 @@ LAST = {COUNT_METHOD: ("row", "node", "sign"), PROPOSE_METHOD: ("row", "rng", "m
 
 @cache
 def adapted(function: Kernel[..., Any], method: str, *, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:
-    """Return a kernel that gets data and sums, for one that takes only what its extension has.
-
-    Parameters
-    ----------
-    data, sums
-        Which of them the kernel takes.
-    flat
-        Whether it takes its sums as one array.
-
-    Raises
-    ------
-    KernelError
-        If it takes another number of arguments.
-    """
+    """Return a kernel that gets data and sums, for one that takes only these; `flat`: sums as one array."""
     first = ["problem"] if method == COUNT_METHOD else ["problem", "solution"]
     last = LAST.get(method, ("proposal",))
     taken = [*first, *(["data"] if data else []), *(["sums"] if sums else []), *last]
@@ -287,20 +247,20 @@ def _of_moves(function: Any, data: bool) -> Kernel[..., Any]:
 def _of_one(function: Any, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:
     """Return a kernel with all arguments of a question about a proposal or a node."""
 
-    def with_data_and_flat_sums(problem: Any, solution: Any, data: Any, sums: Any, one: Any) -> Any:
-        return function(problem, solution, data, sums.values, one)
+    def with_data_and_flat_sums(problem: Any, solution: Any, data: Any, sums: Any, last: Any) -> Any:
+        return function(problem, solution, data, sums.values, last)
 
-    def with_data(problem: Any, solution: Any, data: Any, _sums: Any, one: Any) -> Any:
-        return function(problem, solution, data, one)
+    def with_data(problem: Any, solution: Any, data: Any, _sums: Any, last: Any) -> Any:
+        return function(problem, solution, data, last)
 
-    def with_flat_sums(problem: Any, solution: Any, _data: Any, sums: Any, one: Any) -> Any:
-        return function(problem, solution, sums.values, one)
+    def with_flat_sums(problem: Any, solution: Any, _data: Any, sums: Any, last: Any) -> Any:
+        return function(problem, solution, sums.values, last)
 
-    def with_sums(problem: Any, solution: Any, _data: Any, sums: Any, one: Any) -> Any:
-        return function(problem, solution, sums, one)
+    def with_sums(problem: Any, solution: Any, _data: Any, sums: Any, last: Any) -> Any:
+        return function(problem, solution, sums, last)
 
-    def plain(problem: Any, solution: Any, _data: Any, _sums: Any, one: Any) -> Any:
-        return function(problem, solution, one)
+    def plain(problem: Any, solution: Any, _data: Any, _sums: Any, last: Any) -> Any:
+        return function(problem, solution, last)
 
     if data:
         return kernel(with_data_and_flat_sums if sums else with_data)
@@ -314,11 +274,7 @@ TERM, CONSTRAINT, POLICY, NEIGHBOURHOOD = "energy term", "constraint", "policy",
 
 
 def named(error: BaseException, kind: str, name: str, method: str) -> BaseException:
-    """Return an error of an extension as an `ExtensionError` with it as the cause.
-
-    A `PlbError` says itself what is wrong, and an interrupt by the user is no error of the extension: both are
-    returned as they are.
-    """
+    """Return an error of an extension as an `ExtensionError` with its cause; a `PlbError` or an interrupt stays."""
     if isinstance(error, PlbError) or not isinstance(error, Exception):
         return error
     failure = ExtensionError(kind, name, method, f"{type(error).__name__}: {error}")

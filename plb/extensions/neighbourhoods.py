@@ -65,14 +65,8 @@ class Neighbourhood(Protocol):
 class CompiledNeighbourhood(WithKernels):
     """Base of a neighbourhood with a kernel; a subclass adds `name` and `propose`.
 
-    It may have data (`plb.extensions.kernel_data.WithKernels.new_data`). It has no sums, because it is asked for a few
-    steps only, while sums would have to follow every move: what it needs beyond the sums of the solution it counts
-    when it is asked.
-
-    Attributes
-    ----------
-    name
-        The name with which settings choose the neighbourhood and plans count its steps.
+    It may have data (`plb.extensions.kernel_data.WithKernels.new_data`). It has no sums, which would follow every
+    move: what it needs beyond the sums of the solution it counts when it is asked.
     """
 
     kind = NEIGHBOURHOOD
@@ -87,13 +81,7 @@ AnyNeighbourhood: TypeAlias = Neighbourhood | CompiledNeighbourhood
 
 
 def write_moves(name: str, proposed: object, rows: int, nodes: int, moves: ProposedMoves) -> int:
-    """Write what a neighbourhood in Python has proposed to `moves`; return the number of moves.
-
-    Raises
-    ------
-    ExtensionError
-        If they are too many, no pairs of whole numbers, or out of range.
-    """
+    """Write what a neighbourhood in Python has proposed to `moves`; return the number of moves."""
     count = 0
     for pair in islice(_iterated(name, proposed), MOST_PROPOSED + 1):
         try:

@@ -168,27 +168,26 @@ def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -
     requested = check_items(item, field, policy.evict(configuration, row), Proposal)
     standing = configuration.rows[configuration.solution.node[configuration.rows] != NOWHERE]
     nodes = np.arange(configuration.nodes)
-    for one in requested:
-        partner_is_there = one.partner == NOWHERE or (
-            _is_one_of(one.partner, standing) and configuration.node_of(one.partner) == one.target
+    for move in requested:
+        partner_is_there = move.partner == NOWHERE or (
+            _is_one_of(move.partner, standing) and configuration.node_of(move.partner) == move.target
         )
-        others = row not in (one.row, one.partner)
-        if not (others and _is_one_of(one.row, standing) and _is_one_of(one.target, nodes) and partner_is_there):
+        others = row not in (move.row, move.partner)
+        if not (others and _is_one_of(move.row, standing) and _is_one_of(move.target, nodes) and partner_is_there):
             allowed = "moves of other placed replicas, each to a node, or exchanges of two of them"
-            raise InvalidValueError(item, field, one, allowed)
+            raise InvalidValueError(item, field, move, allowed)
     return requested
 
 
 def smallest_first(configuration: Configuration, node: int, rows: Int) -> list[int]:
     """Return the rows by aggregate usage, the smallest first ([1] section 8.1); ties go to the lower row.
 
-    The paper does not state how usage of several resources is summed: here, as shares of the capacity of the node. A
-    metric without a capacity does not count.
+    Usage is the sum of shares of the capacity of the node, which the paper leaves open; a metric without one counts 0.
     """
     problem = configuration.problem
     usage = (problem.load[rows] * problem.inverse_capacity[node]).sum(axis=1)
-    found: list[int] = rows[usage.argsort(kind="stable")].tolist()
-    return found
+    order: list[int] = rows[usage.argsort(kind="stable")].tolist()
+    return order
 
 
 def _is_one_of(value: object, allowed: Int) -> bool:

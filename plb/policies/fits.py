@@ -26,10 +26,7 @@ class Weighting(StrEnum):
 
 
 def lasting(configuration: Configuration, nodes: Int) -> Int:
-    """Return the `nodes` that are not being deactivated, or all if each of them is.
-
-    A node that is being deactivated is not in the statistics, so that it would seem to have no cost.
-    """
+    """Return the `nodes` that are not being deactivated, and so in the statistics, or all if each of them is."""
     counted = nodes[configuration.problem.counted[nodes]]
     return counted if len(counted) else nodes
 
@@ -53,13 +50,7 @@ def shares_with(configuration: Configuration, row: int, nodes: Int) -> Float:
 
 
 class BestFit:
-    """Chooses the node with the largest W after placement; of equal ones the lowest index.
-
-    Parameters
-    ----------
-    weighting
-        Which W; it is part of the name.
-    """
+    """Chooses the node with the largest W after placement; of equal ones the lowest index."""
 
     def __init__(self, weighting: Weighting) -> None:
         self.name, self._weighting = f"best_fit_{weighting.value}", weighting
@@ -70,13 +61,7 @@ class BestFit:
 
 
 class WorstFit:
-    """Takes the node with the smallest W after placement; ties go to the lowest index.
-
-    Parameters
-    ----------
-    weighting
-        Which W; it is part of the name.
-    """
+    """Takes the node with the smallest W after placement; ties go to the lowest index."""
 
     def __init__(self, weighting: Weighting) -> None:
         self.name, self._weighting = f"worst_fit_{weighting.value}", weighting
@@ -209,16 +194,9 @@ class PrvBestFit:
 class PrvWorstFit(PrvBestFit):
     """The emptiest node after placement among those with a probability of a violation below theta (algorithm 3).
 
-    Held-out nodes are used after all others with a probability below theta. They are the M nodes of least W
-    among those that are up, computed for each placement as in the algorithm, with the W of the policy. Those
-    of `PlbConfig.held_out_nodes`, which belong to the energy and are fixed at the start of a phase, are not used.
-    If the probability is too high on every node, the node with the least increase is chosen; ties go to
-    the emptiest, then to the lowest index.
-
-    Parameters
-    ----------
-    theta, weighting, name
-        See `PrvBestFit`.
+    Held-out nodes come after all others with a probability below theta: the M nodes of least W among those up,
+    computed for each placement. `PlbConfig.held_out_nodes`, part of the energy, are not used. If the probability
+    is too high on every node, the node with the least increase is chosen; ties go to the emptiest, then to the first.
     """
 
     name: str = "prv_worst_fit"

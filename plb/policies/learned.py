@@ -33,19 +33,7 @@ LONGEST_STEP = 1e6
 
 @attrs.define(kw_only=True, eq=False)
 class Learned:
-    """Takes the node that a trained network finds the most likely.
-
-    Raises
-    ------
-    InvalidValueError
-        A search begins and no checkpoint is given, or the engine has fewer metrics than the game has resources.
-    UnknownNameError
-        The engine has no metric of that name.
-    CheckpointError
-        The checkpoint cannot be read.
-    MissingExtraError
-        PyTorch is not installed.
-    """
+    """Takes the node that a trained network finds the most likely; the checkpoint is read when a search begins."""
 
     checkpoint: str = attrs.field(default="", metadata={"path": True})
     """File of the trained policy, as `plb learn train` writes it."""
@@ -210,8 +198,7 @@ class Learned:
 class _View:
     """The replicas of a configuration, whose placement may change meanwhile, with their expected demand.
 
-    `columns` are the metrics for the resources of the game, (D,), `forecasts` the expected demand by row in user units,
-    (rows, H, R), and `past` the usage of nodes in past steps, (N, D, P).
+    `columns`: metrics of the game, (D,); `forecasts`: by row in user units, (rows, H, R); `past`: usage, (N, D, P).
     """
 
     def __init__(self, configuration: Configuration, columns: Int, forecasts: Float, past: Float) -> None:

@@ -46,8 +46,7 @@ class Repacking(FirstFit):
     def evict(self, configuration: Configuration, row: int) -> Sequence[Proposal]:
         """Return moves off the first node that takes the replica if smaller ones do not count; none where all fit.
 
-        `choose` then finds this node as the first feasible one: on those before it, the replica does not fit
-        even with the larger ones alone.
+        `choose` then finds this node as the first feasible one: on those before it larger ones leave no room.
         """
         smaller = self._smaller(configuration, row)
         node = _first_node(configuration, row, smaller)
@@ -80,11 +79,11 @@ class Repacking(FirstFit):
         there = there[self._classes(configuration, there, node).argsort(kind="stable")]
         free = (_free(configuration, row)[node] - load[row] + load[there].sum(axis=0))[needed]
         leaving = []
-        for one in there.tolist():
-            if (load[one][needed] <= free).all():
-                free -= load[one][needed]
+        for resident in there.tolist():
+            if (load[resident][needed] <= free).all():
+                free -= load[resident][needed]
             else:
-                leaving.append(one)
+                leaving.append(resident)
         return np.array(leaving, np.int64)
 
 
@@ -110,10 +109,10 @@ def _moves(configuration: Configuration, row: int, node: int, leaving: Int) -> S
     """Return moves of all rows that leave `node` for `row`, each by first fit; none if they do not free enough."""
     moves: list[Proposal] = []
     backs: list[Proposal] = []
-    for one in leaving.tolist():
-        nodes = configuration.nodes_for(one)
+    for resident in leaving.tolist():
+        nodes = configuration.nodes_for(resident)
         if len(nodes):
-            moves.append(Proposal(one, int(nodes[0])))
+            moves.append(Proposal(resident, int(nodes[0])))
             backs.append(configuration.apply(moves[-1]))
     made = len(moves) == len(leaving) and configuration.refusal(Proposal(row, node)) is None
     for back in reversed(backs):

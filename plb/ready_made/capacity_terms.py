@@ -53,11 +53,15 @@ def change_of_metric_balance(problem: Problem, solution: Solution, data: Balance
     second = problem.load[row, data.second] - problem.load[partner, data.second]
     change = 0.0
     if target != NOWHERE:
-        one, other = solution.node_load[target, data.first], solution.node_load[target, data.second]
-        change += _shortage(data, target, one + first, other + second) - _shortage(data, target, one, other)
+        of_first, of_second = solution.node_load[target, data.first], solution.node_load[target, data.second]
+        change += _shortage(data, target, of_first + first, of_second + second) - _shortage(
+            data, target, of_first, of_second
+        )
     if source != NOWHERE:
-        one, other = solution.node_load[source, data.first], solution.node_load[source, data.second]
-        change += _shortage(data, source, one - first, other - second) - _shortage(data, source, one, other)
+        of_first, of_second = solution.node_load[source, data.first], solution.node_load[source, data.second]
+        change += _shortage(data, source, of_first - first, of_second - second) - _shortage(
+            data, source, of_first, of_second
+        )
     return change
 
 
@@ -107,10 +111,10 @@ class MetricBalance(CompiledTerm):
         self.target = check_number(item, "target", target, low_open=True)
 
     def _indices(self, configuration: Configuration) -> list[int]:
-        known = [metric.name for metric in configuration.description.metrics]
+        names = [metric.name for metric in configuration.description.metrics]
         for field in ("first", "second"):
-            check_metrics(f"energy term {self.name}", field, [getattr(self, field)], known)
-        return [known.index(self.first), known.index(self.second)]
+            check_metrics(f"energy term {self.name}", field, [getattr(self, field)], names)
+        return [names.index(self.first), names.index(self.second)]
 
     def new_data(self, configuration: Configuration) -> BalanceOfTwo:
         """Return capacities and quanta as the numbers of a linear function of both loads."""
@@ -149,11 +153,7 @@ class SafetySteps(NamedTuple):
 
 @kernel
 def _change_on(data: SafetySteps, node: int, column: int, load: int, gain: int) -> float:
-    """Return the change of the cost of a node by a change of its load of one metric.
-
-    `column`: position of the metric in the data.
-    `load`, `gain`: quanta: the previous load, and by how much it rises.
-    """
+    """Return the change of the cost of a node by `gain` of `load`, in quanta, of the metric in a column."""
     change = 0.0
     for step in range(data.start.shape[2]):
         above = load - data.start[node, column, step]
@@ -236,9 +236,9 @@ class SafetyCapacity(CompiledTerm):
         item = f"energy term {name}"
         self.shares = _checked(item, "shares", {} if shares is None else shares)
         by_node = check_mapping(item, "loads", {} if loads is None else loads, "a mapping of nodes to loads by metric")
-        self.loads = {node: _checked(item, f"loads[{node}]", given) for node, given in by_node.items()}
+        self.loads = {node: _checked(item, f"loads[{node}]", steps) for node, steps in by_node.items()}
         factors = check_mapping(item, "weights", {} if weights is None else weights, "a mapping of metrics to numbers")
-        self.weights = {metric: check_number(item, f"weights[{metric}]", one) for metric, one in factors.items()}
+        self.weights = {metric: check_number(item, f"weights[{metric}]", factor) for metric, factor in factors.items()}
 
     @property
     def _metrics(self) -> list[str]:
@@ -263,8 +263,8 @@ class SafetyCapacity(CompiledTerm):
 
     def new_data(self, configuration: Configuration) -> SafetySteps:
         """Return the steps in quanta."""
-        known, capacities = self._check_metrics(configuration), configuration.capacities
-        columns = [(known.index(metric), metric) for metric in self._metrics]
+        names, capacities = self._check_metrics(configuration), configuration.capacities
+        columns = [(names.index(metric), metric) for metric in self._metrics]
         steps = {
             (node, column): self._steps(configuration.node(node), metric, float(capacities[node, index]))
             for node in range(configuration.nodes)
@@ -285,11 +285,11 @@ class SafetyCapacity(CompiledTerm):
 
     def total(self, configuration: Configuration) -> float:
         """Return the cost: for each step the load within it, times its slope."""
-        known, capacities, loads = self._check_metrics(configuration), configuration.capacities, configuration.loads
+        names, capacities, loads = self._check_metrics(configuration), configuration.capacities, configuration.loads
         cost = 0.0
         for node in range(configuration.nodes):
             for metric in self._metrics:
-                index = known.index(metric)
+                index = names.index(metric)
                 steps = self._steps(configuration.node(node), metric, float(capacities[node, index]))
                 if not steps:
                     continue
@@ -299,26 +299,26 @@ class SafetyCapacity(CompiledTerm):
         return cost
 
 
-def _checked(item: str, field: str, given: object) -> dict[str, Steps]:
+def _checked(item: str, field: str, steps: object) -> dict[str, Steps]:
     """Return the steps of each metric."""
-    by_metric = check_mapping(item, field, given, f"a mapping of metrics to {STEPS}")
-    return {metric: _checked_steps(item, f"{field}[{metric}]", one) for metric, one in by_metric.items()}
+    by_metric = check_mapping(item, field, steps, f"a mapping of metrics to {STEPS}")
+    return {metric: _checked_steps(item, f"{field}[{metric}]", factors) for metric, factors in by_metric.items()}
 
 
-def _checked_steps(item: str, field: str, given: object) -> Steps:
+def _checked_steps(item: str, field: str, original: object) -> Steps:
     """Return steps; one number is a step of slope 1."""
-    if isinstance(given, Real):
-        number: Any = given
+    if isinstance(original, Real):
+        number: Any = original
         return ((check_number(item, field, number), 1.0),)
     steps = []
-    for number, pair in enumerate(check_collection(item, field, given, STEPS)):
+    for number, pair in enumerate(check_collection(item, field, original, STEPS)):
         both = check_collection(item, f"{field}[{number}]", pair, "a pair of a number and a slope")
         if len(both) != 2:
             raise InvalidValueError(item, f"{field}[{number}]", pair, "a pair of a number and a slope")
-        start, slope = (check_number(item, f"{field}[{number}]", one) for one in both)
+        start, slope = (check_number(item, f"{field}[{number}]", value) for value in both)
         steps.append((start, slope))
     if not steps:
-        raise InvalidValueError(item, field, given, "at least one step")
-    if any(one[0] >= other[0] for one, other in pairwise(steps)):
-        raise InvalidValueError(item, field, given, "steps in ascending order")
+        raise InvalidValueError(item, field, original, "at least one step")
+    if any(first[0] >= second[0] for first, second in pairwise(steps)):
+        raise InvalidValueError(item, field, original, "steps in ascending order")
     return tuple(steps)

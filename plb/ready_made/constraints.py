@@ -42,8 +42,7 @@ def check_level(item: str, level: Level) -> Level:
 def domains_of_nodes(configuration: Configuration, level: Level) -> Int:
     """Return the number of the domain of each node at a level, (N,), from 0.
 
-    A node without a domain at this level is a domain of its own. One whose fault domain is less deep is in the domain
-    that it has.
+    A node without one is a domain of its own; one whose fault domain is less deep is in the domain that it has.
     """
     if level == NODE:
         return np.arange(configuration.nodes)
@@ -70,9 +69,9 @@ def services_with_replicas(configuration: Configuration) -> set[str]:
 def numbered_rows(configuration: Configuration, numbers: Mapping[str, int]) -> Int:
     """Return the number of each row by the name of its service, (M,); -1 for departing rows and other services."""
     by_service = np.array([numbers.get(service.name, -1) for service in configuration.description.services], np.int64)
-    known = configuration.rows
+    present = configuration.rows
     rows = np.full(len(configuration.problem.service), -1)
-    rows[known] = by_service[configuration.problem.service[known]]
+    rows[present] = by_service[configuration.problem.service[present]]
     return rows
 
 
@@ -117,10 +116,7 @@ class LeastDomainsSums(NamedTuple):
 
 @kernel
 def is_short(data: LeastDomainsData, sums: LeastDomainsSums, group: int, distinct: int, placed: int, new: int) -> bool:
-    """Return whether a group cannot reach its number, after changes of the sums by these numbers.
-
-    Missing replicas may each reach one more domain. A group of fewer replicas needs a domain for each.
-    """
+    """Return whether a group cannot reach its number after changes of the sums; a missing replica may add a domain."""
     missing = sums.missing[group] + new
     reachable = sums.distinct[group] + distinct + missing
     return bool(reachable < min(data.least[group], sums.placed[group] + placed + missing))
@@ -155,17 +151,14 @@ def breaks(
 def reduces_domains(
     problem: Problem, _solution: Solution, data: LeastDomainsData, sums: LeastDomainsSums, proposal: Proposal
 ) -> bool:
-    """Return whether a proposal breaks the rule for a replica, or moves one that stays broken.
-
-    An exchange in one group leaves its domains as they are; it may only let another replica share a domain.
-    """
+    """Return whether a proposal breaks the rule for a replica, or moves one that stays broken."""
     row, target, partner, source = proposal
     if partner == NOWHERE:
         return breaks(problem, data, sums, row, source, target)
     group = data.group[row]
     if group != data.group[partner]:
-        found = breaks(problem, data, sums, row, source, target)
-        return found or breaks(problem, data, sums, partner, target, source)
+        broken = breaks(problem, data, sums, row, source, target)
+        return broken or breaks(problem, data, sums, partner, target, source)
     if group < 0 or not is_short(data, sums, group, 0, 0, 0):
         return False
     alone_here = sums.replicas[group, data.domain[source]] == 1
@@ -218,13 +211,13 @@ class LeastDomains(CompiledConstraint):
         self, least: Mapping[str, int], *, level: Level = 1, of: str = SERVICE, name: str = "least_domains"
     ) -> None:
         item = f"constraint {check_name('constraint', name)}"
-        given = check_mapping(item, "least", least, "a mapping of names of services to whole numbers >= 1")
+        numbers = check_mapping(item, "least", least, "a mapping of names of services to whole numbers >= 1")
         self.least = ReadOnlyMapping(
             {
                 check_name(item, service, field="service in least"): check_count(
                     item, f"least[{service}]", number, low=1, high=LARGEST_COUNT
                 )
-                for service, number in given.items()
+                for service, number in numbers.items()
             }
         )
         self.level = check_level(item, level)
@@ -263,14 +256,14 @@ class LeastDomains(CompiledConstraint):
     def _by_partition(self, configuration: Configuration, of_service: Int, least: Int) -> tuple[Int, Int]:
         """Return the groups of rows and their numbers where each partition is one."""
         numbers: dict[str, int] = {}
-        group, found = np.full_like(of_service, -1), []
+        group, needed = np.full_like(of_service, -1), []
         for row in np.flatnonzero(of_service >= 0).tolist():
             name = configuration.partition_of(row)
             if name not in numbers:
                 numbers[name] = len(numbers)
-                found.append(least[of_service[row]])
+                needed.append(least[of_service[row]])
             group[row] = numbers[name]
-        return group, np.array(found, np.int64)
+        return group, np.array(needed, np.int64)
 
 
 @by_pointer
@@ -314,12 +307,12 @@ class Ends(NamedTuple):
 def replicas_after(sums: SameDomainSums, ends: Ends, service: int, domain: int) -> int:
     """Return how many replicas of a service a domain has after a proposal."""
     gained = (1 if domain == ends.there else 0) - (1 if domain == ends.here else 0)
-    found = int(sums.replicas[service, domain])
+    replicas = int(sums.replicas[service, domain])
     if service == ends.first:
-        found += gained
+        replicas += gained
     if service == ends.second:
-        found -= gained
-    return found
+        replicas -= gained
+    return replicas
 
 
 @kernel
@@ -358,10 +351,7 @@ def leaves_dependents(data: SameDomainData, sums: SameDomainSums, ends: Ends, se
 def separates(
     _problem: Problem, _solution: Solution, data: SameDomainData, sums: SameDomainSums, proposal: Proposal
 ) -> bool:
-    """Return whether a proposal breaks the rule for a replica, or moves one that stays broken.
-
-    An exchange in one service leaves its domains as they are; it may only bring another replica into a bad one.
-    """
+    """Return whether a proposal breaks the rule for a replica, or moves one that stays broken."""
     row, target, partner, source = proposal
     first = data.member[row]
     second = -1 if partner == NOWHERE else data.member[partner]

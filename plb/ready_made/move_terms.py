@@ -41,32 +41,31 @@ def _place_after(solution: Solution, proposal: Proposal, row: int) -> int:
 def moved_to(problem: Problem, solution: Solution, proposal: Proposal, row: int) -> int:
     """Return the node to which a replica has moved after a proposal, or NOWHERE if it has not; O(siblings).
 
-    A new replica, a dropped one and one that has swapped roles has not moved. A proposal with the row NOWHERE changes
-    nothing.
+    A new replica, a dropped one and one that has swapped roles has not moved. A row NOWHERE changes nothing.
     """
     origin, place = problem.origin[row], _place_after(solution, proposal, row)
     if NOWHERE in (origin, place) or place == origin or problem.leaving[row]:
         return NOWHERE
-    other = problem.sibling[row]
-    while other != row:
-        swaps = problem.origin[other] == place and not problem.leaving[other]
-        if swaps and _place_after(solution, proposal, other) == origin:
+    sibling = problem.sibling[row]
+    while sibling != row:
+        swaps = problem.origin[sibling] == place and not problem.leaving[sibling]
+        if swaps and _place_after(solution, proposal, sibling) == origin:
             return NOWHERE
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     return place
 
 
 def moved_rows(configuration: Configuration) -> list[int]:
     """Return the replicas that have moved, in ascending order, from the placement alone."""
     problem, node = configuration.problem, configuration.solution.node
-    known = configuration.rows
-    origin = problem.origin[known]
-    displaced = known[(origin != NOWHERE) & (node[known] != NOWHERE) & (node[known] != origin)].tolist()
+    rows = configuration.rows
+    origin = problem.origin[rows]
+    displaced = rows[(origin != NOWHERE) & (node[rows] != NOWHERE) & (node[rows] != origin)].tolist()
     ends = {(row, int(problem.origin[row]), int(node[row])) for row in displaced}
     return [
         row
         for row, start, end in sorted(ends)
-        if not any((other, end, start) in ends for other in siblings_of(problem, row))
+        if not any((sibling, end, start) in ends for sibling in siblings_of(problem, row))
     ]
 
 
@@ -99,28 +98,28 @@ def _more_moves(problem: Problem, solution: Solution, proposal: Proposal, first:
 def _changes(problem: Problem, solution: Solution, proposal: Proposal) -> tuple[int, int, int, int]:
     """Return the services whose moves a proposal changes, and by how many; the second one may be NOWHERE."""
     row, partner = proposal.row, proposal.partner
-    service, other = int(problem.service[row]), NOWHERE
-    more, others = _more_moves(problem, solution, proposal, row), 0
+    service, second = int(problem.service[row]), NOWHERE
+    more, second_more = _more_moves(problem, solution, proposal, row), 0
     if partner != NOWHERE and not are_siblings(problem, row, partner):
-        found = _more_moves(problem, solution, proposal, partner)
+        more_of_partner = _more_moves(problem, solution, proposal, partner)
         if problem.service[partner] == service:
-            more += found
+            more += more_of_partner
         else:
-            other, others = int(problem.service[partner]), found
-    return service, more, other, others
+            second, second_more = int(problem.service[partner]), more_of_partner
+    return service, more, second, second_more
 
 
 @kernel
-def _most_after(sums: MovesOfServices, service: int, more: int, other: int, others: int) -> int:
+def _most_after(sums: MovesOfServices, service: int, more: int, second: int, second_more: int) -> int:
     """Return the largest number of moves after a change of one service, or of two; O(largest decrease)."""
     before = sums.moves[service]
-    highest, other_before = before + more, NOWHERE
-    if other != NOWHERE:
-        other_before = sums.moves[other]
-        highest = max(highest, other_before + others)
+    highest, second_before = before + more, NOWHERE
+    if second != NOWHERE:
+        second_before = sums.moves[second]
+        highest = max(highest, second_before + second_more)
     most = sums.most[0]
     while most > highest:
-        if sums.services[most] > int(before == most) + int(other_before == most):
+        if sums.services[most] > int(before == most) + int(second_before == most):
             return int(most)
         most -= 1
     return int(highest)
@@ -129,18 +128,18 @@ def _most_after(sums: MovesOfServices, service: int, more: int, other: int, othe
 @kernel
 def change_of_most_moved(problem: Problem, solution: Solution, sums: MovesOfServices, proposal: Proposal) -> float:
     """Return the change of the largest number of moves by a proposal."""
-    service, more, other, others = _changes(problem, solution, proposal)
-    return float(_most_after(sums, service, more, other, others) - sums.most[0])
+    service, more, second, second_more = _changes(problem, solution, proposal)
+    return float(_most_after(sums, service, more, second, second_more) - sums.most[0])
 
 
 @kernel
 def keep_moves_of_services(problem: Problem, solution: Solution, sums: MovesOfServices, proposal: Proposal) -> None:
     """Update the sums before a proposal is applied."""
-    service, more, other, others = _changes(problem, solution, proposal)
-    sums.most[0] = _most_after(sums, service, more, other, others)
+    service, more, second, second_more = _changes(problem, solution, proposal)
+    sums.most[0] = _most_after(sums, service, more, second, second_more)
     _count(sums, service, more)
-    if other != NOWHERE:
-        _count(sums, other, others)
+    if second != NOWHERE:
+        _count(sums, second, second_more)
 
 
 @kernel
@@ -339,9 +338,9 @@ class MoveCostBetweenDomains(CompiledTerm):
 
     def _pair(self, item: str, pair: object) -> tuple[str, str]:
         both = check_collection(item, "costs", pair, PAIR)
-        if len(both) != 2 or not all(isinstance(one, str) for one in both):
+        if len(both) != 2 or not all(isinstance(name, str) for name in both):
             raise InvalidValueError(item, "costs", pair, PAIR)
-        start, end = (self._path_of(check_text(item, "costs", one)) for one in both)
+        start, end = (self._path_of(check_text(item, "costs", name)) for name in both)
         if start == end:
             raise InvalidValueError(item, "costs", pair, PAIR)
         return start, end

@@ -32,8 +32,8 @@ from plb.state.topology import is_packed, packs, reserves, strategy_of, target_e
 def emptying_moves(problem: Problem, start: Solution, config: PlbConfig, movable: Int) -> tuple[Problem, Int]:
     """Return the problem with only the nodes as targets that are to stay in use, and the rows that load the others.
 
-    For a packed metric, these are the nodes with more load than the mean of the counted nodes. For one that reserves
-    nodes, they are all but as many of the emptiest as are to be empty, so that no more moves than what loads these.
+    For a packed metric, nodes above the mean of the counted nodes stay in use. For one that reserves nodes, all but as
+    many of the emptiest as are to be empty.
     """
     used, emptied = np.zeros((2, len(problem.limit)), np.bool_)
     leaves = np.zeros(len(movable), np.bool_)
@@ -99,9 +99,8 @@ def balance(
     extensions: Extensions | None = None,
     others: Int = NO_ROWS,
 ) -> Annealed:
-    """Change the solution to the one of lowest energy that the variants find.
+    """Change `solution` to the one of lowest energy that the variants find.
 
-    `solution` is modified.
     `services`: services whose replicas are proposed; replicas of others move only with these. None: all.
     `others`: rows that an earlier search may have placed or dropped.
     """
@@ -134,7 +133,7 @@ def _best_of_variants(
 ) -> Annealed:
     """Change the solution to the one of lowest energy that the variants find by moving `movable` rows."""
     begun = places_of(problem, solution, others)
-    found = []
+    results = []
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))
     for index, (variant, stream) in enumerate(zip(variants, streams, strict=True)):
         seen, rows = emptying_moves(problem, solution, config, movable) if variant.only_empties else (problem, movable)
@@ -159,12 +158,12 @@ def _best_of_variants(
         result = anneal_chains(seen, solution, choice, config, stream, share, searched, others)
         if len(variants) == 1:
             return result
-        found.append((result, int(solution.totals.movement), places_of(problem, solution, others)))
+        results.append((result, int(solution.totals.movement), places_of(problem, solution, others)))
         go_to(problem, solution, begun, others)
-    best, _, places = min(found, key=lambda one: (one[0].energy, one[1]))
+    best, _, places = min(results, key=lambda ended: (ended[0].energy, ended[1]))
     go_to(problem, solution, places, others)
-    tally = np.sum([result.tally for result, *_ in found], axis=0)
-    larger_steps = sum((result.larger_steps for result, *_ in found), Proposals())
+    tally = np.sum([result.tally for result, *_ in results], axis=0)
+    larger_steps = sum((result.larger_steps for result, *_ in results), Proposals())
     return attrs.evolve(best, tally=tally, larger_steps=larger_steps)
 
 
@@ -179,8 +178,7 @@ def _is_empty(problem: Problem, solution: Solution, metric: int) -> Bool:
 def _needs_packing(metric: Metric, loads: Float, empty: Bool, group: Int) -> bool:
     """Return whether a metric is too even to be packed, has too few empty nodes, or is uneven on the other nodes.
 
-    `loads`, `empty`: (n,) load of the counted nodes, and whether each counts as empty.
-    `group`: (2, n) their fault and upgrade domains.
+    `loads`, `empty`: (n,) of the counted nodes; `group`: (2, n) their fault and upgrade domains.
     """
     if strategy_of(metric) is PlacementStrategy.RESERVATION_AND_BALANCE and not empty.all():
         others = loads[~empty]
@@ -204,10 +202,10 @@ def _lacks_empty_nodes(metric: Metric, empty: Bool, group: Int) -> bool:
     if not metric.empty_nodes_across_domains:
         return bool(empty.sum() < target)
     for of_kind in group:
-        found = [int(empty[of_kind == domain].sum()) for domain in np.unique(of_kind)]
-        share, rest = divmod(target, len(found))
-        enough = sum(1 for count in found if count > share)
-        if min(found) < share or enough < rest:
+        counts = [int(empty[of_kind == domain].sum()) for domain in np.unique(of_kind)]
+        share, rest = divmod(target, len(counts))
+        enough = sum(1 for count in counts if count > share)
+        if min(counts) < share or enough < rest:
             return True
     return False
 
@@ -224,10 +222,7 @@ def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, quant
 
 
 def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
-    """Return which metrics are unbalanced over all services, (R,).
-
-    Loads are compared in user units, over the counted nodes.
-    """
+    """Return which metrics are unbalanced over all services, (R,), by loads of counted nodes in user units."""
     uneven = np.zeros(len(config.metrics), np.bool_)
     for index, metric in enumerate(config.metrics):
         counted = problem.counted_for[:, index]
@@ -249,13 +244,13 @@ def unbalanced_services(
     over_all = unbalanced_metrics(problem, solution, config, quanta)
     names = {metric.name for metric, unbalanced in zip(config.metrics, over_all, strict=True) if unbalanced}
     within = unbalanced_locals(problem, solution, config, quanta)
-    found = set()
+    uneven = set()
     for index, service in services.items():
         local = int(problem.local_of[index])
         has_one = bool(names) if service.metrics is None else bool(names & set(service.metrics))
         if has_one or (local != NOWHERE and within[local].any()):
-            found.add(index)
-    return found
+            uneven.add(index)
+    return uneven
 
 
 def _is_uneven(loads: Float, threshold: float, activity: float, highest: float) -> bool:
@@ -267,9 +262,9 @@ def _is_uneven(loads: Float, threshold: float, activity: float, highest: float) 
 
 def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
     """Return which metrics of local domains are unbalanced, (L, R); none without `local_balancing_threshold`."""
-    found = np.zeros(problem.local_weight.shape, np.bool_)
+    unbalanced = np.zeros(problem.local_weight.shape, np.bool_)
     if config.local_balancing_threshold <= 0:
-        return found
+        return unbalanced
     for local in range(len(problem.local_nodes)):
         counted = problem.local_counted[local]
         for index, metric in enumerate(config.metrics):
@@ -277,7 +272,7 @@ def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, q
                 continue
             loads = quanta.in_user_units(metric.name, solution.local_load[local, counted, index])
             highest = quanta.to_user(metric.name, int(solution.node_load[counted, index].max()))
-            found[local, index] = _is_uneven(
+            unbalanced[local, index] = _is_uneven(
                 loads, config.local_balancing_threshold, metric.activity_threshold, highest
             )
-    return found
+    return unbalanced

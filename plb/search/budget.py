@@ -142,10 +142,7 @@ EXCHANGES: dict[str, Any] = {"exchange_probability": 0.5, "similar_exchange_shar
 
 
 def chosen_settings(problem: Problem, config: PlbConfig, budget: Budget, movable: int, limit: int) -> PlbConfig:
-    """Return the settings of a balancing search, with a choice for each that is None.
-
-    `movable`: number of replicas that may move; `limit`: largest number of replicas that the search may displace.
-    """
+    """Return balancing settings with a choice for each that is None, for `movable` replicas and a `limit` of moves."""
     least = 0 if config.combination is Combination.SERVICE_FABRIC else PROPOSALS_A_REPLICA * movable
     per_round = _proposals_a_round(config, least)
     choice = _choice(problem, config, budget, per_round, movable, limit)
@@ -218,11 +215,5 @@ def _with(config: PlbConfig, per_round: int, choice: tuple[tuple[str, Any], ...]
 
 
 def stream_of(seed: np.random.SeedSequence, *parts: int) -> np.random.SeedSequence:
-    """Return the descendant of a seed that a first call of `spawn` at each level returns at these positions.
-
-    Its siblings are not created: creating one takes as long as a hundred proposals, and most parts of a search do
-    nothing.
-
-    `parts`: index of the child, then index of its child, and so on.
-    """
+    """Return the seed that `spawn` at each level gives at these positions, without its siblings, which take long."""
     return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *parts), pool_size=seed.pool_size)

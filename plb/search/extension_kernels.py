@@ -157,10 +157,7 @@ def _refuses(
 
 @kernel
 def _count_moves(problem: Problem, solution: Solution, extension_state: ExtensionState, index: int) -> None:
-    """Update the sums of a constraint by what has moved since they were last used.
-
-    Without a journal, or if it no longer has all moves, they are computed from scratch.
-    """
+    """Update the sums of a constraint by the moves since their last use, or from scratch without all in a journal."""
     journal = solution.journal
     entries = journal.shape[0] - 1
     if entries < 1 or journal[0, 0] - extension_state.counted[index] > entries:
@@ -207,24 +204,23 @@ def change_of(
     """Return the change of a term with kernels by a proposal; 0 for one that is no finite number."""
     data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
     begin_call(extension_state, CHANGE, term)
-    found: float = _change(extension_state.change[term], problem, solution, data, sums, proposal)
+    change: float = _change(extension_state.change[term], problem, solution, data, sums, proposal)
     end_call(extension_state)
-    if not math.isfinite(found):
+    if not math.isfinite(change):
         extension_state.unfit[0] = term
         return 0.0  # until the search ends with the error
-    return found
+    return change
 
 
 @kernel
 def foresee(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> None:
     """Add the changes of the terms by a proposal to `after`."""
     for term in range(extension_state.change.shape[0]):
-        change = extension_state.change[term]
-        if change == IN_PYTHON:
-            found = _ask(extension_state, CHANGE, term, proposal)
+        if extension_state.change[term] == IN_PYTHON:
+            change = _ask(extension_state, CHANGE, term, proposal)
         else:
-            found = change_of(problem, solution, extension_state, term, proposal)
-        extension_state.after[term] += found
+            change = change_of(problem, solution, extension_state, term, proposal)
+        extension_state.after[term] += change
 
 
 @kernel
@@ -243,8 +239,8 @@ def cost_in_terms(problem: Problem, solution: Solution, extension_state: Extensi
     for term in range(extension_state.node_cost.shape[0]):
         address = extension_state.node_cost[term]
         if address == IN_PYTHON:
-            found = call_python(extension_state.python[0], NODE_COST, term, NOWHERE, node, NOWHERE, NOWHERE)
-            cost += extension_state.weight[term] * found
+            node_cost = call_python(extension_state.python[0], NODE_COST, term, NOWHERE, node, NOWHERE, NOWHERE)
+            cost += extension_state.weight[term] * node_cost
         elif address != NO_KERNEL:
             data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
             begin_call(extension_state, NODE_COST, term)
@@ -287,8 +283,7 @@ def apply_with_terms(problem: Problem, solution: Solution, extension_state: Exte
 def undo_with_terms(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> None:
     """Undo the last proposal, and restore the sums of the terms.
 
-    Kernels update sums by the inverse proposal, before the solution goes back; terms in Python undo the proposal
-    itself, after it (`plb.extensions.energy_terms`).
+    Kernels update sums by the inverse proposal, before the solution goes back; terms in Python undo it afterwards.
     """
     back = inverse_of(proposal)
     for term in range(extension_state.keep.shape[0]):

@@ -73,23 +73,10 @@ METHODS = {
 
 
 class ExtensionCallbacks:
-    """Answers of the terms, constraints and neighbourhoods of one chain.
+    """Answers of the chain's copies of terms, constraints and neighbourhoods.
 
     An error of an extension cannot pass through kernels: it is kept, all further answers are 0, and the caller of the
-    kernel has to call `raise_error`.
-
-    Parameters
-    ----------
-    terms
-        The chain's copies of the terms.
-    sums
-        The chain's sums of each constraint (`plb.extensions.kernel_data`).
-    configuration
-        The solution of the chain.
-    neighbourhoods
-        The chain's copies of the neighbourhoods.
-    moves
-        Where these write what they propose.
+    kernel has to call `raise_error`. `sums`: of each constraint; `moves`: where neighbourhoods write theirs.
     """
 
     def __init__(
@@ -170,10 +157,12 @@ class ExtensionCallbacks:
 
     def _propose(self, index: int, row: int, seed: int) -> int:
         """Write the moves that a neighbourhood proposes; return their number."""
-        one, configuration = self._neighbourhoods[index], self._configuration
-        assert not isinstance(one, CompiledNeighbourhood)
-        proposed = one.propose(configuration, row, np.random.default_rng(seed))
-        return write_moves(one.name, proposed, len(configuration.solution.node), configuration.nodes, self._moves)
+        neighbourhood, configuration = self._neighbourhoods[index], self._configuration
+        assert not isinstance(neighbourhood, CompiledNeighbourhood)
+        proposed = neighbourhood.propose(configuration, row, np.random.default_rng(seed))
+        return write_moves(
+            neighbourhood.name, proposed, len(configuration.solution.node), configuration.nodes, self._moves
+        )
 
     def _count_again(self, index: int) -> None:
         """Compute the sums of a constraint from scratch."""
@@ -211,10 +200,7 @@ class ChainExtensions:
     """What the kernels of neighbourhoods get: the data of each, and the moves."""
 
     def calls(self) -> AbstractContextManager[None]:
-        """Return a context for kernels that may call extensions in Python: Ctrl-C takes effect at its end.
-
-        At the beginning of a callback it would be lost, and the answer with it.
-        """
+        """Return a context for kernels that may call Python: Ctrl-C takes effect at its end, not lost in a callback."""
         return nullcontext() if self.callbacks is None else interrupts_deferred()
 
     def raise_error(self) -> None:
@@ -250,19 +236,19 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
     terms, constraints = _begun_terms(extensions, configuration), extensions.constraints
     all_sums = [extensions.sums_of(index, configuration) for index in range(len(constraints))]
     everything: list[EnergyTerm | Constraint] = [*terms, *constraints]
-    data = [_data_of(extensions, one, configuration) for one in everything]
+    data = [_data_of(extensions, extension, configuration) for extension in everything]
     sums = [*(term.sums if isinstance(term, CompiledTerm) else NO_VALUES for term in terms), *all_sums]
     totals = extensions.totals(problem, start)
     value = np.array([totals[term.name] for term in terms], np.float64)
-    given = [(problem, start, *own, Proposal(0, 0)) for own in zip(data, sums, strict=True)]
+    at_proposal = [(problem, start, *own, Proposal(0, 0)) for own in zip(data, sums, strict=True)]
     counted = [(problem, *own, 0, 0, 1) for own in zip(data, sums, strict=True)]
     at_node = [(problem, start, *own, 0) for own in zip(data, sums, strict=True)]
     neighbourhoods, moves = extensions.new_neighbourhoods(), new_moves()
     proposing = [_data_of(extensions, neighbourhood, configuration) for neighbourhood in neighbourhoods]
     callbacks = ExtensionCallbacks(extensions, terms, all_sums, configuration, neighbourhoods, moves)
     state = ExtensionState(
-        change=_addresses(terms, "change", float, given[: len(terms)]),
-        keep=_addresses(terms, "keep", None, given[: len(terms)]),
+        change=_addresses(terms, "change", float, at_proposal[: len(terms)]),
+        keep=_addresses(terms, "keep", None, at_proposal[: len(terms)]),
         node_cost=_addresses(terms, "node_cost", float, at_node[: len(terms)]),
         weight=np.array([extensions.weights[term.name] for term in terms], np.float64),
         value=value,
@@ -271,7 +257,7 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
         data=_pointers(terms, data[: len(terms)]),
         sums=_pointers(terms, sums[: len(terms)]),
         rejected=np.zeros(len(terms), np.int64),
-        test=_addresses(constraints, "test", bool, given[len(terms) :]),
+        test=_addresses(constraints, "test", bool, at_proposal[len(terms) :]),
         adding=_addresses(constraints, COUNT_METHOD, None, counted[len(terms) :]),
         test_data=_pointers(constraints, data[len(terms) :]),
         test_sums=_pointers(constraints, all_sums),
@@ -293,9 +279,9 @@ def _proposals_of(
 ) -> dict[str, Int]:
     """Return the fields of `ExtensionState` for neighbourhoods."""
     problem, solution = configuration.problem, configuration.solution
-    given = [(problem, solution, own, NO_VALUES, 0, Stream(0), moves) for own in data]
+    arguments = [(problem, solution, own, NO_VALUES, 0, Stream(0), moves) for own in data]
     return {
-        "propose": _addresses(neighbourhoods, PROPOSE_METHOD, int, given),
+        "propose": _addresses(neighbourhoods, PROPOSE_METHOD, int, arguments),
         "propose_data": _pointers(neighbourhoods, data),
         "proposed_row": moves.row,
         "proposed_target": moves.target,
@@ -315,16 +301,16 @@ def _begun_terms(extensions: Extensions, configuration: Configuration) -> tuple[
     return terms
 
 
-def _data_of(extensions: Extensions, one: object, configuration: Configuration) -> Any:
+def _data_of(extensions: Extensions, extension: object, configuration: Configuration) -> Any:
     """Return the data of an extension, as its kernels get them."""
-    return extensions.data_of(one, configuration) if isinstance(one, WithKernels) else NO_VALUES
+    return extensions.data_of(extension, configuration) if isinstance(extension, WithKernels) else NO_VALUES
 
 
 def _pointers(extensions: Sequence[object], values: Sequence[Any]) -> Int:
     """Return the address of the data or sums of each extension with kernels, else NO_KERNEL."""
     pairs = zip(extensions, values, strict=True)
-    found = [address_of(of_one) if isinstance(one, WithKernels) else NO_KERNEL for one, of_one in pairs]
-    return np.array(found, np.int64)
+    addresses = [address_of(value) if isinstance(extension, WithKernels) else NO_KERNEL for extension, value in pairs]
+    return np.array(addresses, np.int64)
 
 
 def constraints_of(extensions: Extensions | None, problem: Problem, solution: Solution) -> ChainExtensions:
@@ -343,12 +329,12 @@ def compare_extension_state(
         kept, right = float(chain.state.value[index]), float(recomputed.state.value[index])
         _compare_term(term.name, kept, right, moment)
     _follow_moves(chain, extensions, extensions.configuration(problem, solution))
-    everything = [*(f"energy term {one.name}" for one in extensions.terms)]
+    everything = [*(f"energy term {term.name}" for term in extensions.terms)]
     everything += [f"constraint {constraint.name}" for constraint in extensions.constraints]
-    for name, one, other in zip(everything, chain.sums, recomputed.sums, strict=True):
-        found = difference(one, other)
-        if found is not None:
-            at, wrong, correct = found
+    for name, followed, correct_sums in zip(everything, chain.sums, recomputed.sums, strict=True):
+        change = difference(followed, correct_sums)
+        if change is not None:
+            at, wrong, correct = change
             raise CheckFailedError(f"{moment}: sum {at} of {name} is {wrong}, from scratch it is {correct}")
 
 
@@ -379,16 +365,11 @@ def _addresses(
     returning: type | None,
     arguments: Sequence[tuple[Any, ...]],
 ) -> Int:
-    """Return the address of each extension's kernel `method`, IN_PYTHON or NO_KERNEL.
-
-    `arguments`: examples of each kernel's arguments.
-    Raise `InvalidValueError` if an extension with kernels has something else there.
-    Raise `ExtensionError` if a kernel takes other arguments, or cannot be compiled for them.
-    """
+    """Return the address of each kernel `method` for examples of `arguments`, IN_PYTHON or NO_KERNEL."""
     addresses = np.full(len(extensions), NO_KERNEL)
-    for index, one in enumerate(extensions):
-        if not isinstance(one, WithKernels):
-            addresses[index] = IN_PYTHON if isinstance(one, ANSWERING.get(method, object)) else NO_KERNEL
-        elif getattr(one, method) is not None:
-            addresses[index] = one.address_of(method, returning, arguments[index])
+    for index, extension in enumerate(extensions):
+        if not isinstance(extension, WithKernels):
+            addresses[index] = IN_PYTHON if isinstance(extension, ANSWERING.get(method, object)) else NO_KERNEL
+        elif getattr(extension, method) is not None:
+            addresses[index] = extension.address_of(method, returning, arguments[index])
     return addresses

@@ -85,7 +85,9 @@ class Extensions:
     def has_python(self) -> bool:
         """Whether an extension is plain Python, so that its chains run in one thread."""
         everything = (*self.terms, *self.constraints, *self.neighbourhoods)
-        return not all(isinstance(one, CompiledTerm | CompiledConstraint | CompiledNeighbourhood) for one in everything)
+        return not all(
+            isinstance(extension, CompiledTerm | CompiledConstraint | CompiledNeighbourhood) for extension in everything
+        )
 
     @contextmanager
     def kernel_errors(self) -> Iterator[None]:
@@ -93,7 +95,7 @@ class Extensions:
         try:
             yield
         except Exception as error:
-            failed = next((one.tolist() for one in self.running if one[0] != NOTHING), None)
+            failed = next((running.tolist() for running in self.running if running[0] != NOTHING), None)
             if failed is None:
                 raise
             failure = self._failure(error, *failed)
@@ -127,17 +129,17 @@ class Extensions:
     def data_of(self, extension: WithKernels, configuration: Configuration) -> Any:
         """Return the data of an extension with kernels, made once for the chains of a problem."""
         problem, key = configuration.problem, f"{extension.kind} {extension.name}"
-        known = self._data.get(key)
-        if known is None or known[0] is not problem:
+        kept = self._data.get(key)
+        if kept is None or kept[0] is not problem:
             with errors_of(extension.kind, extension.name, "new_data"):
-                known = self._data[key] = problem, extension.checked_data(configuration)
-        return known[1]
+                kept = self._data[key] = problem, extension.checked_data(configuration)
+        return kept[1]
 
     def sums_of(self, index: int, configuration: Configuration) -> Any:
         """Return the sums of a constraint, computed from scratch; of one without kernels, nothing."""
-        one = self.constraints[index]
-        with errors_of(CONSTRAINT, one.name, "new_sums"):
-            return sums_from_scratch(one, configuration)
+        constraint = self.constraints[index]
+        with errors_of(CONSTRAINT, constraint.name, "new_sums"):
+            return sums_from_scratch(constraint, configuration)
 
     def journalled(self, solution: Solution) -> Solution:
         """Return a solution with a journal of its moves if a constraint follows them; it shares all else."""
@@ -172,9 +174,7 @@ class Extensions:
     def allows_promotion(self, before: Problem, after: Problem, solution: Solution, row: int) -> bool:
         """Return whether the constraints allow `row` to become a primary on its node; count a refusal.
 
-        No constraint may refuse to place the primary on the node of the secondary, and none may become violated.
-
-        `before`, `after`: the arrays before and after the promotion.
+        None may refuse the primary on that node, and none may become violated; `before`, `after`: around the promotion.
         """
         node = solution.node.copy()
         node[row] = NOWHERE
@@ -188,10 +188,10 @@ class Extensions:
 
     def broken(self, configuration: Configuration) -> dict[int, str]:
         """Return the placed rows that violate a constraint, each with the first constraint's name."""
-        found: dict[int, str] = {}
+        names: dict[int, str] = {}
         for name, row in self.broken_by_name(configuration):
-            found.setdefault(row, name)
-        return found
+            names.setdefault(row, name)
+        return names
 
     def broken_by_name(self, configuration: Configuration) -> Iterator[tuple[str, int]]:
         """Yield the name of each constraint with every placed row that violates it."""
@@ -202,25 +202,20 @@ class Extensions:
 
     def _newly_broken(self, before: Configuration, after: Configuration) -> list[str]:
         """Return the names of the constraints that some row violates after a change and did not violate before."""
-        known = set(self.broken_by_name(before))
-        return [name for name, row in self.broken_by_name(after) if (name, row) not in known]
+        broken_before = set(self.broken_by_name(before))
+        return [name for name, row in self.broken_by_name(after) if (name, row) not in broken_before]
 
     def refused_nodes(self, problem: Problem, solution: Solution, row: int, nodes: Int) -> dict[int, str]:
         """Return the `nodes` that a constraint refuses to `row`, each with the name of the first such constraint."""
         configuration = self.configuration(problem, solution)
-        found = {node: self.refusal(configuration, Proposal(row, node)) for node in nodes.tolist()}
-        return {node: name for node, name in found.items() if name is not None}
+        names = {node: self.refusal(configuration, Proposal(row, node)) for node in nodes.tolist()}
+        return {node: name for node, name in names.items() if name is not None}
 
 
 def extensions_of(
     state: ClusterState, bound: EngineExtensions, now: float, history: DemandHistory | None
 ) -> Extensions | None:
-    """Return the extensions of an engine for one plan, or None if it has none.
-
-    All but the policy are copies: what they keep in their attributes is lost with the plan.
-
-    `bound`: the engine's; `now`, `history`: see `Description`.
-    """
+    """Return copies of the extensions of an engine for one plan, with its policy itself, or None if it has none."""
     if not bound.is_any and not bound.config.soft_capacity:
         return None
     return Extensions(

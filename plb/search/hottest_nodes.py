@@ -54,9 +54,7 @@ class Relief:
 def relief_of(problem: Problem, config: PlbConfig, budget: Budget, movable: int, limit: int) -> Relief | None:
     """Return what is left for the hottest nodes, or None where enough moves are allowed or nothing tells a hot node.
 
-    `config`: with all choices of balancing made.
-    `movable`: number of replicas that may move.
-    `limit`: largest number of replicas that balancing may displace.
+    `movable`: number of replicas that may move; `limit`: largest number that balancing may displace.
     """
     packs = problem.defragmented.any() or problem.reserving.any()
     has_capacity = (problem.inverse_capacity[:, problem.metric_weight > 0.0] > 0.0).any()
@@ -85,10 +83,7 @@ class HotNodes(NamedTuple):
 
 
 def hot_nodes(problem: Problem, solution: Solution, rows: Int, relief: Relief) -> HotNodes:
-    """Return as many nodes in service as moves are left, the most utilised; ties go to the first.
-
-    `rows`: the rows that may move.
-    """
+    """Return as many nodes in service as moves are left, the most utilised of `rows` that may move first."""
     utilisation = np.where(problem.counted, _utilisations(problem, solution), 0.0)
     order = np.argsort(-utilisation, kind="stable")
     nodes = order[: relief.moves]
@@ -115,11 +110,7 @@ def _utilisations(problem: Problem, solution: Solution) -> Float:
 def relieve(
     problem: Problem, solution: Solution, enforced: int, most: int, hot: HotNodes, rng: Stream, tally: Int
 ) -> None:
-    """Move replicas off the hot nodes, always the hottest, as long as each move lowers the energy.
-
-    `most`: largest number of displaced replicas.
-    `tally`: (TALLY_SIZE,) number of proposals by outcome; modified.
-    """
+    """Move replicas, at most `most`, off the hottest node as long as that lowers the energy; count in `tally`."""
     last = tally[GENERATED] + hot.draws * hot.nodes.shape[0]
     index = _hottest(problem, solution, hot)
     while index != NOWHERE and tally[GENERATED] + hot.draws <= last:
@@ -168,7 +159,7 @@ def _best_leave(
     rng: Stream,
     tally: Int,
 ) -> Proposal:
-    """Return the random move off a hot node that relieves it enough and has the lowest energy.
+    """Return the random move off a hot node with the lowest energy that relieves it enough.
 
     If none does, that after which it is least hot; if none lowers the energy, none.
     """

@@ -25,10 +25,7 @@ class Steps(NamedTuple):
 
 
 def executable_order(problem: Problem, solution: Solution, steps: Steps) -> Steps:
-    """Return `steps` in an order in which each target has no sibling and, if possible, enough free capacity.
-
-    Among executable steps, swaps come first, then moves, then new replicas.
-    """
+    """Return `steps` in an order in which no target has a sibling or, if possible, is full: swaps, moves, then adds."""
     if len(steps.row) < 2:
         return steps
     preferred = np.lexsort((steps.row, steps.partner == NOWHERE, problem.origin[steps.row] == NOWHERE))
@@ -126,10 +123,7 @@ def _queue_of(problem: Problem, solution: Solution, steps: Steps) -> _Queue:
 
 
 def _trees(end: Int, swaps: Bool, nodes: int) -> tuple[Int, Int, Int, int]:
-    """Return `_Queue.tree`, `leaves`, `leaf`, and the places of all trees.
-
-    Both ends of a swap may be too full for it, and only the first of a move.
-    """
+    """Return `_Queue.tree`, `leaves`, `leaf`, and the places of all trees; a swap may be held back at both ends."""
     step = np.concatenate([np.arange(end.shape[1]), np.flatnonzero(swaps)])
     side = np.repeat([0, 1], [end.shape[1], len(step) - end.shape[1]])
     node = end[side, step]
@@ -182,10 +176,10 @@ def _start(problem: Problem, solution: Solution, queue: _Queue) -> None:
 def _siblings_that_leave(problem: Problem, solution: Solution, queue: _Queue, row: int) -> int:
     """Return how many siblings have yet to leave the target of a row."""
     leaving = 0
-    other = problem.sibling[row]
-    while other != row:
-        leaving += queue.step_of[other] != NOWHERE and problem.origin[other] == solution.node[row]
-        other = problem.sibling[other]
+    sibling = problem.sibling[row]
+    while sibling != row:
+        leaving += queue.step_of[sibling] != NOWHERE and problem.origin[sibling] == solution.node[row]
+        sibling = problem.sibling[sibling]
     return leaving
 
 
@@ -268,16 +262,16 @@ def _execute(problem: Problem, solution: Solution, queue: _Queue, step: int) -> 
 @kernel
 def _unblock(problem: Problem, solution: Solution, queue: _Queue, row: int) -> None:
     """Note that a row has left its origin, for which siblings may have waited."""
-    other = problem.sibling[row]
-    while other != row:
-        step = queue.step_of[other]
-        goes_there = step != NOWHERE and solution.node[other] == problem.origin[row]
+    sibling = problem.sibling[row]
+    while sibling != row:
+        step = queue.step_of[sibling]
+        goes_there = step != NOWHERE and solution.node[sibling] == problem.origin[row]
         if goes_there and queue.is_waiting[step] and queue.partner[step] == NOWHERE:
             queue.blockers[step] -= 1
             if not queue.blockers[step]:
                 _push(queue, CANDIDATES, step)
                 _push(queue, FREE, step)
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
 
 
 @kernel
@@ -292,10 +286,7 @@ def _join_crowd(queue: _Queue, step: int, side: int) -> None:
 
 @kernel
 def _release(queue: _Queue, node: int) -> None:
-    """Make the first step of a node's crowd that now fits on the node a candidate.
-
-    Once it has been looked at, the next one follows.
-    """
+    """Make the first step of a node's crowd that now fits on the node a candidate; the next one follows after it."""
     if node == NOWHERE:
         return
     leaf = _first_leaf(queue, node)

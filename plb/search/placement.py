@@ -36,8 +36,7 @@ from plb.state.topology import is_packed, packs, reserves, strategy_of
 def filtered(problem: Problem, solution: Solution, config: PlbConfig, rows: Int) -> Problem | None:
     """Return the problem with fewer targets for new `rows`, or None if the filter removes no target.
 
-    For replicas with load of several such metrics, a node is kept if each of them keeps it. A node is kept if it is for
-    some replica.
+    A node is kept if, for the loads of some row, each of several such metrics keeps it.
     """
     filters = {
         index: _kept_by(problem, solution, metric, index, rows)
@@ -93,29 +92,26 @@ def _fullest(solution: Solution, metric: int, free: Float, offered: Bool, goal: 
     """Return a mask, (N,), of the fullest of some nodes: at least `least`, with at least `goal` free."""
     order = np.argsort(-solution.node_load[:, metric], kind="stable")
     kept = np.zeros(len(free), np.bool_)
-    found = 0.0
+    total = 0.0
     for count, node in enumerate(order[offered[order]].tolist()):
-        if count >= least and found >= goal:
+        if count >= least and total >= goal:
             break
         kept[node] = True
-        found += free[node]
+        total += free[node]
     return kept
 
 
 def _least_loaded(problem: Problem, solution: Solution, metric: int, offered: Bool, goal: float, least: int) -> Bool:
-    """Return a mask, (N,), of the least loaded of some nodes: at least `least`, and as many as take `goal` in balance.
-
-    That is the load that fills them up to the next node; without a goal, all are kept.
-    """
+    """Return a mask, (N,), of the least loaded nodes: at least `least`, and as many as `goal` (0: any) levels."""
     load = solution.node_load[:, metric]
     order = np.argsort(load * problem.inverse_capacity[:, metric], kind="stable")
     kept = np.zeros(len(load), np.bool_)
-    found = 0.0
+    total = 0.0
     before = 0
     for count, node in enumerate(order[offered[order]].tolist()):
-        found += float(load[node] - before) * count
+        total += float(load[node] - before) * count
         before = int(load[node])
-        if goal > 0.0 and count >= least and found >= goal:
+        if goal > 0.0 and count >= least and total >= goal:
             break
         kept[node] = True
     return kept
@@ -123,8 +119,8 @@ def _least_loaded(problem: Problem, solution: Solution, metric: int, offered: Bo
 
 def _largest_partition(problem: Problem, rows: Int) -> int:
     """Return the largest number of rows of one partition among `rows`, the least number of nodes that they need."""
-    found = Counter(min(siblings_of(problem, row)) for row in rows.tolist())
-    return max(found.values(), default=0)
+    sizes = Counter(min(siblings_of(problem, row)) for row in rows.tolist())
+    return max(sizes.values(), default=0)
 
 
 def place_rows(
@@ -141,14 +137,10 @@ def place_rows(
     extensions: Extensions | None = None,
     others: Int = NO_ROWS,
 ) -> Annealed:
-    """Place each of `rows`; rows without a feasible node stay at NOWHERE.
+    """Place each of `rows` in `solution`; rows without a feasible node stay at NOWHERE.
 
-    `solution` is modified.
-    `all_or_nothing`: same shape as `rows`: consecutive rows of one number are placed all or not at all; NOWHERE:
-    individually.
-    `masks`: enforced rules, from all to only the hard ones.
-    `with_moves`: whether existing replicas may be evicted.
-    `extensions`: extension terms and constraints; a policy decides in place of the search.
+    `all_or_nothing`: consecutive rows of one number are placed all or not at all; NOWHERE: individually.
+    `masks`: enforced rules, from all to only the hard ones; `with_moves`: whether existing replicas may be evicted.
     `others`: rows that an earlier search may have placed or dropped.
     """
     slots = migration_slots(problem, solution, config.max_percentage_to_move_for_placement) if with_moves else 0
@@ -201,12 +193,7 @@ def _place_randomly(
     last: bool,
     rng: Stream,
 ) -> None:
-    """Place `rows` in turn on random feasible nodes, and again what found none, within the extension constraints.
-
-    `all_or_nothing`: see `place_rows`.
-    `tries`: the first, and the further ones of what found no node.
-    `last`: whether to use the last feasible node instead of a random one.
-    """
+    """Place `rows` in turn on random feasible nodes (or the `last` ones), at most `tries` times."""
     constraints = constraints_of(extensions, problem, solution)
     state, transaction = constraints.state, new_transaction(2 * len(rows))
     with constraints.calls():

@@ -33,10 +33,7 @@ Place = Callable[[int], Sequence[Proposal]]
 
 
 def repair_applications_by_policy(configuration: Configuration, repaired: int, place: Place) -> None:
-    """Move replicas of each application off nodes too many, then off nodes on which it exceeds its capacity.
-
-    `repaired`: bit mask over `Rule`: the rules to repair.
-    """
+    """Move replicas of each application off nodes too many, then off nodes above its capacity, as `repaired` asks."""
     for application in broken_applications(configuration.problem, configuration.solution, repaired).tolist():
         if repaired >> scale_out.RULE & 1:
             _leave_nodes(configuration, application, place)
@@ -77,8 +74,8 @@ def _overfilling(configuration: Configuration, application: int) -> Iterator[int
 def _rows_on(configuration: Configuration, application: int, node: int) -> list[int]:
     """Return the rows of an application on a node, ascending."""
     problem, solution = configuration.problem, configuration.solution
-    found = (problem.application == application) & (solution.node == node) & ~problem.leaving
-    return np.flatnonzero(found & (solution.node != NOWHERE)).tolist()
+    there = (problem.application == application) & (solution.node == node) & ~problem.leaving
+    return np.flatnonzero(there & (solution.node != NOWHERE)).tolist()
 
 
 """Places a row and returns the moves that undo this, to be applied in reverse order; empty if the row has no node."""
@@ -142,12 +139,9 @@ class Decisions:
         return self._undo_moves()
 
     def repair_randomly(self, repaired: int, enforced: int, suspects: Callable[[], Int]) -> None:
-        """Move replicas that violate a rule or constraint, then unload overloaded nodes.
+        """Move replicas that violate a rule or constraint, then unload overloaded nodes, which may be fewer by then.
 
-        The order matters because the first moves may already free capacity.
-
-        `repaired`, `enforced`: bit masks over `Rule`: the rules to repair, and the rules that bind the moves.
-        `suspects`: returns the rows that may break a rule now.
+        `repaired`: rules to repair; `enforced`: rules that bind; `suspects`: returns the rows that may break a rule.
         """
         self._move_breaking(repaired & SPREADING, enforced, suspects)
         self._move_breaking(repaired & ~SPREADING, enforced | JOINING, suspects)
@@ -200,7 +194,7 @@ class Decisions:
             return True
         with errors_of(POLICY, self.policy.name, "evict"):
             requested = moves_for(self._repacking, self.configuration, row)
-        made = all(self._is_allowed(one, enforced) and self._move(one, enforced) for one in requested)
+        made = all(self._is_allowed(proposal, enforced) and self._move(proposal, enforced) for proposal in requested)
         return made and (not requested or bool(self.solution.totals.displaced <= self._slots))
 
     def _is_allowed(self, proposal: Proposal, enforced: int) -> bool:
@@ -252,11 +246,7 @@ class Decisions:
 
 @kernel
 def _find_allowed(problem: Problem, solution: Solution, enforced: int, row: int, nodes: Int, tally: Int) -> int:
-    """Find the nodes, without its own, on which no rule and no budget refuses a row; return their number.
-
-    `nodes`: (N,) modified: the nodes, ascending, at its beginning.
-    `tally`: (TALLY_SIZE,) modified.
-    """
+    """Write to `nodes`, (N,), those on which no rule and no budget refuses a row; return their number; tally all."""
     allowed = 0
     for node in range(nodes.shape[0]):
         if node == solution.node[row]:
@@ -282,10 +272,7 @@ def _move_if_possible(problem: Problem, solution: Solution, transaction: Transac
 
 @kernel
 def _find_overloading(problem: Problem, solution: Solution, node: int, rows: Int) -> int:
-    """Find the movable rows on a node with load of a metric of which it exceeds its limit; return their number.
-
-    `rows`: (M,) modified: the rows, ascending, at its beginning.
-    """
+    """Write to `rows`, (M,), the movable rows with load of a metric that overloads a node; return their number."""
     overloading = 0
     for row in range(rows.shape[0]):
         if problem.movable[row] and _overloads(problem, solution, node, row):
@@ -325,12 +312,9 @@ def place_by_policy(
     seed: np.random.SeedSequence,
     slots: int,
 ) -> Annealed:
-    """Place each of `rows` in turn; rows without a feasible node stay at NOWHERE.
+    """Place each of `rows` in `solution` in turn; where the policy declines, ask it again under the next mask.
 
-    `solution` is modified.
-    `rows`, `all_or_nothing`, `masks`: see `plb.search.placement.place_rows`. If the policy declines, it is called again
-    under the next mask.
-    `slots`: see `Decisions`.
+    `rows`, `all_or_nothing`, `masks`: see `plb.search.placement.place_rows`; `slots`: see `Decisions`.
     """
     decisions = Decisions(extensions, problem, solution, seed, slots)
     left = np.array(rows, np.int64)
@@ -351,10 +335,7 @@ def repair_by_policy(
     passed_over: int = 0,
     others: Int = NO_ROWS,
 ) -> Annealed:
-    """Repair violated constraints by moves that violate no rule.
-
-    `solution` is modified; `masks`, `breaking`, `passed_over`, `others`: see `plb.search.repair.repair`.
-    """
+    """Repair violated constraints by moves that violate no rule; arguments as in `plb.search.repair.repair`."""
     decisions = Decisions(extensions, problem, solution, seed, len(solution.node))
 
     def suspects() -> Int:
@@ -366,10 +347,7 @@ def repair_by_policy(
 
 
 def _place_in_turn(configuration: Configuration, rows: Int, all_or_nothing: Int, place: Place) -> None:
-    """Place each of `rows` that has a feasible node.
-
-    `all_or_nothing`: see `plb.search.placement.place_rows`.
-    """
+    """Place each of `rows` that has a feasible node; `all_or_nothing` as in `plb.search.placement.place_rows`."""
     done: list[Proposal] = []
     group, before, given_up = NOWHERE, 0, False
     for row, this in zip(rows.tolist(), all_or_nothing.tolist(), strict=True):

@@ -57,10 +57,7 @@ def proposals_of(tally: Int, larger_steps: Proposals) -> Proposals:
 def moves_of(
     state: ClusterState, problem: Problem, solution: Solution, rows: Int, reasons: Mapping[int, Reason]
 ) -> PlanMoves:
-    """Return the moves that lead from the origins to `solution`, in an executable order.
-
-    `rows`: the rows that are not on their origins, ascending; `reasons`: reason of each row's move.
-    """
+    """Return, in an executable order, the moves of `rows` (ascending, not on their origins) for these `reasons`."""
     is_gone = solution.node[rows] == NOWHERE
     row, partner = executable_order(problem, solution, steps_to(problem, solution, rows[~is_gone]))
     is_new = problem.origin[row] == NOWHERE
@@ -72,12 +69,12 @@ def moves_of(
     swap = kind == _NUMBER[SWAP]
     cost = np.where(kind == _NUMBER[MOVE], problem.move_cost[row], np.where(swap, problem.swap_cost, problem.add_cost))
     moved = row.tolist()
-    reason = [reasons[one] for one in moved]
+    reason = [reasons[index] for index in moved]
     for place in np.flatnonzero(swap).tolist():
         reason[place] = _reason_of_swap(reason[place], reasons[int(partner[place])])
     return PlanMoves(
         kind=kind,
-        partition=[state.row_partition[one] for one in moved],
+        partition=[state.row_partition[index] for index in moved],
         role=problem.role[row],
         source=_names(state, problem.origin[row]),
         target=_names(state, solution.node[row]),
@@ -98,10 +95,7 @@ def _reason_of_swap(primary: Reason, secondary: Reason) -> Reason:
 
 
 def steps_to(problem: Problem, solution: Solution, changed: Int) -> Steps:
-    """Return the steps by which placed rows that are not on their origins, (m,), come to their nodes.
-
-    A primary and a secondary of a partition that exchanged nodes swap roles.
-    """
+    """Return the steps of placed rows, (m,), from their origins; a primary and a secondary that exchanged swap."""
     partner = np.full(len(changed), NOWHERE)
     _find_partners(problem, solution, changed, partner)
     if (partner == NOWHERE).all():
@@ -117,13 +111,13 @@ def _find_partners(problem: Problem, solution: Solution, changed: Int, partner: 
         row = changed[place]
         if problem.origin[row] == NOWHERE or problem.role[row] != PRIMARY:
             continue
-        other = problem.sibling[row]
-        while other != row:
-            crossed = solution.node[other] == problem.origin[row] and solution.node[row] == problem.origin[other]
-            if crossed and problem.role[other] == SECONDARY and not problem.leaving[other]:
-                partner[place] = other
+        sibling = problem.sibling[row]
+        while sibling != row:
+            crossed = solution.node[sibling] == problem.origin[row] and solution.node[row] == problem.origin[sibling]
+            if crossed and problem.role[sibling] == SECONDARY and not problem.leaving[sibling]:
+                partner[place] = sibling
                 break
-            other = problem.sibling[other]
+            sibling = problem.sibling[sibling]
 
 
 def larger_steps_of(names: Sequence[str], chains: Iterable[Neighbourhoods]) -> Proposals:
@@ -132,10 +126,10 @@ def larger_steps_of(names: Sequence[str], chains: Iterable[Neighbourhoods]) -> P
     searched = [(chain, [name_of[kind] for kind in chain.kind[1:].tolist()]) for chain in chains if len(chain.part)]
     steps = (
         Proposals(
-            tried_by_neighbourhood=dict(zip(applied, one.tried[1:].tolist(), strict=True)),
-            accepted_by_neighbourhood=dict(zip(applied, one.accepted[1:].tolist(), strict=True)),
+            tried_by_neighbourhood=dict(zip(applied, neighbourhoods.tried[1:].tolist(), strict=True)),
+            accepted_by_neighbourhood=dict(zip(applied, neighbourhoods.accepted[1:].tolist(), strict=True)),
         )
-        for one, applied in searched
+        for neighbourhoods, applied in searched
     )
     return sum(steps, Proposals())
 

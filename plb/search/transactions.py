@@ -82,6 +82,12 @@ def quick_target(
     return NOWHERE
 
 
+@kernel(inline=True)
+def takes_place(rng: Stream, seen: int) -> bool:
+    """Return whether the last of `seen` candidates replaces the chosen one, so that all are equally likely."""
+    return bool(uniform(rng) * seen < 1.0)
+
+
 @kernel
 def random_target(
     problem: Problem,
@@ -92,10 +98,7 @@ def random_target(
     avoid: int,
     rng: Stream,
 ) -> int:
-    """Return a node sampled uniformly from the nodes that every rule and constraint allows for `row`, or NOWHERE.
-
-    `avoid`: excluded node, or NOWHERE.
-    """
+    """Return a random node, except `avoid`, of those that every rule and constraint allows for `row`, or NOWHERE."""
     chosen = quick_target(problem, solution, extension_state, enforced, row, avoid, rng)
     if chosen != NOWHERE or (solution.node[row] != NOWHERE and budget_that_holds(problem, solution, row) != NO_REFUSAL):
         return chosen
@@ -105,7 +108,7 @@ def random_target(
             continue  # most nodes are too full where a few random ones are
         if may_move(problem, solution, extension_state, enforced, row, target):
             seen += 1
-            if uniform(rng) * seen < 1.0:
+            if takes_place(rng, seen):
                 chosen = target
     return int(chosen)
 
@@ -153,10 +156,10 @@ def swap_entries(transaction: Transaction, first: int, second: int) -> None:
 @kernel
 def has_moved(transaction: Transaction, row: int) -> bool:
     """Return whether the transaction has a move of `row`."""
-    found = False
+    moved = False
     for entry in range(transaction.length[0]):
-        found = found or transaction.row[entry] == row
-    return bool(found)
+        moved = moved or transaction.row[entry] == row
+    return bool(moved)
 
 
 @kernel
@@ -169,20 +172,17 @@ def undo_transaction(problem: Problem, solution: Solution, transaction: Transact
 
 @kernel
 def into_single_moves(solution: Solution, transaction: Transaction, tried: int) -> None:
-    """Leave one move for each row in a transaction that is undone; rows that came back to their place have none.
-
-    `tried`: number of its moves before it was undone.
-    """
+    """Leave one move for each row that has moved in an undone transaction, which had `tried` moves."""
     length = 0
     for entry in range(tried):
         row, target = transaction.row[entry], transaction.target[entry]
-        known = 0
-        while known < length and transaction.row[known] != row:
-            known += 1
-        transaction.target[known] = target
-        if known == length:
-            transaction.row[known] = row
-            transaction.source[known] = solution.node[row]
+        place = 0
+        while place < length and transaction.row[place] != row:
+            place += 1
+        transaction.target[place] = target
+        if place == length:
+            transaction.row[place] = row
+            transaction.source[place] = solution.node[row]
             length += 1
     kept = 0
     for entry in range(length):
@@ -254,10 +254,9 @@ def place_in_turn(
     rng: Stream,
     transaction: Transaction,
 ) -> int:
-    """Place each of `rows` on a random feasible node; return the number of placed rows.
+    """Place each of `rows` on a random feasible node, or the `last` one; return the number of placed rows.
 
     `all_or_nothing`: see `plb.search.placement.place_rows`.
-    `last`: whether to use the last feasible node instead of a random one.
     """
     begun = transaction.length[0]
     group = NOWHERE
@@ -313,10 +312,7 @@ NO_PLACES = Places(NO_ROWS, NO_ROWS)
 
 
 def moved_rows(problem: Problem, solution: Solution, others: Int) -> Int:
-    """Return the rows that are not on their origins, ascending.
-
-    `others`: the rows, ascending, that may have been placed or dropped; displaced ones are known.
-    """
+    """Return the rows that are not on their origins, ascending; `others` may have been placed or dropped."""
     displaced = solution.displaced[: solution.totals.displaced]
     if not len(others):
         return np.sort(displaced)

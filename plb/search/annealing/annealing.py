@@ -104,8 +104,6 @@ def anneal_chains(
 ) -> Annealed:
     """Anneal from `start` with the configured number of chains, and change it to the best result.
 
-    `start` is modified.
-    `extensions`: extension terms and constraints. With one in plain Python, the chains run one after the other.
     `others`: rows that an earlier search may have placed or dropped.
     """
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
@@ -255,10 +253,7 @@ def _new_chains(
     *,
     in_place: bool,
 ) -> list[_Chain]:
-    """Return new chains with their extension state and the kernels that their steps may need.
-
-    Each has a copy of `start`; `in_place`: all have `start` itself, and change it in turn.
-    """
+    """Return new chains, each with a copy of `start`, or `in_place` all with `start` itself, in turn."""
     sort_displaced(start)
     named = kinds_of(config.larger_neighbourhoods) if choice.larger_share else []
     kinds, services = that_apply(named, problem, choice.movable)
@@ -288,20 +283,14 @@ def _new_chain(
     capacity: int,
     neighbourhoods: Neighbourhoods,
 ) -> _Chain:
-    """Return a new chain that begins at `solution`.
-
-    `capacity`: largest number of moves of one proposal; 0 where no proposal has further moves.
-    """
+    """Return a new chain that begins at `solution`, with proposals of up to `capacity` further moves."""
     undo_log = new_undo_log(_proposals_of(settings), capacity)
     chain_state = ChainState(new_schedule(), undo_log, new_tally(), new_transaction(capacity), neighbourhoods)
     return _Chain(solution, extensions, chain_state, Stream(stream))
 
 
 def new_undo_log(proposals: int, capacity: int) -> UndoLog:
-    """Return the undo log of a chain.
-
-    `proposals`: number of proposals of the chain; `capacity`: largest number of moves of one of them, or 0.
-    """
+    """Return the undo log of a chain of so many proposals with up to `capacity` further moves."""
     entries = min(proposals, UNDO_LOG_SIZE) + capacity + 1
     return UndoLog(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
 
@@ -339,12 +328,7 @@ def _run_chain(
     *,
     in_python: bool,
 ) -> _Chain:
-    """Run a chain to its end; its undo log leads back to its best solution.
-
-    `check`: called after every proposal, if any.
-    `path`: the price of moves, if it falls.
-    `in_python`: whether an extension is plain Python.
-    """
+    """Run a chain to its end; `check` is called after every proposal; moves have a falling price with a `path`."""
     timed = STRETCH_IN_PYTHON if in_python else TIMED_STRETCH
     stretch = _proposals_of(settings) if deadline is None and not in_python else timed
     stretch = 1 if check else stretch
@@ -395,10 +379,7 @@ def _begin_soft(chain: _Chain, problem: Problem, choice: Choice, settings: Setti
 
 
 def _harden(chain: _Chain, problem: Problem, soft: SoftCapacity) -> None:
-    """End the part of a search with soft capacity: remove overload that the best solution has, and make larger steps.
-
-    Where overload stays, the energy is infinite, and the result is the start.
-    """
+    """Remove overload of the best solution and go on with hard capacity; where it stays, the result is the start."""
     state, chain_state = chain.extension_state, chain.chain_state
     return_to_best(problem, chain.solution, chain.schedule, chain_state.undo_log, state)
     chain.schedule.undo_length = chain.schedule.best_length = 0
@@ -444,11 +425,7 @@ def _begin_path(chain: _Chain, path: PricePath, choice: Choice, settings: Settin
 def _follow(
     chain: _Chain, path: PricePath, at_price: Problem, settings: Settings, whole: float, patience: float
 ) -> Problem:
-    """Return the problem at the present price, and end a chain that finds no further move at the last one.
-
-    `whole`: proposals in which the price falls; infinite: the time counts.
-    `patience`: proposals without a move after which the search gives up.
-    """
+    """Return the problem at the present price, and end a chain without a move for `patience` at the last one."""
     displaced, done = int(chain.solution.totals.displaced), _done(chain, settings)
     used = _used_share(chain, settings, whole)
     if not path.is_due(used):
@@ -465,10 +442,8 @@ def _follow(
 def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
     """Return the annealing settings of each chain, such that all chains together keep to the budget.
 
-    With a time budget and no proposal budget, a chain generates at least `slots` proposals before it may converge: in a
-    large cluster a round changes little.
-
-    `slots`: number of replicas that the search may place or move.
+    With only a time budget, a chain generates at least `slots` proposals (replicas that may be placed or moved) before
+    it may converge: in a large cluster a round changes little.
     """
     limit, per_round = config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round
     per_round = PROPOSALS_A_ROUND if per_round is None else per_round

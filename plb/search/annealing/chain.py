@@ -281,12 +281,7 @@ def _step(
     rng: Stream,
     left: int,
 ) -> int:
-    """Generate a proposal, or a step in a larger neighbourhood, and accept or reject it.
-
-    Return how many proposals it counts as.
-
-    `left`: proposals that the chain may still generate.
-    """
+    """Make a proposal or larger step of at most `left` proposals; return how many proposals it counts as."""
     schedule, undo_log = chain_state.schedule, chain_state.undo_log
     most = chain_state.transaction.row.shape[0]
     if is_full(schedule, undo_log, most):

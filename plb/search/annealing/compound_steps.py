@@ -79,15 +79,15 @@ def _spread_siblings(
     transaction: Transaction,
 ) -> bool:
     """Move siblings of `row` out of crowded domains of one level; return whether each found a node."""
-    other = problem.sibling[row]
-    while other != row:
-        stays = not problem.movable[other] or has_moved(transaction, other)
-        if not stays and excess_in_domain(problem, solution, level, other) > 0:
-            target = random_target(problem, solution, extension_state, so_far, other, solution.node[other], rng)
+    sibling = problem.sibling[row]
+    while sibling != row:
+        stays = not problem.movable[sibling] or has_moved(transaction, sibling)
+        if not stays and excess_in_domain(problem, solution, level, sibling) > 0:
+            target = random_target(problem, solution, extension_state, so_far, sibling, solution.node[sibling], rng)
             if target == NOWHERE:
                 return False
-            try_move(problem, solution, transaction, other, target)
-        other = problem.sibling[other]
+            try_move(problem, solution, transaction, sibling, target)
+        sibling = problem.sibling[sibling]
     return True
 
 
@@ -174,31 +174,28 @@ def larger_proposal(
     rng: Stream,
     number: int,
 ) -> int:
-    """Make a step in a larger neighbourhood and accept or reject it; return its cost in proposals.
-
-    `number`: the neighbourhood, by its place in `Neighbourhoods`.
-    """
+    """Make a step in the neighbourhood `number` and accept or reject it; return its cost in proposals."""
     schedule, transaction, neighbourhoods = chain_state.schedule, chain_state.transaction, chain_state.neighbourhoods
     highest = highest_energy(schedule, rng)
     scratch = neighbourhoods.scratch
     transaction.length[0] = scratch.asked[0] = 0
     kind = neighbourhoods.kind[number]
     if kind == EJECTION_CHAIN:
-        found = make_ejection_chain(problem, solution, choice, extension_state, scratch, rng, transaction)
+        allowed = make_ejection_chain(problem, solution, choice, extension_state, scratch, rng, transaction)
     elif kind < OF_USERS:
-        found = destroy_and_repair(problem, solution, choice, extension_state, kind, scratch, rng, transaction)
+        allowed = destroy_and_repair(problem, solution, choice, extension_state, kind, scratch, rng, transaction)
     else:
         index = kind - OF_USERS
-        found = make_proposed_step(problem, solution, choice, extension_state, index, scratch, rng, transaction)
+        allowed = make_proposed_step(problem, solution, choice, extension_state, index, scratch, rng, transaction)
     tried = transaction.length[0]
     cost = _cost_of_step(problem, solution, scratch.asked[0], tried)
     neighbourhoods.tried[number] += 1
     chain_state.tally[GENERATED] += cost
-    if found and extension_state.change.shape[0] == 0 and not problem.related:
-        found = present_energy(problem, solution) <= highest
-        chain_state.tally[SCORED] += not found
+    if allowed and extension_state.change.shape[0] == 0 and not problem.related:
+        allowed = present_energy(problem, solution) <= highest
+        chain_state.tally[SCORED] += not allowed
     undo_tried_with_terms(problem, solution, extension_state, transaction, 0)
-    if not found:
+    if not allowed:
         return cost
     into_single_moves(solution, transaction, tried)
     if problem.related and not _children_follow(problem, solution, choice, extension_state, rng, transaction):
@@ -247,10 +244,7 @@ def _is_accepted(
     extension_state: ExtensionState,
     highest: float,
 ) -> bool:
-    """Make the moves of a transaction that is undone, if energy and every rule accept them; return whether they do.
-
-    `highest`: highest accepted energy.
-    """
+    """Make the moves of an undone transaction if rules allow and the energy is at most `highest`; return whether so."""
     schedule, transaction, tally = chain_state.schedule, chain_state.transaction, chain_state.tally
     length, movement = transaction.length[0], solution.totals.movement
     most = max(choice.migrations, solution.totals.displaced)
@@ -282,10 +276,7 @@ def _is_accepted(
 def _is_refused(
     problem: Problem, solution: Solution, choice: Choice, chain_state: ChainState, extension_state: ExtensionState
 ) -> bool:
-    """Return whether a rule or constraint refuses the place of a moved row, all others being where they end.
-
-    A row is asked for from where it stood: some rules compare both places.
-    """
+    """Return whether a rule or constraint refuses a moved row, asked from where it stood, all others at their ends."""
     transaction = chain_state.transaction
     for entry in range(transaction.length[0]):
         row, target = transaction.row[entry], transaction.target[entry]
@@ -305,10 +296,7 @@ def _is_refused(
 def _is_refused_together(
     problem: Problem, solution: Solution, transaction: Transaction, extension_state: ExtensionState
 ) -> bool:
-    """Return whether an extension constraint refuses all moves together, and count the refusal.
-
-    Two moves may together break what neither breaks after the other, where each alone breaks it already.
-    """
+    """Return whether a constraint refuses all moves together, which each alone break it already; count it."""
     if extension_state.test.shape[0] == 0:
         return False
     refused = _refusing_all(problem, solution, transaction, extension_state)
@@ -323,9 +311,8 @@ def _refusing_all(
 ) -> int:
     """Return the index of the first constraint that refuses all moves of a transaction together, or ALLOWED.
 
-    Moves and exchanges that no constraint refuses one after the other, in some order, break none. If there is no such
-    order, what counts is whether a replica breaks a constraint at the end and broke none before: several moves may be
-    allowed only together. That is asked in Python, and takes long.
+    Moves that none refuses in some order break none. Else what counts is whether a replica breaks a constraint at the
+    end and broke none before, which is asked in Python and takes long.
     """
     length = transaction.length[0]
     undo_transaction(problem, solution, transaction, 0)
@@ -355,10 +342,7 @@ def _allow_next(
     done: int,
     length: int,
 ) -> int:
-    """Make one of the moves from entry `done` on, or an exchange, that no constraint refuses; return how many moves.
-
-    What is made comes next in the transaction.
-    """
+    """Make one of the moves from entry `done` on, or an exchange, that no constraint refuses, and put it next."""
     for entry in range(done, length):
         proposal = move_of(transaction, entry)
         if refusing(problem, solution, extension_state, proposal) == ALLOWED:
@@ -366,15 +350,15 @@ def _allow_next(
             swap_entries(transaction, done, entry)
             return 1
     for entry in range(done, length):
-        for other in range(entry + 1, length):
-            first, second = move_of(transaction, entry), move_of(transaction, other)
+        for later in range(entry + 1, length):
+            first, second = move_of(transaction, entry), move_of(transaction, later)
             if first.target != second.source or second.target != first.source:
                 continue
             proposal = Proposal(first.row, first.target, second.row, first.source)
             if refusing(problem, solution, extension_state, proposal) == ALLOWED:
                 apply_proposal(problem, solution, proposal)
                 swap_entries(transaction, done, entry)
-                swap_entries(transaction, done + 1, other)
+                swap_entries(transaction, done + 1, later)
                 return 2
     return 0
 

@@ -93,10 +93,7 @@ def new_schedule() -> Schedule:
 def first_temperature(settings: Settings, slots: int, imbalance: float) -> float:
     """Return the first temperature in units of the largest energy change of the probes.
 
-    With `enable_cluster_specific_initial_temperature` it is at most coefficient / (slots·(imbalance + 0.0001)): the
-    more replicas may move and the larger the imbalance, the lower the first temperature.
-
-    `slots`: number of replicas that the search may place or move.
+    A specific one is at most coefficient / (slots·(imbalance + 0.0001)): lower with more replicas and imbalance.
     """
     if settings.cluster_coefficient < 0.0:
         return settings.initial_temperature

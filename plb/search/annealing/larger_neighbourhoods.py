@@ -44,7 +44,7 @@ def destroy_and_repair(
 ) -> bool:
     """Take replicas of one kind off their nodes and place them again; return whether all found a place.
 
-    `kind`: PARTITION: all replicas of a partition; NODE: replicas of two nodes; SERVICE: replicas of a service.
+    `kind`: PARTITION: all replicas of a partition; NODE: some of two nodes; SERVICE: some of a service.
     """
     row = costly_row(problem, solution, choice, extension_state, rng)
     if solution.node[row] == NOWHERE:
@@ -101,9 +101,9 @@ def _destroy_nodes(
     try_with_terms(problem, solution, extension_state, transaction, row, NOWHERE)
     most = 2 + int(uniform(rng) * (MOST_DESTROYED - 1))
     for number in range(1, most):
-        other = random_row_on(problem, solution, second if number % 2 else first, rng)
-        if other != NOWHERE:
-            try_with_terms(problem, solution, extension_state, transaction, other, NOWHERE)
+        drawn = random_row_on(problem, solution, second if number % 2 else first, rng)
+        if drawn != NOWHERE:
+            try_with_terms(problem, solution, extension_state, transaction, drawn, NOWHERE)
 
 
 @kernel
@@ -123,15 +123,15 @@ def _destroy_service(
     begin, end = scratch.services.first[service], scratch.services.first[service + 1]
     for _ in range(DRAWS if begin < end else 0):
         scratch.asked[0] += 1
-        other = scratch.services.row[begin + int(uniform(rng) * (end - begin))]
+        drawn = scratch.services.row[begin + int(uniform(rng) * (end - begin))]
         if transaction.length[0] == most:
             return
         if (
-            solution.node[other] != NOWHERE
-            and not has_moved(transaction, other)
-            and not are_siblings(problem, row, other)
+            solution.node[drawn] != NOWHERE
+            and not has_moved(transaction, drawn)
+            and not are_siblings(problem, row, drawn)
         ):
-            try_with_terms(problem, solution, extension_state, transaction, other, NOWHERE)
+            try_with_terms(problem, solution, extension_state, transaction, drawn, NOWHERE)
 
 
 @kernel
@@ -251,11 +251,11 @@ def _victim(problem: Problem, solution: Solution, row: int, target: int, rng: St
     """Return a random replica of `target` that may make room for `row`, if possible one that this search has moved."""
     victim = NOWHERE
     for _ in range(VICTIMS_TRIED):
-        other = random_row_on(problem, solution, target, rng)
-        if other == NOWHERE or are_siblings(problem, other, row) or has_moved(transaction, other):
+        drawn = random_row_on(problem, solution, target, rng)
+        if drawn == NOWHERE or are_siblings(problem, drawn, row) or has_moved(transaction, drawn):
             continue
-        victim = other
-        if problem.origin[other] != target:
+        victim = drawn
+        if problem.origin[drawn] != target:
             return int(victim)
     return int(victim)
 
@@ -272,10 +272,7 @@ def _place_of(
     scratch: Scratch,
     rng: Stream,
 ) -> int:
-    """Return where an ejected replica finds room: its place before the search, the start, or a random node.
-
-    `start`: the node that the first replica of the chain has left; `left`: the node that `row` has left.
-    """
+    """Return where an ejected replica finds room: on its origin, `start`, or a random node; never on `left`."""
     for number in range(2 + TARGETS_OF_EJECTED):
         if number == 0:
             place = problem.origin[row]

@@ -13,6 +13,7 @@ from plb.energy.imbalance import counted_as
 from plb.energy.terms import cost_of_node
 from plb.model.role import PRIMARY
 from plb.search.extension_kernels import ExtensionState, cost_in_terms
+from plb.search.transactions import takes_place
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Proposal, Solution, are_siblings, proposed
 
@@ -43,10 +44,7 @@ def node_worth_reaching(problem: Problem, solution: Solution, row: int, rng: Str
 
 @kernel
 def is_worth_swapping(problem: Problem, solution: Solution, row: int, partner: int) -> bool:
-    """Return whether a role swap moves load of an unbalanced metric off a node above the mean, or to one below it.
-
-    Only the node of the primary is checked.
-    """
+    """Return whether a role swap brings load of an unbalanced metric on the primary's node closer to the mean."""
     primary = row if problem.role[row] == PRIMARY else partner
     secondary = partner if primary == row else row
     node = solution.node[primary]
@@ -156,10 +154,7 @@ def migration_slots(problem: Problem, start: Solution, share: float) -> int:
 
 @kernel
 def generate_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> Proposal:
-    """Return a random proposal. The row is NOWHERE if none was possible.
-
-    In a large cluster, also prefetch the rows that the next proposal may use.
-    """
+    """Return a random proposal, with the row NOWHERE if none was possible; prefetch rows in a large cluster."""
     proposal = _random_proposal(problem, solution, choice, rng)
     if solution.node.shape[0] > ROWS_IN_CACHE:
         _fetch_for_energy(problem, proposal.row)
@@ -171,10 +166,9 @@ def generate_proposal(problem: Problem, solution: Solution, choice: Choice, rng:
 
 @kernel
 def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> Proposal:
-    """Return a random proposal.
+    """Return a random proposal by a uniformly sampled slot, as in Service Fabric (docs/service-fabric.md, Proposals).
 
-    Slots are sampled uniformly, as in Service Fabric (docs/service-fabric.md, Proposals). The slot of a new replica
-    changes its target; the slot of a displaced replica returns it or changes its target; an empty slot moves, swaps or
+    A new replica changes its target, a displaced one returns or changes its target; an empty slot moves, swaps or
     exchanges. A search that only swaps undoes swaps and nothing else.
     """
     slot = int(uniform(rng) * (choice.creation.shape[0] + choice.migrations + choice.spare))
@@ -241,10 +235,7 @@ def _leaves_origin(problem: Problem, solution: Solution, row: int) -> int:
 
 @kernel
 def _partner_of(choice: Choice, row: int, rng: Stream) -> int:
-    """Return a random movable row, or, for a share of the exchanges, one with a load similar to `row`.
-
-    With P of these, it is number P^u for a uniform u, so that all orders of magnitude are as likely.
-    """
+    """Return a random movable row or, for a share, number P^u (u uniform) of P rows with a load similar to `row`."""
     partners = choice.similar.shape[1]
     if partners == 0 or uniform(rng) >= choice.similar_share:
         return _random_of(choice.movable, rng)
@@ -314,22 +305,22 @@ def _random_of(values: Int, rng: Stream) -> int:
 @kernel
 def _sibling_on(problem: Problem, solution: Solution, row: int, node: int) -> int:
     """Return the sibling of `row` on `node`, or NOWHERE."""
-    other = problem.sibling[row]
-    while other != row:
-        if solution.node[other] == node:
-            return int(other)
-        other = problem.sibling[other]
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if solution.node[sibling] == node:
+            return int(sibling)
+        sibling = problem.sibling[sibling]
     return NOWHERE
 
 
 @kernel
 def _new_sibling_on(problem: Problem, solution: Solution, row: int, target: int) -> int:
     """Return the new sibling of `row` that is placed on `target`, or NOWHERE."""
-    other = problem.sibling[row]
-    while other != row:
-        if solution.node[other] == target and problem.origin[other] == NOWHERE:
-            return int(other)
-        other = problem.sibling[other]
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if solution.node[sibling] == target and problem.origin[sibling] == NOWHERE:
+            return int(sibling)
+        sibling = problem.sibling[sibling]
     return NOWHERE
 
 
@@ -338,13 +329,13 @@ def _swap_partner(problem: Problem, row: int, rng: Stream) -> int:
     """Return a random movable sibling of another role, or NOWHERE."""
     chosen = NOWHERE
     seen = 0
-    other = problem.sibling[row]
-    while other != row:
-        if problem.role[other] != problem.role[row] and problem.movable[other]:
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if problem.role[sibling] != problem.role[row] and problem.movable[sibling]:
             seen += 1
-            if uniform(rng) * seen < 1.0:
-                chosen = other
-        other = problem.sibling[other]
+            if takes_place(rng, seen):
+                chosen = sibling
+        sibling = problem.sibling[sibling]
     return int(chosen)
 
 
@@ -355,32 +346,26 @@ ACCURACY = 0.5
 
 
 def similar_partners(problem: Problem, solution: Solution, rows: Int, config: PlbConfig) -> dict[str, Any]:
-    """Return the fields of `Choice` for exchanges of similar replicas, if there are any.
-
-    `rows`: the movable rows.
-    """
+    """Return the fields of `Choice` for exchanges of similar movable `rows`, if there are any."""
     from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
     partners = min(PARTNERS, len(rows) - 1)
     if not config.similar_exchange_share or not config.exchange_probability or partners < 1:
         return {}
     sizes = relative_sizes(problem, solution, rows)
-    found: Int = cKDTree(sizes).query(sizes, partners + 1, p=np.inf, eps=ACCURACY)[1]
-    itself = found == np.arange(len(rows))[:, None]
+    nearest: Int = cKDTree(sizes).query(sizes, partners + 1, p=np.inf, eps=ACCURACY)[1]
+    itself = nearest == np.arange(len(rows))[:, None]
     itself[~itself.any(axis=1), -1] = True  # so many are equal that it is not among them
     place = np.zeros(len(problem.origin), np.int64)
     place[rows] = np.arange(len(rows))
-    similar = rows.astype(np.int32)[found[~itself].reshape(len(rows), partners)]
+    similar = rows.astype(np.int32)[nearest[~itself].reshape(len(rows), partners)]
     return {"similar_share": config.similar_exchange_share, "similar": similar, "place": place}
 
 
 def relative_sizes(problem: Problem, solution: Solution, rows: Int) -> Float:
-    """Return the loads of rows in units of the free capacity of a node in the mean, or of its load if that is less.
+    """Return loads, (rows, R), in units of the mean free capacity of a node, or of its mean load if that is less.
 
-    The largest difference of two rows, over metrics, is then their distance: exchanges that a full metric does not
-    allow are far apart, and what has much room hardly counts.
-
-    Returns: (rows, R).
+    The largest difference over metrics is the distance of two rows: what has much room hardly counts.
     """
     free = np.maximum(0, problem.limit - solution.node_load).mean(axis=0)
     unit = np.maximum(1.0, np.minimum(free, solution.node_load.mean(axis=0)))

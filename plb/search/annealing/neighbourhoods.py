@@ -118,10 +118,7 @@ def rows_of_services(problem: Problem, movable: Int) -> RowsOfServices:
 
 
 def that_apply(kinds: Sequence[int], problem: Problem, movable: Int) -> tuple[list[int], RowsOfServices]:
-    """Return the kinds that can move several of the rows, and what that of services needs.
-
-    Partitions have to have several replicas, and services several partitions.
-    """
+    """Return the kinds that can move several of the rows, and the rows of services for the kind of services."""
     services = rows_of_services(problem, movable) if SERVICE in kinds else NO_SERVICES
     alone = bool((problem.sibling[movable] == movable).all())
     idle = {PARTITION} if alone else set()
@@ -231,10 +228,7 @@ def make_proposed_step(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Make the moves that a neighbourhood of users proposes; return whether all rows found their places.
-
-    All rows leave their nodes before the first one goes to its new node, so that replicas of full nodes change places.
-    """
+    """Make the moves that a neighbourhood of users proposes, after all have left; return whether all found places."""
     row = costly_row(problem, solution, choice, extension_state, rng)
     if solution.node[row] == NOWHERE:
         return False

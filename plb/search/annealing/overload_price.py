@@ -64,17 +64,7 @@ NEARLY_FREE = 1e-3
 
 
 class PricePath:
-    """The price of moves of one chain.
-
-    Parameters
-    ----------
-    problem
-        The problem, with the cost of a move in the energy.
-    limit
-        Number of replicas that the search may displace.
-    proposals
-        Proposals of the search, as far as they are known.
-    """
+    """The price of moves of one chain, which may displace `limit` replicas in so many proposals."""
 
     def __init__(self, problem: Problem, limit: int, proposals: float = math.inf) -> None:
         self._problem, self._limit = problem, limit
@@ -96,10 +86,7 @@ class PricePath:
     def is_quiet(self, displaced: int, energy: float, done: int, patience: float) -> bool:
         """Return whether the price falls no further and the search has found nothing better for long.
 
-        `displaced`: number of replicas that are not on their origins.
-        `energy`: energy at the price of the stage that ends.
-        `done`: proposals so far.
-        `patience`: proposals without a move after which a search gives up, if none has won what a plan has to win.
+        `energy`: at the price of this stage; `patience`: proposals without a move after which the search gives up.
         """
         is_cheap = self._costs and self._price <= WIN * self._least
         if is_cheap and displaced == 0 and done >= patience:
@@ -114,11 +101,7 @@ class PricePath:
         return int(used * self._stages) > self._stage
 
     def begin(self, largest_change: float, displaced: int = 0) -> None:
-        """Set the first price and the last one.
-
-        `largest_change`: largest energy change of the probes.
-        `displaced`: number of replicas that have moved: where a search goes on, the last price is the first one.
-        """
+        """Set the first and the last price from the probes; with displaced replicas the last price is the first one."""
         self._continues = displaced > 0
         self._price = FIRST_PRICE * largest_change
         self._least = TENTHS / self._problem.weights.tenths_of_move if self._costs else NEARLY_FREE * self._price
@@ -131,10 +114,7 @@ class PricePath:
         self._energy = energy
 
     def next_problem(self, used: float, displaced: int) -> Problem:
-        """Return the problem of the next stage.
-
-        `used`: used share of the budget; `displaced`: number of replicas that are not on their origins.
-        """
+        """Return the problem of the next stage at this used share of the budget."""
         self._stage = int(used * self._stages)
         planned = self._limit * (1.0 if self._continues else min(1.0, used / MOVING_SHARE) ** 2)
         if displaced < planned:
@@ -239,17 +219,7 @@ def _loads(solution: Solution, in_transit: Bool) -> Int:
 
 
 class SoftCapacity:
-    """What a chain searches while overload has a price, and later.
-
-    Parameters
-    ----------
-    neighbourhoods
-        Those that are searched when capacity is hard.
-    choice
-        The proposals when capacity is hard.
-    begins_at_origins
-        Whether the search begins with all rows on their origins.
-    """
+    """What a chain searches while overload has a price, and the neighbourhoods for later."""
 
     def __init__(self, neighbourhoods: Neighbourhoods, choice: Choice, *, begins_at_origins: bool) -> None:
         self.neighbourhoods, self.begins_at_origins = neighbourhoods, begins_at_origins
@@ -300,7 +270,7 @@ def raise_price(
 ) -> None:
     """Set the price of overload for the used share of the budget.
 
-    Until it has its last value, and while no solution without overload was found, the present solution is the best one.
+    Until it has its last value, and while all solutions have overload, the present solution is the best one.
     """
     schedule, before = chain_state.schedule, float(state.weight[-1])
     first = max(schedule.first_temperature * FIRST, NEARLY_FREE * schedule.largest_change)
@@ -320,11 +290,7 @@ def has_overload(state: ExtensionState) -> bool:
 def remove_overload(
     problem: Problem, solution: Solution, chain_state: ChainState, extensions: ChainExtensions, soft: SoftCapacity
 ) -> bool:
-    """Return replicas from overloaded nodes to their origins until no node is overloaded; return whether none is.
-
-    The replicas of a node before the search overload none, so each that returns brings the solution closer to that.
-    Where rules do not allow it, all return, if the search began there.
-    """
+    """Return replicas from overloaded nodes to their origins, else all; return whether no node is overloaded then."""
     state = extensions.state
     most_loads = extensions.data[int(state.vanishing[0])]
     for every in (False, True) if soft.begins_at_origins else (False,):
@@ -338,10 +304,7 @@ def remove_overload(
 def return_to_origins(
     problem: Problem, solution: Solution, enforced: int, data: MostLoads, extension_state: ExtensionState, every: bool
 ) -> int:
-    """Return rows to their origins; return how many moved.
-
-    `every`: whether all displaced rows return, or those on overloaded nodes that rules allow to.
-    """
+    """Return rows to their origins: all, or those on overloaded nodes that rules allow to; return how many moved."""
     moved = 0
     for place in range(solution.totals.displaced - 1, -1, -1):
         row = solution.displaced[place]

@@ -25,11 +25,9 @@ def move_children(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Move the children of the partition of `row` that are now apart from it; return whether all could move.
+    """Move children that are apart from the partition of `row` since entry `first`; return whether all could move.
 
     A child that was apart before the search stays, unless this step moved a replica off its node.
-
-    `first`: first transaction entry of this step; the entries from there on are moves of the partition of `row`.
     """
     moved = transaction.length[0]
     child = problem.first_child[row]
@@ -98,10 +96,7 @@ def rejoin(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Move a child's replica to its parent, or swap its role where no move is possible; return whether it worked.
-
-    No swap puts the replica of the other role apart from the parent.
-    """
+    """Move a child's replica to its parent, or swap roles where the other stays with one; return whether it worked."""
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
     at = solution.node[row]
@@ -109,20 +104,20 @@ def rejoin(
     if target != NOWHERE:
         try_move(problem, solution, transaction, row, target)
         return True
-    other = problem.sibling[row]
-    while other != row:
-        there = solution.node[other]
-        swaps = there != NOWHERE and problem.role[other] != problem.role[row] and problem.movable[other]
+    sibling = problem.sibling[row]
+    while sibling != row:
+        there = solution.node[sibling]
+        swaps = there != NOWHERE and problem.role[sibling] != problem.role[row] and problem.movable[sibling]
         helps = swaps and not parts_from_parent(problem, solution, row, there)
-        parts = parts_from_parent(problem, solution, other, at) and not parts_from_parent(
-            problem, solution, other, there
+        parts = parts_from_parent(problem, solution, sibling, at) and not parts_from_parent(
+            problem, solution, sibling, there
         )
-        swap = proposed(solution, row, there, other)
+        swap = proposed(solution, row, there, sibling)
         if helps and not parts and is_allowed(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, swap):
             try_move(problem, solution, transaction, row, there)
-            try_move(problem, solution, transaction, other, at)
+            try_move(problem, solution, transaction, sibling, at)
             return True
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     return False
 
 

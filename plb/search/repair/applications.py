@@ -24,11 +24,7 @@ def repair_applications(
     rng: Stream,
     state: RepairState,
 ) -> None:
-    """Repair the rules of each application that breaks one.
-
-    `repaired`, `binding`: bit masks over `Rule`: the rules to repair, and the rules that bind the moves.
-    `swaps`: whether roles may be swapped where no replica can move.
-    """
+    """Repair the rules of each application that breaks one; `swaps`: whether roles may be swapped."""
     index = 0
     while index < listed_applications(state.suspects):  # a move may add applications
         application = state.suspects.applications[index]
@@ -49,11 +45,7 @@ def _leave_nodes(
     rng: Stream,
     state: RepairState,
 ) -> None:
-    """Move an application off the nodes with the fewest of its replicas until it uses no more than it may.
-
-    Its replicas go to its other nodes, as the rule itself demands. Of nodes with equally many, the first from a random
-    one on is left first.
-    """
+    """Move an application off the nodes with the fewest of its replicas, to its others, until it uses few enough."""
     nodes = solution.application_replicas.shape[1]
     shift = int(uniform(rng) * nodes)
     replicas, place = 0, NOWHERE
@@ -69,10 +61,9 @@ def _leave_nodes(
 
 @kernel
 def _next_smallest(solution: Solution, application: int, shift: int, replicas: int, place: int) -> int:
-    """Return the node in use with the fewest replicas of an application, after the nodes tried, or NOWHERE.
+    """Return the node in use with the fewest replicas of an application after `replicas` and `place`, or NOWHERE.
 
-    `shift`: the place of node n among equals is n + `shift`, modulo the number of nodes.
-    `replicas`, `place`: of the last node tried.
+    The place of node n among equals is n + `shift`, modulo the number of nodes.
     """
     chosen, fewest, first = NOWHERE, 0, 0
     nodes = solution.application_replicas.shape[1]
@@ -151,10 +142,7 @@ def _take_load_off(
     rng: Stream,
     state: RepairState,
 ) -> bool:
-    """Move the first replica, from a random one on, of an application off `node` that can; return whether one could.
-
-    `swaps`: whether a replica swaps its role with a lighter one; otherwise it moves away.
-    """
+    """Move a replica of an application off `node`, or swap its role (`swaps`); return whether one could."""
     on_nodes, transaction = state.on_nodes, state.transaction
     first = int(uniform(rng) * solution.application_replicas[application, node])
     for later in range(2):
@@ -201,10 +189,7 @@ def relieve_by(
     rng: Stream,
     state: RepairState,
 ) -> bool:
-    """Move `row` off its node with its children, and with its whole application if it alone would free nothing.
-
-    A node keeps a reservation free until the last replica of the application leaves.
-    """
+    """Move `row` off its node with its children, and with its whole application if it alone would free nothing."""
     node, application = solution.node[row], problem.application[row]
     if holds_reservation(problem, row, metric):
         load = solution.application_load[application, node, metric]

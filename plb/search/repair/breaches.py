@@ -32,10 +32,7 @@ def movable_rows_of(problem: Problem, solution: Solution, applications: Int) -> 
 
 @kernel
 def count_breaches_of(problem: Problem, solution: Solution, enforced: int, application: int) -> tuple[int, float]:
-    """Return the number of breaches of an application, and the sum of its overloads relative to its limits.
-
-    A breach is a node too many, or a node on which the load of a metric exceeds the capacity of the application.
-    """
+    """Return the breaches of an application (nodes too many, overloads) and its overloads relative to its limits."""
     broken = 0
     overload = 0.0
     if enforced >> scale_out.RULE & 1:
@@ -86,11 +83,9 @@ def note_broken_rules(problem: Problem, solution: Solution, enforced: int, rows:
 def count_breaches(
     problem: Problem, solution: Solution, enforced: int, row: int, may_move: bool, by_partition: bool
 ) -> int:
-    """Return the breaches of `row` alone: each level with a crowded domain, and a wrong node.
+    """Return the breaches of `row` alone: each level with a crowded domain, and a wrong node if it `may_move`.
 
-    `may_move`: whether the row is movable; else its node is never wrong.
-    `by_partition`: whether crowded domains of a rule count once for a partition, with the first of its rows that is in
-    one.
+    `by_partition`: whether crowded domains of a rule count once for a partition, with the first of its rows in one.
     """
     if solution.node[row] == NOWHERE:
         return 0
@@ -114,15 +109,11 @@ def is_misplaced(problem: Problem, solution: Solution, enforced: int, row: int) 
 
 
 @kernel
-def mark_breaking(problem: Problem, solution: Solution, enforced: int, rows: Int, may_move: Bool, found: Bool) -> None:
-    """Set, for some rows, whether they break a rule other than capacity.
-
-    `rows`, `found`: (m,); `found` is modified.
-    `may_move`: (M,) see `count_breaches`.
-    """
+def mark_breaking(problem: Problem, solution: Solution, enforced: int, rows: Int, may_move: Bool, breaks: Bool) -> None:
+    """Write to `breaks`, (m,), whether each of `rows` breaks a rule other than capacity; `may_move`: (M,)."""
     for index in range(rows.shape[0]):
         row = rows[index]
-        found[index] = count_breaches(problem, solution, enforced, row, may_move[row], False) > 0
+        breaks[index] = count_breaches(problem, solution, enforced, row, may_move[row], False) > 0
 
 
 @attrs.frozen(eq=False)
@@ -141,10 +132,7 @@ class Breaches:
 
 
 def find_breaches(problem: Problem, solution: Solution, enforced: int, suspects: Int) -> Breaches:
-    """Return the violations of the enforced constraints.
-
-    `suspects`: the rows that may break a rule, ascending; no other row does.
-    """
+    """Return the violations of the enforced constraints by `suspects`, ascending; no other row breaks a rule."""
     return Breaches(
         capacity.overloads(problem, solution, enforced),
         breaking_rows(problem, solution, enforced, suspects),
@@ -154,18 +142,15 @@ def find_breaches(problem: Problem, solution: Solution, enforced: int, suspects:
 
 def breaking_rows(problem: Problem, solution: Solution, enforced: int, suspects: Int) -> Int:
     """Return the suspects that break an enforced rule other than capacity."""
-    found = np.zeros(len(suspects), np.bool_)
+    breaks = np.zeros(len(suspects), np.bool_)
     if len(suspects):
-        mark_breaking(problem, solution, enforced, suspects, problem.movable, found)
-    return suspects[found]
+        mark_breaking(problem, solution, enforced, suspects, problem.movable, breaks)
+    return suspects[breaks]
 
 
 def rows_judged_by(problem: Problem, changed: Int) -> Int:
-    """Return the rows, ascending, whose breaches depend on the nodes and roles of `changed`.
-
-    These are all rows of their partitions, and of the children of these.
-    """
-    found: set[int] = set()
+    """Return the rows, ascending, of the partitions of `changed` and of their children, on which breaches depend."""
+    of_children: set[int] = set()
     judged: set[int] = set()
     for row in changed.tolist():
         if row in judged:
@@ -173,15 +158,12 @@ def rows_judged_by(problem: Problem, changed: Int) -> Int:
         judged.update(siblings_of(problem, row))
         child = int(problem.first_child[row])
         while child != NOWHERE:
-            found.update(siblings_of(problem, child))
+            of_children.update(siblings_of(problem, child))
             child = int(problem.next_child[child])
-    return np.array(sorted(found | judged), np.int64)
+    return np.array(sorted(of_children | judged), np.int64)
 
 
 def suspects_after(problem: Problem, solution: Solution, breaking: Int, others: Int = NO_ROWS) -> Int:
-    """Return the rows, ascending, that may break a rule in `solution`, if `breaking` may without its moves.
-
-    `others`: the rows that may have been placed or dropped.
-    """
+    """Return the rows, ascending, that may break a rule: `breaking` did before the moves, `others` may have moved."""
     moved = moved_rows(problem, solution, others)
     return merged(breaking, rows_judged_by(problem, moved)) if len(moved) else breaking

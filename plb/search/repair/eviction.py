@@ -31,6 +31,7 @@ from plb.search.transactions import (
     new_transaction,
     place_in_turn,
     redo_transaction,
+    takes_place,
     try_move,
     undo_transaction,
 )
@@ -75,12 +76,9 @@ def evict(
     tries: int,
     rng: Stream,
 ) -> None:
-    """Place the `rows` for which moves of existing replicas free enough capacity.
+    """Place in `solution` the `rows` for which moves of existing replicas free enough capacity.
 
-    `solution` is modified.
-    `extension_state`: with the extension constraints.
-    `all_or_nothing`: see `plb.search.placement.place_rows`.
-    `slots`: largest number of displaced replicas.
+    `all_or_nothing`: see `plb.search.placement.place_rows`; `slots`: largest number of displaced replicas;
     `tries`: random attempts to move parents; each row has 5 times as many.
     """
     _shift_parents(problem, solution, extension_state, rows, all_or_nothing, enforced, slots, tries, rng)
@@ -147,7 +145,7 @@ def _try_shifts(
     transaction: Transaction,
     best: Transaction,
 ) -> None:
-    """Move random parents of `rows`, place `rows` after each move, and apply the attempt that places most rows.
+    """Move random parents of `rows`, place `rows` after each move, and apply the attempt that places most.
 
     Ties go to the lowest energy.
     """
@@ -189,7 +187,7 @@ def _random_parent(problem: Problem, solution: Solution, row: int, rng: Stream) 
     while True:
         if problem.movable[this] and solution.node[this] != NOWHERE:
             seen += 1
-            if uniform(rng) * seen < 1.0:
+            if takes_place(rng, seen):
                 chosen = this
         this = problem.sibling[this]
         if this == parent:
@@ -287,6 +285,6 @@ def _random_on(solution: Solution, residents: Residents, node: int, rng: Stream)
     for row in residents.row[residents.first[node] : residents.first[node + 1]]:
         if solution.node[row] == node:
             seen += 1
-            if uniform(rng) * seen < 1.0:
+            if takes_place(rng, seen):
                 chosen = row
     return int(chosen)

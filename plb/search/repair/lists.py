@@ -80,15 +80,15 @@ def new_repair_state(problem: Problem, breaches: Breaches, moves: int) -> Repair
         np.zeros(3, np.int64),
     )
     overloaded = np.flatnonzero(breaches.overloaded.any(axis=1))
-    for kind, (listed, is_listed, found) in enumerate(
+    for kind, (listed, is_listed, breaking) in enumerate(
         (
             (suspects.rows, suspects.is_row, breaches.rows),
             (suspects.nodes, suspects.is_node, overloaded),
             (suspects.applications, suspects.is_application, breaches.applications),
         )
     ):
-        listed[: len(found)], is_listed[found] = found, True
-        suspects.length[kind] = suspects.first_length[kind] = len(found)
+        listed[: len(breaking)], is_listed[breaking] = breaking, True
+        suspects.length[kind] = suspects.first_length[kind] = len(breaking)
     following, preceding, at = (np.empty(rows, np.int64) for _ in range(3))
     on_nodes = RowsOnNodes(np.empty(nodes, np.int64), following, preceding, at, np.zeros(1, np.bool_))
     return RepairState(new_transaction(moves), suspects, on_nodes)

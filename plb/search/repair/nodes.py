@@ -20,7 +20,7 @@ from plb.search.repair.lists import (
     note_moves,
 )
 from plb.search.repair.swaps import move_or_swap, swap_with_lighter
-from plb.search.transactions import Transaction, has_capacity, undo_transaction
+from plb.search.transactions import Transaction, has_capacity, takes_place, undo_transaction
 from plb.state.arrays import Problem, Solution
 
 
@@ -87,7 +87,7 @@ def _random_leaver(
     while row != NOWHERE:
         if _may_leave(problem, solution, enforced, row, metric):
             seen += 1
-            if uniform(rng) * seen < 1.0:
+            if takes_place(rng, seen):
                 chosen = row
         row = on_nodes.following[row]
     return int(chosen)
@@ -116,10 +116,7 @@ def _relieve(
     rng: Stream,
     state: RepairState,
 ) -> bool:
-    """Reduce the load of `node` by the first replica, from a random one on, that can; return whether one could.
-
-    `swaps`: whether a replica swaps its role with a lighter one; otherwise it moves away.
-    """
+    """Reduce the load of `node` by the first replica, from a random one on, that can move or swap (`swaps`)."""
     on_nodes = state.on_nodes
     rows = 0
     row = on_nodes.first[node]
@@ -163,8 +160,7 @@ def move_misplaced(
 ) -> None:
     """Move misplaced replicas to allowed nodes, together with their children.
 
-    `prefers`: whether replicas without parent draw among moves and swaps.
-    `parents`: whether a parent may move where its child cannot.
+    `prefers`: whether replicas without parent draw among moves and swaps; `parents`: whether parents may move.
     """
     transaction, suspects = state.transaction, state.suspects
     index = 0
@@ -223,8 +219,7 @@ def leave_crowded_domains(
 ) -> None:
     """Move replicas out of domains with too many replicas of their partition.
 
-    `unusable_first`: whether replicas in unusable domains below a crowded one leave it before others, and if they
-    cannot, no others in their place.
+    `unusable_first`: whether only replicas in unusable domains below a crowded one leave it while there are enough.
     """
     transaction, suspects = state.transaction, state.suspects
     for level in range(problem.domain.shape[1]):

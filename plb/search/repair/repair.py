@@ -144,43 +144,38 @@ def repair_rules_alone(
 
 
 def rules_broken_before(problem: Problem, solution: Solution, binding: int, suspects: Int) -> Int:
-    """Return the rules of single rows that each row breaks, (M,), as bit masks; a spread is broken by all siblings.
-
-    `binding`: bit mask of the rules to look at.
-    `suspects`: the rows that may break a rule; those that may not move may break others besides, for which no repair
-    looks.
-    """
-    found = np.zeros(len(solution.node), np.int64)
-    _mark_broken_rules(problem, solution, binding, suspects, found)
-    return found
+    """Return the rules that each row breaks, (M,) bit masks, a spread by all siblings; `suspects` may break some."""
+    broken = np.zeros(len(solution.node), np.int64)
+    _mark_broken_rules(problem, solution, binding, suspects, broken)
+    return broken
 
 
 @kernel
-def _mark_broken_rules(problem: Problem, solution: Solution, enforced: int, rows: Int, found: Int) -> None:
+def _mark_broken_rules(problem: Problem, solution: Solution, enforced: int, rows: Int, marks: Int) -> None:
     for row in rows:
         broken = broken_rules(problem, solution, enforced & _OF_ROWS, row)
-        found[row] |= broken
-        other = problem.sibling[row]
-        while other != row:
-            found[other] |= broken & SPREADING
-            other = problem.sibling[other]
-    for row in range(found.shape[0]):
+        marks[row] |= broken
+        sibling = problem.sibling[row]
+        while sibling != row:
+            marks[sibling] |= broken & SPREADING
+            sibling = problem.sibling[sibling]
+    for row in range(marks.shape[0]):
         if solution.node[row] != NOWHERE and not problem.movable[row]:
-            found[row] |= broken_rules(problem, solution, enforced & _OF_PLACES, row)
+            marks[row] |= broken_rules(problem, solution, enforced & _OF_PLACES, row)
 
 
 def breaches_of_applications_before(problem: Problem, solution: Solution, binding: int, applications: Int) -> Float:
     """Return what each application breaks, (A, 3), see `_breaches_by_rule`; 0 for all but some applications."""
-    found = np.zeros((len(problem.most_nodes), 3))
-    _count_breaches_of(problem, solution, binding, applications, found)
-    return found
+    counts = np.zeros((len(problem.most_nodes), 3))
+    _count_breaches_of(problem, solution, binding, applications, counts)
+    return counts
 
 
 @kernel
-def _count_breaches_of(problem: Problem, solution: Solution, enforced: int, applications: Int, found: Float) -> None:
+def _count_breaches_of(problem: Problem, solution: Solution, enforced: int, applications: Int, counts: Float) -> None:
     for application in applications:
         nodes, overloads, excess = _breaches_by_rule(problem, solution, enforced, application)
-        found[application, 0], found[application, 1], found[application, 2] = nodes, overloads, excess
+        counts[application, 0], counts[application, 1], counts[application, 2] = nodes, overloads, excess
 
 
 @kernel
@@ -197,10 +192,7 @@ def _breaches_by_rule(
 def breaks_anew(
     problem: Problem, solution: Solution, binding: int, before: Int, of_applications: Float, suspects: Suspects
 ) -> bool:
-    """Return whether a row or partition breaks a rule that it did not break before, or an application breaks one more.
-
-    `before`: see `rules_broken_before`; `of_applications`: see `breaches_of_applications_before`.
-    """
+    """Return whether a row or partition breaks a rule that it did not break `before`, or an application one more."""
     for index in range(listed_rows(suspects)):
         row = suspects.rows[index]
         if broken_rules(problem, solution, binding & _OF_ROWS, row) & ~before[row]:
@@ -217,10 +209,7 @@ def breaks_anew(
 def repair_constraints(
     extensions: Extensions, problem: Problem, solution: Solution, enforced: int, rng: Stream
 ) -> None:
-    """Move, in turn, each replica that violates a constraint and has an allowed node.
-
-    `solution` is modified.
-    """
+    """Move, in `solution` and in turn, each replica that violates a constraint and has an allowed node."""
     configuration = extensions.configuration(problem, solution)
     constraints = constraints_of(extensions, problem, solution)
     for row in sorted(extensions.broken(configuration)):
@@ -283,12 +272,7 @@ def try_repairs(
     state: RepairState,
     best: Transaction,
 ) -> None:
-    """Try random repairs and apply the best one.
-
-    A repair that includes capacity may not add load to a node that is then over its limit.
-
-    `load`: (N, R) initial load of the nodes, with load in transit, in quanta.
-    """
+    """Try random repairs and apply the best one, which adds no load from `load`, (N, R), to an overloaded node."""
     repaired, binding, swaps, one_action = repairs.repaired, repairs.binding, repairs.swaps, repairs.one_action
     fewest, least = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
     crowded = _counted_singly(problem, solution, repairs, state)
@@ -349,16 +333,11 @@ def repair(
     extensions: Extensions | None = None,
     others: Int = NO_ROWS,
 ) -> Annealed:
-    """Repair violated constraints with as few moves as the search finds.
+    """Repair violated constraints in `solution` with as few moves as the search finds.
 
-    `solution` is modified.
     `masks`: enforced rules, from all to only the hard ones. Violations left under one mask are retried under the next,
-    so that a soft rule never prevents the repair of a hard one. Where a refresh performs one action at a time, only
-    until a repair succeeds.
-    `breaking`: the rows, ascending, that may break a rule in `solution`; no other row does.
-    `passed_over`: bits of rules that bind the moves but are not repaired.
-    `extensions`: extension terms and constraints. The constraints bind all moves, and are repaired last. A policy
-    decides in place of the search.
+    so that a soft rule never prevents the repair of a hard one; where a refresh has one action, until one succeeds.
+    `breaking`: the rows, ascending, that may break a rule; `passed_over`: rules that bind but are not repaired.
     `others`: rows that an earlier search may have placed or dropped.
     """
     if extensions is not None and extensions.policy is not None:
@@ -414,22 +393,21 @@ def _improve(
 
 def _relatives(problem: Problem, affected: Int) -> Int:
     """Return the rows, ascending, of the partitions of `affected`, of their parents and of their children."""
-    found: set[int] = set()
+    relatives: set[int] = set()
     for row in affected.tolist():
         heads = [row, int(problem.parent_row[row]), int(problem.first_child[row])]
         while heads[-1] != NOWHERE and problem.next_child[heads[-1]] != NOWHERE:
             heads.append(int(problem.next_child[heads[-1]]))
         for head in heads:
-            if head != NOWHERE and head not in found:
-                found.update(siblings_of(problem, head))
-    return np.array(sorted(found), np.int64)
+            if head != NOWHERE and head not in relatives:
+                relatives.update(siblings_of(problem, head))
+    return np.array(sorted(relatives), np.int64)
 
 
 def _affected_rows(problem: Problem, solution: Solution, breaches: Breaches) -> Int:
-    """Return the movable rows that are on overloaded nodes, in crowded domains, misplaced, or of broken applications.
+    """Return the movable rows on overloaded nodes, in crowded domains, misplaced, or of broken applications.
 
-    Where partitions have parents, all placed rows of these partitions, their parents and their children are added. A
-    repair adds no missing replica, so none may count for the spread of its siblings.
+    Placed rows of related partitions are added; a repair adds no missing replica, so none may count for the spread.
     """
     affected = breaches.rows
     overloaded: Bool = np.asarray(breaches.overloaded.any(axis=1))

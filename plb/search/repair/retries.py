@@ -77,10 +77,7 @@ def retry(
     rng: Stream,
     transaction: Transaction,
 ) -> None:
-    """Place rows without a node again, with others, so often; keep what does not place fewer.
-
-    `transaction`: with room for 2 m moves.
-    """
+    """Place rows without a node again, with others, so often; `transaction` has room for 2 m moves."""
     work = max(LEAST_WORK, 2 * again.rows.shape[0])
     for _ in range(tries):
         missing = _choose(problem, solution, again, enforced, rng)
@@ -146,10 +143,7 @@ def _choose_siblings(problem: Problem, again: Retry, row: int) -> None:
 def _choose_neighbours(
     problem: Problem, solution: Solution, again: Retry, enforced: int, row: int, rng: Stream
 ) -> None:
-    """Choose the new rows on a few nodes that could take `row` without them, and their new siblings.
-
-    Siblings that stayed could break a rule, such as the spread over domains, if a row finds no node again.
-    """
+    """Choose the new rows on a few nodes that could take `row` without them, and their siblings, which bind them."""
     targets = problem.targets.shape[0]
     begin = int(uniform(rng) * targets)
     left = CLEARED_NODES

@@ -10,7 +10,15 @@ from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel, uniform
 from plb.search.extension_kernels import ExtensionState
 from plb.search.repair.affinity_moves import move_children, move_to_with_children
-from plb.search.transactions import QUICK_DRAWS, Transaction, is_allowed, may_move, try_move, undo_transaction
+from plb.search.transactions import (
+    QUICK_DRAWS,
+    Transaction,
+    is_allowed,
+    may_move,
+    takes_place,
+    try_move,
+    undo_transaction,
+)
 from plb.state.arrays import Problem, Solution, proposed
 
 
@@ -28,19 +36,19 @@ def swap_with_lighter(
     """Swap `row` with a sibling of another role and less load of `metric`; return whether that was possible."""
     if not problem.movable[row]:
         return False
-    other = problem.sibling[row]
-    while other != row:
-        place = solution.node[other]
-        lighter = problem.load[other, metric] < problem.load[row, metric]
-        swappable = place != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]
+    sibling = problem.sibling[row]
+    while sibling != row:
+        place = solution.node[sibling]
+        lighter = problem.load[sibling, metric] < problem.load[row, metric]
+        swappable = place != NOWHERE and problem.movable[sibling] and problem.role[sibling] != problem.role[row]
         if (
             lighter
             and swappable
-            and is_allowed(problem, solution, extension_state, enforced, proposed(solution, row, place, other))
-            and swap_roles(problem, solution, extension_state, enforced, row, other, rng, transaction)
+            and is_allowed(problem, solution, extension_state, enforced, proposed(solution, row, place, sibling))
+            and swap_roles(problem, solution, extension_state, enforced, row, sibling, rng, transaction)
         ):
             return True
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     return False
 
 
@@ -76,12 +84,7 @@ def move_or_swap(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Move `row` to an allowed node or swap roles with a sibling, uniformly drawn among both.
-
-    Return whether that was possible; the children follow.
-
-    `metric`: the sibling has less load of this metric; NOWHERE: any load.
-    """
+    """Move `row` to a node or swap roles with a sibling of less load of `metric` (NOWHERE: any), drawn among both."""
     targets = problem.targets
     swaps = _count_partners(problem, solution, extension_state, enforced, row, metric)
     for _ in range(QUICK_DRAWS):
@@ -97,7 +100,7 @@ def move_or_swap(
     for target in targets:
         if target != solution.node[row] and may_move(problem, solution, extension_state, enforced, row, target):
             seen += 1
-            if uniform(rng) * seen < 1.0:
+            if takes_place(rng, seen):
                 chosen = target
     if chosen != NOWHERE:
         return move_to_with_children(problem, solution, extension_state, enforced, row, chosen, rng, transaction)
@@ -115,16 +118,16 @@ def _may_swap(
     extension_state: ExtensionState,
     enforced: int,
     row: int,
-    other: int,
+    sibling: int,
     metric: int,
 ) -> bool:
     """Return whether `row` may swap its role with a sibling that has less load of a metric; NOWHERE: any load."""
-    there = solution.node[other]
-    if there == NOWHERE or not problem.movable[other] or problem.role[other] == problem.role[row]:
+    there = solution.node[sibling]
+    if there == NOWHERE or not problem.movable[sibling] or problem.role[sibling] == problem.role[row]:
         return False
-    if metric != NOWHERE and problem.load[other, metric] >= problem.load[row, metric]:
+    if metric != NOWHERE and problem.load[sibling, metric] >= problem.load[row, metric]:
         return False
-    return is_allowed(problem, solution, extension_state, enforced, proposed(solution, row, there, other))
+    return is_allowed(problem, solution, extension_state, enforced, proposed(solution, row, there, sibling))
 
 
 @kernel
@@ -132,10 +135,10 @@ def _count_partners(
     problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: int, row: int, metric: int
 ) -> int:
     count = 0
-    other = problem.sibling[row]
-    while other != row:
-        count += _may_swap(problem, solution, extension_state, enforced, row, other, metric)
-        other = problem.sibling[other]
+    sibling = problem.sibling[row]
+    while sibling != row:
+        count += _may_swap(problem, solution, extension_state, enforced, row, sibling, metric)
+        sibling = problem.sibling[sibling]
     return count
 
 
@@ -150,11 +153,11 @@ def _partner(
     number: int,
 ) -> int:
     """Return the sibling of this number, from 0, with which `row` may swap its role."""
-    other = problem.sibling[row]
-    while other != row:
-        if _may_swap(problem, solution, extension_state, enforced, row, other, metric):
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if _may_swap(problem, solution, extension_state, enforced, row, sibling, metric):
             if number == 0:
-                return int(other)
+                return int(sibling)
             number -= 1
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     return NOWHERE
