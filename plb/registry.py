@@ -209,7 +209,7 @@ _CHECKS: Mapping[str, Callable[[str, object], Any]] = {
 }
 
 
-def _extension(kind: str, name: str) -> Any:
+def registered(kind: str, name: str) -> Any:
     """Return the registered term, constraint or neighbourhood with a name; raise an error for an unknown name."""
     if name not in _registered[kind]:
         raise UnknownNameError(kind, name, _registered[kind], "PlbConfig")
@@ -237,7 +237,7 @@ def check_extensions(config: PlbConfig) -> None:
     """Refuse settings that choose an extension which is not registered, or options that their policy does not take."""
     for kind, names in _names_of(config).items():
         for name in names:
-            _extension(kind, name)
+            registered(kind, name)
     extension_policy(config.policy, config.policy_options)
 
 
@@ -335,7 +335,7 @@ class EngineExtensions:
         def chosen(kind: str) -> tuple[Any, ...]:
             """Return the copies of the objects of a kind, in the order of the settings."""
             own, names = given.by_kind[kind], _names_of(config)[kind]
-            objects = [own[name] if name in own else _extension(kind, name) for name in names]
+            objects = [own[name] if name in own else registered(kind, name) for name in names]
             return tuple(_kept(before, sources, kind, source) for source in objects)
 
         with errors_of(POLICY, config.policy, "__deepcopy__"):

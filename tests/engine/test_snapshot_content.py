@@ -343,8 +343,7 @@ def registered(monkeypatch):
     """Forget what a test registers."""
     import plb.registry as registry
 
-    for known in ("_terms", "_constraints", "_policies"):
-        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+    monkeypatch.setattr(registry, "_registered", {kind: dict(items) for kind, items in registry._registered.items()})
     return registry
 
 
@@ -419,16 +418,16 @@ def test_options_of_a_policy_come_back():
 
 def test_extension_that_is_not_registered_is_named(registered, monkeypatch):
     """Terms, constraints and policies are code, so that the next process has to register them."""
-    for kind, register, known, settings in (
-        ("energy term", register_term, "_terms", {"extension_terms": {"mine": 1.0}}),
-        ("constraint", register_constraint, "_constraints", {"extension_constraints": ("mine",)}),
-        ("placement policy", register_policy, "_policies", {"policy": "mine"}),
+    for kind, register, settings in (
+        ("energy term", register_term, {"extension_terms": {"mine": 1.0}}),
+        ("constraint", register_constraint, {"extension_constraints": ("mine",)}),
+        ("placement policy", register_policy, {"policy": "mine"}),
     ):
         extension = Remembering() if "policy" in settings else Extension()
         register(extension)
         snapshot = engine_of(1, **settings).snapshot()
         PlacementAndLoadBalancing.from_snapshot(snapshot)
-        monkeypatch.delitem(getattr(registered, known), "mine")
+        monkeypatch.delitem(registered._registered[kind.removeprefix("placement ")], "mine")
         with pytest.raises(UnknownNameError, match=f"unknown {kind} 'mine'"):
             PlacementAndLoadBalancing.from_snapshot(snapshot)
 

@@ -82,8 +82,8 @@ def registry(monkeypatch):
     """Forget what a test registers."""
     import plb.registry as registry
 
-    for known in ("_terms", "_constraints", "_policies", "_origins"):
-        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+    monkeypatch.setattr(registry, "_registered", {kind: dict(items) for kind, items in registry._registered.items()})
+    monkeypatch.setattr(registry, "_origins", dict(registry._origins))
     return registry
 
 
@@ -277,7 +277,7 @@ def test_classes_of_two_files_are_two_classes(registry):
         register_term(same_named_class("/elsewhere/on.py")(0))
     again = same_named_class(__file__)(1)
     register_term(again)
-    assert registry.extension_term("on") is again
+    assert registry.registered("energy term", "on") is again
     register_constraint(same_named_class("/elsewhere/on.py")(0))
     with pytest.raises(ConflictError, match=r"register_constraint: On \(/elsewhere/on.py\) has the name 'on'"):
         register_constraint(again)

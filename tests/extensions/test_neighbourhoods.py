@@ -45,8 +45,8 @@ def registry(monkeypatch):
     """Forget what a test registers."""
     import plb.registry as registry
 
-    for known in ("_neighbourhoods", "_origins"):
-        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+    monkeypatch.setattr(registry, "_registered", {kind: dict(items) for kind, items in registry._registered.items()})
+    monkeypatch.setattr(registry, "_origins", dict(registry._origins))
     return registry
 
 

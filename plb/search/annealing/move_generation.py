@@ -13,7 +13,7 @@ from plb.energy.imbalance import counted_as
 from plb.energy.terms import cost_of_node
 from plb.model.role import PRIMARY
 from plb.search.extension_kernels import ExtensionState, cost_in_terms
-from plb.search.transactions import takes_place
+from plb.search.transactions import NO_ROWS, takes_place
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Proposal, Solution, are_siblings, proposed
 
@@ -111,7 +111,6 @@ RETARGET_PROBABILITY = 0.4
 """Share of the proposals for a displaced replica that try another target."""
 SUBSTITUTE_PROBABILITY = 0.3
 """Share that move another replica off the origin instead; the rest return the replica to its origin."""
-NO_ROWS: Int = np.zeros(0, np.int64)
 NO_PARTNERS: Int32 = np.zeros((0, 0), np.int32)
 COMPARED_ROWS = 3
 """Random rows of which the one on the costliest node begins a step in a larger neighbourhood."""
