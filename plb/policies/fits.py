@@ -1,4 +1,4 @@
-"""Best fit and worst fit: the node with the largest or smallest W after placement ([1] section 8.3)."""
+"""Policies that choose among the offered nodes: first, best and worst fit, and others ([1] section 8.3)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The term safety capacity: a cost of the load above safety capacities, piecewise linear by node.
-
-A safety capacity is less than the capacity of a node. Load above it is allowed, but costs.
-"""
+"""Terms of the load of nodes: the balance of two metrics, and safety capacities, load above which costs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Replicas of a service only in domains that have replicas of other services (docs/constraints/ready_made.md).
+"""Constraints on services: at least so many domains, and domains that have replicas of other services.
 
-The dependency constraint of the ROADEF/EURO challenge 2012, whose domains are neighbourhoods.
+Both are of the ROADEF/EURO challenge 2012, the spread and the dependency constraint (docs/constraints/ready_made.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The term move cost between domains: what the moves of a plan cost, by the domains that they lead from and to."""
+"""Terms of the moves of a plan: the most moved service, and costs by the domains that moves lead from and to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The budget of a search, and why a search ends."""
+"""The budget of a search, why a search ends, and what balancing chooses where the settings leave it open."""
 
 from __future__ import annotations
 

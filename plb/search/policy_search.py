@@ -78,26 +78,8 @@ def _rows_on(configuration: Configuration, application: int, node: int) -> list[
     return np.flatnonzero(there & (solution.node != NOWHERE)).tolist()
 
 
-"""Places a row and returns the moves that undo this, to be applied in reverse order; empty if the row has no node."""
-
-
 class Decisions:
-    """The decisions of a policy in one search, applied to a solution.
-
-    Parameters
-    ----------
-    extensions
-        Extensions with a policy.
-    solution
-        Modified.
-    slots
-        Largest number of displaced replicas after evictions by the policy; 0: no evictions.
-
-    Attributes
-    ----------
-    tally
-        (TALLY_SIZE,) proposals by outcome; one proposal for each pair of replica and node.
-    """
+    """The decisions of a policy in one search, applied to a solution; `slots`: 0 allows no evictions."""
 
     def __init__(
         self, extensions: Extensions, problem: Problem, solution: Solution, seed: np.random.SeedSequence, slots: int
@@ -109,6 +91,7 @@ class Decisions:
         self.problem, self.solution = problem, solution
         self.configuration = extensions.configuration(problem, solution)
         self.tally = new_tally()
+        """(TALLY_SIZE,) proposals by outcome; one proposal for each pair of replica and node."""
         self._transaction = new_transaction(8 * len(solution.node) + 8)
         self._constraints = constraints_of(extensions, problem, solution)
         self._seed = seed

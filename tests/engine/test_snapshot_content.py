@@ -338,16 +338,7 @@ class Extension:
         return []
 
 
-@pytest.fixture
-def registered(monkeypatch):
-    """Forget what a test registers."""
-    import plb.registry as registry
-
-    monkeypatch.setattr(registry, "_registered", {kind: dict(items) for kind, items in registry._registered.items()})
-    return registry
-
-
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("registry")
 def test_policy_with_a_memory_continues():
     """Its next choice is that of the engine that was never stopped."""
     register_policy(Remembering())
@@ -358,7 +349,7 @@ def test_policy_with_a_memory_continues():
     assert engine._planner.extensions.policy.turn[0] == twin._planner.extensions.policy.turn[0] == 4
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("registry")
 def test_policy_that_has_kept_something_without_a_memory_is_refused():
     """The message names the attribute and the cure; before its first choice there is nothing to lose."""
     register_policy(Alternating())
@@ -369,7 +360,7 @@ def test_policy_that_has_kept_something_without_a_memory_is_refused():
         engine.snapshot()
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("registry")
 @pytest.mark.parametrize("memory", [{"x": {1, 2}}, {"x": np.array([object()])}, {"x": float("nan")}])
 def test_memory_that_is_no_data_is_refused(memory):
     """It consists of arrays and of values of JSON."""
@@ -416,7 +407,7 @@ def test_options_of_a_policy_come_back():
         PlacementAndLoadBalancing(wrong).snapshot()
 
 
-def test_extension_that_is_not_registered_is_named(registered, monkeypatch):
+def test_extension_that_is_not_registered_is_named(registry, monkeypatch):
     """Terms, constraints and policies are code, so that the next process has to register them."""
     for kind, register, settings in (
         ("energy term", register_term, {"extension_terms": {"mine": 1.0}}),
@@ -427,7 +418,7 @@ def test_extension_that_is_not_registered_is_named(registered, monkeypatch):
         register(extension)
         snapshot = engine_of(1, **settings).snapshot()
         PlacementAndLoadBalancing.from_snapshot(snapshot)
-        monkeypatch.delitem(registered._registered[kind.removeprefix("placement ")], "mine")
+        monkeypatch.delitem(registry._registered[kind.removeprefix("placement ")], "mine")
         with pytest.raises(UnknownNameError, match=f"unknown {kind} 'mine'"):
             PlacementAndLoadBalancing.from_snapshot(snapshot)
 

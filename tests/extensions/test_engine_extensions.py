@@ -77,16 +77,6 @@ class Optional(Goes):
     asked: int = 0
 
 
-@pytest.fixture
-def registry(monkeypatch):
-    """Forget what a test registers."""
-    import plb.registry as registry
-
-    monkeypatch.setattr(registry, "_registered", {kind: dict(items) for kind, items in registry._registered.items()})
-    monkeypatch.setattr(registry, "_origins", dict(registry._origins))
-    return registry
-
-
 def engine_with(config=CONFIG, **extensions):
     """Return an engine with four nodes, five missing replicas and extensions of its own."""
     engine = PlacementAndLoadBalancing(attrs.evolve(config, max_percentage_to_move=1.0), seed=1, **extensions)

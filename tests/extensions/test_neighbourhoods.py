@@ -40,16 +40,6 @@ pytestmark = pytest.mark.kernels
 METRICS = [Metric("cpu", quantum=1.0)]
 
 
-@pytest.fixture
-def registry(monkeypatch):
-    """Forget what a test registers."""
-    import plb.registry as registry
-
-    monkeypatch.setattr(registry, "_registered", {kind: dict(items) for kind, items in registry._registered.items()})
-    monkeypatch.setattr(registry, "_origins", dict(registry._origins))
-    return registry
-
-
 def engine_with(*neighbourhoods, **settings):
     """Return three nodes with four replicas, two of them on the first node; only steps of several moves are made."""
     settings = {"larger_neighbourhood_share": 1.0, "max_percentage_to_move": 1.0, "w_imbalance": 1000.0, **settings}

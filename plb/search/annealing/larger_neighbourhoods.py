@@ -1,9 +1,8 @@
-"""Ejection chains: a replica moves to a node without room for it, and replicas of that node move on.
+"""Larger neighbourhoods: replicas that leave their nodes together and are placed again, and ejection chains.
 
-Each goes to its place before the search, where its load may count anyway, to where the chain began, which exchanges
-replicas, or to a random node. If it has room nowhere, it displaces replicas of a random node in turn. The idea is that
-of Glover, "Ejection chains, reference structures and alternating path methods for traveling salesman problems",
-Discrete Applied Mathematics 65, 1996.
+An ejected replica goes to its place before the search, where its load may count anyway, to where the chain began, or to
+a random node, whose replicas it displaces if it has room nowhere. The idea is Glover's, "Ejection chains, reference
+structures and alternating path methods for traveling salesman problems", Discrete Applied Mathematics 65, 1996.
 """
 
 from __future__ import annotations

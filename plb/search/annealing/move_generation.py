@@ -1,4 +1,4 @@
-"""The replicas with the most similar loads: where nodes are full, few other exchanges are allowed."""
+"""Random proposals: moves, swaps and exchanges, also biased to what balances, or between similar replicas."""
 
 from __future__ import annotations
 

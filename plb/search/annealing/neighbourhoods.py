@@ -1,4 +1,4 @@
-"""Steps in the neighbourhoods of users (`plb.extensions.neighbourhoods`)."""
+"""The larger neighbourhoods of a chain: their parts of the budget, and steps that users propose."""
 
 from __future__ import annotations
 

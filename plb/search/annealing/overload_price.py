@@ -1,4 +1,4 @@
-"""The price of overload: a search passes through overloaded nodes on its way to places that overload none.
+"""The price of moves, which falls in a search, and the price of overload, which rises.
 
 Where nodes are nearly full, capacity refuses most moves, and a large replica never finds a node with enough free at
 once. Here it may overload a node, at a price that rises over the budget from a share of the temperature to far more
