@@ -101,24 +101,9 @@ class ExtensionState(NamedTuple):
 
 def no_extension_state(tally: Int) -> ExtensionState:
     """Return the state of a chain without extensions."""
-    none, nothing = np.empty(0, np.int64), np.empty(0)
-    of_terms: Any = dict.fromkeys(("change", "keep", "node_cost", "data", "sums", "rejected"), none)
-    of_constraints: Any = dict.fromkeys(("test", "adding", "test_data", "test_sums", "counted", "refused"), none)
-    values: Any = dict.fromkeys(("weight", "value", "after", "best"), nothing)
-    others = (
-        "propose",
-        "propose_data",
-        "proposed_row",
-        "proposed_target",
-        "moves",
-        "no_sums",
-        "python",
-        "running",
-        "vanishing",
-        "unfit",
-    )
-    of_others: Any = dict.fromkeys(others, none)
-    return ExtensionState(**of_terms, **values, **of_constraints, **of_others, tally=tally)
+    values = ("weight", "value", "after", "best")
+    empty: Any = {name: np.empty(0, np.float64 if name in values else np.int64) for name in ExtensionState._fields}
+    return ExtensionState(**{**empty, "tally": tally})
 
 
 @kernel

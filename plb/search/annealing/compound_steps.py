@@ -157,11 +157,18 @@ def compound_proposal(
     if after > step.highest or idle:
         undo_tried_with_terms(problem, solution, extension_state, transaction, 0)
         return
-    tally[ACCEPTED] += 1
+    _accept(solution, chain_state, extension_state, after)
+
+
+@kernel
+def _accept(solution: Solution, chain_state: ChainState, extension_state: ExtensionState, energy: float) -> None:
+    """Record the moves of the transaction, which are made, and the energy."""
+    schedule, transaction = chain_state.schedule, chain_state.transaction
+    chain_state.tally[ACCEPTED] += 1
     copy_values(extension_state.after, extension_state.value)
     for entry in range(transaction.length[0]):
         note_accepted(schedule, chain_state.undo_log, move_of(transaction, entry))
-    record_energy(solution, schedule, extension_state, after)
+    record_energy(solution, schedule, extension_state, energy)
 
 
 @kernel
@@ -264,11 +271,7 @@ def _is_accepted(
     if refused or _is_refused_together(problem, solution, transaction, extension_state):
         undo_tried_with_terms(problem, solution, extension_state, transaction, 0)
         return False
-    tally[ACCEPTED] += 1
-    copy_values(extension_state.after, extension_state.value)
-    for entry in range(length):
-        note_accepted(schedule, chain_state.undo_log, move_of(transaction, entry))
-    record_energy(solution, schedule, extension_state, after)
+    _accept(solution, chain_state, extension_state, after)
     return True
 
 

@@ -139,7 +139,7 @@ def _sort_by_size(problem: Problem, transaction: Transaction, order: Int, destro
     for number in range(1, destroyed):
         at = number
         while at > 0 and _size(problem, transaction, order[at - 1]) < _size(problem, transaction, order[at]):
-            _swap(order, at - 1, at)
+            order[at - 1], order[at] = order[at], order[at - 1]
             at -= 1
 
 
@@ -157,15 +157,8 @@ def _size(problem: Problem, transaction: Transaction, entry: int) -> float:
 def _shuffle(order: Int, destroyed: int, rng: Stream) -> None:
     """Bring the first entries of `order` into a random order."""
     for number in range(destroyed - 1, 0, -1):
-        _swap(order, number, int(uniform(rng) * (number + 1)))
-
-
-@kernel
-def _swap(order: Int, first: int, second: int) -> None:
-    """Exchange two entries."""
-    value = order[first]
-    order[first] = order[second]
-    order[second] = value
+        drawn = int(uniform(rng) * (number + 1))
+        order[number], order[drawn] = order[drawn], order[number]
 
 
 @kernel
