@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import attrs
@@ -144,7 +145,7 @@ class Services:
         self._parent: list[int] = sequence.parent.tolist()
         self._parents = {*self._parent}
         self._scaled: list[bool] = (sequence.scaling >= 0).tolist()
-        self._estimate = InitialDemand(history, percentile)
+        self._expected = partial(initial_demand, history, percentile)
         self._applications, self._knows = applications, known
         self._known_applications: set[str] = set()
         self._known: set[str] = set()
@@ -174,7 +175,7 @@ class Services:
                 self._engine.update_application(application)
                 self._known_applications.add(application.name)
             roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
-            loads = {role: self._estimate.of(tenant_class, role, traces.metric_names) for role in roles}
+            loads = {role: self._expected(tenant_class, role, traces.metric_names) for role in roles}
             service = Service(
                 name,
                 stateful=stateful,
@@ -221,26 +222,21 @@ class Services:
         return Tenancy(tenant, partition, self.of(tenant), self._replicas[tenant], self._stateful[tenant])
 
 
-class InitialDemand:
-    """The expected demand of a replica without a report.
+def initial_demand(
+    history: DemandHistory | None, percentile: float, tenant_class: str, role: Role, metrics: tuple[str, ...]
+) -> Mapping[str, float]:
+    """Return the expected demand of a replica without a report by metric, in user units; empty without a history.
 
-    The estimate uses past tenants of the class and role, or else of the class, or else all. Without a history, it is 0.
+    The estimate uses past tenants of the class and role, or else of the class, or else all.
     """
-
-    def __init__(self, history: DemandHistory | None, percentile: float) -> None:
-        self._history, self._percentile = history, percentile
-
-    def of(self, tenant_class: str, role: Role, metrics: tuple[str, ...]) -> Mapping[str, float]:
-        """Return the estimate by metric, in user units."""
-        history = self._history
-        if history is None:
-            return {}
-        same_class = history.tenant_class == history.class_code(tenant_class)
-        for chosen in (same_class & (history.role == role), same_class, np.ones(len(history), np.bool_)):
-            if chosen.any():
-                values = np.percentile(history.initial[chosen], self._percentile, axis=0)
-                return {name: float(values[history.metrics.index(name)]) for name in metrics}
+    if history is None:
         return {}
+    same_class = history.tenant_class == history.class_code(tenant_class)
+    for chosen in (same_class & (history.role == role), same_class, np.ones(len(history), np.bool_)):
+        if chosen.any():
+            values = np.percentile(history.initial[chosen], percentile, axis=0)
+            return {name: float(values[history.metrics.index(name)]) for name in metrics}
+    return {}
 
 
 def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:

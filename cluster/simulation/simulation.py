@@ -10,7 +10,7 @@ import numpy as np
 import simpy
 
 from cluster.scenario.scenario import Scenario
-from cluster.scenario.workload_sections import Growth, Scaling, Workload
+from cluster.scenario.workload_sections import Growth, Scaling
 from cluster.simulation.faults import FailoverManager, NodeStates, make_faults
 from cluster.simulation.ledger import Ledger, Metering, Oracle, factors
 from cluster.simulation.random_streams import stream, stream_seed
@@ -53,8 +53,10 @@ class Simulation:
         repeat: int = 0,
         progress: Callable[[float], None] | None = None,
     ) -> None:
-        cluster = scenario.cluster
-        metrics = metrics_of(scenario, source)
+        cluster, workload, metrics = scenario.cluster, scenario.workload, metrics_of(scenario, source)
+        oracle = None
+        if workload.oracle_hours:
+            oracle = Oracle(sequence.traces, workload.oracle_hours, workload.oracle_after_hours)
         self._began = working_time()
         self._scenario, self._policy, self._repeat = scenario, policy, repeat
         self._sequence, self._progress = sequence, progress
@@ -70,12 +72,12 @@ class Simulation:
             self.engine,
             sequence,
             source.history,
-            scenario.workload.initial_demand_percentile,
+            workload.initial_demand_percentile,
             applications,
             scenario.applications_of(policy),
         )
         self._use = ApplicationUse(applications, len(nodes), self._metric_names)
-        self.ledger = Ledger(self.engine, self._node_names, sequence, _oracle(scenario.workload, sequence))
+        self.ledger = Ledger(self.engine, self._node_names, sequence, oracle)
         capacity, self._threshold = limits_of(cluster, metrics)
         self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval)
         shared = SimulatedCluster(scenario, self.env, self.engine, self.ledger, self.recorder)
@@ -314,12 +316,6 @@ class Simulation:
         self.timings[phase] += seconds
         self.recorder.plan(self._now, occasion, plan, seconds)
         return plan
-
-
-def _oracle(workload: Workload, sequence: TenantSequence) -> Oracle | None:
-    if not workload.oracle_hours:
-        return None
-    return Oracle(sequence.traces, workload.oracle_hours, workload.oracle_after_hours)
 
 
 @attrs.frozen

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cluster.runs.experiment import Experiment, prepare
 from cluster.scenario.cluster_sections import ClusterSection
 from cluster.scenario.scenario_file import scenario_from
-from cluster.simulation.services import InitialDemand, coarse_quantum, metrics_of, nodes_of
+from cluster.simulation.services import coarse_quantum, initial_demand, metrics_of, nodes_of
 from cluster.simulation.simulation import Simulation
 from plb.model import Role
 from tests.cluster.tiny import small_region
@@ -142,9 +142,9 @@ def test_initial_demand_comes_from_the_class(experiment: Experiment):
     metrics = history.metrics
     name = "GP_Gen5_2"
     of_class = (history.tenant_class == history.class_code(name)) & (history.role == Role.PRIMARY)
-    estimate = InitialDemand(history, 90.0).of(name, Role.PRIMARY, metrics)
+    estimate = initial_demand(history, 90.0, name, Role.PRIMARY, metrics)
     assert estimate["memory"] == pytest.approx(np.percentile(history.initial[of_class, 1], 90.0))
-    fallback = InitialDemand(history, 50.0).of("none such", Role.PRIMARY, metrics)
+    fallback = initial_demand(history, 50.0, "none such", Role.PRIMARY, metrics)
     assert fallback["disk"] == pytest.approx(np.percentile(history.initial[:, 2], 50.0))
 
 
