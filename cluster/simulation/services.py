@@ -147,8 +147,8 @@ class Services:
         self._scaled: list[bool] = (sequence.scaling >= 0).tolist()
         self._expected = partial(initial_demand, history, percentile)
         self._applications, self._knows = applications, known
-        self._known_applications: set[str] = set()
-        self._known: set[str] = set()
+        self._created_applications: set[str] = set()
+        self._created: set[str] = set()
         self._services: dict[int, Service] = {}
         self._uses_limits = reads_limits(estimator_of(engine.config.estimator))
         self._limits: dict[str, dict[tuple[float, ...], int]] = {}
@@ -167,30 +167,33 @@ class Services:
         application = self._application_of(tenant)
         if application is not None:
             name = f"{name}/{application.name}"
-        parent = self._parent[tenant]
-        if parent >= 0 or tenant in self._parents or self._scaled[tenant]:
+        if self._parent[tenant] >= 0 or tenant in self._parents or self._scaled[tenant]:
             name = f"{name}/{traces.tenant[tenant]}"
-        if name not in self._known:
-            if application is not None and application.name not in self._known_applications:
-                self._engine.update_application(application)
-                self._known_applications.add(application.name)
-            roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
-            loads = {role: self._expected(tenant_class, role, traces.metric_names) for role in roles}
-            service = Service(
-                name,
-                stateful=stateful,
-                tenant_class=tenant_class,
-                target_replicas=replicas,
-                default_load=loads,
-                limits=limits,
-                affinity_to=self.of(parent) if parent >= 0 else None,
-                application=None if application is None else application.name,
-            )
-            self._engine.update_service(service)
-            if self._scaled[tenant]:
-                self._services[tenant] = service
-            self._known.add(name)
+        if name not in self._created:
+            self._create(tenant, name, limits, application)
         return name
+
+    def _create(self, tenant: int, name: str, limits: Mapping[str, float], application: Application | None) -> None:
+        """Add the service of a tenant to the engine, after its application and the service of its parent."""
+        if application is not None and application.name not in self._created_applications:
+            self._engine.update_application(application)
+            self._created_applications.add(application.name)
+        tenant_class, stateful = self._traces.classes[self._class[tenant]], self._stateful[tenant]
+        roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
+        service = Service(
+            name,
+            stateful=stateful,
+            tenant_class=tenant_class,
+            target_replicas=self._replicas[tenant],
+            default_load={role: self._expected(tenant_class, role, self._traces.metric_names) for role in roles},
+            limits=limits,
+            affinity_to=self.of(self._parent[tenant]) if self._parent[tenant] >= 0 else None,
+            application=None if application is None else application.name,
+        )
+        self._engine.update_service(service)
+        if self._scaled[tenant]:
+            self._services[tenant] = service
+        self._created.add(name)
 
     def _application_of(self, tenant: int) -> Application | None:
         """Return the application of a tenant as the engine knows it."""
@@ -209,7 +212,7 @@ class Services:
         service = self._services.pop(tenant, None)
         if service is not None:
             self._engine.remove_service(service.name)
-            self._known.discard(service.name)
+            self._created.discard(service.name)
 
     def _suffix(self, name: str, limits: tuple[float, ...]) -> str:
         """Return the suffix that distinguishes services with different limits; empty for the first."""
