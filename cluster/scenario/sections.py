@@ -146,12 +146,12 @@ class SectionReader:
 
     def section(self, place: str, table: Any, kind: type[Section]) -> Any:
         """Return the section in a table, or None if there are problems."""
-        before, fields = len(self.problems), attrs.fields_dict(kind)
+        before, fields, hints = len(self.problems), attrs.fields_dict(kind), get_type_hints(kind)
 
         def check(key: str, value: Any) -> None:
             check_field(place, fields[key], value)
 
-        values = self._values(place, table, get_type_hints(kind), check)
+        values = self._values(place, table, {key: hints[key] for key in fields}, check)
         if len(self.problems) == before:
             for key, error in kind.conflicts(values):
                 self.add(f"{place}.{key}", str(error))
