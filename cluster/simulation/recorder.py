@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -78,7 +77,6 @@ class UpgradeRecord:
     """
 
 
-NO_APPLICATIONS: Mapping[str, Any] = MappingProxyType({})
 SLOWEST_PLANS = 20
 """Number of plans whose seconds are kept."""
 
@@ -213,7 +211,7 @@ class Recorder:
         timings: dict[str, float],
         *,
         complete: bool,
-        applications: Mapping[str, Any] = NO_APPLICATIONS,
+        applications: Mapping[str, Any] | None = None,
     ) -> RunResult:
         """Return the tables and totals up to `now`; `applications`: what each has used."""
         names = self._sequence.traces.tenant_names().tolist()

@@ -19,12 +19,129 @@ from plb import ConflictError, UnknownNameError
 from plb.array_types import Int
 from plb.provisioning import ProvisioningPlan
 from plb.risk import DemandHistory
+from workloads.compression import compress
 from workloads.provisioning import NodeSpec, read_instance, read_plan
 from workloads.provisioning.plans import parse_nodes
 from workloads.provisioning.tenants import PlannedTenants, tenants_of_plan
 from workloads.provisioning.user_units import user_nodes
-from workloads.region_parameters import RegionParameters
-from workloads.trace import HOUR_SECONDS, MetricInfo, TraceSet, sample_families, split_tenants
+from workloads.region_parameters import METRICS, RegionParameters
+from workloads.regions import BLOCK, generate, generate_history
+from workloads.trace import HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet, sample_families, split_tenants
+
+SIMULATION_BLOCKS = 4096
+"""Number of blocks of tenants that a synthetic region offers to a run; about a million tenants."""
+
+
+class TenantPool(Protocol):
+    """Tenants to simulate."""
+
+    def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
+        """Yield all tenants in random order, each once, in batches."""
+
+
+@attrs.frozen
+class RegionPool:
+    """The tenants of a synthetic region outside the history, generated on demand."""
+
+    region: RegionParameters
+    """The region."""
+    seed: int
+    """Seed of the region."""
+    first_tenant: int
+    """Number of the first tenant of the pool; a multiple of the block size."""
+
+    def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
+        """Yield whole blocks in random order, each shuffled; all blocks have the same distribution."""
+        used: set[int] = set()
+        while len(used) < SIMULATION_BLOCKS:
+            block = int(rng.integers(SIMULATION_BLOCKS))
+            if block not in used:
+                used.add(block)
+                tenants = generate(self.region, BLOCK, self.seed, self.first_tenant + block * BLOCK)
+                yield tenants.select(rng.permutation(BLOCK))
+
+
+@attrs.frozen(eq=False)
+class TracePool:
+    """Tenants of real traces."""
+
+    traces: TraceSet
+    """The traces."""
+
+    def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
+        """Yield the tenants in random order, a thousand at a time."""
+        order = rng.permutation(self.traces.tenants)
+        for start in range(0, len(order), 1000):
+            yield self.traces.select(order[start : start + 1000])
+
+
+@attrs.frozen(eq=False)
+class PlanPool:
+    """The tenants of a plan, and their nodes."""
+
+    tenants: PlannedTenants
+    """The tenants."""
+    place: Int
+    """(N,) node of the cluster for each node of the plan, in the order of `PlannedTenants`."""
+
+
+@attrs.frozen(eq=False)
+class Source:
+    """A workload that was read or generated."""
+
+    metrics: tuple[MetricInfo, ...]
+    """Its metrics."""
+    step_seconds: float
+    """Sampling interval of its traces."""
+    history: DemandHistory | None
+    """The past tenants; None: there are none."""
+    history_families: np.ndarray[Any, np.dtype[np.int64]]
+    """Families of the past tenants (see `workloads.trace.TraceSet`); empty if they are from other traces."""
+    pool: TenantPool | RecordedPool | PlanPool
+    """The tenants to simulate: a pool to sample from, recorded or planned ones."""
+    split: Mapping[str, Any]
+    """How history and simulated tenants were separated, as plain values for the results; in the first repeat."""
+    anew: Callable[[int], Source] | None = None
+    """Returns the source of a repeat; None: it is the same for all."""
+
+    def of_repeat(self, repeat: int) -> Source:
+        """Return the source of a repeat, which differs if each repeat splits or resamples the traces anew."""
+        return self if self.anew is None else self.anew(repeat)
+
+    def largest_demand(self) -> Mapping[str, float]:
+        """Return the largest demand of a past replica by metric; without a history, the largest MaxUsage."""
+        if self.history is not None:
+            return dict(zip(self.history.metrics, self.history.maximum.max(axis=0).tolist(), strict=True))
+        assert isinstance(self.pool, TracePool | RecordedPool)
+        return dict(zip(self.pool.traces.metric_names, self.pool.traces.max_usage.max(axis=0).tolist(), strict=True))
+
+
+def read_source(scenario: Scenario) -> Source:
+    """Read or generate the workload of a scenario."""
+    scenario.check_history()
+    workload = scenario.workload
+    if workload.kind == "plan":
+        source = _from_plan(scenario)
+    else:
+        source = _from_region(workload) if workload.kind == "region" else _from_traces(workload)
+    _check_metrics(scenario, source)
+    return source
+
+
+def _check_metrics(scenario: Scenario, source: Source) -> None:
+    names = [metric.name for metric in source.metrics]
+    if scenario.workload.density_metric not in names:
+        raise UnknownNameError("metric", scenario.workload.density_metric, names, "workload.density_metric")
+    if scenario.cluster.capacities is not None:
+        for name in scenario.cluster.capacities:
+            if name not in names:
+                raise UnknownNameError("metric", name, names, "cluster.capacities")
+    if scenario.workload.density_metric not in scenario.cluster.capacity:
+        message = f"needs a capacity of {scenario.workload.density_metric!r}, the metric of the tenant density"
+        raise refusal(scenario.name, "cluster.capacities", message)
+    if scenario.cluster.capacity[scenario.workload.density_metric] <= 0:
+        message = f"a capacity of 0 of {scenario.workload.density_metric!r} leaves the tenant density undefined"
+        raise refusal(scenario.name, "cluster.capacities", message)
 
 
 def seed_of_repeat(workload: Workload, repeat: int) -> int:
@@ -169,119 +286,7 @@ def read_traces_of(workload: Workload, path: str | None = None, field: str = "pa
     return read_traces(path)
 
 
-SIMULATION_BLOCKS = 4096
-"""Number of blocks of tenants that a synthetic region offers to a run; about a million tenants."""
-
-
-class TenantPool(Protocol):
-    """Tenants to simulate."""
-
-    def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
-        """Yield all tenants in random order, each once, in batches."""
-
-
-@attrs.frozen
-class RegionPool:
-    """The tenants of a synthetic region outside the history, generated on demand."""
-
-    region: RegionParameters
-    """The region."""
-    seed: int
-    """Seed of the region."""
-    first_tenant: int
-    """Number of the first tenant of the pool; a multiple of the block size."""
-
-    def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
-        """Yield whole blocks in random order, each shuffled; all blocks have the same distribution."""
-        from workloads.regions import BLOCK, generate
-
-        used: set[int] = set()
-        while len(used) < SIMULATION_BLOCKS:
-            block = int(rng.integers(SIMULATION_BLOCKS))
-            if block not in used:
-                used.add(block)
-                tenants = generate(self.region, BLOCK, self.seed, self.first_tenant + block * BLOCK)
-                yield tenants.select(rng.permutation(BLOCK))
-
-
-@attrs.frozen(eq=False)
-class TracePool:
-    """Tenants of real traces."""
-
-    traces: TraceSet
-    """The traces."""
-
-    def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
-        """Yield the tenants in random order, a thousand at a time."""
-        order = rng.permutation(self.traces.tenants)
-        for start in range(0, len(order), 1000):
-            yield self.traces.select(order[start : start + 1000])
-
-
-@attrs.frozen(eq=False)
-class Source:
-    """A workload that was read or generated."""
-
-    metrics: tuple[MetricInfo, ...]
-    """Its metrics."""
-    step_seconds: float
-    """Sampling interval of its traces."""
-    history: DemandHistory | None
-    """The past tenants; None: there are none."""
-    history_families: np.ndarray[Any, np.dtype[np.int64]]
-    """Families of the past tenants (see `workloads.trace.TraceSet`); empty if they are from other traces."""
-    pool: TenantPool | RecordedPool | PlanPool
-    """The tenants to simulate: a pool to sample from, recorded or planned ones."""
-    split: Mapping[str, Any]
-    """How history and simulated tenants were separated, as plain values for the results; in the first repeat."""
-    anew: Callable[[int], Source] | None = None
-    """Returns the source of a repeat; None: it is the same for all."""
-
-    def of_repeat(self, repeat: int) -> Source:
-        """Return the source of a repeat, which differs if each repeat splits or resamples the traces anew."""
-        return self if self.anew is None else self.anew(repeat)
-
-    def largest_demand(self) -> Mapping[str, float]:
-        """Return the largest demand of a past replica by metric; without a history, the largest MaxUsage."""
-        if self.history is not None:
-            return dict(zip(self.history.metrics, self.history.maximum.max(axis=0).tolist(), strict=True))
-        assert isinstance(self.pool, TracePool | RecordedPool)
-        return dict(zip(self.pool.traces.metric_names, self.pool.traces.max_usage.max(axis=0).tolist(), strict=True))
-
-
-def read_source(scenario: Scenario) -> Source:
-    """Read or generate the workload of a scenario."""
-    scenario.check_history()
-    workload = scenario.workload
-    if workload.kind == "plan":
-        source = _from_plan(scenario)
-    else:
-        source = _from_region(workload) if workload.kind == "region" else _from_traces(workload)
-    _check_metrics(scenario, source)
-    return source
-
-
-def _check_metrics(scenario: Scenario, source: Source) -> None:
-    names = [metric.name for metric in source.metrics]
-    if scenario.workload.density_metric not in names:
-        raise UnknownNameError("metric", scenario.workload.density_metric, names, "workload.density_metric")
-    if scenario.cluster.capacities is not None:
-        for name in scenario.cluster.capacities:
-            if name not in names:
-                raise UnknownNameError("metric", name, names, "cluster.capacities")
-    if scenario.workload.density_metric not in scenario.cluster.capacity:
-        message = f"needs a capacity of {scenario.workload.density_metric!r}, the metric of the tenant density"
-        raise refusal(scenario.name, "cluster.capacities", message)
-    if scenario.cluster.capacity[scenario.workload.density_metric] <= 0:
-        message = f"a capacity of 0 of {scenario.workload.density_metric!r} leaves the tenant density undefined"
-        raise refusal(scenario.name, "cluster.capacities", message)
-
-
 def _from_region(workload: Workload) -> Source:
-    from workloads.region_parameters import METRICS
-    from workloads.regions import BLOCK, generate_history
-    from workloads.trace import STEP_SECONDS
-
     parameters, count = workload.parameters_of_region(), workload.history_tenants
     first = -(-count // BLOCK) * BLOCK
     split = {
@@ -299,8 +304,6 @@ def _from_region(workload: Workload) -> Source:
 
 
 def _from_traces(workload: Workload) -> Source:
-    from workloads.compression import compress
-
     inputs, history = read_inputs(workload), None
     origin: dict[str, Any] = {"traces": workload.kind, "traces_digest": digest_of_traces(inputs.traces)}
     if inputs.others is not None:
@@ -322,8 +325,6 @@ def _source_of_repeat(workload: Workload, inputs: TraceInputs, repeat: int) -> S
 
 def _source_of_traces(workload: Workload, inputs: TraceInputs, repeat: int) -> Source:
     """Return the source of a repeat."""
-    from workloads.compression import compress
-
     past, rest = split_traces(inputs.traces, workload, seed_of_repeat(workload, repeat), inputs.begin)
     history = inputs.history
     if history is None and past.tenants:
@@ -360,16 +361,6 @@ def _from_plan(scenario: Scenario) -> Source:
 
 FAULTS_SHOWN = 3
 """Number of faults that the message about an invalid plan lists."""
-
-
-@attrs.frozen(eq=False)
-class PlanPool:
-    """The tenants of a plan, and their nodes."""
-
-    tenants: PlannedTenants
-    """The tenants."""
-    place: Int
-    """(N,) node of the cluster for each node of the plan, in the order of `PlannedTenants`."""
 
 
 def read_plan_pool(scenario: Scenario) -> PlanPool:
