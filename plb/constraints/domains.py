@@ -131,7 +131,10 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
 
 @kernel
 def counts_for_limit(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether a largest number of replicas in a domain counts `row`, also on a node that is out of service."""
+    """Return whether a largest number of replicas in a domain counts `row`.
+
+    It counts replicas on nodes that are out of service, unless these are not allowed for the service.
+    """
     at = solution.node[row]
     if at == NOWHERE or problem.unspread[row]:
         return False

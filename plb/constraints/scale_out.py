@@ -25,7 +25,7 @@ RULE = int(Rule.SCALE_OUT)
 
 @kernel(inline=True)
 def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
-    """Return whether `row` on `target` makes its application use more nodes than it may, if `row` leaves its node."""
+    """Return whether `row` on `target` makes its application use more nodes than it may; a node left last is free."""
     return bool(problem.grouped and enforced >> RULE & 1 and _is_beyond_limit(problem, solution, row, target))
 
 

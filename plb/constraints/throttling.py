@@ -52,7 +52,10 @@ def is_exempt(problem: Problem, row: int) -> bool:
 
 @kernel
 def arrive(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` to the arrivals of the node of `row` if this plan builds it there: not after a swap of roles."""
+    """Add `sign` to the arrivals of the node of `row` if this plan builds `row` there.
+
+    A replica that swaps roles with a sibling is already built; one that takes the node of a moving sibling is not.
+    """
     at = solution.node[row]
     if at == NOWHERE or at == problem.origin[row]:
         return

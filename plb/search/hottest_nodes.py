@@ -83,7 +83,7 @@ class HotNodes(NamedTuple):
 
 
 def hot_nodes(problem: Problem, solution: Solution, rows: Int, relief: Relief) -> HotNodes:
-    """Return as many nodes in service as moves are left, the most utilised of `rows` that may move first."""
+    """Return the most utilised nodes in service, as many as moves are left, with those of `rows` on them."""
     utilisation = np.where(problem.counted, _utilisations(problem, solution), 0.0)
     order = np.argsort(-utilisation, kind="stable")
     nodes = order[: relief.moves]

@@ -172,7 +172,7 @@ def undo_transaction(problem: Problem, solution: Solution, transaction: Transact
 
 @kernel
 def into_single_moves(solution: Solution, transaction: Transaction, tried: int) -> None:
-    """Leave one move for each row that has moved in an undone transaction, which had `tried` moves."""
+    """Leave one move for each moved row in an undone transaction of `tried` moves; rows that came back have none."""
     length = 0
     for entry in range(tried):
         row, target = transaction.row[entry], transaction.target[entry]

@@ -143,7 +143,10 @@ def _choose_siblings(problem: Problem, again: Retry, row: int) -> None:
 def _choose_neighbours(
     problem: Problem, solution: Solution, again: Retry, enforced: int, row: int, rng: Stream
 ) -> None:
-    """Choose the new rows on a few nodes that could take `row` without them, and their siblings, which bind them."""
+    """Choose the new rows on a few nodes that could take `row` without them, and their new siblings.
+
+    Siblings that stayed could break a rule, such as the spread over domains, if a row finds no node again.
+    """
     targets = problem.targets.shape[0]
     begin = int(uniform(rng) * targets)
     left = CLEARED_NODES
