@@ -20,9 +20,11 @@ class Hardware(Section):
     """The capacities of nodes of one kind."""
 
     vcores: float = number(80.0, low_open=True)
+    """Capacity of the metric ``cpu``."""
     memory_gb_per_vcore: float = number(5.1, low_open=True)
+    """Capacity of the metric ``memory`` for each vCore."""
     disk_gb: float = number(5000.0, low_open=True)
-    """Capacities of the metrics ``cpu``, ``memory`` and ``disk``."""
+    """Capacity of the metric ``disk``."""
     capacities: dict[str, float] | None = None
     """Capacities by metric, instead of the three above; other metrics of the workload are unlimited."""
 
@@ -57,8 +59,9 @@ class ClusterSection(Hardware):
     nodes: int = count(40, low=1, high=MOST_NODES)
     """Number of nodes, including the nodes in groups."""
     upgrade_domains: int = count(10, low=1, high=MOST_NODES)
+    """Number of upgrade domains; the nodes are assigned to them in turn."""
     fault_domains: int = count(5, low=1, high=MOST_NODES)
-    """Number of domains; the nodes are assigned to them in turn."""
+    """Number of fault domains; the nodes are assigned to them in turn."""
     groups: tuple[NodeGroup, ...] = ()
     """Nodes of other kinds, such as ``[{ nodes = 8, vcores = 128.0 }]``: the last nodes of the cluster. They have the
     same metrics as the other nodes.
@@ -111,8 +114,9 @@ class Crash(Section):
     node: str
     """Its name."""
     at_hours: float = span(attrs.NOTHING)
+    """Begin, since the start of the run."""
     hours: float = span(attrs.NOTHING, low_open=True)
-    """Begin, since the start of the run, and duration."""
+    """Duration."""
 
 
 @attrs.frozen(kw_only=True)
@@ -122,8 +126,9 @@ class Outage(Section):
     fault_domain: str
     """Path of the domain, such as ``"fd:/fd0"``, or of a domain above."""
     at_hours: float = span(attrs.NOTHING)
+    """Begin, since the start of the run."""
     hours: float = span(attrs.NOTHING, low_open=True)
-    """Begin, since the start of the run, and duration."""
+    """Duration."""
 
 
 @attrs.frozen(kw_only=True)
@@ -133,11 +138,13 @@ class Flapping(Section):
     node: str
     """Its name."""
     from_hours: float = span(attrs.NOTHING)
+    """Begin of the period in which the node goes down, since the start of the run."""
     until_hours: float = span(attrs.NOTHING)
-    """Period, since the start of the run, in which the node goes down."""
+    """End of the period."""
     up_minutes: float = span(attrs.NOTHING, low=ONE_SECOND)
+    """Duration of each time up, at least a second."""
     down_minutes: float = span(attrs.NOTHING, low=ONE_SECOND)
-    """Duration of each time up and down, at least a second; the node goes down first."""
+    """Duration of each time down, at least a second; the node goes down first."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -160,9 +167,11 @@ class Faults(Section):
     repair_sigma: float = number(1.0, high=10.0)
     """Standard deviation of the logarithm of a lognormal repair time, at most 10."""
     crashes: tuple[Crash, ...] = ()
+    """Crashes of nodes at given times."""
     outages: tuple[Outage, ...] = ()
+    """Outages of fault domains at given times."""
     flapping: tuple[Flapping, ...] = ()
-    """Faults at given times."""
+    """Nodes that go down and up again and again in given periods."""
     rebuild_after_minutes: float = span(30.0)
     """Time to wait for a replica on a node that is down before it is built elsewhere (Service Fabric's
     ReplicaRestartWaitDuration: 30).

@@ -41,8 +41,9 @@ class Growth(Section):
     tenant_class: str
     """The class, or a pattern: ``"BC_*"`` matches every class whose name starts with BC_, ``"*"`` matches all."""
     at_hours: float = span(attrs.NOTHING)
+    """Begin, since the start of the run."""
     hours: float = span(attrs.NOTHING, low_open=True)
-    """Begin, since the start of the run, and duration."""
+    """Duration."""
     factor: float = number(attrs.NOTHING)
     """Factor on the demand."""
 
@@ -300,8 +301,9 @@ class Scaling(Section):
     (``AddRemoveIncrementalNamedPartitionScalingMechanism``).
     """
     minimum: int = count(1, low=1, high=MOST_SCALED)
+    """Fewest instances or partitions."""
     maximum: int = count(MOST_SCALED // 10, low=1, high=MOST_SCALED)
-    """Fewest and most instances or partitions."""
+    """Most instances or partitions."""
     increment: int = count(1, low=1, high=MOST_SCALED)
     """Number of instances or partitions by which a look changes the tenant at most (``ScaleIncrement``)."""
     primary_only: bool = False
