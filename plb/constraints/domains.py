@@ -1,7 +1,7 @@
 """Fault and upgrade domains: an even spread of the replicas of a partition (docs/constraints/fault_domain.md).
 
 The two rules differ in their domains alone. `plb.constraints.spread` counts replicas in domains, and
-`plb.constraints.domain_limits` has the largest numbers by service.
+`plb.planning.live.domain_limits` has the largest numbers by service.
 """
 
 from __future__ import annotations

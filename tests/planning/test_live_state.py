@@ -17,7 +17,7 @@ from plb.evaluation.delta import compare_with_scratch
 from plb.planning.live import live_state
 from plb.planning.live.problem import build_problem
 from plb.risk import DemandHistory
-from plb.state.due_queue import NEVER, empty_queue, set_due, take_due
+from plb.state.demand_forecast import NEVER, empty_queue, set_due, take_due
 from tests.engine.strategies import examples
 
 

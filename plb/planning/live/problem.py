@@ -9,13 +9,13 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
-from plb.constraints.domain_limits import DomainLimits, domain_limits
 from plb.constraints.rules import fields_of_rules
 from plb.energy.fragmentation import held_out_nodes
 from plb.energy.imbalance import PARTS, metric_weights
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
 from plb.model.quanta import UNLIMITED
+from plb.planning.live.domain_limits import DomainLimits, domain_limits
 from plb.planning.live.replica_arrays import affinities, arrays_of_replicas, costs_of_moves
 from plb.risk.estimators import Evaluation
 from plb.settings.config import PlbConfig
