@@ -285,11 +285,11 @@ def play(
             playing = playing[~over[playing]]
             if over.any() and len(playing):
                 observations, _ = environments.reset(seed=seeds, options={"reset_mask": over})
-    seen, *columns = zip(*decisions, strict=True)
+    observed, *columns = zip(*decisions, strict=True)
     actions, rewards, times, trajectory = map(np.concatenate, columns)
     if not np.isfinite(rewards).all():
         raise FloatingPointError("a reward of the game is")
-    arrays = {name: np.concatenate([each[name] for each in seen]) for name in seen[0]}
+    arrays = {name: np.concatenate([each[name] for each in observed]) for name in observed[0]}
     return Trajectories(arrays, actions, rewards, times, trajectory, ends)
 
 

@@ -19,6 +19,7 @@ FEATURES = {
     # their verdicts are part of the interface
     "plb": {"affinity", "application_capacity", "capacity", "domains", "exclusion", "placement", "scale_out"},
     "plb.planning.dropping": {"affinity", "domains", "preferred_location"},  # which surplus replicas may go
+    "plb.planning.live.domain_limits": {"domains"},  # how many replicas of a partition a domain may have
     "plb.planning.live.live_state": {"range"},  # the sums that it keeps have to fit
     "plb.planning.phase_state": {"throttling"},  # limits by phase
     "plb.planning.phases": {"affinity", "domains", "move_budgets", "scale_out"},  # relaxed placement, light checks
