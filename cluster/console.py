@@ -1,4 +1,4 @@
-"""A console that prints names unchanged, and tables with readable cells on narrow terminals."""
+"""Consoles of commands: errors without a traceback, progress, and tables with readable cells on narrow terminals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scenario of a plan: a cluster with its nodes, which begins with its tenants on them."""
+"""Output of the commands that plan nodes, and the scenario of a plan, which begins with its tenants on its nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectorised checks of table columns that collect every problem before they raise an error."""
+"""Errors of trace files, each with its row, and vectorised checks of columns that collect all before they raise."""
 
 from __future__ import annotations
 

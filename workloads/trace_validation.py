@@ -1,4 +1,4 @@
-"""What a trace file must fulfil, checked over whole columns."""
+"""What a trace file must fulfil, checked over whole columns, and the header of the Parquet files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timed loops of `plb bench engine`: evaluation of proposals that are not accepted, and arithmetic alone."""
+"""The timed loops of `plb bench engine`: evaluations, arithmetic alone, and decisions of placement policies."""
 
 from __future__ import annotations
 

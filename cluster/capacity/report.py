@@ -1,4 +1,4 @@
-"""The results of a search as a table and in sentences."""
+"""The results of a search for nodes or density: the answer of each policy, as a table, in sentences and as a plot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `plb explain --json` writes: all data of an explanation as plain values, under stable keys."""
+"""What `plb explain` writes: history and places of a tenant as text, or all data as plain values for `--json`."""
 
 from __future__ import annotations
 

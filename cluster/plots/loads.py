@@ -1,4 +1,4 @@
-"""Plots of the load of the nodes: bands over all nodes, and a map by node and time.
+"""Plots of the load of the nodes, as bands and as a map, and of the availability of tenants.
 
 A run has more meterings than a plot has columns. A cell then has its largest load, so that a
 violation of one metering is visible.

@@ -1,4 +1,4 @@
-"""Plots of moves: failovers over time and by cause, and which fault domains replicas moved between.
+"""Plots of moves: failovers over time and by cause, the fault domains of moves, and the energy after each plan.
 
 All take data frames as `cluster.results.reading.Results.table` returns them.
 """

@@ -1,4 +1,4 @@
-"""A run in a results directory: its tables, and its scenario for a replay."""
+"""A run in a results directory: its tables, its scenario for a replay, and the differences between scenarios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables at the end of `plb simulate`."""
+"""The comparison of policies, and the tables and plots at the end of `plb simulate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Application of a proposal: every sum changes by what the proposal changes."""
+"""Application of a proposal: every sum changes by what it changes; and the comparison with sums from scratch."""
 
 from __future__ import annotations
 

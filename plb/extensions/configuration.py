@@ -1,4 +1,4 @@
-"""A configuration of the cluster that can be changed move by move, for energy terms and constraints."""
+"""A configuration of the cluster that can be changed move by move, its built-in terms, and the test of admission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alternative nodes for a replica, and the rules that exclude the others: the data, and their text."""
+"""Alternative nodes for a replica, with the rules that exclude others, and the scores of all nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions, and the replicas of each."""
+"""Partitions and their replicas, also many as columns, and the names of partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs an algorithm of [3] on an instance."""
+"""The algorithms of [3] by name, run on an instance with as many nodes as each needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replanning from the present placement, with few moves.
+"""Plans by the name of an algorithm, and replanning from the present placement with few moves.
 
 Replicas stay if they may: they are moved only if capacity or limits are exceeded, or if there are
 more than the application has. Replicas without a node are placed on the nodes with the least free capacity, else on new

@@ -1,4 +1,4 @@
-"""Settings of the schedule of the phases."""
+"""Settings of constraints, of the schedule of phases, and of limits of moves and builds."""
 
 from __future__ import annotations
 

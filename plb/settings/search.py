@@ -1,4 +1,4 @@
-"""Settings of the searches: budgets, random numbers and limits of moves; and of placement."""
+"""Settings of the searches: budgets, random numbers, annealing, balancing with its score, placement."""
 
 from __future__ import annotations
 

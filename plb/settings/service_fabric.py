@@ -1,4 +1,4 @@
-"""Translates settings under their original names to fields of `PlbConfig` and `Metric`."""
+"""Settings under their Service Fabric names: the fields here that they set, and the ignored ones by reason."""
 
 from __future__ import annotations
 
