@@ -23,6 +23,7 @@ FEATURES = {
     "plb.planning.live.replica_arrays": {"movement"},  # settings of move costs
     "plb.planning.explanations.what_if": {"expected_failovers"},  # answers with probabilities of violations
     "plb.search.annealing.move_generation": {"imbalance"},  # proposals that even out a metric
+    "plb.search.balancing": {"imbalance"},  # which metrics are uneven
 }
 """Modules with a feature of a term, by the name of its file."""
 

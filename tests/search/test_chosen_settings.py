@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import LONG_SEARCH, Metric, PlbConfig
-from plb.search.annealing.overload_price import FEWEST_STAGES, FIRST, PROPOSALS_A_STAGE, STAGES, PricePath
+from plb.search.annealing.overload_price import FEWEST_STAGES, FIRST_PRICE, PROPOSALS_A_STAGE, STAGES, PricePath
 from plb.search.budget import EXCHANGES_FROM, LONG_FROM, PROPOSALS_A_REPLICA, Budget, chosen_settings
 from plb.settings.search import Cooling
 from plb.testing import configuration_of
@@ -102,7 +102,7 @@ def test_price_falls_to_the_cost_of_a_move_and_no_further():
     path = PricePath(problem_of(), limit=100)
     path.begin(8.0)
     tenths = [path.next_problem(stage / STAGES, 0).weights.tenths_of_move for stage in range(1, STAGES)]
-    assert tenths[0] >= 10.0 / (8.0 * FIRST)
+    assert tenths[0] >= 10.0 / (8.0 * FIRST_PRICE)
     assert tenths == sorted(tenths)
     assert tenths[-1] == 10.0
 
