@@ -65,7 +65,7 @@ def map_in_processes(
         yield from map(function, items)
         return
     from joblib import Parallel, delayed, parallel_config
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
+    from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
@@ -86,6 +86,8 @@ def map_in_processes(
         except TerminatedWorkerError:
             message = "a process ended unexpectedly, perhaps without enough memory; try fewer --jobs"
             raise PlbError(f"{message}. Finished runs are kept") from None
+        except BrokenProcessPool as error:
+            raise PlbError(f"a result of a process, or its error, cannot be read: {error}") from error
 
 
 def _client(scheduler: str) -> Any:

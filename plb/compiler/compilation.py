@@ -30,7 +30,16 @@ from numba.core.utils import stream_list
 
 from plb.compiler.cache import kernel_cache
 from plb.compiler.clock import COMPILATION, NOTICE
-from plb.compiler.identity import compiled_with, has_changed, is_named_tuple, is_shared, key_of, name_of, text_of
+from plb.compiler.identity import (
+    compiled_with,
+    has_changed,
+    is_named_tuple,
+    is_shared,
+    key_of,
+    name_of,
+    overloads,
+    text_of,
+)
 from plb.compiler.interrupts import interrupts_deferred
 from plb.compiler.modules import EntryPasses, Late, PartPasses, SharedCall
 from plb.errors import KernelError
@@ -247,6 +256,7 @@ def _made(
 ) -> MachineCode:
     """Compile an entry; keep it under a key if there is one."""
     NOTICE.announce(name_of(function), len(compiled_with(function)))
+    overloaded = overloads()
     renew_readers()
     CPUDispatcher._compilation_chain_init_hook(entry_of(function))
     result = entry_of(function)._compiler.compile(arguments, returning)
@@ -264,7 +274,7 @@ def _made(
         tuple(library._reload_init),
         tuple(library.shared_calls()),
     )
-    if key is None or has_changed(function):
+    if key is None or has_changed(function) or overloads() != overloaded:
         logger.info(
             "the machine code of %s is not kept: a value that it froze has changed or is unknown", name_of(function)
         )

@@ -95,7 +95,7 @@ def identity_of(function: Callable[..., object]) -> str:
     """Return a text that differs for functions of which other machine code is made."""
     together = compiled_with(function)
     place = {called: number for number, called in enumerate(together)}
-    found = hashlib.sha256(repr([text for text, _ in _overloads()]).encode())
+    found = hashlib.sha256(repr([text for text, _ in overloads()]).encode())
     for called in together:
         reading = reading_of(called)
         found.update(reading.digest)
@@ -105,7 +105,7 @@ def identity_of(function: Callable[..., object]) -> str:
 
 def compiled_with(function: Callable[..., object]) -> Sequence[Callable[..., object]]:
     """Return a function and all that it calls or may call, directly or not, each once and in the order of the calls."""
-    waiting = list(dict.fromkeys([function, *(implementation for _, implementation in _overloads())]))
+    waiting = list(dict.fromkeys([function, *(implementation for _, implementation in overloads())]))
     found = set(waiting)
     for caller in waiting:
         new = dict.fromkeys(called for called in reading_of(caller).calls if called not in found)
@@ -182,14 +182,14 @@ class _Writer(pickle.Pickler):
 
     def persistent_id(self, value: Any) -> object:
         """Return what is written in place of a value; None: the value as it is."""
-        function = _function_of(value)
-        if isinstance(function, FunctionType):
-            return self._function(value, function)
         if isinstance(value, ModuleType):
             return "module", *self._members(value, value.__name__)
         if isinstance(value, type):
             fields = getattr(value, "_fields", None), getattr(value, "_field_defaults", None)
             return "class", fields, *self._members(value, name_of(value))
+        function = _function_of(value)
+        if isinstance(function, FunctionType):
+            return self._function(value, function)
         if isinstance(value, np.ndarray):
             return "array", repr(value.dtype), value.shape, value.strides, value.tobytes()
         if isinstance(value, set | frozenset):
@@ -232,13 +232,15 @@ def _is_of_library(function: Any) -> bool:
     return file.startswith(("<frozen ", _PYTHON)) and "-packages" not in file
 
 
-def _overloads() -> Sequence[tuple[str, Callable[..., object]]]:
+def overloads() -> Sequence[tuple[str, Callable[..., object]]]:
     """Return the replacements of functions, operators and attributes by `numba.extending`, with what they replace.
 
     Those of libraries aside, all count for every kernel.
     """
+    from numba.core.entrypoints import init_all
     from numba.core.typing.templates import builtin_registry
 
+    init_all()  # otherwise the first compilation registers what installed packages overload, after the key is made
     return _overloads_among(len(builtin_registry.globals), len(builtin_registry.attributes))
 
 

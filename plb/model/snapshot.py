@@ -6,6 +6,7 @@ import io
 import json
 import struct
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from plb.array_types import Array
 from plb.errors import InvalidValueError
 
+NONE: Mapping[str, Array] = MappingProxyType({})
 ITEM = "snapshot"
 """How messages name it."""
 FORMAT, VERSION = "plb_snapshot_version", 3
@@ -34,13 +36,14 @@ class Snapshot:
     document: str
     """Names, numbers and settings, as JSON."""
     arrays: Mapping[str, Array]
-    """Arrays by name; whole numbers have the smallest type that holds all of them."""
+    """Arrays by name; whole numbers of the engine have the smallest type that holds all of them."""
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> Snapshot:
-        """Return the snapshot of values of JSON and of copies of arrays."""
+    def of(cls, values: Mapping[str, Any], arrays: Mapping[str, Array], kept: Mapping[str, Array] = NONE) -> Snapshot:
+        """Return the snapshot of values of JSON and of copies of arrays; those of `kept` keep their types."""
         document = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        return cls(document, {name: array.astype(_smallest(array)) for name, array in arrays.items()})
+        narrowed = {name: array.astype(_smallest(array)) for name, array in arrays.items()}
+        return cls(document, narrowed | {name: array.copy() for name, array in kept.items()})
 
     def values(self) -> dict[str, Any]:
         """Return the values of the document, new each time."""

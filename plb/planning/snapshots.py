@@ -233,9 +233,9 @@ def snapshot_of(planner: Planner) -> Snapshot:
         **{f"partitions.{name}": np.array([getattr(r, name) for r in records], COLUMNS[name]) for name in COLUMNS},
         "partitions.row_count": np.array([len(record.rows) for record in records], np.int64),
         "partitions.rows": np.array([row for record in records for row in record.rows], np.int64),
-        **{f"policy.{name}": array for name, array in memory_arrays.items()},
     }
-    return Snapshot.of(CONVERTER.unstructure(document), arrays)
+    kept = {f"policy.{name}": array for name, array in memory_arrays.items()}
+    return Snapshot.of(CONVERTER.unstructure(document), arrays, kept)
 
 
 def _changed(records: Iterable[PartitionRecord], field: str) -> dict[str, Any]:

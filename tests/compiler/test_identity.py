@@ -12,6 +12,7 @@ import sys
 import threading
 from functools import partial
 from textwrap import dedent, indent
+from types import ModuleType
 from typing import NamedTuple
 
 import llvmlite
@@ -457,6 +458,36 @@ def test_members_of_enumerations_count_by_their_numbers():
     source = "def f(x):\n    return x + Colour.RED\n"
     one, other = (Quiet("Colour", {"RED": number}) for number in (1, 2))
     assert identity_in(source, Colour=one) != identity_in(source, Colour=other)
+
+
+def test_values_of_a_module_count_although_it_has_a_function_like_those_of_numba():
+    """Functions of Numba have an attribute `py_func`; a module may have one, too."""
+    modules = [ModuleType("settings") for _ in range(2)]
+    for scale, module in enumerate(modules):
+        vars(module).update(SCALE=scale, py_func=dedent)
+    source = "def f(x):\n    return x * settings.SCALE\n"
+    assert len({identity_in(source, settings=module) for module in modules}) == 2
+
+
+EXTENSION = """
+def register():
+    import fractions
+    from numba.extending import overload
+    overload(fractions.Fraction)(lambda x: None)
+"""
+
+
+def test_overloads_of_installed_packages_count_before_the_first_compilation(tmp_path):
+    """Numba loads them when it compiles first; the key of that kernel has to know them."""
+    (tmp_path / "fractional.py").write_text(EXTENSION)
+    metadata = tmp_path / "fractional-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: fractional\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[numba_extensions]\ninit = fractional:register\n")
+    code = "from plb.compiler.identity import overloads; print('Fraction' in repr(overloads()))"
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert ended.stdout == "True\n"
 
 
 def test_functions_of_numba_count_with_their_options_and_types():

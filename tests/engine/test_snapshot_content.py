@@ -591,3 +591,11 @@ def test_arguments_of_another_type_are_refused():
         PlacementAndLoadBalancing.from_snapshot(DAMAGED.to_bytes())
     with pytest.raises(InvalidValueError, match="from_snapshot: history"):
         PlacementAndLoadBalancing.from_snapshot(DAMAGED, history="history.parquet")
+
+
+def test_what_a_policy_keeps_has_its_own_types():
+    """Counts that it goes on with must not wrap, in a copy by a snapshot and by its bytes."""
+    counts = np.array([250, 255])
+    snapshot = Snapshot.of({}, {"a": counts}, {"policy.counts": counts})
+    for copy in (snapshot, Snapshot.from_bytes(snapshot.to_bytes())):
+        assert (copy.arrays["a"].dtype, copy.arrays["policy.counts"].dtype) == (np.uint8, np.int64)
