@@ -27,10 +27,11 @@ def python(code: str) -> str:
 
 
 def test_import_of_plb_is_light():
-    """It imports none of the heavy libraries and few modules, so that it takes well under a second."""
+    """It imports no heavy library, no search and few modules, so that it takes well under a second."""
     modules = python(IMPORT).split()
     assert not set(HEAVY) & {name.partition(".")[0] for name in modules}
     assert len(modules) <= MOST_MODULES
+    assert not {"plb.planning.planner", "plb.planning.phases", "plb.search.placement"} & {*modules}
 
 
 def test_a_new_engine_loads_no_compiler():

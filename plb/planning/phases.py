@@ -21,10 +21,11 @@ from plb.model.rules import Rule
 from plb.planning.dropping import Surplus, drop_surplus, still_surplus, without_replaced_standbys
 from plb.planning.explanations.diagnosis import Audit, placed_all_or_nothing, undrained_of, unplaced_of
 from plb.planning.explanations.move_reasons import MoveReasons, bounding_budgets
+from plb.planning.pending_work import Work
 from plb.planning.phase_state import PhaseState
 from plb.planning.plan_start import Broken, check_start
 from plb.planning.rule_priorities import balancing_variants, placement_masks, rule_masks, rule_priorities
-from plb.planning.service_domains import ServiceDomain, Work
+from plb.planning.service_domains import ServiceDomain
 from plb.planning.upgrades import Handover, Return, Returns, RoleChanges
 from plb.search.annealing.overload_price import WIN
 from plb.search.balancing import balance, most_displaced, uneven_metrics

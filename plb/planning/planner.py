@@ -24,11 +24,13 @@ from plb.planning.explanations.what_if import WhatIf, scores_of
 from plb.planning.fixed_point import FixedPoint, Occasion
 from plb.planning.live.live_state import LiveState
 from plb.planning.live.problem import ServiceTables, build_tables, tables_version
+from plb.planning.pending_work import Work, WorkToPlace
 from plb.planning.phases import PhaseRun
 from plb.planning.plan_start import start_of
+from plb.planning.refresh import PHASES, Refresh, idle_outcome, plan_without_nodes
 from plb.planning.rule_priorities import rule_priorities
-from plb.planning.scheduler import PHASES, Action, DomainRecord, Refresh, Scheduler, idle_outcome, plan_without_nodes
-from plb.planning.service_domains import ServiceDomain, ServiceDomains, Work, WorkToPlace
+from plb.planning.scheduler import Action, DomainRecord, Scheduler
+from plb.planning.service_domains import ServiceDomain, ServiceDomains
 from plb.registry import EngineExtensions
 from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import HistoricalSimulation, estimator_of, reports_kept

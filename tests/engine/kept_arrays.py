@@ -9,7 +9,7 @@ from plb import PlacementAndLoadBalancing
 from plb.evaluation.delta import compare_with_scratch
 from plb.planning.live.problem import build_problem
 from plb.planning.live.work_lists import WorkLists
-from plb.planning.service_domains import WorkToPlace
+from plb.planning.pending_work import WorkToPlace
 from plb.state.arrays import Problem
 
 

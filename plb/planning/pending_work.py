@@ -1,0 +1,127 @@
+"""Pending work of placement by service domain: missing and surplus replicas, and changes of roles for upgrades."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from operator import attrgetter
+
+import attrs
+
+from plb.array_types import NOWHERE
+from plb.model import DeactivationIntent
+from plb.model.role import PRIMARY, SECONDARY
+from plb.planning.dropping import Surplus
+from plb.planning.service_domains import (
+    ServiceDomain,
+)
+from plb.planning.upgrades import Handover, Return, return_of
+from plb.state.cluster_state import ClusterState, PartitionRecord
+from plb.state.role_slots import may_change_role, slots_of, surplus_of
+
+
+@attrs.frozen(eq=False)
+class Work:
+    """What placement has to do for a service domain."""
+
+    missing: list[int]
+    """Rows to place, parents before their children."""
+    surpluses: list[Surplus]
+    """Partitions to cut, children first."""
+    handovers: list[Handover]
+    """Primaries that hand over their role for an upgrade."""
+    returns: list[Return]
+    """Places to which replicas return after an upgrade."""
+    everywhere: bool = False
+    """Whether a partition is on every node: Service Fabric then runs placement also if nothing is missing."""
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there is work."""
+        return bool(self.missing or self.surpluses or self.handovers or self.returns)
+
+
+class WorkToPlace:
+    """The partitions with work, of these names or of all; `unfinished` are rows of such."""
+
+    def __init__(
+        self, state: ClusterState, names: Sequence[str] | None, unfinished: Collection[int], *, related: bool
+    ) -> None:
+        self._state, self._related = state, related
+        self._records = (
+            partitions_with_work(state, unfinished)
+            if names is None
+            else [state.partition(name) for name in dict.fromkeys(names)]
+        )
+
+    def of(self, domain: ServiceDomain | None) -> Work:
+        """Return what there is to do for a domain; None: for all services."""
+        records = [r for r in self._records if domain is None or r.service in domain.services]
+        if self._related:
+            records.sort(key=lambda record: self._state.services[record.service].affinity_to is not None)
+        node = self._state.rows.node
+        handovers = [handover for record in records if (handover := handover_of(self._state, record)) is not None]
+        promoted = {handover.partition for handover in handovers if handover.primary == NOWHERE and handover.returns}
+        missing = [
+            row
+            for record in records
+            for row in record.rows
+            if node[row] == NOWHERE and not (record.name in promoted and self._state.rows.role[row] == PRIMARY)
+        ]
+        surpluses = [
+            Surplus([row for row in record.rows if node[row] != NOWHERE], count)
+            for record in reversed(records)
+            if (count := surplus_of(self._state, record)) > 0
+        ]
+        returns = [wish for record in records if (wish := return_of(self._state, record)) is not None]
+        everywhere = any(self._state.services[record.service].on_every_node for record in records)
+        return Work(missing, surpluses, handovers, returns, everywhere)
+
+
+def partitions_with_work(state: ClusterState, unfinished: Collection[int]) -> list[PartitionRecord]:
+    """Return the partitions with work, as of `plb.planning.live.work_lists.WorkLists`, in the order of their making."""
+    names = {state.row_partition[row] for row in unfinished} | state.reported_surplus
+    names.update(record.name for record in state.partitions_everywhere())
+    return sorted((state.partitions[name] for name in names), key=attrgetter("number"))
+
+
+def handover_of(state: ClusterState, record: PartitionRecord) -> Handover | None:
+    """Return the changes of roles of a partition for an upgrade; None without any."""
+    table = state.rows
+    if record.still or not record.upgrading:
+        return None
+    standing = [row for row in slots_of(state, record) if table.node[row] != NOWHERE]
+    primary = next((row for row in standing if table.role[row] == PRIMARY), NOWHERE)
+    secondaries = [row for row in standing if table.role[row] == SECONDARY]
+    out = next((row for row in record.rows if table.swaps_out[row]), NOWHERE)
+    if out != NOWHERE:
+        return _swap_out_of(state, record, out, primary, secondaries)
+    back = [row for row in secondaries if table.regains[row]]
+    moves_away = any(table.moving[row] and table.role[row] == PRIMARY for row in record.rows)
+    if not back or moves_away:
+        return None
+    return Handover(record.name, primary, back, marked=back[0], void=back[0], returns=True)
+
+
+def _swap_out_of(
+    state: ClusterState, record: PartitionRecord, out: int, primary: int, secondaries: list[int]
+) -> Handover | None:
+    """Return the change of roles of a partition of which the primary `out` is to be swapped out; None without any.
+
+    A move of kind void reports that the role cannot change, only for services with one target replica while single
+    replicas may move in upgrades: if all secondaries are on deactivated nodes, or the only secondary moves away.
+    """
+    table = state.rows
+    single = state.services[record.service].target_replicas == 1
+    single &= state.config.is_singleton_replica_move_allowed_during_upgrade
+    if secondaries:
+        able = may_change_role(state, secondaries)
+        ready = [row for row, free in zip(secondaries, able, strict=True) if free]
+        nodes = [state.nodes[table.node[row]] for row in secondaries]
+        deactivated = all(node.deactivation_intent is not DeactivationIntent.NONE for node in nodes)
+        void = out if single and deactivated else NOWHERE
+        return Handover(record.name, primary, ready, marked=out, void=void, returns=False)
+    present = [row for row in record.rows if table.node[row] != NOWHERE and not table.standby[row]]
+    moving = [row for row in present if table.moving[row] and table.role[row] == SECONDARY]
+    if single and len(present) == len(record.rows) == 2 and moving:
+        return Handover(record.name, NOWHERE, (), marked=out, void=moving[0], returns=False)
+    return None
