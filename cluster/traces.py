@@ -20,7 +20,7 @@ def description_tables(trace: TraceDescription, title: str) -> tuple[Table, Tabl
     """Return two tables: of the tenants and their lives, and of the metrics."""
     from rich.table import Table
 
-    from cluster.console import new_table
+    from cluster.tables import new_table
 
     tenants = Table(title=title, show_header=False)
     for heading, value in _tenants(trace):
@@ -36,7 +36,7 @@ def statistics_table(region: str, rows: Sequence[StatisticRow]) -> Table:
     """Return a table of the statistics of a region: generated and published, and whether they agree."""
     from rich.text import Text
 
-    from cluster.console import new_table
+    from cluster.tables import new_table
 
     headings = ("statistic", "published", "source", "generated")
     table = new_table(headings, texts=3, title=f"{region}: generated and published statistics")

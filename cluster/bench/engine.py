@@ -19,7 +19,7 @@ from rich.table import Table
 
 from cluster.bench.kernels import arithmetic, decision_seconds, fastest, score_fully, score_only
 from cluster.bench.start import cold_first_plan, warm_first_plan
-from cluster.console import new_table
+from cluster.tables import new_table
 from plb.array_types import Float
 from plb.compiler import Stream
 from plb.engine import PlacementAndLoadBalancing

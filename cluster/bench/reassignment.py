@@ -16,7 +16,7 @@ import numpy as np
 from rich.table import Table
 
 from cluster.bench.reassignment_instances import ReassignmentInstance, find_instances, read_instance
-from cluster.console import new_table
+from cluster.tables import new_table
 from plb.compiler import working_time
 from plb.engine import PlacementAndLoadBalancing
 from plb.errors import UnknownNameError

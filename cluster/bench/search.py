@@ -16,7 +16,7 @@ import numpy as np
 from rich.table import Table
 
 from cluster.bench.search_instances import Fullness, Objective, SearchInstance, SearchShape, draw_instance
-from cluster.console import new_table
+from cluster.tables import new_table
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform, working_time
 from plb.energy.terms import present_energy

@@ -18,8 +18,8 @@ from typing import Any
 import attrs
 from rich.table import Table
 
-from cluster.console import new_table
 from cluster.runs.pool import cores
+from cluster.tables import new_table
 from plb.compiler.cache import SUFFIX
 from plb.errors import PlbError
 from plb.phrasing import counted

@@ -11,10 +11,10 @@ import numpy as np
 from rich.table import Table
 
 from cluster.capacity.question import Question, Searched
-from cluster.console import new_table
 from cluster.plots.base import DAY, coloured, new_axes, save_figure, use_open_axes
 from cluster.results.intervals import half_width
 from cluster.scenario.scenario import Scenario
+from cluster.tables import new_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -279,7 +279,7 @@ def _figures(specs: Sequence[str], predictors: Sequence[PredictorOrOracle], pred
 
 def _table(figures: dict[str, Any]) -> Table:
     """Return the savings of the predictors, and how often and by how much they are below an oracle."""
-    from cluster.console import new_table
+    from cluster.tables import new_table
 
     oracles = list(dict.fromkeys(oracle for figure in figures.values() for oracle in figure["oracles"]))
     beside = [f" of\n{oracle}" if len(oracles) > 1 else "" for oracle in oracles]

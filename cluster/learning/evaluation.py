@@ -12,7 +12,6 @@ import numpy as np
 from rich.box import SIMPLE_HEAVY
 from rich.table import Table
 
-from cluster.console import new_table
 from cluster.learning.baselines import BASELINES, Policy, play
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
@@ -22,6 +21,7 @@ from cluster.plots.base import COLOURS, new_figure, save_figure, use_open_axes
 from cluster.results.intervals import Interval, decimals_of
 from cluster.runs.pool import Map
 from cluster.simulation.random_streams import stream_seed
+from cluster.tables import new_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

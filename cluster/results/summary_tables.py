@@ -12,7 +12,6 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from cluster.console import new_table
 from cluster.plots.base import draw_legend_below, new_axes, new_figure, plot_violations, save_figure
 from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.results.intervals import Interval, decimals_of, half_width
@@ -20,6 +19,7 @@ from cluster.results.reading import Results
 from cluster.results.recorded_run import MISSING
 from cluster.simulation.recorder import RunSummary
 from cluster.simulation.run_tables import CAUSES_OF_MOVES, cause_text
+from cluster.tables import new_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

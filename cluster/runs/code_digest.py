@@ -39,6 +39,7 @@ PRESENTATION = (
     "cluster.studies.forecast_scores",
     "cluster.studies.gaussian.figures",
     "cluster.studies.provisioning.figures",
+    "cluster.tables",
     "cluster.traces",
 )
 """Modules and packages that only ask for runs, or present, store and compare what they return."""

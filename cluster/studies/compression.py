@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from rich.table import Table
 
-from cluster.console import new_table
 from cluster.plots.base import coloured, new_axes, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario_file import scenario_from
@@ -21,6 +20,7 @@ from cluster.studies.design import digest, inputs_of
 from cluster.studies.figures import figures_of
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished, Row, Study, StudyResult
+from cluster.tables import new_table
 from workloads.compression import compression_effect
 from workloads.regions import generate
 from workloads.trace import TraceSet

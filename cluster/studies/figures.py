@@ -11,12 +11,12 @@ import attrs
 import numpy as np
 from rich.table import Table
 
-from cluster.console import new_table
 from cluster.plots.base import COLOURS, coloured, draw_legend_below, new_axes, new_figure, new_panels, use_open_axes
 from cluster.results.intervals import RESAMPLES, Interval, bootstrap_ends
 from cluster.studies.base import NOTHING, Arm
 from cluster.studies.design import SimulatedStudy, StudySetting, alike
 from cluster.studies.runner import Finished, Row, StudyResult
+from cluster.tables import new_table
 from plb.array_types import Float, Int
 
 if TYPE_CHECKING:

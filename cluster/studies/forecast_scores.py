@@ -15,9 +15,9 @@ import attrs
 import numpy as np
 from rich.table import Table
 
-from cluster.console import new_table
 from cluster.plots.base import COLOURS, coloured, draw_legend_below, new_figure, new_panels, use_open_axes
 from cluster.results.intervals import RESAMPLES, bootstrap_ends
+from cluster.tables import new_table
 from plb.array_types import Bool, Float, Int
 from plb.risk import Recalibration
 

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 
-from cluster.console import new_table
 from cluster.plots.base import COLOURS, new_axes, new_figure, use_open_axes
 from cluster.studies.figures import Claim, Ratio, figures_of, ratios_as_json, table_of_claims
 from cluster.studies.gaussian.packings import BY_CAPACITY, CANTELLI, GPAS, MEANS, MEANS_AND_GPAS
+from cluster.tables import new_table
 from plb.risk.gaussian import OVERLOADS
 
 if TYPE_CHECKING:

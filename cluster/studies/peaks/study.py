@@ -19,7 +19,6 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 
-from cluster.console import new_table
 from cluster.plots.base import coloured, new_figure, new_panels, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.digests import code_of_tenants_in, digest_of_files
@@ -36,6 +35,7 @@ from cluster.studies.peaks.panels import (
     weeks_of,
 )
 from cluster.studies.runner import Finished, Study, StudyResult
+from cluster.tables import new_table
 from plb.compiler import working_time
 from workloads.regions import REGIONS
 from workloads.task_samples import Cell, cell_of_region, read_cell

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 
-from cluster.console import new_table
 from cluster.plots.base import COLOURS, new_axes, new_figure
 from cluster.results.intervals import half_width
 from cluster.studies.figures import Ratio, figures_of
@@ -28,6 +27,7 @@ from cluster.studies.provisioning.design import (
     rules_of,
 )
 from cluster.studies.runner import Row
+from cluster.tables import new_table
 from plb.provisioning import AUTO, Rules
 from workloads.provisioning import GraphKind
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.table import Table
 
-from cluster.console import FittingConsole, shrunk
 from cluster.results.intervals import Interval
 from cluster.results.summary_tables import FIGURES, HEADINGS, SHOWN, Comparison, Estimate, cell, comparison_table
+from cluster.tables import FittingConsole, shrunk
 
 NAMES = ["[/b]x", "[red]", "[bold]y[/bold]", ":smile:", "a\\[b", "original"]
 
