@@ -38,15 +38,8 @@ def swap_with_lighter(
         return False
     sibling = problem.sibling[row]
     while sibling != row:
-        place = solution.node[sibling]
-        lighter = problem.load[sibling, metric] < problem.load[row, metric]
-        swappable = place != NOWHERE and problem.movable[sibling] and problem.role[sibling] != problem.role[row]
-        if (
-            lighter
-            and swappable
-            and is_allowed(problem, solution, extension_state, enforced, proposed(solution, row, place, sibling))
-            and swap_roles(problem, solution, extension_state, enforced, row, sibling, rng, transaction)
-        ):
+        may_swap = _may_swap(problem, solution, extension_state, enforced, row, sibling, metric)
+        if may_swap and swap_roles(problem, solution, extension_state, enforced, row, sibling, rng, transaction):
             return True
         sibling = problem.sibling[sibling]
     return False
