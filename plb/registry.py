@@ -2,7 +2,7 @@
 
 A file of a scenario ends with ``register_term(MyTerm())``. After the import of that file,
 ``PlbConfig(extension_terms={"my_term": 1.0})`` uses it. An engine looks names up when it is made or gets other
-settings, never later (`plb.registry`); a program that makes its own engines gives them the objects instead.
+settings, never later; a program that makes its own engines gives them the objects instead.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Experiment:
                 partial(_simulate, scenario, self.source, self.sequences[repeat], policy, repeat)
                 for policy, repeat in self.pairs
             ]
-            for run in map_in_processes(partial(_report_to, times), list(enumerate(runs)), jobs=jobs):
+            for run in map_in_processes(partial(_report_to, times), enumerate(runs), jobs=jobs):
                 if run is not None:
                     yield run
 

@@ -285,7 +285,7 @@ class Scaling(Section):
     """
 
     tenant_class: str = "*"
-    """The class, or a pattern, as of `cluster.scenario.workload_sections.Growth`. The tenants run as stateless
+    """The class, or a pattern, as of `Growth`. The tenants run as stateless
     instances if instances are scaled.
     """
     metric: str = "cpu"

@@ -184,7 +184,7 @@ NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
 
 
 def run_simulation(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Simulate a task of `cluster.studies.design.Design`; return totals and timings."""
+    """Simulate a task of `Design`; return totals and timings."""
     scenario, source, tenants, repeat = prepared(arguments)
     return totals_and_timings(scenario, source, tenants, scenario.run.policies[0], repeat)
 

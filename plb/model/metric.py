@@ -118,7 +118,7 @@ class MetricSettings(Checked):
 class Metric(MetricSettings):
     """A resource that replicas use and nodes have, in a unit of the user.
 
-    The settings with names of Service Fabric come from `plb.model.metric.MetricSettings`.
+    The settings with names of Service Fabric come from `MetricSettings`.
     """
 
     name: str

@@ -16,13 +16,13 @@ import numpy.typing as npt
 from plb.array_types import Array
 from plb.errors import InvalidValueError
 
-NONE: Mapping[str, Array] = MappingProxyType({})
 ITEM = "snapshot"
 """How messages name it."""
 FORMAT, VERSION = "plb_snapshot_version", 3
 """Name of the array with the version, and the version; another meaning of anything in a snapshot is another version."""
 DOCUMENT = "document"
 """Name of the array with the JSON document, in UTF-8."""
+NO_ARRAYS: Mapping[str, Array] = MappingProxyType({})
 
 
 @attrs.frozen(eq=False)
@@ -39,7 +39,9 @@ class Snapshot:
     """Arrays by name; whole numbers of the engine have the smallest type that holds all of them."""
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], arrays: Mapping[str, Array], kept: Mapping[str, Array] = NONE) -> Snapshot:
+    def of(
+        cls, values: Mapping[str, Any], arrays: Mapping[str, Array], kept: Mapping[str, Array] = NO_ARRAYS
+    ) -> Snapshot:
         """Return the snapshot of values of JSON and of copies of arrays; those of `kept` keep their types."""
         document = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         narrowed = {name: array.astype(_smallest(array)) for name, array in arrays.items()}

@@ -115,8 +115,9 @@ def _preferred(problem: Problem, solution: Solution, candidates: list[int], movi
         blocked = problem.drained[node] or not problem.feasibility_classes[problem.feasibility_class[row], node]
         return not moving[row], not blocked, _order_of_crowding(problem, solution, row)
 
-    first = min((rank(row) for row in candidates), default=None)
-    return [row for row in candidates if rank(row) == first]
+    ranks = [rank(row) for row in candidates]
+    first = min(ranks, default=None)
+    return [row for row, of_row in zip(candidates, ranks, strict=True) if of_row == first]
 
 
 def _order_of_crowding(problem: Problem, solution: Solution, row: int) -> int:

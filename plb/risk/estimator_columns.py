@@ -149,7 +149,7 @@ def columns_of(estimator: Gaussian | Predictor, shown: Shown, variance_unit: Flo
 
 
 def estimator_rows(estimator: Gaussian | Predictor) -> list[list[float]]:
-    """Return the estimators of `plb.risk.estimator_columns`, (J, 5), the columns of one after those of the other."""
+    """Return the estimators of the columns, (J, 5), the columns of one after those of the other."""
     if isinstance(estimator, Gaussian):
         return [[GAUSSIAN, 0, 2, 0.0, NO_CAP]]
     rows: list[list[float]] = []

@@ -196,7 +196,7 @@ class ServiceTable:
         self.follows: Bool = np.zeros(capacity, np.bool_)
         """Whether it has an affinity to another service."""
         self.application: Int32 = np.full(capacity, NOWHERE, np.int32)
-        """Entry of its application in `plb.state.tables.ApplicationTable`, or NOWHERE."""
+        """Entry of its application in `ApplicationTable`, or NOWHERE."""
         self.move_cost: Float = np.zeros(capacity)
         """Its code, see `code_of_cost`."""
         self.max_moves: Int = np.full(capacity, most_or_any(None))

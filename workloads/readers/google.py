@@ -106,6 +106,8 @@ def _largest(requests: Iterable[pl.DataFrame]) -> pl.LazyFrame | None:
     return pl.concat(largest).group_by(OWNER).max().lazy() if largest else None
 
 
+BY_REQUESTS = sized_classes("borg", {"c": pl.col("limit_cpu").median(), "m": pl.col("limit_memory").median()})
+
 GOOGLE2011 = SampledReader(
     name="google2011",
     files="task_usage/part-*.csv, plain or .gz; task_events/part-*.csv for the requests",
@@ -120,7 +122,7 @@ GOOGLE2011 = SampledReader(
     places=("job ID, task index", "start time"),
     reasons=(MISSING, NEGATIVE),
     owners=_task_requests,
-    classes=sized_classes("borg", {"c": pl.col("limit_cpu").median(), "m": pl.col("limit_memory").median()}),
+    classes=BY_REQUESTS,
     clip=False,
 )
 
@@ -213,6 +215,6 @@ GOOGLE2019 = SampledReader(
     places=("collection_id, instance_index", "start_time or time"),
     reasons=(MISSING, NEGATIVE),
     owners=_instance_requests,
-    classes=sized_classes("borg", {"c": pl.col("limit_cpu").median(), "m": pl.col("limit_memory").median()}),
+    classes=BY_REQUESTS,
     clip=False,
 )

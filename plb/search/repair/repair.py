@@ -250,7 +250,7 @@ class Repairs(NamedTuple):
     prefers_swaps: bool
     """Whether half of the attempts prefer swaps (`plb.search.repair.swaps`)."""
     one_action: bool
-    """Whether a quarter of the attempts repairs each rule alone at first (`plb.search.repair.repair`), replicas in
+    """Whether a quarter of the attempts repairs each rule alone at first (`repair_rules_alone`), replicas in
     unusable domains leave crowded ones first, and a partition in crowded domains counts as one violation."""
     broken: Int
     """(M,) if `one_action`, the rules that each row breaks before (`rules_broken_before`)."""
