@@ -6,6 +6,7 @@ import math
 import pickle
 import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -27,178 +28,72 @@ from plb.errors import MOST_COMPARED, _worth_a_look
 from plb.search.budget import Budget
 
 NAN, INF = math.nan, math.inf
-PRIMARY, SECONDARY, INSTANCE = Role
+PRIMARY = Role.PRIMARY
+Call = Callable[[], object]
+config = partial(PlbConfig, metrics=[Metric("cpu")])
+
+INVALID: dict[str, Call] = {
+    "node: name = '  ' is not allowed": lambda: Node("  "),
+    "node n0: capacities[cpu] = -1 is not allowed; expected a finite number >= 0": lambda: Node(
+        "n0", capacities={"cpu": -1}
+    ),
+    "node n0: capacities[cpu] = nan is not allowed": lambda: Node("n0", capacities={"cpu": NAN}),
+    "node n0: capacities[cpu] = inf is not allowed": lambda: Node("n0", capacities={"cpu": INF}),
+    "node n0: properties[ssd] = True is not allowed; expected a string": lambda: Node("n0", properties={"ssd": True}),
+    "partition p: created = inf is not allowed": lambda: Partition("p", service="s", created=INF),
+    "service s: target_replicas = -1 is not allowed; expected a whole number >= 0": lambda: Service(
+        "s", target_replicas=-1
+    ),
+    "service s: target_replicas = 1.5 is not allowed": lambda: Service("s", target_replicas=1.5),
+    "service s: move_cost = -0.5 is not allowed; expected a finite number >= 0": lambda: Service("s", move_cost=-0.5),
+    "service s: move_cost = 'huge' is not allowed; expected one of zero, low, medium, high": lambda: Service(
+        "s", move_cost="huge"
+    ),
+    "service s: default_load = <Role.PRIMARY: 0> is not allowed; expected roles among ['INSTANCE']": lambda: Service(
+        "s", stateful=False, default_load={PRIMARY: {"cpu": 1}}
+    ),
+    "service s: affinity_to = 's' is not allowed; expected the name of another service": lambda: Service(
+        "s", affinity_to="s"
+    ),
+    "service s: default_load[PRIMARY][cpu] = -1 is not allowed": lambda: Service(
+        "s", default_load={PRIMARY: {"cpu": -1}}
+    ),
+    "metric cpu: quantum = 0.3 is not allowed; expected a power of two, at most 1": lambda: Metric("cpu", quantum=0.3),
+    "metric cpu: quantum = 2.0 is not allowed; expected a power of two, at most 1": lambda: Metric("cpu", quantum=2.0),
+    "metric cpu: violation_threshold = 0 is not allowed; expected a finite number > 0 and <= 1": lambda: Metric(
+        "cpu", violation_threshold=0
+    ),
+    "PlbConfig: metrics = () is not allowed; expected at least one Metric": lambda: PlbConfig(metrics=[]),
+    "PlbConfig: metrics = 'cpu' is not allowed; expected a Metric": lambda: PlbConfig(metrics=["cpu"]),
+    "PlbConfig: combination = 'product' is not allowed; expected one of additive, service_fabric": lambda: config(
+        combination="product"
+    ),
+    "PlbConfig: checks = 'always' is not allowed; expected one of off, phase, step": lambda: config(checks="always"),
+    "PlbConfig: capacity_limit = 'none' is not allowed; expected one of threshold, capacity": lambda: config(
+        capacity_limit="none"
+    ),
+    "PlbConfig: swap_primary_probability = 1.1 is not allowed; expected a finite number >= 0 and <= 1": lambda: config(
+        swap_primary_probability=1.1
+    ),
+    "PlbConfig: chains = 0 is not allowed; expected a whole number >= 1": lambda: config(chains=0),
+    "PlbConfig: fault_domain_constraint_priority = 3 is not allowed; expected -1 (off), 0 (hard), 1 (soft) or 2 "
+    "(optimisation)": lambda: config(fault_domain_constraint_priority=3),
+    "engine: seed = -1 is not allowed; expected a whole number >= 0": lambda: PlacementAndLoadBalancing(
+        config(), seed=-1
+    ),
+}
+CONFLICTS: dict[str, Call] = {
+    "partition db/0: two primaries, on nodes n0 and n1": lambda: Partition(
+        "db/0", service="db", replicas=[Replica(PRIMARY, "n0"), Replica(PRIMARY, "n1")]
+    ),
+    "PlbConfig: metrics has a name twice": lambda: PlbConfig(metrics=[Metric("cpu"), Metric("cpu")]),
+}
+BY_ERROR = {InvalidValueError: INVALID, ConflictError: CONFLICTS}
+REFUSED = [(error, *item) for error, values in BY_ERROR.items() for item in values.items()]
 
 
-def db(*replicas: Replica) -> Partition:
-    """Return a partition with these replicas."""
-    return Partition("db/0", service="db", replicas=replicas)
-
-
-VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
-    ("a node without a name", lambda: Node("  "), InvalidValueError, "node: name = '  ' is not allowed"),
-    (
-        "a negative capacity",
-        lambda: Node("n0", capacities={"cpu": -1}),
-        InvalidValueError,
-        "node n0: capacities[cpu] = -1 is not allowed; expected a finite number >= 0",
-    ),
-    (
-        "a capacity that is no number",
-        lambda: Node("n0", capacities={"cpu": NAN}),
-        InvalidValueError,
-        "node n0: capacities[cpu] = nan is not allowed",
-    ),
-    (
-        "an infinite capacity",
-        lambda: Node("n0", capacities={"cpu": INF}),
-        InvalidValueError,
-        "node n0: capacities[cpu] = inf is not allowed",
-    ),
-    (
-        "a property that is no text",
-        lambda: Node("n0", properties={"ssd": True}),
-        InvalidValueError,
-        "node n0: properties[ssd] = True is not allowed; expected a string",
-    ),
-    (
-        "two primaries",
-        lambda: db(Replica(PRIMARY, "n0"), Replica(PRIMARY, "n1")),
-        ConflictError,
-        "partition db/0: two primaries, on nodes n0 and n1",
-    ),
-    (
-        "an infinite creation time",
-        lambda: Partition("p", service="s", created=INF),
-        InvalidValueError,
-        "partition p: created = inf is not allowed",
-    ),
-    (
-        "a negative number of replicas",
-        lambda: Service("s", target_replicas=-1),
-        InvalidValueError,
-        "service s: target_replicas = -1 is not allowed; expected a whole number >= 0",
-    ),
-    (
-        "a fractional number of replicas",
-        lambda: Service("s", target_replicas=1.5),
-        InvalidValueError,
-        "service s: target_replicas = 1.5 is not allowed",
-    ),
-    (
-        "a negative move cost",
-        lambda: Service("s", move_cost=-0.5),
-        InvalidValueError,
-        "service s: move_cost = -0.5 is not allowed; expected a finite number >= 0",
-    ),
-    (
-        "an unknown move cost",
-        lambda: Service("s", move_cost="huge"),
-        InvalidValueError,
-        "service s: move_cost = 'huge' is not allowed; expected one of zero, low, medium, high",
-    ),
-    (
-        "a default load of the wrong role",
-        lambda: Service("s", stateful=False, default_load={PRIMARY: {"cpu": 1}}),
-        InvalidValueError,
-        "service s: default_load = <Role.PRIMARY: 0> is not allowed; expected roles among ['INSTANCE']",
-    ),
-    (
-        "a service with affinity to itself",
-        lambda: Service("s", affinity_to="s"),
-        InvalidValueError,
-        "service s: affinity_to = 's' is not allowed; expected the name of another service",
-    ),
-    (
-        "a negative default load",
-        lambda: Service("s", default_load={PRIMARY: {"cpu": -1}}),
-        InvalidValueError,
-        "service s: default_load[PRIMARY][cpu] = -1 is not allowed",
-    ),
-    (
-        "a quantum that is no power of two",
-        lambda: Metric("cpu", quantum=0.3),
-        InvalidValueError,
-        "metric cpu: quantum = 0.3 is not allowed; expected a power of two, at most 1",
-    ),
-    (
-        "a quantum above one",
-        lambda: Metric("cpu", quantum=2.0),
-        InvalidValueError,
-        "metric cpu: quantum = 2.0 is not allowed; expected a power of two, at most 1",
-    ),
-    (
-        "a threshold of zero",
-        lambda: Metric("cpu", violation_threshold=0),
-        InvalidValueError,
-        "metric cpu: violation_threshold = 0 is not allowed; expected a finite number > 0 and <= 1",
-    ),
-    (
-        "no metrics",
-        lambda: PlbConfig(metrics=[]),
-        InvalidValueError,
-        "PlbConfig: metrics = () is not allowed; expected at least one Metric",
-    ),
-    (
-        "a metric given by its name",
-        lambda: PlbConfig(metrics=["cpu"]),
-        InvalidValueError,
-        "PlbConfig: metrics = 'cpu' is not allowed; expected a Metric",
-    ),
-    (
-        "a metric twice",
-        lambda: PlbConfig(metrics=[Metric("cpu"), Metric("cpu")]),
-        ConflictError,
-        "PlbConfig: metrics has a name twice",
-    ),
-    (
-        "an unknown combination",
-        lambda: PlbConfig(metrics=[Metric("cpu")], combination="product"),
-        InvalidValueError,
-        "PlbConfig: combination = 'product' is not allowed; expected one of additive, service_fabric",
-    ),
-    (
-        "an unknown level of checks",
-        lambda: PlbConfig(metrics=[Metric("cpu")], checks="always"),
-        InvalidValueError,
-        "PlbConfig: checks = 'always' is not allowed; expected one of off, phase, step",
-    ),
-    (
-        "an unknown capacity limit",
-        lambda: PlbConfig(metrics=[Metric("cpu")], capacity_limit="none"),
-        InvalidValueError,
-        "PlbConfig: capacity_limit = 'none' is not allowed; expected one of threshold, capacity",
-    ),
-    (
-        "a share above one",
-        lambda: PlbConfig(metrics=[Metric("cpu")], swap_primary_probability=1.1),
-        InvalidValueError,
-        "PlbConfig: swap_primary_probability = 1.1 is not allowed; expected a finite number >= 0 and <= 1",
-    ),
-    (
-        "no chains",
-        lambda: PlbConfig(metrics=[Metric("cpu")], chains=0),
-        InvalidValueError,
-        "PlbConfig: chains = 0 is not allowed; expected a whole number >= 1",
-    ),
-    (
-        "an unknown priority",
-        lambda: PlbConfig(metrics=[Metric("cpu")], fault_domain_constraint_priority=3),
-        InvalidValueError,
-        "PlbConfig: fault_domain_constraint_priority = 3 is not allowed; expected -1 (off), 0 (hard), 1 (soft) or 2 "
-        "(optimisation)",
-    ),
-    (
-        "a negative seed",
-        lambda: PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=-1),
-        InvalidValueError,
-        "engine: seed = -1 is not allowed; expected a whole number >= 0",
-    ),
-]
-
-
-@pytest.mark.parametrize(("make", "error", "message"), [row[1:] for row in VALUES], ids=[row[0] for row in VALUES])
-def test_invalid_value_is_refused_when_it_is_created(make, error, message):
+@pytest.mark.parametrize(("error", "message", "make"), REFUSED, ids=[message for _, message, _ in REFUSED])
+def test_invalid_value_is_refused_when_it_is_created(error, message, make):
     """Values of the model and settings validate themselves before an engine gets them."""
     with pytest.raises(error, match=re.escape(message)):
         make()
@@ -215,10 +110,10 @@ def test_invalid_value_is_refused_when_it_is_created(make, error, message):
         (lambda: Service("s", placement_constraint=None), "placement_constraint"),
         (lambda: Replica(PRIMARY, None), "node"),
         (lambda: Replica(7, "n"), "role"),
-        (lambda: PlbConfig(metrics=[Metric("cpu")], max_percentage_to_move="0.3"), "max_percentage_to_move"),
-        (lambda: PlbConfig(metrics=[Metric("cpu")], w_failovers="0"), "w_failovers"),
-        (lambda: PlbConfig(metrics=[Metric("cpu")], use_move_cost_reports="no"), "use_move_cost_reports"),
-        (lambda: PlbConfig(metrics=[Metric("cpu")], min_load_balancing_interval="600"), "min_load_balancing_interval"),
+        (lambda: config(max_percentage_to_move="0.3"), "max_percentage_to_move"),
+        (lambda: config(w_failovers="0"), "w_failovers"),
+        (lambda: config(use_move_cost_reports="no"), "use_move_cost_reports"),
+        (lambda: config(min_load_balancing_interval="600"), "min_load_balancing_interval"),
     ],
 )
 def test_value_of_another_type_is_refused_with_its_field(make, field):
