@@ -91,6 +91,9 @@ CONFLICTS: dict[str, Call] = {
     ),
     "service db: still has partition db/0; remove its partitions first": lambda e: e.remove_service("db"),
     "partition db/0: belongs to service db; it cannot change": lambda e: e.update_partition(db(service="other")),
+    "quantum of metric cpu is None; it cannot change": lambda e: e.configure(
+        PlbConfig(metrics=[Metric("cpu", quantum=0.5), Metric("memory")])
+    ),
     "partition db/0: no replica is leaving node n0": lambda e: e.vacate("db/0", "n0"),
     "swap primary of db/0 from n0 to n2: no secondary is on n2 any more; make a new plan": applied(swap("n0", "n2")),
     "move primary of db/0 from n2 to n1: there is no such replica any more; make a new plan": applied(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from plb import ConflictError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 
 INSTANCE, PRIMARY, SECONDARY = Role.INSTANCE, Role.PRIMARY, Role.SECONDARY
 
@@ -143,14 +143,6 @@ def test_a_stateful_service_on_every_node_has_a_primary():
     engine.update_partition(Partition("p", service="s"))
     engine.apply(engine.place())
     assert sorted(replica.role.name for replica in engine.replicas("p")) == ["PRIMARY", "SECONDARY", "SECONDARY"]
-
-
-def test_quantum_of_a_metric_cannot_change():
-    """Loads are counted in quanta; the settings stay the same."""
-    engine = engine_of(1)
-    with pytest.raises(ConflictError, match="quantum of metric cpu is None; it cannot change"):
-        engine.configure(PlbConfig(metrics=[Metric("cpu", quantum=0.5)], w_failovers=0.0))
-    assert engine.config.w_failovers > 0
 
 
 def test_expected_failovers_can_be_switched_on(small_cluster):

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
-import attrs
 import numpy as np
-import pytest
 
 from plb import (
-    InvalidValueError,
     Metric,
     MoveKind,
     Node,
@@ -23,7 +18,6 @@ from plb import (
 from plb.compiler import Stream
 from plb.evaluation.delta import compare_with_scratch
 from plb.extensions.configuration import Proposal
-from plb.model import ReplicaState
 from plb.model.rules import Rule
 from plb.search.extension_state import constraints_of
 from plb.search.move_order import Steps, executable_order
@@ -48,30 +42,6 @@ def instances(engine: PlacementAndLoadBalancing, service: str, loads: dict[str, 
     for name, (node, load) in loads.items():
         engine.update_partition(Partition(name, service=service, replicas=[Replica(Role.INSTANCE, node)]))
         engine.report_load(name, node, load)
-
-
-@pytest.mark.parametrize("flag", ["in_transition", "in_quorum_loss"])
-def test_partition_in_transition_stays(flag):
-    """No plan moves its replicas, not even off an overloaded node."""
-    engine = cluster()
-    engine.update_service(Service("web", stateful=False))
-    still = Partition("w", service="web", replicas=[Replica(Role.INSTANCE, "n0")], **{flag: True})
-    engine.update_partition(still)
-    engine.report_load("w", "n0", {"cpu": 15})
-    engine.update_node(Node("n0", capacities={"cpu": 10}))
-    assert engine.repair().moves == ()
-    engine.update_partition(attrs.evolve(still, **{flag: False}))
-    assert [move.source for move in engine.repair().moves] == ["n0"]
-
-
-def test_replica_takes_the_place_of_a_standby():
-    """The engine accepts its own plan, which removes the standby."""
-    engine = cluster(nodes=2)
-    engine.update_service(Service("db", target_replicas=2))
-    ends = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1", state=ReplicaState.STANDBY)]
-    engine.update_partition(Partition("d", service="db", replicas=ends))
-    engine.apply(engine.place())
-    assert [(r.role, r.node) for r in engine.replicas("d")] == [(Role.PRIMARY, "n0"), (Role.SECONDARY, "n1")]
 
 
 def test_partition_named_twice_is_reduced_once():
@@ -129,35 +99,6 @@ def test_dropping_a_leaving_replica_keeps_the_sums_right():
     plan = engine.place()
     assert [(move.kind, move.source) for move in plan.moves] == [(MoveKind.DROP, "n1")]
     assert plan.energy_after.imbalance == plan.energy_before.imbalance
-
-
-def test_refused_calls_change_nothing():
-    """An invalid time refuses the whole update; so do unknown costs and roles."""
-    engine = cluster()
-    engine.update_service(Service("web", stateful=False))
-    instances(engine, "web", {"w": ("n0", {"cpu": 19.5})})
-    before = engine.violations()
-    with pytest.raises(InvalidValueError, match="now"):
-        engine.update_node(Node("n0", capacities={"cpu": 1}), now=math.nan)
-    assert engine.violations() == before
-    with pytest.raises(InvalidValueError, match="partition w: move_cost = 'dear' is not allowed; expected one of zero"):
-        engine.report_move_cost("w", Role.INSTANCE, "dear")
-    for verb in (engine.report_move_cost, engine.report_role_load):
-        with pytest.raises(InvalidValueError, match=r"partition w: role = .*expected INSTANCE"):
-            verb("w", Role.PRIMARY, "low" if verb == engine.report_move_cost else {"cpu": 1})
-
-
-def test_queries_of_a_service_on_every_node_change_nothing():
-    """Slots for nodes without a replica stay internal until a plan fills them."""
-    engine = cluster()
-    engine.update_service(Service("agent", stateful=False, on_every_node=True))
-    instances(engine, "agent", {"a": ("n0", {"cpu": 1})})
-    before = engine.replicas("a")
-    plan = engine.place()
-    assert {move.target for move in plan.moves} == {"n1", "n2"}
-    assert engine.replicas("a") == before
-    engine.apply(plan)
-    assert sorted(r.node for r in engine.replicas("a")) == ["n0", "n1", "n2"]
 
 
 def test_repair_without_an_improvement_moves_nothing():

@@ -247,16 +247,6 @@ def test_where_searches_have_ended_is_forgotten():
     assert [one.balance().proposals.generated > 0 for one in (engine, twin, twin)] == [False, True, False]
 
 
-def test_seed_of_the_samples_is_that_of_the_first_settings():
-    """Another seed of later searches does not sample demand again, before and after a snapshot."""
-    history = history_of()
-    engine = engine_of(history=history)
-    engine.seed = 11
-    twin = restored(engine, history)
-    assert twin.seed == 11
-    check_same_arrays(engine, twin, 100.0)
-
-
 def test_seeds_of_any_size_are_accepted_everywhere():
     """At the start, later and in a snapshot; the plans are those of the seed."""
     history = history_of()

@@ -68,23 +68,6 @@ def test_plans_are_merged_in_order(parts):
     assert merged(plans).moves == tuple(move for _, moves in parts for move in moves)
 
 
-@given(moves=st.lists(MOVES, min_size=1, max_size=3).map(tuple))
-def test_columns_are_read_only(moves):
-    """So that they stay equal to the moves that were made of them."""
-    columns = PlanMoves.of(moves)
-    for array in (columns.kind, columns.role, columns.cost, columns.row):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = array[-1]
-
-
-@given(first=st.lists(MOVES, max_size=3), second=st.lists(MOVES, max_size=3))
-def test_moves_of_two_plans_are_joined_in_a_list(first, second):
-    """Columns are no tuple, so that a sum of both is refused."""
-    assert [*PlanMoves.of(first), *PlanMoves.of(second)] == first + second
-    with pytest.raises(TypeError):
-        PlanMoves.of(first) + PlanMoves.of(second)
-
-
 def test_moves_are_made_once():
     """Who iterates twice gets the same objects."""
     move = Move(MoveKind.ADD, "a", Role.PRIMARY, None, "b", Reason(Phase.PLACEMENT, "new replica"), 0.0)

@@ -40,7 +40,9 @@ def arrays(value: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("value", OBJECTS, ids=lambda value: type(value).__name__)
-@pytest.mark.parametrize("again", [copy, deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+@pytest.mark.parametrize(
+    "again", [lambda value: value, copy, deepcopy, lambda value: pickle.loads(pickle.dumps(value))]
+)
 def test_copies_have_equal_arrays_that_are_read_only(value: Any, again: Any):
     """Otherwise a worker process compiles kernels again, for arrays that can be written."""
     before, after = arrays(value), arrays(again(value))

@@ -5,16 +5,9 @@ from __future__ import annotations
 import pytest
 
 from plb import (
-    Metric,
-    Node,
-    Partition,
     Phase,
-    PlacementAndLoadBalancing,
-    PlbConfig,
     Reason,
-    Replica,
     Role,
-    Service,
     Unplaced,
 )
 from plb.constraints.exclusion import Taken
@@ -43,54 +36,6 @@ pytestmark = pytest.mark.kernels
 def test_refusal_reads_as_a_sentence(refusal, text):
     """A refusal is a value; its text has numbers and rules."""
     assert str(refusal) == text
-
-
-def test_service_with_more_replicas_than_nodes_has_unplaced_ones():
-    """Three of five instances are placed on three nodes, two are excluded from every node."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=3)
-    for index in range(3):
-        engine.update_node(Node(f"n{index}"))
-    engine.update_service(Service("web", stateful=False, target_replicas=5))
-    engine.update_partition(Partition("web/0", service="web"))
-    plan = engine.place()
-    assert {move.target for move in plan.moves} == {"n0", "n1", "n2"}
-    assert [dict(u.ruled_out) for u in plan.unplaced] == [{"exclusion": 3}] * 2
-    assert plan.explain("web/0").count("Add instance of web/0 on") == 3
-    assert plan.explain("web/0").endswith(
-        "fits on none of 3 nodes: ruled out 3 by exclusion (another replica of the partition is on n0, n1, n2)."
-    )
-
-
-def test_each_rule_is_named_for_the_node_that_it_rules_out():
-    """One node is down, one is taken, one has the wrong zone, one is in a crowded rack, one is full."""
-    engine = PlacementAndLoadBalancing(
-        PlbConfig(metrics=[Metric("cpu")], move_existing_replica_for_placement=False), seed=3
-    )
-    right = {"zone": "z1"}
-    racks = {"down": "a", "taken": "b", "wrong": "a", "crowded": "b", "full": "c"}
-    for name, rack in racks.items():
-        engine.update_node(
-            Node(
-                name,
-                capacities={"cpu": 1 if name == "full" else 100},
-                fault_domain=f"fd:/{rack}",
-                properties={"zone": "z0"} if name == "wrong" else right,
-                up=name != "down",
-            )
-        )
-    load = {Role.INSTANCE: {"cpu": 5}}
-    engine.update_service(
-        Service("web", stateful=False, target_replicas=2, placement_constraint="zone == z1", default_load=load)
-    )
-    engine.update_partition(Partition("web/0", service="web", replicas=[Replica(Role.INSTANCE, "taken")]))
-    plan = engine.place("web/0")
-    assert dict(plan.unplaced[0].ruled_out) == {
-        "node": 1,
-        "exclusion": 1,
-        "placement": 1,
-        "fault_domain": 1,
-        "capacity": 1,
-    }
 
 
 def test_reasons_have_a_text():

@@ -5,12 +5,8 @@ from __future__ import annotations
 import pytest
 
 from plb import (
-    Metric,
     MoveKind,
-    Node,
-    Partition,
     PlacementAndLoadBalancing,
-    PlbConfig,
     Replica,
     ReplicaState,
     Role,
@@ -63,19 +59,6 @@ def test_parent_stays_on_the_nodes_of_children_on_their_way_out(target: int) -> 
     building = Replica(Role.SECONDARY, "n1", state=ReplicaState.IN_BUILD)
     add_partition(engine, "child/0", Replica(Role.PRIMARY, "n0"), building, leaving, missing=0)
     assert [move.partition for move in engine.place().moves] == ["parent/0"] * (target > 2)
-
-
-def test_replicas_have_default_loads_of_the_new_metrics_of_their_service() -> None:
-    """Metrics without a report have their defaults; the load of a removed metric goes."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu"), Metric("disk")]))
-    engine.update_node(Node("n0"))
-    for name, load in (("cpu", 3), ("disk", 5)):
-        default = {Role.INSTANCE: {name: load}}
-        engine.update_service(Service("web", stateful=False, metrics={name: 1.0}, default_load=default))
-        if name == "cpu":
-            engine.update_partition(Partition("web/0", service="web", replicas=[Replica(Role.INSTANCE, "n0")]))
-            assert engine.node_loads()["n0"] == {"cpu": 3.0, "disk": 0.0}
-    assert engine.node_loads()["n0"] == {"cpu": 0.0, "disk": 5.0}
 
 
 def test_late_drop_leaves_a_replica_missing() -> None:

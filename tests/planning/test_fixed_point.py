@@ -112,15 +112,6 @@ def test_unchanged_cluster_has_the_same_energy_in_every_call(cluster, budget):
     assert len({plan.energy_before for plan in plans}) == 1
 
 
-def test_balancing_that_is_skipped_weighs_as_the_one_before():
-    """The larger replica is alone already, so that no move helps."""
-    engine = engine_with({"n0": None, "n1": None}, {"web/0": ("n0", 100.0), "web/1": ("n1", 1.0)})
-    searched, *skipped = (engine.balance(budget=1) for _ in range(3))
-    assert searched.phases
-    assert not any(plan.phases for plan in skipped)
-    assert {plan.energy_after for plan in skipped} == {searched.energy_after}
-
-
 def test_refresh_that_skips_balancing_weighs_as_the_one_before():
     """So does one that does one thing at a time, as Service Fabric."""
     engine = engine_with({"n0": None, "n1": None}, {"web/0": ("n0", 100.0), "web/1": ("n1", 1.0)})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import Any
 
 import attrs
 import numpy as np
@@ -15,15 +14,10 @@ from hypothesis import strategies as st
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.evaluation.delta import compare_with_scratch
 from plb.planning.live import live_state
-from plb.planning.live.problem import build_problem
 from plb.risk import DemandHistory
 from plb.state.demand_forecast import NEVER, empty_queue, set_due, take_due
+from tests.engine.kept_arrays import check_kept
 from tests.engine.strategies import examples
-
-
-def differing(one: Any, other: Any) -> list[str]:
-    """Return the fields in which two tuples of arrays differ."""
-    return [name for name in one._fields if not np.array_equal(getattr(one, name), getattr(other, name))]
 
 
 def engine_with_growing_demand() -> PlacementAndLoadBalancing:
@@ -158,10 +152,8 @@ def test_rows_out_of_use_follow_their_service(change):
         engine.remove_service("one")
     else:
         engine.update_service(attrs.evolve(one, placement_constraint=""))
-    problem = planner.problem(0.0)
-    made = build_problem(engine._state, planner.topology(), planner.demand_forecast, planner._service_tables(None))
-    assert planner.start(problem) is solution
-    assert differing(problem, made) == []
+    assert planner.start(planner.problem(0.0)) is solution
+    check_kept(engine)
 
 
 def test_rows_that_were_never_used_follow_no_service():
@@ -172,10 +164,8 @@ def test_rows_that_were_never_used_follow_no_service():
     solution = planner.start(planner.problem(0.0))
     engine.update_service(Service("one", target_replicas=1, move_cost="high"))
     engine.update_partition(Partition("one", service="one"))
-    problem = planner.problem(0.0)
-    made = build_problem(engine._state, planner.topology(), planner.demand_forecast, planner._service_tables(None))
-    assert planner.start(problem) is solution
-    assert differing(problem, made) == []
+    assert planner.start(planner.problem(0.0)) is solution
+    check_kept(engine)
 
 
 def test_engine_works_again_after_memory_was_short(monkeypatch):

@@ -21,20 +21,6 @@ pytestmark = pytest.mark.kernels
 PRIMARY, SECONDARY, INSTANCE = Role.PRIMARY, Role.SECONDARY, Role.INSTANCE
 
 
-def test_move_off_a_node_that_the_service_does_not_allow():
-    """The reason quotes the placement constraint; the violation has the same text."""
-    engine = engine_on(Node("a", properties={"z": "1"}), Node("b", properties={"z": "2"}))
-    engine.update_service(Service("web", stateful=False, placement_constraint="z == 2"))
-    add_partition(engine, "web/0", Replica(INSTANCE, "a"))
-    expected = "instance of web/0 is on node a, which does not satisfy the placement constraint 'z == 2' of service web"
-    assert [str(one) for one in engine.violations()] == [expected]
-    plan = engine.repair()
-    assert plan.moves[0].reason.rule == "placement"
-    assert plan.explain("web/0") == f"Move instance of web/0 from a to b: {expected}."
-    engine.apply(plan)
-    assert engine.violations() == ()
-
-
 def test_replica_on_a_blocked_node_is_misplaced_and_immovable():
     """Such a replica may not move, as in Service Fabric; the engine reports both."""
     engine = engine_on("a", "b")
@@ -69,18 +55,6 @@ def test_move_out_of_a_crowded_domain(kind):
     assert (move.reason.rule, move.reason.node, move.reason.domain) == (f"{kind}_domain", "a1", f"{prefix}a")
     assert dict(move.reason.numbers) == {"replicas": 2, "least": 1, "most": 1}
     assert str(move.reason) == expected[0]
-
-
-def test_child_returns_to_its_parent():
-    """The reason names the node of the parent."""
-    engine = engine_on("a", "b")
-    engine.update_service(Service("db"))
-    engine.update_service(Service("kid", affinity_to="db"))
-    add_partition(engine, "db/0", Replica(PRIMARY, "a", pinned=True))
-    add_partition(engine, "kid/0", Replica(PRIMARY, "b"))
-    expected = "affinity of primary of kid/0 on node b is broken: it belongs on a node of its parent db: a"
-    assert [str(one) for one in engine.violations()] == [expected]
-    assert engine.repair().explain("kid/0") == f"Move primary of kid/0 from b to a: {expected}."
 
 
 def test_child_that_joins_its_parent_gives_the_reason():

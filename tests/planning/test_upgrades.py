@@ -74,19 +74,6 @@ def test_marked_primary_swaps_with_the_secondary_of_least_energy() -> None:
     assert {(r.role, r.node) for r in engine.replicas("db/0")} == {(P, "n2"), (S2, "n0"), (S2, "n1")}
 
 
-def test_role_returns_to_the_marked_secondary() -> None:
-    """It returns even if another node is better for the primary."""
-    engine = engine_of("n0", "n1", "n2")
-    add_partition(engine, "db/other", primary("n0"), missing=0)
-    add_partition(engine, "db/0", primary("n2"), secondary("n0", upgrade="primary_returns"), secondary("n1"))
-    plan = engine.place()
-    assert plan.explain("db/0") == (
-        "Swap primary of db/0 from n2 to n0: node n0 has been upgraded, and the primary was on it before."
-    )
-    engine.apply(plan)
-    assert not engine.place().moves
-
-
 def test_role_that_cannot_return_stays_and_loses_its_mark() -> None:
     """The plan names the node that the role should return to."""
     engine = engine_of("n0", limited("n1", 5), replicas=2, relax_capacity_constraint_for_upgrade=False)
@@ -413,20 +400,6 @@ def test_promotion_keeps_to_capacity(*, relaxes: bool) -> None:
     engine = engine_of(limited("n0", 5), limited("n1", 20), **settings)
     add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
     assert [m.kind for m in engine.place().moves] == [MoveKind.PROMOTE if relaxes else MoveKind.VOID]
-
-
-@pytest.mark.parametrize("state", ["standby", "dropped"])
-def test_missing_replica_returns_to_its_kept_place(state: str) -> None:
-    """The kept place of a lost replica has no load, that of a standby the load of a secondary."""
-    engine = engine_of("n0", "n1", "n2", "n3", preferred_location_constraint_priority=2)
-    add_partition(
-        engine, "db/0", primary("n0"), secondary("n1"), secondary("n3", state=state, upgrade="replica_returns")
-    )
-    assert engine.node_loads()["n3"] == {"cpu": 2.0 if state == "standby" else 0.0}
-    plan = engine.place()
-    assert texts(plan) == ["add secondary of db/0 on n3"]
-    engine.apply(plan)
-    assert len(engine.replicas("db/0")) == 3
 
 
 def test_only_the_upgrade_moves_a_marked_partition() -> None:
