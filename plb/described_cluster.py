@@ -12,6 +12,7 @@ from plb.array_types import Int
 from plb.compiler import uninterrupted
 from plb.model import Application, DeactivationIntent, DeactivationStatus, MoveCost, Node, Partition, Role, Service
 from plb.model.partition import PartitionColumns
+from plb.planning.explanations.queries import check_application, check_service
 from plb.planning.scheduler import node_event
 from plb.state.cluster_state import ClusterState
 from plb.state.partition_updates import put_partitions, remove_partition
@@ -123,7 +124,7 @@ class DescribedCluster:
         """
         check_kind("update_service", "service", service, Service)
         if self._state.config.refuse_services_without_capacity:
-            self._planner.check_service(service)
+            check_service(self._state, service, self._planner.topology())
         put_service(self._state, service)
 
     @uninterrupted
@@ -142,7 +143,7 @@ class DescribedCluster:
         """
         check_kind("update_application", "application", application, Application)
         if self._state.config.refuse_applications_without_capacity:
-            self._planner.check_application(application)
+            check_application(self._state, application, self._planner.topology())
         put_application(self._state, application)
 
     @uninterrupted

@@ -117,15 +117,7 @@ class CheckFailedError(PlbError, AssertionError):
 
 
 class KernelError(PlbError):
-    """A kernel cannot be compiled.
-
-    Parameters
-    ----------
-    name
-        The function.
-    reason
-        Message of the compiler.
-    """
+    """A kernel cannot be compiled; `reason`: the message of the compiler."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, reason)
@@ -157,13 +149,7 @@ class ExtensionError(PlbError):
 
 
 class MissingExtraError(PlbError, ImportError):
-    """A package that learning needs is not installed.
-
-    Parameters
-    ----------
-    package
-        Its name, such as ``"torch"``.
-    """
+    """A package that learning needs, such as ``"torch"``, is not installed."""
 
     def __init__(self, package: str) -> None:
         super().__init__(package)
@@ -172,15 +158,7 @@ class MissingExtraError(PlbError, ImportError):
 
 
 class CheckpointError(PlbError):
-    """A file holds no policy that can be used here.
-
-    Parameters
-    ----------
-    path
-        The file.
-    reason
-        What is wrong with it, in words.
-    """
+    """A file holds no policy that can be used here, for a reason in words."""
 
     def __init__(self, path: str | PathLike[str], reason: str) -> None:
         super().__init__(path, reason)
@@ -189,15 +167,7 @@ class CheckpointError(PlbError):
 
 
 class DivergedError(PlbError):
-    """A number of the training is not finite.
-
-    Parameters
-    ----------
-    iteration
-        Iteration, from 1.
-    what
-        What is not finite, in words.
-    """
+    """A number of the training is not finite: in which iteration, from 1, and `what`, in words."""
 
     def __init__(self, iteration: int, what: str) -> None:
         super().__init__(iteration, what)
@@ -230,15 +200,7 @@ class InsufficientCapacityError(PlbError):
 
 
 class NoPlanError(PlbError):
-    """An algorithm finds no place for all replicas on the nodes that there are.
-
-    Parameters
-    ----------
-    instance, algorithm
-        Their names.
-    nodes
-        How many nodes there are.
-    """
+    """An algorithm finds no place for all replicas of an instance on the nodes that there are."""
 
     def __init__(self, instance: str, algorithm: str, nodes: int) -> None:
         super().__init__(instance, algorithm, nodes)
@@ -246,13 +208,7 @@ class NoPlanError(PlbError):
 
 
 class NoCapacityError(PlbError):
-    """A replica fits on no node, with the others on theirs.
-
-    Parameters
-    ----------
-    instance, application
-        Names of the applications.
-    """
+    """A replica fits on no node, with the others on theirs."""
 
     def __init__(self, instance: str, application: str) -> None:
         super().__init__(instance, application)

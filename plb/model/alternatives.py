@@ -141,9 +141,7 @@ class NodeScores:
     """
 
     partition: str
-    """Name of the partition."""
     role: Role
-    """Role of the replica."""
     index: int
     """Index of the replica, as in `PlacedReplica`."""
     nodes: tuple[str, ...]

@@ -65,7 +65,6 @@ class Expression:
     """A parsed placement constraint (docs/constraints/placement.md)."""
 
     text: str
-    """The text."""
     _test: Test
     fault_domain_policy: FaultDomainPolicy = FaultDomainPolicy.PACKING
     """The policy of ``FDPolicy ~ …``."""

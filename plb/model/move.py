@@ -42,7 +42,6 @@ class Reason:
     """The reason of a move."""
 
     phase: Phase
-    """The phase of the move."""
     rule: str
     """The rule or term of the reason: ``"new replica"``, ``"surplus"``, ``"eviction"``, ``"upgrade"``, ``"upgraded"``,
     ``"placement"``, ``"capacity"``, ``"fault_domain"``, ``"upgrade_domain"``, ``"affinity"``, ``"energy"``, or the name
@@ -128,7 +127,6 @@ class Move:
     drop.
     """
     reason: Reason
-    """The reason."""
     cost: float
     """Cost of the move in the movement term of the energy."""
     index: int = -1

@@ -14,12 +14,19 @@ from plb.model.role import Role
 from plb.model.rules import BUDGETS
 from plb.phrasing import counted, listed, rule_in_words
 
-Number = TypeVar("Number", int, float)
+Counts = TypeVar("Counts")
 
 
-def summed(first: Mapping[str, Number], second: Mapping[str, Number]) -> dict[str, Number]:
-    """Return the sums of two mappings by name; a missing one is 0."""
-    return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
+def added(first: Counts, second: Counts) -> Counts:
+    """Return an object of attrs with the sums of the fields of two; those of mappings are by name, a missing one 0."""
+    sums = {}
+    for name in attrs.fields_dict(type(first)):  # type: ignore[arg-type]
+        pair = getattr(first, name), getattr(second, name)
+        if isinstance(pair[0], Mapping):
+            sums[name] = {key: pair[0].get(key, 0) + pair[1].get(key, 0) for key in {**pair[0], **pair[1]}}
+        else:
+            sums[name] = pair[0] + pair[1]
+    return type(first)(**sums)
 
 
 @attrs.frozen
@@ -27,13 +34,11 @@ class Proposals:
     """The proposals of a search."""
 
     generated: int = 0
-    """Number of proposals."""
     scored: int = 0
     """Proposals that passed the constraints, so that their energy or a bound of it was computed."""
     reached_monte_carlo: int = 0
     """Proposals whose repetitions were evaluated."""
     accepted: int = 0
-    """Accepted proposals."""
     refused_by_rule: Mapping[str, int] = attrs.field(factory=dict)
     rejected_by_term: Mapping[str, int] = attrs.field(factory=dict)
     """Refusals by constraint or budget, and rejections by the energy term that worsened most."""
@@ -44,16 +49,7 @@ class Proposals:
     """
 
     def __add__(self, other: Proposals) -> Proposals:
-        return Proposals(
-            self.generated + other.generated,
-            self.scored + other.scored,
-            self.reached_monte_carlo + other.reached_monte_carlo,
-            self.accepted + other.accepted,
-            summed(self.refused_by_rule, other.refused_by_rule),
-            summed(self.rejected_by_term, other.rejected_by_term),
-            summed(self.tried_by_neighbourhood, other.tried_by_neighbourhood),
-            summed(self.accepted_by_neighbourhood, other.accepted_by_neighbourhood),
-        )
+        return added(self, other)
 
 
 class Idle(Enum):
@@ -96,9 +92,7 @@ class DomainOutcome:
     domain: str
     """Name of its first service."""
     partitions: Sequence[str]
-    """Names of its partitions."""
     phases: tuple[Phase, ...]
-    """The phases that ran."""
     idle: Mapping[Phase, Idle]
     """Why each of the other phases did not run."""
     immovable: Mapping[str, Mapping[Immovable, int]]
@@ -241,7 +235,6 @@ class Unplaced:
     partition: str
     role: Role
     nodes: int
-    """Number of nodes."""
     diagnosis: Sequence[RuledOut] = ()
     """Nodes by the rule that excludes them, in the order of the checks; each node counts at the first rule it fails.
     Rules that placement relaxed are not checked.
@@ -290,7 +283,6 @@ class Undrained(Unplaced):
     """
 
     node: str
-    """Name of the node."""
     immovable: Immovable | None = None
     """Why no plan may move the replica; None: plans may."""
 

@@ -66,9 +66,7 @@ class Replica:
     role: Role
     """Its role: a `Role` or its name in small letters."""
     node: str
-    """Name of its node."""
     state: ReplicaState = attrs.field(default=ReplicaState.READY, kw_only=True)
-    """Its state."""
     pinned: bool = attrs.field(default=False, kw_only=True)
     """True: no plan moves it."""
     leaving: bool = attrs.field(default=False, kw_only=True)
@@ -122,7 +120,6 @@ class Partition:
     name: str
     """Name of the partition, unique in the cluster."""
     service: str = attrs.field(kw_only=True)
-    """Name of its service."""
     replicas: tuple[Replica, ...] = attrs.field(default=(), kw_only=True, converter=_tuple_of_replicas)
     """The present replicas. The engine places the missing ones."""
     created: float = attrs.field(default=0.0, kw_only=True)

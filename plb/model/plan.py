@@ -11,7 +11,7 @@ import numpy as np
 from plb.array_types import Array, Float, Int, made_again
 from plb.errors import UnknownNameError
 from plb.model.move import Move, MoveKind, Phase, Reason
-from plb.model.outcome import DomainOutcome, Proposals, Undrained, Unplaced, summed, why_it_stays
+from plb.model.outcome import DomainOutcome, Proposals, Undrained, Unplaced, added, why_it_stays
 from plb.model.role import ROLES
 
 KINDS = tuple(MoveKind)
@@ -39,7 +39,6 @@ class PlanMoves(Sequence[Move]):
     target: Sequence[str | None]
     """Names of nodes, or None."""
     reason: Sequence[Reason]
-    """The reasons."""
     cost: Float = attrs.field(converter=_read_only)
     """(m,) in moves."""
     row: Int = attrs.field(converter=_read_only)
@@ -163,15 +162,7 @@ class Energy:
     """
 
     def __add__(self, other: Energy) -> Energy:
-        return Energy(
-            self.total + other.total,
-            self.movement + other.movement,
-            self.imbalance + other.imbalance,
-            self.fragmentation + other.fragmentation,
-            self.expected_failovers + other.expected_failovers,
-            summed(self.extension_terms, other.extension_terms),
-            expected_overload=self.expected_overload + other.expected_overload,
-        )
+        return added(self, other)
 
     @property
     def terms(self) -> dict[str, float]:
@@ -193,13 +184,10 @@ class Plan:
     are those of a primary from the next plan on.
     """
     unplaced: tuple[Unplaced, ...] = ()
-    """Replicas that are not placed."""
     end_reason: str = "nothing to do"
     """Why the last search ended."""
     phases: tuple[Phase, ...] = ()
-    """The phases that ran."""
     proposals: Proposals = attrs.field(factory=Proposals)
-    """Counts of the proposals."""
     bound_by: tuple[str, ...] = ()
     """Budgets that refused a proposal or delayed a repair: ``"moves"``, ``"node_moves"``, ``"service_moves"``."""
     actions: Mapping[str, str] = attrs.field(factory=dict)

@@ -101,7 +101,6 @@ class BrokenConstraint(Violation):
     """A replica that breaks an extension constraint."""
 
     rule: str
-    """Name of the constraint."""
     partition: str
     role: Role
     node: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
+from enum import Enum
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +21,7 @@ from plb.validation import (
     ReadOnlyMapping,
     check_count,
     check_mapping,
+    check_member,
     check_number,
     check_switch,
     check_text,
@@ -103,12 +105,7 @@ def number(
     unlimited: Any = None,
 ) -> Any:
     """Declare a finite number within bounds, or None if `none`; Service Fabric has `unlimited` for None."""
-
-    def check(item: str, field: str, value: Any) -> float | None:
-        if none and value is None:
-            return None
-        return check_number(item, field, value, low=low, high=high, low_open=low_open)
-
+    check = _optional(partial(check_number, low=low, high=high, low_open=low_open), none=none)
     return declared(default, Setting(name, original, unit, check, _with_none_for(unlimited)))
 
 
@@ -133,11 +130,13 @@ def count(
     unlimited: int | None = None,
 ) -> Any:
     """Declare a whole number, or None if `none`; Service Fabric has `unlimited` for None."""
-
-    def check(item: str, field: str, value: Any) -> int | None:
-        return None if none and value is None else check_count(item, field, value, low=low, high=LARGEST_COUNT)
-
+    check = _optional(partial(check_count, low=low, high=LARGEST_COUNT), none=none)
     return declared(default, Setting(name, original, unit, check, _with_none_for(unlimited)))
+
+
+def _optional(check: Check, *, none: bool) -> Check:
+    """Return a check that takes None as well, if `none`."""
+    return (lambda item, field, value: None if value is None else check(item, field, value)) if none else check
 
 
 def _with_none_for(unlimited: Any) -> Translate:
@@ -147,11 +146,12 @@ def _with_none_for(unlimited: Any) -> Translate:
 
 def switch(default: bool | None, *, original: Any = None, name: str = "", none: bool = False) -> Any:
     """Declare a setting that is on or off, or None if `none`."""
+    return declared(default, Setting(name, original, "switch", _optional(check_switch, none=none)))
 
-    def check(item: str, field: str, value: Any) -> bool | None:
-        return None if none and value is None else check_switch(item, field, value)
 
-    return declared(default, Setting(name, original, "switch", check))
+def member_of(kind: type[Enum], *, none: bool = False) -> dict[str, Setting]:
+    """Return the metadata of a field that holds a member of an enumeration, given as such or by value, or None."""
+    return {SETTING: Setting("", None, "name", _optional(partial(check_member, kind=kind), none=none))}
 
 
 def priority(default: int, *, original: int) -> Any:

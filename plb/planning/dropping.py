@@ -33,7 +33,6 @@ class Surplus:
     """A partition with too many replicas."""
 
     rows: Sequence[int]
-    """Its rows."""
     count: int
     """How many are too many."""
 

@@ -12,14 +12,12 @@ from plb.array_types import NOWHERE, Float
 from plb.compiler import uninterrupted
 from plb.errors import ConflictError
 from plb.extensions.configuration import Configuration
-from plb.model import Application, Service
 from plb.model.alternatives import Alternatives, NodeScores
 from plb.model.move import Phase
 from plb.model.outcome import Idle
 from plb.model.plan import Plan, merged
 from plb.model.rules import Violation
 from plb.planning.explanations.diagnosis import Audit
-from plb.planning.explanations.queries import check_application, check_service
 from plb.planning.explanations.what_if import WhatIf, scores_of
 from plb.planning.fixed_point import FixedPoint, Occasion
 from plb.planning.live.live_state import LiveState
@@ -117,14 +115,6 @@ class Planner:
         self.scheduler.forget_service(service)
         self._fixed_point.forget_domain(service)
         self._tables.pop(service, None)
-
-    def check_application(self, application: Application) -> None:
-        """Raise `InsufficientCapacityError` if an application reserves more than the cluster has left."""
-        check_application(self.state, application, self.topology())
-
-    def check_service(self, service: Service) -> None:
-        """Raise `InsufficientCapacityError` if a new service needs more than the cluster has left."""
-        check_service(self.state, service, self.topology())
 
     def violations(self, *, soft: bool) -> tuple[Violation, ...]:
         """Return the violations of the present cluster; `soft`: also of rules that are not hard."""

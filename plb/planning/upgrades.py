@@ -11,7 +11,6 @@ after that: the missing replica becomes the primary there. A move of kind void r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
 
 import attrs
 import numpy as np
@@ -158,64 +157,6 @@ UNCHECKED = 1 << Rule.AFFINITY | 1 << Rule.PLACEMENT
 """Rules that no swap for an upgrade is asked about; the placement constraint of the new primary is checked apart."""
 
 
-class HandoverEnd(Enum):
-    """What became of a handover."""
-
-    DONE = "done"
-    IMPOSSIBLE = "impossible"
-    NO_BUDGET = "no budget"
-    """A budget of moves forbids what the other rules allow."""
-
-
-def hand_over(
-    problem: Problem,
-    solution: Solution,
-    handover: Handover,
-    masks: Sequence[int],
-    able: Bool,
-    tally: Int,
-    *,
-    together: bool,
-    upgrade_domain: Sequence[str],
-    extensions: Extensions | None = None,
-) -> HandoverEnd:
-    """Swap the roles of a handover's primary and of the best taker, in place; nothing is changed if none can.
-
-    `able`: (M,) whether the row may change roles; `tally`: (TALLY_SIZE,) refusals by budgets are added.
-    `together`: whether aligned primaries of its parent and children on its node swap with it.
-    """
-    here = int(solution.node[handover.primary])
-    primaries = _aligned_primaries(problem, solution, handover.primary) if together else [handover.primary]
-    receives = problem.receives.copy()
-    receives[0, here] = True  # the role leaves a node that allows no new replica
-    # a role may use what moves leave free, and no throttle holds it back
-    opened = problem._replace(receives=receives, move_limit=problem.limit, max_swaps=NO_BUDGET)
-    end = HandoverEnd.IMPOSSIBLE
-    for mask in masks:
-        best: tuple[float, list[Swap]] | None = None
-        for taker in _preferred(problem, solution, mask, handover.takers):
-            there = int(solution.node[taker])
-            apart = handover.returns and not mask >> Rule.UPGRADE_DOMAIN & 1
-            if not (apart or upgrade_domain[there] != upgrade_domain[here]):
-                continue
-            swaps = _swaps_onto(problem, solution, primaries, taker, able, anyhow=handover.returns)
-            if not swaps or not _receive(problem, mask, primaries, there):
-                continue
-            refused, energy = _try(opened, solution, swaps, mask & ~UNCHECKED, extensions)
-            if isinstance(refused, str):
-                continue
-            if refused in BUDGETS:
-                end = HandoverEnd.NO_BUDGET
-                tally[FIRST_RULE + refused] += 1
-            elif refused == NO_REFUSAL and (best is None or energy < best[0]):
-                best = energy, swaps
-        if best is not None:
-            for primary, secondary in best[1]:
-                apply_proposal(problem, solution, _swap(solution, primary, secondary))
-            return HandoverEnd.DONE
-    return end
-
-
 def _preferred(problem: Problem, solution: Solution, mask: int, takers: Sequence[int]) -> Sequence[int]:
     """Return the takers in upgraded domains while preferred locations bind, if there are any; else all."""
     if not mask >> Rule.PREFERRED_LOCATION & 1:
@@ -227,24 +168,6 @@ def _receive(problem: Problem, mask: int, primaries: Sequence[int], node: int) -
     """Return whether a node is in service, and allowed to all of `primaries` by their services."""
     feasible = all(problem.feasibility_classes[problem.feasibility_class[row], node] for row in primaries)
     return bool(problem.receives[0, node]) and (feasible or not mask >> Rule.PLACEMENT & 1)
-
-
-def promoted(
-    problem: Problem, solution: Solution, growth: Mapping[int, Int], feasibility_class: int, *, relaxed: bool
-) -> int:
-    """Return the secondary that becomes the primary of a partition without one, or NOWHERE.
-
-    `growth`: increase of the load of each candidate for the role, (R,) quanta.
-    `feasibility_class`: of a primary of the partition; `relaxed`: a node may exceed its limit if each would.
-    """
-    nodes = {row: int(solution.node[row]) for row in growth}
-    feasible = [
-        row
-        for row, node in nodes.items()
-        if problem.receives[0, node] and problem.feasibility_classes[feasibility_class, node]
-    ]
-    fitting = [row for row in feasible if not gains_too_much(problem, solution, row, growth[row])]
-    return next(iter(fitting or (feasible if relaxed else [])), NOWHERE)
 
 
 def _aligned_primaries(problem: Problem, solution: Solution, primary: int) -> list[int]:
@@ -343,21 +266,43 @@ class RoleChanges:
 
     def _swap(self, handover: Handover) -> None:
         before = self.solution.node.copy()
-        end = hand_over(
-            self.problem,
-            self.solution,
-            handover,
-            self._masks,
-            self._able,
-            self._tally,
-            together=self._together,
-            upgrade_domain=self._upgrade_domain,
-            extensions=self._extensions,
-        )
-        if end is HandoverEnd.IMPOSSIBLE:
+        if not self._hand_over(handover):
             self._give_up(handover)
         for row in np.flatnonzero(self.solution.node != before).tolist():
             self.reasons[row] = self._reason(handover)
+
+    def _hand_over(self, handover: Handover) -> bool:
+        """Swap the roles of the primary and of the best taker, in place; return False if rules, not budgets, forbid."""
+        problem, solution, primary = self.problem, self.solution, handover.primary
+        here, waits_for_budget = int(solution.node[primary]), False
+        primaries = _aligned_primaries(problem, solution, primary) if self._together else [primary]
+        receives = problem.receives.copy()
+        receives[0, here] = True  # the role leaves a node that allows no new replica
+        # a role may use what moves leave free, and no throttle holds it back
+        opened = problem._replace(receives=receives, move_limit=problem.limit, max_swaps=NO_BUDGET)
+        for mask in self._masks:
+            best: tuple[float, list[Swap]] | None = None
+            for taker in _preferred(problem, solution, mask, handover.takers):
+                there = int(solution.node[taker])
+                apart = handover.returns and not mask >> Rule.UPGRADE_DOMAIN & 1
+                if not (apart or self._upgrade_domain[there] != self._upgrade_domain[here]):
+                    continue
+                swaps = _swaps_onto(problem, solution, primaries, taker, self._able, anyhow=handover.returns)
+                if not swaps or not _receive(problem, mask, primaries, there):
+                    continue
+                refused, energy = _try(opened, solution, swaps, mask & ~UNCHECKED, self._extensions)
+                if isinstance(refused, str):
+                    continue
+                if refused in BUDGETS:
+                    waits_for_budget = True
+                    self._tally[FIRST_RULE + refused] += 1
+                elif refused == NO_REFUSAL and (best is None or energy < best[0]):
+                    best = energy, swaps
+            if best is not None:
+                for pair in best[1]:
+                    apply_proposal(problem, solution, _swap(solution, *pair))
+                return True
+        return waits_for_budget
 
     def _promote(self, handover: Handover) -> None:
         """Promote a secondary of a partition without a primary."""
@@ -369,7 +314,7 @@ class RoleChanges:
             feasibility_class += len(state.feasibility_classes)  # primaries have their own classes
         able = [row for row in handover.takers if self._allows(row, load, feasibility_class)]
         growth = {row: load - self.problem.load[row] for row in able}
-        row = promoted(self.problem, self.solution, growth, feasibility_class, relaxed=self._relaxed)
+        row = self._promoted(growth, feasibility_class)
         if row == NOWHERE:
             self._give_up(handover)
             return
@@ -377,6 +322,17 @@ class RoleChanges:
         self.reasons[row] = self._reason(handover)
         self.problem = self._with_primary(row, load, feasibility_class)
         self.solution = solution_from_scratch(self.problem, self.solution.node)
+
+    def _promoted(self, growth: Mapping[int, Int], feasibility_class: int) -> int:
+        """Return the secondary that becomes the primary of a partition without one, or NOWHERE.
+
+        `growth`: increase of the load of each candidate for the role, (R,) quanta; `feasibility_class`: of a primary.
+        """
+        problem, solution = self.problem, self.solution
+        fits = problem.receives[0] & problem.feasibility_classes[feasibility_class]
+        feasible = [row for row in growth if fits[solution.node[row]]]
+        fitting = [row for row in feasible if not gains_too_much(problem, solution, row, growth[row])]
+        return next(iter(fitting or (feasible if self._relaxed else [])), NOWHERE)
 
     def _allows(self, row: int, load: Int, feasibility_class: int) -> bool:
         """Return whether no extension constraint refuses `row` as a primary."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Metric
-from plb.model.setting_fields import Checked, Setting, count, declared, number, share, switch
+from plb.model.setting_fields import Checked, Setting, count, declared, member_of, number, share, switch
 from plb.risk.estimators import Evaluation, MonteCarlo, estimator_of
 from plb.settings.limits import ConstraintSettings, SchedulingSettings, ThrottlingSettings
 from plb.settings.search import (
@@ -30,7 +30,6 @@ from plb.validation import (
     ReadOnlyMapping,
     check_items,
     check_mapping,
-    check_member,
     check_number,
     check_text,
     plain_scalar,
@@ -141,26 +140,6 @@ class Checks(Enum):
     STEP = "step"
 
 
-def _combination(value: object) -> Combination:
-    return check_member("PlbConfig", "combination", value, Combination)
-
-
-def _capacity_limit(value: object) -> CapacityLimit:
-    return check_member("PlbConfig", "capacity_limit", value, CapacityLimit)
-
-
-def _checks(value: object) -> Checks:
-    return check_member("PlbConfig", "checks", value, Checks)
-
-
-def _evaluation(value: object) -> Evaluation:
-    return check_member("PlbConfig", "evaluation", value, Evaluation)
-
-
-def _replay(value: object) -> Replay:
-    return check_member("PlbConfig", "replay", value, Replay)
-
-
 def _estimator(value: object) -> str:
     estimator_of(value)
     return str(value)
@@ -231,7 +210,7 @@ class PlbConfig(
 
     metrics: tuple[Metric, ...] = attrs.field(converter=_tuple_of_metrics)
     """The metrics of the energy; at least one, with unique names."""
-    combination: Combination = attrs.field(default=Combination.ADDITIVE, converter=_combination)
+    combination: Combination = attrs.field(default=Combination.ADDITIVE, metadata=member_of(Combination))
     """Combination of the terms to the energy."""
     w_failovers: float = number(0.10, unit="moves", high=LARGEST_WEIGHT)
     """Weight of the expected failovers, added to the moves ([1] section 8.2: 0.10). 0: the original energy."""
@@ -249,13 +228,13 @@ class PlbConfig(
     """Weight of the demand on held-out nodes."""
     held_out_nodes: int = count(0, unit="nodes")
     """M, the number of least loaded nodes that stay free for large tenants ([1] section 6.2)."""
-    capacity_limit: CapacityLimit = attrs.field(default=CapacityLimit.THRESHOLD, converter=_capacity_limit)
+    capacity_limit: CapacityLimit = attrs.field(default=CapacityLimit.THRESHOLD, metadata=member_of(CapacityLimit))
     """The load to which a node may be filled."""
-    replay: Replay = attrs.field(default=Replay.ANCHORED, converter=_replay)
+    replay: Replay = attrs.field(default=Replay.ANCHORED, metadata=member_of(Replay))
     """The use of a sampled trace for a replica with reported demand. Before the first report the replica follows the
     trace.
     """
-    evaluation: Evaluation = attrs.field(default=Evaluation.PEAK, converter=_evaluation)
+    evaluation: Evaluation = attrs.field(default=Evaluation.PEAK, metadata=member_of(Evaluation))
     """Test of a repetition for violations. peak: every replica at its largest future demand ([1] section 7). timeline:
     exact, at every departure ([1] section 5.3), which takes longer.
     """
@@ -330,7 +309,7 @@ class PlbConfig(
     """Largest number of moves of a plan, without the placement of new replicas. None: no limit."""
     max_moves_per_node: int | None = count(None, unit="moves", none=True)
     """Largest number of moves of a plan that touch one node. None: no limit."""
-    checks: Checks = attrs.field(default=Checks.OFF, converter=_checks)
+    checks: Checks = attrs.field(default=Checks.OFF, metadata=member_of(Checks))
     """When the engine checks its increments."""
 
     def __attrs_post_init__(self) -> None:

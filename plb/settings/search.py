@@ -6,8 +6,8 @@ from enum import Enum
 
 import attrs
 
-from plb.model.setting_fields import Checked, count, number, seconds, share, switch
-from plb.validation import LARGEST_COUNT, LARGEST_WEIGHT, check_member
+from plb.model.setting_fields import Checked, count, member_of, number, seconds, share, switch
+from plb.validation import LARGEST_COUNT, LARGEST_WEIGHT
 
 SEARCH_TIMEOUTS = (
     "placement_search_timeout",
@@ -92,10 +92,6 @@ class Cooling(Enum):
     """As by_budget, while the price of a move falls to its cost in the energy (docs/search.md)."""
 
 
-def _cooling(value: object) -> Cooling | None:
-    return None if value is None else check_member("PlbConfig", "cooling", value, Cooling)
-
-
 @attrs.frozen(kw_only=True, slots=False)
 class AnnealingSettings(Checked):
     """The schedule of a chain."""
@@ -106,7 +102,7 @@ class AnnealingSettings(Checked):
     """
     absolute_initial_temperature: float | None = number(None, unit="energy", none=True)
     """First temperature in units of the energy. None: as given by the probes."""
-    cooling: Cooling | None = attrs.field(default=None, converter=_cooling)
+    cooling: Cooling | None = attrs.field(default=None, metadata=member_of(Cooling, none=True))
     """When the temperature falls. by_round: after each round without a new best, as in Service Fabric. by_budget:
     geometrically with the used share of the rounds or of the time; a chain then uses its whole budget, and probes until
     the constraints have allowed as many proposals as it is to probe. by_price: as by_budget, while the price of a move
