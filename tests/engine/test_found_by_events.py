@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb import (
-    Metric,
-    MoveKind,
-    Node,
-    Partition,
-    PlacementAndLoadBalancing,
-    PlbConfig,
-    Replica,
-    Role,
-    Service,
-)
+from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.compiler import Stream
 from plb.evaluation.delta import compare_with_scratch
 from plb.extensions.configuration import Proposal

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plb import (
-    Phase,
-    Reason,
-    Role,
-    Unplaced,
-)
+from plb import Phase, Reason, Role, Unplaced
 from plb.constraints.exclusion import Taken
 from plb.constraints.node import OutOfService
 

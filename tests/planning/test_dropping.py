@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plb import (
-    MoveKind,
-    PlacementAndLoadBalancing,
-    Replica,
-    ReplicaState,
-    Role,
-    Service,
-)
+from plb import MoveKind, PlacementAndLoadBalancing, Replica, ReplicaState, Role, Service
 from tests.engine.stories import add_partition, engine_on
 
 pytestmark = pytest.mark.kernels

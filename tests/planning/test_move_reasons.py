@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plb import (
-    Metric,
-    Node,
-    PlacementAndLoadBalancing,
-    PlbConfig,
-    Replica,
-    Role,
-    Service,
-)
+from plb import Metric, Node, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.risk import DemandHistory
 from tests.engine.stories import add_partition, engine_on
 
