@@ -19,11 +19,9 @@ def trees() -> Mapping[Path, ast.Module]:
 
 @cache
 def modules() -> Mapping[str, ast.Module]:
-    """Return the trees by module name."""
     return {name_of(path): tree for path, tree in trees().items()}
 
 
 def name_of(path: Path) -> str:
-    """Return the module name of a file."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

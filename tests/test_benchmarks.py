@@ -14,7 +14,6 @@ from tests.sources import ROOT
 
 
 def load(path: str) -> ModuleType:
-    """Return a script of `benchmarks` as a module."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / "benchmarks" / path)
     assert spec is not None
     assert spec.loader is not None
@@ -24,7 +23,6 @@ def load(path: str) -> ModuleType:
 
 
 def write(folder: Path, policy: str, violations: int, reasons: list[str]) -> Path:
-    """Write a results directory of one run, and return it."""
     (folder / "runs" / f"{policy}-0").mkdir(parents=True)
     pl.DataFrame({"policy": [policy] * 2, "rule": reasons}).write_parquet(folder / f"runs/{policy}-0/moves.parquet")
     run = {"policy": policy, "repeat": 0, "violations": violations}

@@ -71,7 +71,6 @@ def test_quick_start_compares_the_energies(tmp_path: Path) -> None:
 
 
 def test_scenario_with_traces_uses_the_included_traces(tmp_path: Path) -> None:
-    """The path of the traces is relative to the scenario."""
     assert set(simulate("own_traces.toml", tmp_path)) == {"original", "modified"}
 
 
@@ -79,7 +78,6 @@ def test_scenario_with_traces_uses_the_included_traces(tmp_path: Path) -> None:
 @pytest.mark.skipif(not BITBRAINS.exists(), reason="the Bitbrains trace is not here")
 @pytest.mark.parametrize("name", ["bitbrains.toml", "bitbrains_months.toml"])
 def test_bitbrains_uses_the_original_trace(name: str, tmp_path: Path) -> None:
-    """The Bitbrains scenarios use the directory of ``--traces``."""
     figures = simulate(name, tmp_path, "--days", "0.5", "--traces", str(BITBRAINS))
     assert set(figures) == {"original", "modified"}
 

@@ -20,7 +20,6 @@ HOUR, DAY = 3600, 86400
 
 
 def runs_of(name: str) -> dict[str, RunResult]:
-    """Run a scenario of the gallery and return its runs by policy."""
     return {run.policy: run for run in prepare(read_scenario(GALLERY / f"{name}.toml")).runs()}
 
 
@@ -36,7 +35,6 @@ def shares(run: RunResult, metric: str) -> pl.DataFrame:
 
 
 def test_the_page_shows_every_scenario() -> None:
-    """The page shows no other scenario."""
     text = PAGE.read_text()
     names = sorted(path.stem for path in GALLERY.glob("*.toml"))
     assert len(names) == 11

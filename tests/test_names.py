@@ -61,7 +61,6 @@ def test_retired_words_are_in_no_name() -> None:
 
 
 def test_names_of_classes_are_unique() -> None:
-    """No two modules have a class of the same name."""
     modules = defaultdict(list)
     for path, tree in trees().items():
         for one in ast.walk(tree):

@@ -14,7 +14,6 @@ from tests.sources import ROOT
 
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Return the scripts of the comparison as modules."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks" / "rebalancer")
     names = ("instances", "score", "run_plb", "compare")
     loaded: dict[str, ModuleType] = {name: importlib.import_module(name) for name in names}

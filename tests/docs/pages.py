@@ -109,7 +109,6 @@ def pages() -> list[str]:
 
 @cache
 def tokens_of(page: str) -> list[Token]:
-    """Return the tokens of a page."""
     return MarkdownIt("commonmark").enable("table").parse((ROOT / page).read_text())
 
 
@@ -137,7 +136,6 @@ def blocks_of(page: str) -> tuple[Block, ...]:
 
 
 def all_blocks() -> list[Block]:
-    """Return the blocks of all pages."""
     return [block for page in pages() for block in blocks_of(page)]
 
 

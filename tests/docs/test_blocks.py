@@ -22,7 +22,6 @@ BLOCKS = all_blocks()
 
 
 def place(block: Block) -> str:
-    """Return the name of the test of a block."""
     return block.place
 
 
@@ -78,7 +77,6 @@ def test_scenario_is_valid(block: Block) -> None:
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "json"], ids=place)
 def test_json_is_valid(block: Block) -> None:
-    """All shown JSON can be parsed."""
     json.loads(block.content)
 
 

@@ -16,7 +16,6 @@ GUIDES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("capacit
 
 
 def test_guide_has_the_keys_of_capacity():
-    """The guide lists all written keys."""
     question = question_of()
     answers = answer(question, ["any"], lambda pairs: [point(question, value, 0.0) for _, value in pairs])
     found = figures(question, answers, repeats=2, days=2.0)
@@ -27,7 +26,6 @@ def test_guide_has_the_keys_of_capacity():
 
 
 def test_guide_has_the_keys_and_figures_of_compare(tmp_path: Path):
-    """The guide lists all written keys and all available figures."""
     results = [written(tmp_path / name, summary_of(), {"original": [1], "modified": [2]}) for name in "ab"]
     found = compare_results(results).as_json()
     (difference,) = {frozenset(row["figures"]["moves"]) for row in found["rows"] if row["pairs"] and row["policy"]}

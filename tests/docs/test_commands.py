@@ -86,7 +86,6 @@ def test_commands_in_the_text_exist(page: str) -> None:
 
 @pytest.mark.parametrize("page", [page for page in pages() if any("slow" not in b.markers for b in runnable(page))])
 def test_commands_print_the_shown_output(page: str, tmp_path: Path) -> None:
-    """The commands of a page run in sequence in a copy of the examples, without the slow ones."""
     blocks = [block for block in runnable(page) if "slow" not in block.markers]
     if any(map(needs_shared, blocks)) and not SHARED.exists():
         pytest.skip("the public traces are not here")
@@ -96,7 +95,6 @@ def test_commands_print_the_shown_output(page: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in pages() if any("slow" in b.markers for b in runnable(page))])
 def test_slow_commands_print_the_shown_output(page: str, tmp_path: Path) -> None:
-    """All commands run, on pages with slow ones."""
     blocks = runnable(page)
     if any(map(needs_shared, blocks)) and not SHARED.exists():
         pytest.skip("the public traces are not here")

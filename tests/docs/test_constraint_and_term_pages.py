@@ -36,7 +36,6 @@ NO_SETTING = Setting("", None, "", lambda _item, _field, value: value)
 
 
 def name_of(path: Path) -> str:
-    """Return the name of a page in tests."""
     return str(path.relative_to(DOCS))
 
 
@@ -58,13 +57,11 @@ def test_every_rule_has_a_page(rule):
 
 @pytest.mark.parametrize("term", [*Energy(0, 0, 0, 0, 0).terms], ids=str)
 def test_every_term_has_a_page(term):
-    """The page has the name of the term in plans."""
     assert (DOCS / "terms" / f"{term}.md").exists()
 
 
 @pytest.mark.parametrize("kind", ["constraints", "terms"])
 def test_index_links_every_page_of_its_kind(kind):
-    """It links no other page."""
     index = (DOCS / kind / "index.md").read_text()
     pages = {page.name for page in PAGES if page.parent.name == kind}
     assert {name for name in pages if f"({name})" in index} == pages

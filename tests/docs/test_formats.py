@@ -19,7 +19,6 @@ RESULTS = PAGE.split("## Results")[1].split("## What differs")[0]
 
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a short run."""
     folder = tmp_path_factory.mktemp("run")
     scenario = str(ROOT / "examples" / "own_traces.toml")
     call = [
@@ -37,7 +36,6 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(path: Path) -> Any:
-    """Return a JSON file."""
     return json.loads(path.read_text())
 
 

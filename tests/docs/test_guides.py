@@ -31,7 +31,6 @@ NUMBER = re.compile(r"(?<![\w.,-])-?\d(?:[\d,.]*\d)?")
 
 
 def name_of(path: Path) -> str:
-    """Return the name of a page in tests."""
     return path.relative_to(ROOT).as_posix()
 
 
@@ -78,7 +77,6 @@ def test_figures_have_their_command():
 
 
 def test_every_policy_has_a_row():
-    """The rows are exactly the policies of scenarios, by name."""
     assert first_cells(section_of(CHOOSING, "Policies")) == set(BUILT_IN_POLICIES)
     assert {policy.name for policy in KNOWN} <= set(BUILT_IN_POLICIES)
     assert f"`{ANNEALING}`" in section_of(CHOOSING, "Policies")

@@ -25,13 +25,11 @@ def rows(first_cell: str) -> list[list[str]]:
 
 
 def test_weights_of_the_guide_are_the_defaults():
-    """Weights are compared by penalty."""
     shown = {name.replace("-", "_"): float(weight) for name, _, weight in rows("penalty")}
     assert shown == attrs.asdict(Penalties())
 
 
 def test_keys_of_the_guide_are_those_of_learning_files():
-    """Keys are compared by section."""
     shown = {cells[0]: re.findall(r"`(\w+)`", cells[1]) for cells in rows("section")}
     assert set(shown["`[machines]`"]) == {field.name for field in attrs.fields(Dimensions)}
     assert shown["`[penalties]`"] == [field.name for field in attrs.fields(Penalties)]
@@ -51,7 +49,6 @@ def test_heuristics_of_the_guide_are_the_baselines():
 
 
 def test_options_of_the_guide_are_those_of_the_policy():
-    """Defaults are compared, too."""
     shown = {cells[0].strip("`"): cells[1] for cells in rows("option")}
     options = {field.alias: field.default for field in attrs.fields(Learned) if field.init and field.alias != "name"}
     assert set(shown) == set(options)
@@ -62,7 +59,6 @@ def test_options_of_the_guide_are_those_of_the_policy():
 
 
 def test_scenario_of_the_guide_finds_its_policy():
-    """The file of the policy exists."""
     path = ROOT / "examples" / "learning" / "simulate.toml"
     options = read_scenario(path).policies["learned"]["policy_options"]
     assert Path(options["checkpoint"]).samefile(path.parent / "tenants.pt")

@@ -31,7 +31,6 @@ def anchors_of(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", pages())
 def test_links_have_targets(page: str) -> None:
-    """Every link within the repository has an existing file and anchor."""
     dead = []
     for link in links_of(page):
         name, _, anchor = unquote(link).partition("#")
@@ -43,7 +42,6 @@ def test_links_have_targets(page: str) -> None:
 
 
 def test_all_images_are_used() -> None:
-    """Every image of the documentation is on a page."""
     shown = {((ROOT / page).parent / link).resolve() for page in pages() for link in links_of(page)}
     assert sorted(set(ROOT.glob("docs/images/*")) - shown) == []
 

@@ -70,7 +70,6 @@ def test_commands_of_a_line_are_separated() -> None:
 
 
 def block_with(**markers: str) -> Block:
-    """Return a block with these markers."""
     return attrs.evolve(all_blocks()[0], markers={name.replace("_", " "): one for name, one in markers.items()})
 
 

@@ -19,14 +19,12 @@ def test_the_guide_names_every_section():
 
 
 def test_the_guide_states_the_limits():
-    """These are the numbers of moves and plans on a page."""
     assert f"first {sections.MOST_MOVES:,} moves of each run, and {sections.MOST_IN_ALL:,} of all runs" in GUIDE
     assert sections.SLOWEST_SHOWN == 20
     assert "the twenty plans" in GUIDE
 
 
 def test_the_functions_of_the_guide_exist():
-    """Each can be imported from the module in the guide."""
     from importlib import import_module
 
     names = re.findall(r"`(cluster(?:\.\w+)+)\.(\w+)`", GUIDE)

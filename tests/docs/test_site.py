@@ -18,7 +18,6 @@ from tests.docs.pages import ROOT
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the site."""
     folder = tmp_path_factory.mktemp("site")
     call = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", str(folder / "trees")]
     run = subprocess.run([*call, str(ROOT / "docs"), str(folder / "html")], capture_output=True, text=True, check=False)
@@ -27,7 +26,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_reference_has_every_key_of_a_scenario(site: Path) -> None:
-    """Each key has its meaning."""
     page = (site / "reference" / "scenario.html").read_text()
     names = [field.name for kind in (*SECTIONS.values(), Scaling) for field in attrs.fields(kind)]
     assert [name for name in names if f">{name}</span>" not in page] == []
@@ -35,7 +33,6 @@ def test_reference_has_every_key_of_a_scenario(site: Path) -> None:
 
 
 def test_reference_has_every_column_and_every_public_name(site: Path) -> None:
-    """These are columns of tables and names of `plb`."""
     tables = (site / "reference" / "tables.html").read_text()
     assert [name for table in TABLES for name in columns_of(table) if f">{name}</span>" not in tables] == []
     names = (site / "reference" / "python.html").read_text()

@@ -34,7 +34,6 @@ ALGORITHMS = re.findall(r"`((?:FF|BF|WF|FFD|BFD|WFD|NCD|SpreadWFD|Match|Medea|LR
 
 
 def test_estimators_are_complete() -> None:
-    """The names are those of the settings."""
     first_table = ESTIMATORS.partition("\n## ")[0]
     named = {name.removesuffix("(...;...)") for name in re.findall(r"^\| `([^`]+)`", first_table, re.MULTILINE)}
     others = {one.kind for one in (MonteCarlo, HistoricalSimulation, Gaussian, Maximum)}
@@ -42,7 +41,6 @@ def test_estimators_are_complete() -> None:
 
 
 def test_predictors_have_their_parameters() -> None:
-    """Defaults are compared, too."""
     shown = {}
     for kind, cells in re.findall(r"^\| `([a-z-]+)` \| [^|]+ \| (`[^|]+`) \|$", PREDICTION, re.MULTILINE):
         shown[kind] = dict(re.findall(r"`(\w+)=([\w.]+)`", cells))
@@ -50,12 +48,10 @@ def test_predictors_have_their_parameters() -> None:
 
 
 def defaults(kind: type[Any]) -> dict[str, str]:
-    """Return the parameters of a predictor in text form."""
     return {field.name: f"{field.default}".removesuffix(".0").lower() for field in attrs.fields(kind)}
 
 
 def test_names_of_gaussian_packing_exist() -> None:
-    """These are tests, classes and functions."""
     named = set(re.findall(r"`([A-Z]\w+)(?:\(|\.|`)", GAUSSIAN)) | {"pack", "observe"}
     kept = named - {"FitBin"}
     assert {
@@ -73,7 +69,6 @@ def test_names_of_gaussian_packing_exist() -> None:
 
 @pytest.mark.parametrize("policy", BUILT_IN, ids=lambda policy: policy.name)
 def test_policies_are_complete(policy: Any) -> None:
-    """The first table lists them."""
     assert f"| `{policy.name}` |" in POLICIES
 
 
@@ -122,13 +117,11 @@ def test_invariants_are_complete() -> None:
 
 
 def test_algorithms_of_provisioning_exist() -> None:
-    """The names are those of the command."""
     assert len(set(ALGORITHMS)) > 12
     assert [name for name in ALGORITHMS if parse_algorithm(name).name != name] == []
 
 
 def test_names_of_provisioning_exist() -> None:
-    """These are classes and functions."""
     assert "`ProvisioningPlan.faults`" in PROVISIONING
     assert "`build_instance`" in PROVISIONING
     for name in ("Instance", "ProvisioningPlan", "provision"):

@@ -36,7 +36,6 @@ def leaving_load(problem: Problem, application: int, node: int) -> np.ndarray:
 
 
 def nodes_in_use(problem: Problem, places: Places, application: int) -> set[int]:
-    """Return the nodes with a replica of an application."""
     return {int(places[row]) for row in members(problem, places, application)}
 
 
@@ -66,7 +65,6 @@ def without_replaced(problem: Problem, places: Places, rows: Sequence[int]) -> l
 
 
 def sums_of_applications(problem: Problem, places: Places) -> dict[str, list[object]]:
-    """Return every sum that `Solution` keeps of applications."""
     nodes, applications = range(len(problem.limit)), range(len(problem.most_nodes))
     on_nodes = [[members(problem, places, one, node) for node in nodes] for one in applications]
     reserved = [kept_free(problem, standing(problem, places, node)).tolist() for node in nodes]
@@ -80,7 +78,6 @@ def sums_of_applications(problem: Problem, places: Places) -> dict[str, list[obj
 
 
 def is_beyond_scale_out(problem: Problem, places: Places, row: int, target: int) -> bool:
-    """Return whether a row on the target would make its application use more nodes than it may."""
     application = int(problem.application[row])
     if application == NOWHERE:
         return False
@@ -103,7 +100,6 @@ def exceeds_application_capacity(problem: Problem, places: Places, row: int, out
 
 
 def exceeds_total(problem: Problem, places: Places, row: int, standby: int) -> bool:
-    """Return whether a new row exceeds the total capacity of its application."""
     application = int(problem.application[row])
     if application == NOWHERE or problem.origin[row] != NOWHERE:
         return False

@@ -87,7 +87,6 @@ class Situation:
 
 
 def shared_nodes(situation: Situation) -> list[SharedNode]:
-    """Return the nodes with several replicas of a partition."""
     return [
         SharedNode(name, situation.node(node), count)
         for name, rows in situation.partitions()
@@ -100,7 +99,6 @@ def shared_nodes(situation: Situation) -> list[SharedNode]:
 
 
 def levels_of(problem: Problem, rule: Rule) -> list[int]:
-    """Return the levels of the domains of a rule."""
     return [level for level, of in enumerate(problem.domain_rule.tolist()) if of == rule]
 
 
@@ -157,7 +155,6 @@ def uneven_domains(situation: Situation, name: str, rows: list[int], level: int,
 
 
 def uneven_spreads(situation: Situation, rule: Rule) -> list[UnevenSpread]:
-    """Return the domains of a rule with too many or too few replicas of a partition."""
     levels = levels_of(situation.problem, rule)
     return [
         one
@@ -228,7 +225,6 @@ def nodes_of_application(situation: Situation, application: int) -> tuple[str, .
 
 
 def wide_applications(situation: Situation) -> list[TooManyNodes]:
-    """Return the applications on more nodes than they may use."""
     found = []
     for application, most in enumerate(situation.problem.most_nodes.tolist()):
         nodes = nodes_of_application(situation, application)
@@ -258,14 +254,12 @@ def parent_of(situation: Situation, row: int) -> tuple[str, int, tuple[str, ...]
 
 
 def apart_of(situation: Situation, row: int) -> Apart:
-    """Return the verdict on a child that is apart from its parent."""
     name = situation.configuration.partition_of(row), situation.configuration.role_of(row)
     node, priority = situation.node(situation.places[row]), situation.named.priorities[Rule.AFFINITY]
     return Apart(*name, node, *parent_of(situation, row), priority)
 
 
 def children_apart(situation: Situation) -> list[Apart]:
-    """Return the replicas of children that are apart from their parent."""
     right, places = by_hand(situation.configuration, ALL_RULES), situation.places
     rows = [row for _, rows in situation.partitions() for row in situation.counting(rows)]
     return [apart_of(situation, row) for row in sorted(rows) if right.apart(places, row, places[row])]

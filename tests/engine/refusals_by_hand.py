@@ -403,7 +403,6 @@ def builds_and_swaps(problem: Problem, places: Places) -> tuple[int, int]:
 
 
 def by_hand(configuration: Configuration, enforced: int) -> ByHand:
-    """Return the rules in plain Python for a configuration."""
     return ByHand(configuration.problem, configuration.solution.node.tolist(), enforced)
 
 

@@ -85,7 +85,6 @@ def visited_engines(draw: st.DrawFn) -> tuple[PlacementAndLoadBalancing, Configu
 
 
 def visited_configurations() -> st.SearchStrategy[Configuration]:
-    """Return a strategy of the configurations of `visited_engines`."""
     return visited_engines().map(lambda drawn: drawn[1])
 
 
@@ -164,7 +163,6 @@ def _service(random: Random, index: int, metrics: tuple[Metric, ...]) -> Service
 
 
 def _applications(random: Random, metrics: tuple[Metric, ...]) -> tuple[Application, ...]:
-    """Return applications with any limits, or none."""
     if random.random() < 0.3:
         return ()
 

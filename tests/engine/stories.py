@@ -105,7 +105,6 @@ def four_nodes(
 
 
 def places_of(engine: PlacementAndLoadBalancing) -> list[str | None]:
-    """Return the nodes of the replicas of `four_nodes`."""
     return [engine.replicas(f"web/{index}")[0].node for index in range(5)]
 
 
@@ -129,7 +128,6 @@ def add_instance(engine: PlacementAndLoadBalancing, load: float, *, name: str = 
 
 
 def search_of(engine: PlacementAndLoadBalancing) -> PhaseRun:
-    """Return the search of a whole engine at its start."""
     from plb.search.budget import Budget
 
     return engine._planner.search(None, 0.0, Budget(), [])

@@ -39,7 +39,6 @@ Call = Callable[[PlacementAndLoadBalancing], object]
 
 
 def db(*replicas: Replica, service: str = "db", name: str = "db/0") -> Partition:
-    """Return the partition under test with the given replicas."""
     return Partition(name, service=service, replicas=replicas)
 
 
@@ -49,18 +48,15 @@ def swap(source: str, target: str, kind: MoveKind = MoveKind.SWAP, role: Role = 
 
 
 def applied(*moves: Move, leaving: bool = False) -> Call:
-    """Return the call that applies a plan of these moves."""
     nothing = Energy(0.0, 0.0, 0.0, 0.0, 0.0)
     return lambda engine: engine.apply(Plan(moves, nothing, nothing), leaving=leaving)
 
 
 def reported(loads: object) -> Call:
-    """Return the call that reports loads of the primary."""
     return lambda engine: engine.report_load("db/0", "n0", loads)
 
 
 def reported_at(rows: object, loads: object) -> Call:
-    """Return the call that reports loads of rows."""
     return lambda engine: engine.report_loads(rows, loads)
 
 

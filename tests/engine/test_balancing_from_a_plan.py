@@ -99,7 +99,6 @@ def test_swaps_of_roles_are_a_start():
 
 
 def test_a_plan_of_another_kind_is_refused():
-    """A placement is no start of balancing."""
     engine = crowded()
     add_instance(engine, 1.0)
     plan = engine.place()
@@ -174,7 +173,6 @@ class Avoids:
 
 
 def test_a_start_that_breaks_a_constraint_of_users_is_refused():
-    """The message names the constraint."""
     plan = crowded().balance()
     engine = PlacementAndLoadBalancing.from_snapshot(
         crowded().snapshot(), extension_constraints=[Avoids(plan.moves[0].target)]

@@ -56,7 +56,6 @@ def pair_of_engines(data: st.DataObject) -> tuple[PlacementAndLoadBalancing, Pla
 
 
 def rows_of(engine: PlacementAndLoadBalancing, names: list[str]) -> list[int]:
-    """Return the indices of the replicas of partitions."""
     return [replica.index for name in names for replica in engine.replicas(name)]
 
 
@@ -129,7 +128,6 @@ def small_engine() -> PlacementAndLoadBalancing:
 
 
 def db(name: str, *replicas: Replica, service: str = "db") -> Partition:
-    """Return a partition."""
     return Partition(name, service=service, replicas=replicas)
 
 
@@ -166,7 +164,6 @@ BAD_NODES: list[tuple[list[Any], type[PlbError], str]] = [
 
 @pytest.mark.parametrize(("nodes", "error", "message"), BAD_NODES)
 def test_an_error_of_one_node_changes_nothing(nodes, error, message):
-    """It is named."""
     engine = small_engine()
     before = snapshot(engine)
     with pytest.raises(error, match=re.escape(message)):
@@ -257,7 +254,6 @@ def test_columns_keep_their_own_arrays():
 
 
 def test_nothing_at_once_changes_nothing():
-    """Neither nodes nor partitions."""
     engine = small_engine()
     before = snapshot(engine)
     engine.update_nodes([])

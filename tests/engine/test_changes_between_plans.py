@@ -19,7 +19,6 @@ def engine_of(nodes: int, *metrics: str, **settings) -> PlacementAndLoadBalancin
 
 
 def nodes_of(engine: PlacementAndLoadBalancing, partition: str) -> list[str | None]:
-    """Return the nodes of the replicas of a partition."""
     return [replica.node for replica in engine.replicas(partition)]
 
 

@@ -47,7 +47,6 @@ def test_twin_shares_nothing_that_changes(way, small_cluster):
 
 
 def test_descriptions_stay_read_only(small_cluster):
-    """The descriptions of a copy are read-only as well."""
     node = copy.deepcopy(small_cluster.nodes[0])
     assert node == small_cluster.nodes[0]
     with pytest.raises(TypeError):

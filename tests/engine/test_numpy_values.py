@@ -62,7 +62,6 @@ def in_numpy(value):
 
 
 def types_in(value):
-    """Yield the types of all scalars in a value."""
     if hasattr(value, "items"):
         for pair in value.items():
             yield from types_in(pair[1])
@@ -107,7 +106,6 @@ def test_settings_hold_values_of_python(field):
 
 
 def test_options_of_policies_hold_values_of_python():
-    """So they have a form in a snapshot, also within lists."""
     options = PlbConfig(
         metrics=[Metric("cpu")], policy_options={"a": np.int8(1), "b": [np.float32(0.5)]}
     ).policy_options
@@ -115,7 +113,6 @@ def test_options_of_policies_hold_values_of_python():
 
 
 def test_settings_of_service_fabric_may_be_of_numpy():
-    """Switches, policies and priorities, too."""
     mapping = {
         "PlaceChildWithoutParent": np.bool_(False),
         "CapacityConstraintPriority": np.int64(1),
@@ -144,7 +141,6 @@ def engine_of(convert):
 
 
 def test_snapshot_of_values_of_numpy_is_that_of_values_of_python():
-    """An engine continues from it."""
     data = engine_of(in_numpy).snapshot().to_bytes()
     assert data == engine_of(lambda value: value).snapshot().to_bytes()
     again = PlacementAndLoadBalancing.from_snapshot(Snapshot.from_bytes(data))

@@ -18,7 +18,6 @@ BACK = Replica(S, "n0", upgrade="primary_returns")
 
 
 def move(kind, role, source, target):
-    """Return a move of the partition under test."""
     return Move(kind, "db/0", role, source, target, Reason(Phase.PLACEMENT, "energy"), 0.0)
 
 
@@ -31,7 +30,6 @@ def engine_of(*replicas, target=2):
 
 
 def places(engine):
-    """Return the roles and nodes of the replicas that have a node."""
     return {(one.role, one.node) for one in engine.replicas("db/0") if one.node is not None}
 
 
@@ -47,7 +45,6 @@ PROMOTE = move(MoveKind.PROMOTE, S, None, "n0")
     ],
 )
 def test_promoted_replica_is_the_primary_for_the_moves_after_it(then, end):
-    """It swaps and moves as a primary."""
     engine = engine_of(BACK, Replica(S, "n1"), target=4)
     engine.apply(Plan((PROMOTE, then), NOTHING, NOTHING))
     assert places(engine) == end

@@ -58,7 +58,6 @@ def engine_of(partitions: int = 6, *, history: DemandHistory | None = None, **se
 
 
 def history_of(level: float = 4.0) -> DemandHistory:
-    """Return a history of two traces."""
     return DemandHistory.from_columns(
         ["cpu", "memory"],
         tenant_class=["gold", "gold"],
@@ -148,7 +147,6 @@ def test_type_of_whole_numbers_does_not_matter(kind):
 
 
 def names_of(kind: type) -> set[str]:
-    """Return the names of the fields of a class."""
     return {*attrs.fields_dict(kind)}
 
 
@@ -173,7 +171,6 @@ def test_snapshot_names_each_field_of_the_state():
 
 
 def test_every_array_of_the_rows_comes_back():
-    """An array that is added to the table comes back, too."""
     random, table, kept = np.random.default_rng(0), RowTable(2, 8), Kept(samples=3, slots=4, slot_minutes=60)
     table.keep_reports(kept)
     table.take(5)
@@ -435,7 +432,6 @@ def test_another_history_is_refused(of, given, message):
 
 
 def test_another_version_is_refused():
-    """The message has both versions."""
     with pytest.raises(InvalidValueError, match=r"snapshot: version = \[1\] is not allowed; expected \[3\]"):
         changed(DAMAGED, plb_snapshot_version=np.array([1]))
 

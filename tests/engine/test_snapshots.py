@@ -61,21 +61,10 @@ class RestartMachine(EngineMachine):
             self.query()
 
 
-def run(count: int) -> None:
-    """Run the machine with this number of examples."""
+@pytest.mark.parametrize("count", [30, pytest.param(600, marks=pytest.mark.slow)])
+def test_a_restart_changes_no_later_plan(count):
     options = settings_of_hypothesis(examples(count), stateful_step_count=25)
     run_state_machine_as_test(RestartMachine, settings=options)
-
-
-def test_a_restart_changes_no_later_plan():
-    """The examples are short runs of many clusters."""
-    run(30)
-
-
-@pytest.mark.slow
-def test_a_restart_changes_no_later_plan_in_many_more_runs():
-    """The test has twenty times as many examples."""
-    run(600)
 
 
 def engine_of(**settings: Any) -> PlacementAndLoadBalancing:

@@ -351,19 +351,9 @@ class EngineMachine(RuleBasedStateMachine):
             world.check_kept()
 
 
-def run(count: int) -> None:
-    """Run the machine with this number of examples."""
+@pytest.mark.parametrize(
+    "count", [pytest.param(30, marks=pytest.mark.kernels), pytest.param(600, marks=pytest.mark.slow)]
+)
+def test_events_keep_every_invariant(count):
     options = settings(examples(count), stateful_step_count=20)
     run_state_machine_as_test(EngineMachine, settings=options)
-
-
-@pytest.mark.kernels
-def test_events_keep_every_invariant():
-    """The examples are short runs of many clusters."""
-    run(30)
-
-
-@pytest.mark.slow
-def test_events_keep_every_invariant_in_many_more_runs():
-    """The test has twenty times as many examples."""
-    run(600)

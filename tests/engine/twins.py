@@ -85,7 +85,6 @@ def check_same_arrays(one: PlacementAndLoadBalancing, two: PlacementAndLoadBalan
 
 
 def outcome(verb: Callable[[PlacementAndLoadBalancing], Any], engine: PlacementAndLoadBalancing) -> Any:
-    """Return the result of a call, or its error."""
     try:
         return verb(engine)
     except PlbError as error:

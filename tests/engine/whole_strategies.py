@@ -52,7 +52,6 @@ def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
 
 @st.composite
 def whole_metrics(draw: st.DrawFn) -> tuple[Metric, ...]:
-    """Draw one to three metrics with any settings."""
     return tuple(
         Metric(
             name,
@@ -122,7 +121,6 @@ def whole_services(draw: st.DrawFn, name: str, metrics: Sequence[Metric], *, sta
 
 @st.composite
 def whole_applications(draw: st.DrawFn, name: str, metrics: Sequence[Metric]) -> Application:
-    """Draw an application with any limits."""
 
     def amounts(low: int, high: int) -> dict[str, float]:
         return {metric.name: float(draw(st.integers(low, high))) for metric in metrics if draw(st.booleans())}
@@ -193,7 +191,6 @@ def plain_partition(random: Random, name: str, service: Service, nodes: Sequence
 
 @st.composite
 def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw settings of every kind that plans depend on."""
     priority = mostly(0, 0, 1, -1)
     return {
         "combination": draw(st.sampled_from(["additive", "service_fabric"])),

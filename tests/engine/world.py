@@ -63,7 +63,6 @@ def history_of(metrics: tuple[Metric, ...]) -> DemandHistory:
 
 
 def numbers_of(energy: Energy) -> dict[str, float]:
-    """Return the total and the terms of an energy."""
     return {"total": energy.total, **energy.terms}
 
 

@@ -158,7 +158,6 @@ def test_nearest_of_many_names_are_found_without_comparing_all():
 
 
 def test_unknown_name_may_be_any_value():
-    """A name that is no text is unknown as well."""
     assert "unknown node None" in str(UnknownNameError("node", None, ["n0"]))
     with pytest.raises(InvalidValueError, match="2\\^40"):
         Budget(proposals=10**30)

@@ -281,7 +281,6 @@ def test_refusal_names_the_place(text, expected):
 
 
 def test_policy_may_be_repeated():
-    """Joined constraints may repeat each other."""
     expression = parse_expression("FDPolicy ~ Ignore && fdpolicy ~ ignore")
     assert expression.fault_domain_policy is FaultDomainPolicy.IGNORE
 
@@ -302,7 +301,6 @@ def test_text_beyond_the_limits_is_refused(text, expected):
 
 
 def test_long_flat_expression_is_accepted():
-    """A long expression without depth is accepted."""
     text = " || ".join(f"zone == z{i}" for i in range(500))
     assert parse_expression(text).holds({"zone": "z499"})
 

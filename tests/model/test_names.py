@@ -40,7 +40,6 @@ class Named:
 
 
 def history(metrics=("cpu",), tenant_class="a"):
-    """Return a history of one trace."""
     one = np.ones((1, len(metrics)))
     return DemandHistory.from_columns(
         metrics,
@@ -56,7 +55,6 @@ def history(metrics=("cpu",), tenant_class="a"):
 
 
 def engine():
-    """Return an engine without anything."""
     return PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
 
 

@@ -84,7 +84,6 @@ def test_replicas_of_a_domain_distribution_are_in_different_domains_of_the_top_l
     ],
 )
 def test_unknown_policies_and_wrong_domains_are_refused(arguments, message):
-    """The error names policy and field."""
     with pytest.raises(InvalidValueError, match=message.replace("|", r"\|").replace("(", r"\(")):
         ServicePlacementPolicy(*arguments)
 

@@ -34,7 +34,6 @@ OBJECTS = [
 
 
 def arrays(value: Any) -> dict[str, Any]:
-    """Return the arrays of an object by the names of their fields."""
     fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
     return {name: array for name, array in fields.items() if isinstance(array, np.ndarray)}
 

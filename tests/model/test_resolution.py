@@ -71,7 +71,6 @@ def test_threshold_is_exactly_the_ceiling_of_share_times_capacity(share, capacit
 
 
 def test_threshold_of_unlimited_capacity_is_unlimited():
-    """No load reaches it."""
     metric = Metric("cpu")
     assert MetricQuanta([metric]).threshold(metric, UNLIMITED) == UNLIMITED
 
@@ -124,7 +123,6 @@ def test_capacity_of_zero_accepts_no_load():
 
 
 def test_missing_capacity_accepts_any_load():
-    """A node without a capacity for a metric is never full and never in violation."""
     engine = engine_of(Metric("cpu", quantum=1.0), nodes=1)
     engine.report_load("p", "n0", {"cpu": 2**30})
     engine.update_service(Service("busy", stateful=False, default_load={Role.INSTANCE: {"cpu": 2**30}}))

@@ -19,7 +19,6 @@ def test_role_by_its_name_is_the_role(name, role):
 
 
 def test_engine_takes_roles_by_name(small_cluster):
-    """The reports are the same."""
     one, two = small_cluster.engine(), small_cluster.engine()
     for engine, role in ((one, Role.SECONDARY), (two, "secondary")):
         engine.report_role_load("db/0", role, {"cpu": 7})
@@ -29,7 +28,6 @@ def test_engine_takes_roles_by_name(small_cluster):
 
 @pytest.mark.parametrize("role", ["Primary", "PRIMARY", "leader", "", 3, -1, 0.0, True, None, [Role.PRIMARY]])
 def test_anything_else_is_refused(role, small_cluster):
-    """The engine and the model refuse every other value."""
     engine = small_cluster.engine()
     for take in (
         lambda: Replica(role, "n0"),
@@ -41,6 +39,5 @@ def test_anything_else_is_refused(role, small_cluster):
 
 
 def test_role_that_is_given_twice_is_refused():
-    """The role is given by name and as a member."""
     with pytest.raises(ConflictError, match="default_load has PRIMARY twice"):
         Service("s", default_load={"primary": {"cpu": 1}, Role.PRIMARY: {"cpu": 2}})

@@ -34,7 +34,6 @@ def test_refusal_reads_as_a_sentence(refusal, text):
 
 
 def test_reasons_have_a_text():
-    """Each kind of reason has its phrase."""
     numbers = {"load": 21.0, "limit": 19.0}
     phrases = [
         (Reason(Phase.REPAIR, "capacity", "n0", "cpu", numbers), "cpu of node n0 is 21, above its limit of 19"),

@@ -33,7 +33,6 @@ from tests.engine.strategies import examples
 
 
 def alternatives_of(engine: PlacementAndLoadBalancing, cluster: Cluster) -> list[Alternatives]:
-    """Return the alternatives of all replicas of a cluster."""
     return [one for partition in cluster.partitions for one in engine.alternatives(partition.name)]
 
 
@@ -129,7 +128,6 @@ def test_alternatives_do_not_change_the_engine(cluster):
 
 
 def test_energies_equal_those_of_clusters_with_the_replica_there():
-    """On four equal nodes the energies equal those of engines with the replica on each of them."""
     loads = {"n0": 10.0, "n1": 30.0, "n2": 5.0, "n3": 20.0}
 
     def engine(node: str) -> PlacementAndLoadBalancing:

@@ -27,13 +27,11 @@ def engine_of(nodes, places, *, load=1, capacity=100, policy=None, **fields):
 
 
 def on_node(engine, name):
-    """Return the partitions with a replica on a node."""
     names = engine._state.partition_names()
     return [partition for partition in names for replica in engine.replicas(partition) if replica.node == name]
 
 
 def others(violations):
-    """Return the violations of other rules than that of nodes."""
     return {str(violation) for violation in violations if violation.rule != "node"}
 
 
@@ -179,7 +177,6 @@ def test_other_states_do_not_drain(state):
 
 
 def node_of(engine, **fields):
-    """Return the first node in another state."""
     return attrs.evolve(engine._state.nodes[0], **fields)
 
 
@@ -241,7 +238,6 @@ def test_undrained_node_is_back_in_service():
 
 
 def test_child_leaves_with_its_parent():
-    """Both are on the node that is drained."""
     engine = engine_of(3, [(0,)])
     engine.update_service(Service("log", affinity_to="db"))
     engine.update_partition(Partition("log/0", service="log", replicas=[Replica(Role.PRIMARY, "n0")]))

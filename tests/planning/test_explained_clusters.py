@@ -196,7 +196,6 @@ def limits_by_hand(cluster: Cluster, kind: str, service: Service, domains: list[
 
 
 def name_of(domain: tuple[str, ...] | str) -> str:
-    """Return the name of a domain as the engine reports it."""
     return domain if isinstance(domain, str) else "fd:/" + "/".join(domain)
 
 

@@ -175,7 +175,6 @@ def test_refresh_reports_the_action_of_each_service_domain():
 
 
 def test_balancing_delayed_by_a_new_node_gives_the_reason():
-    """Balancing names the new node during the delay after it."""
     config = PlbConfig.from_service_fabric({}, metrics=[Metric("cpu")])
     engine = PlacementAndLoadBalancing(config)
     engine.update_service(Service("x", stateful=False))
@@ -188,7 +187,6 @@ def test_balancing_delayed_by_a_new_node_gives_the_reason():
 
 
 def test_explain_refuses_an_unknown_partition():
-    """The error suggests the nearest name."""
     engine = engine_on("a")
     engine.update_service(Service("web", stateful=False))
     add_partition(engine, "web/0", Replica(INSTANCE, "a"))

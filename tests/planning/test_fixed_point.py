@@ -35,7 +35,6 @@ def until_fixed_point(engine: PlacementAndLoadBalancing, verb: str, budget: int 
 
 
 def assert_moves_nothing(plan: Plan) -> None:
-    """Assert that the plan moves nothing."""
     assert plan.moves == ()
     assert plan.energy_after == plan.energy_before
 
@@ -151,7 +150,6 @@ def test_plan_that_is_not_applied_does_not_change_the_state():
 
 
 def test_another_budget_starts_another_search():
-    """A call that allows more proposals generates them."""
     engine = uneven()
     until_fixed_point(engine, "balance", 400)
     assert engine.balance(budget=40_000).proposals.generated > 0

@@ -120,7 +120,6 @@ def test_phase_runs_again_only_after_its_interval():
 
 
 def test_repair_names_the_overload_that_it_repairs():
-    """The reason of a move off an overloaded node has node, metric, load and limit in user units."""
     engine = uneven_cluster()
     engine.report_load("web/0", "n0", {"cpu": 12})
     assert [str(v) for v in engine.violations()] == ["cpu of node n0 is 20, at or above its threshold of 19"]

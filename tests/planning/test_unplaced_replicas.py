@@ -57,7 +57,6 @@ def test_relaxed_soft_rule_is_named_but_rules_out_no_node():
 
 
 def test_enforced_soft_rule_rules_out_nodes():
-    """If soft rules are not relaxed, the upgrade domain excludes the replica."""
     engine = engine_on(
         Node("a", upgrade_domain="u0"),
         Node("b", upgrade_domain="u0"),

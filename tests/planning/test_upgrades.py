@@ -35,12 +35,10 @@ RESTARTING = Node(
 
 
 def primary(node: str, **fields: Any) -> Replica:
-    """Return a primary."""
     return Replica(Role.PRIMARY, node, **fields)
 
 
 def secondary(node: str, **fields: Any) -> Replica:
-    """Return a secondary."""
     return Replica(Role.SECONDARY, node, **fields)
 
 
@@ -52,12 +50,10 @@ def engine_of(*nodes: Node | str, replicas: int = 3, **settings: Any) -> Placeme
 
 
 def limited(name: str, cpu: float, **fields: Any) -> Node:
-    """Return a node with a capacity."""
     return Node(name, capacities={"cpu": cpu}, **fields)
 
 
 def texts(plan: Plan) -> list[str]:
-    """Return the moves of a plan as text."""
     return [str(move) for move in plan.moves]
 
 
@@ -150,7 +146,6 @@ def test_secondary_is_promoted_if_the_marked_primary_disappears(fields: dict[str
 
 
 def test_return_waits_while_the_primary_moves_away() -> None:
-    """The primary is on its way to another node."""
     engine = engine_of("n0", "n1", "n2")
     add_partition(engine, "db/0", primary("n0", leaving=True), secondary("n1", upgrade="primary_returns"), missing=0)
     assert not engine.place().moves
@@ -233,7 +228,6 @@ def test_capacity_is_relaxed_only_by_the_settings(*, relaxes: bool) -> None:
 
 
 def test_placement_constraint_of_the_primary_is_kept() -> None:
-    """The role moves only to a node that the primary may be on."""
     engine = engine_on("n0", "n1", Node("n2", properties={"ssd": "true"}))
     engine.update_service(Service("db", target_replicas=3, placement_constraint="ssd ^P true"))
     add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
@@ -386,7 +380,6 @@ def test_restored_standby_has_its_load_again() -> None:
 
 
 def test_service_on_every_node_returns_to_a_kept_place() -> None:
-    """The node lacks a replica."""
     engine = engine_of("n0", "n1")
     engine.update_service(Service("every", on_every_node=True))
     add_partition(engine, "every/0", primary("n0"), secondary("n1", state="dropped", upgrade="replica_returns"))
@@ -395,7 +388,6 @@ def test_service_on_every_node_returns_to_a_kept_place() -> None:
 
 @pytest.mark.parametrize("relaxes", [True, False])
 def test_promotion_keeps_to_capacity(*, relaxes: bool) -> None:
-    """The node needs capacity for the load of the primary."""
     settings = {"relax_capacity_constraint_for_upgrade": relaxes, "capacity_limit": "capacity"}
     engine = engine_of(limited("n0", 5), limited("n1", 20), **settings)
     add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)

@@ -30,7 +30,6 @@ def limited() -> list[str]:
 
 
 def engine_with(**settings) -> PlacementAndLoadBalancing:
-    """Return two nodes and a replica."""
     metrics = settings.pop("metrics", [Metric("cpu")])
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics, use_move_cost_reports=True, **settings))
     for name in ("n0", "n1"):
@@ -42,7 +41,6 @@ def engine_with(**settings) -> PlacementAndLoadBalancing:
 
 @pytest.mark.parametrize("name", limited())
 def test_largest_value_of_a_setting_fits_and_a_larger_one_is_refused(name):
-    """The error names the setting and the largest value."""
     for value in (LARGEST_COUNT + 1, 2**70):
         with pytest.raises(InvalidValueError, match=rf"{name} = {value} is not allowed; expected .* and <= 2\.?147"):
             PlbConfig(metrics=[Metric("cpu")], **{name: value})
@@ -82,7 +80,6 @@ def test_larger_weight_is_refused(field):
 @examples(40)
 @given(busy_clusters())
 def test_energy_is_finite_with_the_largest_weights(combination, metric, cluster):
-    """All of them together."""
     weights = dict.fromkeys(("w_imbalance", "w_fragmentation", *WEIGHTS), LARGEST_WEIGHT)
     engine = cluster.engine()
     metrics = [attrs.evolve(one, weight=LARGEST_WEIGHT, **metric) for one in engine.config.metrics]
@@ -93,7 +90,6 @@ def test_energy_is_finite_with_the_largest_weights(combination, metric, cluster)
 
 
 def test_balancing_finds_moves_at_the_largest_weight():
-    """As at any other one."""
     engine = engine_with(w_imbalance=LARGEST_WEIGHT)
     engine.update_partition(Partition("q", service="s", replicas=[Replica(Role.PRIMARY, "n0")]))
     engine.report_role_load("p", Role.PRIMARY, {"cpu": 2})
@@ -103,7 +99,6 @@ def test_balancing_finds_moves_at_the_largest_weight():
 
 @pytest.mark.parametrize("name", [name for name, one in settings_of(PlbConfig).items() if one.unit == "count by name"])
 def test_limits_by_name_have_a_largest_value(name):
-    """The error also names the entry."""
     with pytest.raises(InvalidValueError, match=rf"{name}\[default\] = {2**70} is not allowed"):
         PlbConfig(metrics=[Metric("cpu")], **{name: {"default": 2**70}})
     assert engine_with(**{name: {"default": LARGEST_COUNT}}).place(budget=10).moves == ()

@@ -46,7 +46,6 @@ LATER = {"NodeOverbookingPercentage"}
 
 
 def translated_default(setting: Setting) -> Any:
-    """Return Service Fabric's default as a value of this engine."""
     return setting.translate(setting.original)
 
 
@@ -57,7 +56,6 @@ def default_of(field: attrs.Attribute[Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def shared() -> dict[str, Any]:
-    """Return all of Service Fabric's defaults by name."""
     if not SHARED.exists():
         pytest.skip(f"{SHARED} is not here")
     return json.loads(SHARED.read_text())["defaults"]
@@ -88,7 +86,6 @@ def test_every_original_default_equals_that_of_service_fabric(shared):
 
 
 def test_reasons_share_no_name():
-    """An ignored name has one reason."""
     assert sum(map(len, NOT_ACTED_ON.values())) == len(IGNORED)
 
 
@@ -156,7 +153,6 @@ def test_entry_of_a_map_belongs_to_its_metric(name, value, field, expected):
 
 
 def test_every_map_has_an_example():
-    """Every map by metric has an example."""
     assert {row[0] for row in MAPPED} == set(MAPS)
 
 
@@ -217,7 +213,6 @@ def test_value_out_of_range_is_refused_by_name(field):
 
 @pytest.mark.parametrize("field", sorted(settings_of(MetricSettings)))
 def test_value_out_of_range_of_a_metric_is_refused_by_name(field):
-    """The message names the metric."""
     with pytest.raises(InvalidValueError, match=f"metric cpu: {field} = -2 is not allowed"):
         Metric("cpu", **{field: -2})
 
@@ -251,7 +246,6 @@ def test_given_settings_have_their_values_and_others_the_defaults(mapping):
 @examples(50)
 @given(st.dictionaries(st.sampled_from(sorted(IGNORED)), st.none() | st.integers() | st.text()))
 def test_ignored_names_change_nothing(mapping):
-    """Their values do not matter."""
     assert PlbConfig.from_service_fabric(mapping, metrics=[CPU]) == PlbConfig.from_service_fabric({}, metrics=[CPU])
 
 
@@ -274,7 +268,6 @@ def test_balancing_threshold_of_zero_never_triggers():
 
 
 def test_annealing_without_limit_converges():
-    """With None rounds, the search converges and reports it."""
     config = PlbConfig(metrics=[CPU], w_imbalance=100.0, max_simulated_annealing_iterations=None)
     plan = uneven(config).balance()
     assert plan.moves
@@ -283,7 +276,6 @@ def test_annealing_without_limit_converges():
 
 @pytest.mark.parametrize("budget", [None, 100])
 def test_zero_proposals_per_round_turn_annealing_off(budget):
-    """With 0 proposals per round, no replica moves and the search ends."""
     config = PlbConfig(metrics=[CPU], w_imbalance=100.0, simulated_annealing_iterations_per_round=0)
     plan = uneven(config).balance(budget=budget)
     assert plan.moves == ()
@@ -318,7 +310,6 @@ def test_page_lists_every_field_with_its_defaults(kind):
 
 
 def test_page_lists_only_existing_fields_and_all_ignored_names():
-    """The page lists exactly the fields of the code."""
     fields = {*attrs.fields_dict(PlbConfig), *attrs.fields_dict(Metric)}
     assert set(rows_of_page()) == fields
     text = PAGE.read_text()
