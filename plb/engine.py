@@ -95,8 +95,8 @@ class PlacementAndLoadBalancing(DescribedCluster):
         from plb.risk.demand_history import DemandHistory
 
         check_kind("engine", "config", config, PlbConfig)
-        given = GivenExtensions.of(extension_terms, extension_constraints, extension_policy, extension_neighbourhoods)
-        extensions = EngineExtensions.resolve(config, given)
+        objects = GivenExtensions.of(extension_terms, extension_constraints, extension_policy, extension_neighbourhoods)
+        extensions = EngineExtensions.resolve(config, objects)
         if history is not None:
             check_kind("engine", "history", history, DemandHistory)
         self._state = ClusterState(extensions.config)
@@ -147,8 +147,8 @@ class PlacementAndLoadBalancing(DescribedCluster):
         if history is not None:
             check_kind("from_snapshot", "history", history, DemandHistory)
         engine = cls.__new__(cls)
-        given = GivenExtensions.of(extension_terms, extension_constraints, extension_policy, extension_neighbourhoods)
-        engine._planner = planner_of(snapshot, history, given)
+        objects = GivenExtensions.of(extension_terms, extension_constraints, extension_policy, extension_neighbourhoods)
+        engine._planner = planner_of(snapshot, history, objects)
         engine._state = engine._planner.state
         if config is not None:
             engine.configure(config)
@@ -202,9 +202,11 @@ class PlacementAndLoadBalancing(DescribedCluster):
         extensions = EngineExtensions.resolve(config, before.given, before)
         if config.metric_names != self.config.metric_names:
             raise ConflictError(f"configure: metrics {config.metric_names} are not those of before")
-        for metric, known in zip(config.metrics, self.config.metrics, strict=True):
-            if metric.quantum != known.quantum:
-                raise ConflictError(f"configure: quantum of metric {metric.name} is {known.quantum}; it cannot change")
+        for metric, present in zip(config.metrics, self.config.metrics, strict=True):
+            if metric.quantum != present.quantum:
+                raise ConflictError(
+                    f"configure: quantum of metric {metric.name} is {present.quantum}; it cannot change"
+                )
         self._planner.configure(extensions)
 
     # queries
@@ -288,8 +290,10 @@ class PlacementAndLoadBalancing(DescribedCluster):
         InvalidValueError
             If `within` is not above 0, or is more than the slots that the estimator keeps.
         """
-        found = self._planner.violation_probabilities(self._planner.time(now), partition, within)
-        return {node.name: float(one) for node, one in zip(self._state.nodes, found, strict=True)}
+        probabilities = self._planner.violation_probabilities(self._planner.time(now), partition, within)
+        return {
+            node.name: float(probability) for node, probability in zip(self._state.nodes, probabilities, strict=True)
+        }
 
     def alternatives(self, partition: str, *, now: float | None = None) -> tuple[Alternatives, ...]:
         """Return, for each replica of a partition, the nodes that could take it and the rules that refuse the others.

@@ -95,8 +95,8 @@ def _worth_a_look(name: str, names: list[str]) -> list[str]:
     if len(names) <= MOST_COMPARED:
         return names
     forwards = _around(name, sorted(names))
-    backwards = _around(name[::-1], sorted(one[::-1] for one in names))
-    return list(dict.fromkeys([*forwards, *(one[::-1] for one in backwards)]))
+    backwards = _around(name[::-1], sorted(word[::-1] for word in names))
+    return list(dict.fromkeys([*forwards, *(word[::-1] for word in backwards)]))
 
 
 def _around(name: str, ordered: list[str]) -> list[str]:

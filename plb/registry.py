@@ -387,11 +387,11 @@ class EngineExtensions:
         return kept
 
 
-def _naming(config: PlbConfig, given: GivenExtensions) -> PlbConfig:
+def _naming(config: PlbConfig, of_host: GivenExtensions) -> PlbConfig:
     """Return settings that name all objects of the host."""
     names = _names_of(config)
-    unnamed = {kind: [name for name in own if name not in names[kind]] for kind, own in given.by_kind.items()}
-    name = config.policy if given.policy is None else given.policy.name
+    unnamed = {kind: [name for name in own if name not in names[kind]] for kind, own in of_host.by_kind.items()}
+    name = config.policy if of_host.policy is None else of_host.policy.name
     if config.policy not in (ANNEALING, name):
         raise ConflictError(f"engine: its policy {name} is given, but the settings name {config.policy}")
     if not any(unnamed.values()) and name == config.policy:
@@ -405,15 +405,15 @@ def _naming(config: PlbConfig, given: GivenExtensions) -> PlbConfig:
     )
 
 
-def _sources(config: PlbConfig, given: GivenExtensions) -> Sources:
+def _sources(config: PlbConfig, of_host: GivenExtensions) -> Sources:
     """Return where each object comes from."""
     sources = {
-        (kind, name): None if name in given.by_kind[kind] else registration(kind, name)
+        (kind, name): None if name in of_host.by_kind[kind] else registration(kind, name)
         for kind, names in _names_of(config).items()
         for name in names
     }
     policy = (POLICY, config.policy)
-    return {**sources, policy: registration(*policy) if given.policy is None else None}
+    return {**sources, policy: registration(*policy) if of_host.policy is None else None}
 
 
 def _is_same(first: Registration | None, second: Registration | None) -> bool:

@@ -181,18 +181,18 @@ def check_items(item: str, field: str, values: object, kind: type[Item]) -> tupl
     """Return the items of a list or the like if all are of the class `kind`, else raise `InvalidValueError`."""
     items = check_collection(item, field, values, f"a list of {kind.__name__}")
     if not {*map(type, items)} <= {kind}:
-        for one in items:
-            check_kind(item, field, one, kind)
+        for member in items:
+            check_kind(item, field, member, kind)
     return items
 
 
 def check_names(item: str, field: str, values: object) -> tuple[str, ...]:
     """Return a collection of names; refuse a single one, whose letters would be taken for names."""
     allowed = "a collection of names"
-    found = check_collection(item, field, values, allowed)
-    if not all(isinstance(name, str) for name in found):
+    names = check_collection(item, field, values, allowed)
+    if not all(isinstance(name, str) for name in names):
         raise InvalidValueError(item, field, values, allowed)
-    return tuple(check_text(item, field, name) for name in found)
+    return tuple(check_text(item, field, name) for name in names)
 
 
 def check_distinct(kind: str, names: Collection[str]) -> None:
@@ -214,8 +214,10 @@ def check_collection(item: str, field: str, values: object, allowed: str) -> tup
 
 def check_loads(item: str, field: str, loads: Mapping[str, float]) -> Mapping[str, float]:
     """Return a read-only copy of `loads` by metric if all are finite and at least 0."""
-    given = check_mapping(item, field, loads, "a mapping of metrics to numbers")
-    return ReadOnlyMapping({metric: check_number(item, f"{field}[{metric}]", load) for metric, load in given.items()})
+    by_metric = check_mapping(item, field, loads, "a mapping of metrics to numbers")
+    return ReadOnlyMapping(
+        {metric: check_number(item, f"{field}[{metric}]", load) for metric, load in by_metric.items()}
+    )
 
 
 def check_quantum(item: str, field: str, value: float, *, high: float = math.inf) -> float:
@@ -230,9 +232,9 @@ def check_quantum(item: str, field: str, value: float, *, high: float = math.inf
     return number
 
 
-def check_metrics(item: str, field: str, given: Iterable[str], metrics: Collection[str]) -> None:
+def check_metrics(item: str, field: str, names: Iterable[str], metrics: Collection[str]) -> None:
     """Raise `UnknownNameError` at the first name that is no metric."""
-    for name in given:
+    for name in names:
         if name not in metrics:
             raise UnknownNameError("metric", name, metrics, context=f"{item}: {field}")
 

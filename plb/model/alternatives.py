@@ -100,15 +100,15 @@ class Alternatives:
     def rank(self) -> int | None:
         """Rank of its present node among `places`, from 1; None if it is not placed or its node is now excluded."""
         standing = None if self.standing is None else self.standing.node
-        return next((rank for rank, one in enumerate(self.places, 1) if one.node == standing), None)
+        return next((rank for rank, place in enumerate(self.places, 1) if place.node == standing), None)
 
     @property
     def nearest(self) -> tuple[ClosedNode, ...]:
         """The nearest closed node of each set of rules."""
-        found: dict[tuple[str, ...], ClosedNode] = {}
-        for one in self.closed:
-            found.setdefault(one.rules, one)
-        return tuple(found.values())
+        nearest: dict[tuple[str, ...], ClosedNode] = {}
+        for node in self.closed:
+            nearest.setdefault(node.rules, node)
+        return tuple(nearest.values())
 
     def __str__(self) -> str:
         parts = [self._where()]
@@ -189,7 +189,7 @@ class NodeScores:
             "role": self.role.name.lower(),
             "index": self.index,
             "nodes": list(self.nodes),
-            "energy": [float(one) if np.isfinite(one) else None for one in self.energy],
+            "energy": [float(energy) if np.isfinite(energy) else None for energy in self.energy],
             "violation_probability": self.violation_probability.tolist(),
             "ruled_out_by": [self.reason(node) for node in self.nodes],
             "soft": self.soft.tolist(),

@@ -241,9 +241,9 @@ class _Parser:
         return InvalidValueError(self.item, "placement_constraint", self.text, f"{expected} at character {at + 1}")
 
 
-def _named(name: str, known: Iterable[str]) -> str | None:
+def _named(name: str, names: Iterable[str]) -> str | None:
     """Return the known name that equals a name except for case."""
-    return next((one for one in known if one.lower() == name.lower()), None)
+    return next((candidate for candidate in names if candidate.lower() == name.lower()), None)
 
 
 def _join(tests: list[Test], *, decisive: bool) -> Test:
@@ -325,7 +325,7 @@ def unmet_clauses(constraint: str, properties: Mapping[str, str], *, primary: bo
 
 def _clauses(constraint: str) -> list[str]:
     """Return the parts joined by a top-level ``&&``; with a top-level ``||``, the whole constraint."""
-    depth, begin, found = 0, 0, []
+    depth, begin, clauses = 0, 0, []
     for at, sign in enumerate(constraint):
         depth += (sign == "(") - (sign == ")")
         if depth:
@@ -333,9 +333,9 @@ def _clauses(constraint: str) -> list[str]:
         if constraint.startswith("||", at):
             return [constraint.strip()]
         if constraint.startswith("&&", at):
-            found.append(constraint[begin:at].strip())
+            clauses.append(constraint[begin:at].strip())
             begin = at + 2
-    return [*found, constraint[begin:].strip()]
+    return [*clauses, constraint[begin:].strip()]
 
 
 class PolicyName(Enum):
@@ -412,7 +412,7 @@ def constraint_of_policies(policies: Iterable[ServicePlacementPolicy], constrain
     Raise `InvalidValueError` if an argument is not what it should be. Whether the constraint parses is checked with the
     service.
     """
-    given = check_items("placement constraint", "policies", policies, ServicePlacementPolicy)
+    checked = check_items("placement constraint", "policies", policies, ServicePlacementPolicy)
     check_text("placement constraint", "constraint", constraint)
-    own = [f"({constraint})"] if constraint.strip() and given else [constraint]
-    return " && ".join(filter(None, [*(policy.clause for policy in given), *own]))
+    own = [f"({constraint})"] if constraint.strip() and checked else [constraint]
+    return " && ".join(filter(None, [*(policy.clause for policy in checked), *own]))

@@ -249,12 +249,12 @@ class Unplaced:
     @property
     def ruled_out(self) -> dict[str, int]:
         """Number of nodes that each rule excludes, in the order of the checks."""
-        return {one.rule: one.nodes for one in self.diagnosis}
+        return {refusal.rule: refusal.nodes for refusal in self.diagnosis}
 
     @property
     def fitting(self) -> int:
         """Number of nodes that no rule excludes."""
-        return self.nodes - sum(one.nodes for one in self.diagnosis)
+        return self.nodes - sum(refusal.nodes for refusal in self.diagnosis)
 
     @property
     def why(self) -> str:
@@ -301,7 +301,7 @@ class Undrained(Unplaced):
 
 def diagnosis_in_words(diagnosis: Sequence[RuledOut]) -> str:
     """Return the number of nodes that each rule excludes, with its numbers."""
-    return ", ".join(f"{one.nodes} by {rule_in_words(one.rule)} ({one})" for one in diagnosis)
+    return ", ".join(f"{refusal.nodes} by {rule_in_words(refusal.rule)} ({refusal})" for refusal in diagnosis)
 
 
 def _rules(names: Sequence[str]) -> str:

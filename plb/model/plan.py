@@ -227,8 +227,8 @@ class Plan:
         for outcome in self.outcomes:
             if partition in outcome.partitions:
                 return outcome
-        known = [name for outcome in self.outcomes for name in outcome.partitions]
-        raise UnknownNameError("partition", partition, known, context="plan")
+        names = [name for outcome in self.outcomes for name in outcome.partitions]
+        raise UnknownNameError("partition", partition, names, context="plan")
 
 
 def merged(plans: Sequence[Plan]) -> Plan:

@@ -109,10 +109,10 @@ class Service:
         if self.affinity_to == self.name:
             raise InvalidValueError(item, "affinity_to", self.affinity_to, "the name of another service")
         if self.metrics is not None:
-            given = check_mapping(item, "metrics", self.metrics, "a mapping of metrics to weights")
+            by_metric = check_mapping(item, "metrics", self.metrics, "a mapping of metrics to weights")
             weights = {
                 name: check_number(item, f"metrics[{name}]", weight, high=LARGEST_WEIGHT)
-                for name, weight in given.items()
+                for name, weight in by_metric.items()
             }
             object.__setattr__(self, "metrics", ReadOnlyMapping(weights))
         if self.max_moves is not None:

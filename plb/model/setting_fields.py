@@ -77,11 +77,11 @@ def settings_of(kind: type[Any]) -> Mapping[str, Setting]:
     A setting of Service Fabric that is declared without a name has the name of its field, in capitals:
     ``swap_cost`` is ``SwapCost``.
     """
-    found = {field.name: field.metadata[SETTING] for field in attrs.fields(kind) if SETTING in field.metadata}
-    for field, setting in found.items():
+    settings = {field.name: field.metadata[SETTING] for field in attrs.fields(kind) if SETTING in field.metadata}
+    for field, setting in settings.items():
         if setting.original is not None and not setting.name:
-            found[field] = attrs.evolve(setting, name="".join(word.capitalize() for word in field.split("_")))
-    return MappingProxyType(found)
+            settings[field] = attrs.evolve(setting, name="".join(word.capitalize() for word in field.split("_")))
+    return MappingProxyType(settings)
 
 
 def declared(default: Any, setting: Setting) -> Any:
@@ -169,11 +169,11 @@ def counts() -> Any:
     """Declare whole numbers by name, by default none."""
 
     def check(item: str, field: str, value: Any) -> Mapping[str, int]:
-        given = check_mapping(item, field, value, "a mapping of names to whole numbers")
+        entries = check_mapping(item, field, value, "a mapping of names to whole numbers")
         return ReadOnlyMapping(
             {
                 check_text(item, field, key): check_count(item, f"{field}[{key}]", entry, high=LARGEST_COUNT)
-                for key, entry in given.items()
+                for key, entry in entries.items()
             }
         )
 

@@ -44,11 +44,11 @@ NEIGHBOURHOODS = ("ejection_chain", "partition", "node", "service")
 
 
 def _weights(item: str, field: str, value: Any) -> Mapping[str, float]:
-    given = check_mapping(item, field, value, "a mapping of names of energy terms to weights")
+    weights = check_mapping(item, field, value, "a mapping of names of energy terms to weights")
     return ReadOnlyMapping(
         {
             check_text(item, field, name): check_number(item, f"{field}[{name}]", weight, high=LARGEST_WEIGHT)
-            for name, weight in given.items()
+            for name, weight in weights.items()
         }
     )
 
@@ -368,8 +368,8 @@ class PlbConfig(
         fields
             Fields under their names here. They override the others.
         """
-        given, by_metric = translated(mapping, cls)
-        values = {**SERVICE_FABRIC_FORM, **original_defaults(cls), **given, **fields}
+        translated_fields, by_metric = translated(mapping, cls)
+        values = {**SERVICE_FABRIC_FORM, **original_defaults(cls), **translated_fields, **fields}
         return cls(metrics=with_maps(metrics, by_metric), **values)
 
     @property

@@ -154,11 +154,11 @@ def _mark_budgets(problem: Problem, solution: Solution, enforced: int, rows: Int
                 binding[rule] = True
                 if rule == holding:
                     break
-        other = problem.sibling[row]
-        while other != row:
-            there = solution.node[other]
-            if there != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]:
-                rule = refusal(problem, solution, enforced, proposed(solution, row, there, other))
+        sibling = problem.sibling[row]
+        while sibling != row:
+            there = solution.node[sibling]
+            if there != NOWHERE and problem.movable[sibling] and problem.role[sibling] != problem.role[row]:
+                rule = refusal(problem, solution, enforced, proposed(solution, row, there, sibling))
                 if rule >= _FIRST_BUDGET:
                     binding[rule] = True
-            other = problem.sibling[other]
+            sibling = problem.sibling[sibling]

@@ -148,8 +148,8 @@ def check_service(state: ClusterState, service: Service, topology: Topology) -> 
     loads = default_loads(quanta, service)
     everywhere = int(np.count_nonzero(topology.counted))
     replicas = everywhere if service.on_every_node else max(1, service.target_replicas)
-    first, other = (Role.PRIMARY, Role.SECONDARY) if service.stateful else (Role.INSTANCE, Role.INSTANCE)
-    needed = loads[first] + (replicas - 1) * loads[other]
+    first, further = (Role.PRIMARY, Role.SECONDARY) if service.stateful else (Role.INSTANCE, Role.INSTANCE)
+    needed = loads[first] + (replicas - 1) * loads[further]
     left = _capacity_left(state, topology)
     application = state.applications.applications.get(service.application or "")
     if application is not None:

@@ -195,11 +195,11 @@ def _mark_beside_standby(sibling: Int, standby: Bool, rows: Int, prefers: Bool) 
     """Set `prefers`, of the shape of `rows`, where the partition of the row has a standby."""
     for index in range(rows.shape[0]):
         row = rows[index]
-        other = sibling[row]
+        beside = sibling[row]
         prefers[index] |= standby[row]
-        while other != row and not prefers[index]:
-            prefers[index] = standby[other]
-            other = sibling[other]
+        while beside != row and not prefers[index]:
+            prefers[index] = standby[beside]
+            beside = sibling[beside]
 
 
 def _move_costs(state: ClusterState, service: Int, rows: Rows) -> Int:

@@ -89,8 +89,8 @@ def _mark_unfinished(
         if unfinished[index] or target == 0 or on_every_node[service[row]] or leaving[row] or standby[row]:
             continue
         slots = 1
-        other = sibling[row]
-        while other != row:
-            slots += not (leaving[other] or standby[other])
-            other = sibling[other]
+        beside = sibling[row]
+        while beside != row:
+            slots += not (leaving[beside] or standby[beside])
+            beside = sibling[beside]
         unfinished[index] = slots > target
