@@ -110,10 +110,6 @@ class PlanMoves(Sequence[Move]):
             return NotImplemented
         return len(self) == len(other) and self._all() == tuple(other)
 
-    def __hash__(self) -> int:
-        """Return the hash of the tuple."""
-        return hash(self._all())
-
     def __repr__(self) -> str:
         """Return the moves as a tuple shows its members."""
         return repr(self._all())

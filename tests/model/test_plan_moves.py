@@ -74,6 +74,3 @@ def test_moves_are_made_once():
     columns = PlanMoves.of([move, move])
     assert all(one is other for one, other in zip(columns, columns, strict=True))
     assert columns[1] is [*columns][1]
-    with pytest.raises(TypeError):
-        hash(columns)  # as its reasons have a dictionary
-    assert hash(PlanMoves.of(())) == hash(())
