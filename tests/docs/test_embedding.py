@@ -94,13 +94,6 @@ def test_methods_with_numbers_document_units_and_errors(name):
     assert ERROR.findall(docstring)
 
 
-@pytest.mark.parametrize("name", plb.__all__)
-def test_every_exported_name_has_a_docstring(name):
-    """The docstring is its own, unless the name is an alias of several classes."""
-    exported = getattr(plb, name)
-    assert not inspect.isclass(exported) or vars(exported)["__doc__"]
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_names_that_the_interface_needs_are_public(method):
     """`plb` exports the classes of arguments and results, or the guide names their module."""

@@ -6,16 +6,9 @@ import attrs
 import pytest
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from tests.engine.stories import engine_on
 
 INSTANCE, PRIMARY, SECONDARY = Role.INSTANCE, Role.PRIMARY, Role.SECONDARY
-
-
-def engine_of(nodes: int, *metrics: str, **settings) -> PlacementAndLoadBalancing:
-    """Return an engine with nodes n0, n1 and so on."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric(name) for name in metrics or ("cpu",)], **settings))
-    for index in range(nodes):
-        engine.update_node(Node(f"n{index}"))
-    return engine
 
 
 def nodes_of(engine: PlacementAndLoadBalancing, partition: str) -> list[str | None]:
@@ -24,7 +17,7 @@ def nodes_of(engine: PlacementAndLoadBalancing, partition: str) -> list[str | No
 
 def test_repairs_with_a_budget_of_moves_continue_until_all_is_repaired():
     """With one move for each plan, every service domain gets its turn."""
-    engine = engine_of(3, "a", "b", max_moves=1)
+    engine = engine_on("n0", "n1", "n2", metrics="a b", max_moves=1)
     for service in "ab":
         engine.update_service(Service(service, stateful=False, metrics={service: 1}, blocked_nodes={"n1"}))
         for index in range(2):
@@ -42,7 +35,7 @@ def test_repairs_with_a_budget_of_moves_continue_until_all_is_repaired():
 @pytest.mark.parametrize("budget", ["max_moves", "max_moves_per_node"])
 def test_balancing_under_a_budget_reaches_every_domain(budget):
     """The next service domain gets the budget that the first one leaves, plan after plan."""
-    engine = engine_of(2, "a", "b", w_imbalance=1000.0, w_failovers=0.0, **{budget: 1})
+    engine = engine_on("n0", "n1", metrics="a b", w_imbalance=1000.0, w_failovers=0.0, **{budget: 1})
     for service in "ab":
         engine.update_service(Service(service, stateful=False, metrics={service: 1}))
         for index in range(4):
@@ -69,7 +62,7 @@ def test_light_check_keeps_the_present_spread(seed):
 
 def test_repair_runs_again_when_the_child_can_move_to_its_parent():
     """A second partition of the parent, without replicas, keeps the child in its place until it is removed."""
-    engine = engine_of(2)
+    engine = engine_on("n0", "n1")
     engine.update_service(Service("parent", stateful=False))
     engine.update_service(Service("child", stateful=False, affinity_to="parent"))
     engine.update_partition(Partition("a", service="parent", replicas=[Replica(INSTANCE, "n0")]))
@@ -83,7 +76,7 @@ def test_repair_runs_again_when_the_child_can_move_to_its_parent():
 
 def test_higher_target_adds_replicas_to_place():
     """The host does not have to report the partition again."""
-    engine = engine_of(3)
+    engine = engine_on("n0", "n1", "n2")
     engine.update_service(Service("s"))
     engine.update_partition(Partition("p", service="s", replicas=[Replica(PRIMARY, "n0")]))
     engine.update_service(Service("s", target_replicas=3))
@@ -93,7 +86,7 @@ def test_higher_target_adds_replicas_to_place():
 
 def test_default_loads_count_until_a_report():
     """A changed default counts at once; a metric that the service gets back has its last load again."""
-    engine = engine_of(1, "cpu", "memory")
+    engine = engine_on("n0", metrics="cpu memory")
     service = Service("s", default_load={PRIMARY: {"cpu": 5, "memory": 20}})
     engine.update_service(service)
     engine.update_partition(Partition("p", service="s", replicas=[Replica(PRIMARY, "n0")]))
@@ -108,7 +101,7 @@ def test_default_loads_count_until_a_report():
 
 def test_description_repeated_after_a_drop_changes_nothing():
     """The dropped replica does not come back."""
-    engine = engine_of(3)
+    engine = engine_on("n0", "n1", "n2")
     engine.update_service(Service("s", stateful=False, target_replicas=0))
     replicas = [Replica(INSTANCE, f"n{index}") for index in range(3)]
     described = Partition("p", service="s", version=1, missing=-1, replicas=replicas)
@@ -123,7 +116,7 @@ def test_description_repeated_after_a_drop_changes_nothing():
 @pytest.mark.parametrize("leaving", [False, True])
 def test_a_missing_replica_that_was_placed_is_no_longer_missing(leaving):
     """The reported number decreases with each replica that is added, not only with a new report."""
-    engine = engine_of(5)
+    engine = engine_on("n0", "n1", "n2", "n3", "n4")
     service = Service("s", stateful=False, target_replicas=0)
     engine.update_service(service)
     engine.update_partition(Partition("p", service="s", replicas=[Replica(INSTANCE, "n0")], missing=2))
@@ -137,7 +130,7 @@ def test_a_missing_replica_that_was_placed_is_no_longer_missing(leaving):
 
 def test_a_stateful_service_on_every_node_has_a_primary():
     """The first replica to be added is the primary."""
-    engine = engine_of(3)
+    engine = engine_on("n0", "n1", "n2")
     engine.update_service(Service("s", on_every_node=True))
     engine.update_partition(Partition("p", service="s"))
     engine.apply(engine.place())

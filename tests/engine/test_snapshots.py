@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb import Node
 from plb.model.outcome import Idle
 
+from .stories import engine_with
 from .strategies import examples
 from .test_state_machine import EngineMachine, host_actions
 from .twins import TwinWorld, check_same_arrays, check_same_state, restored, settings_with_forecasts
@@ -67,21 +66,6 @@ def test_a_restart_changes_no_later_plan(count):
     run_state_machine_as_test(RestartMachine, settings=options)
 
 
-def engine_of(**settings: Any) -> PlacementAndLoadBalancing:
-    """Return three nodes with uneven instances of a service, so that balancing has work."""
-    config = PlbConfig(metrics=[Metric("cpu")], **{"w_imbalance": 1000.0, **settings})
-    engine = PlacementAndLoadBalancing(config, seed=3)
-    for index in range(3):
-        engine.update_node(Node(f"n{index}", capacities={"cpu": 100}))
-    engine.update_service(Service("web", stateful=False))
-    for index in range(4):
-        engine.update_partition(
-            Partition(f"w{index}", service="web", replicas=[Replica(Role.INSTANCE, f"n{index % 2}")])
-        )
-        engine.report_load(f"w{index}", f"n{index % 2}", {"cpu": 5.0 + index})
-    return engine
-
-
 @pytest.mark.parametrize("steps", [1, 2, 3, 5])
 def test_throttles_and_delays_continue(steps):
     """One action for each refresh, with its intervals, throttles and moves under way, at any moment of the story."""
@@ -93,7 +77,8 @@ def test_throttles_and_delays_continue(steps):
         "balancing_delay_after_new_node": 5.0,
         "max_movement_execution_time": 100.0,
     }
-    engine = engine_of(**settings)
+    replicas = {f"w{index}": (f"n{index % 2}", 5.0 + index) for index in range(4)}
+    engine = engine_with({f"n{index}": 100 for index in range(3)}, replicas, **settings)
     engine.update_node(Node("n3", capacities={"cpu": 100}), now=3.0)
     seen = set()
     for step in range(8):

@@ -119,13 +119,7 @@ def test_immovable_replicas_are_counted_by_reason():
 def test_partition_that_moved_too_often_is_immovable():
     """Balancing does not move the partition after a move in the last ten minutes, and gives this reason."""
     settings = {"MovementPerPartitionThrottleThreshold": 1, "MovementThrottledPartitionsPercentageThreshold": 1.0}
-    engine = PlacementAndLoadBalancing(PlbConfig.from_service_fabric(settings, metrics=[Metric("cpu")]))
-    for name in "ab":
-        engine.update_node(Node(name))
-    engine.update_service(Service("web", stateful=False))
-    for index in range(2):
-        add_partition(engine, f"web/{index}", Replica(INSTANCE, "a"))
-        engine.report_load(f"web/{index}", "a", {"cpu": 8})
+    engine = engine_with({"a": None, "b": None}, {"web/0": ("a", 8), "web/1": ("a", 8)}, original=settings)
     engine.refresh(0.0)
     (move,) = engine.refresh(200.0).moves
     add_partition(engine, move.partition, Replica(INSTANCE, "a"))

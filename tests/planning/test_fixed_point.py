@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Replica, Role, Service
+from plb import MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, Replica, Role, Service
 from plb.model.move import Phase
 from plb.testing import Cluster, all_clusters, configuration_of
 from tests.engine.stories import engine_with
@@ -80,14 +80,8 @@ def test_refreshes_reach_a_fixed_point(cluster):
 
 def uneven() -> PlacementAndLoadBalancing:
     """Return four nodes with all load on the first, most of it in one replica, so that no placement is balanced."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], w_imbalance=1000.0), seed=1)
-    for index in range(4):
-        engine.update_node(Node(f"n{index}", capacities={"cpu": 1000}))
-    engine.update_service(Service("web", stateful=False))
-    for index in range(16):
-        engine.update_partition(Partition(f"w{index}", service="web", replicas=[Replica(Role.INSTANCE, "n0")]))
-        engine.report_load(f"w{index}", "n0", {"cpu": 1 + index % 15 * 2 + 300 * (index == 15)})
-    return engine
+    loads = {f"w{index}": 1 + index % 15 * 2 + 300 * (index == 15) for index in range(16)}
+    return engine_with({f"n{index}": 1000 for index in range(4)}, {name: ("n0", load) for name, load in loads.items()})
 
 
 def test_plan_of_a_fixed_point_reports_it():

@@ -67,20 +67,6 @@ def test_surplus_names_present_and_target_number():
     assert engine.place().explain("web/0") == "Drop instance of web/0 from a: 2 replicas where 1 should be."
 
 
-def test_balancing_names_the_metric_with_the_imbalance():
-    """Memory is balanced already; the imbalance of cpu falls from 1 to 0."""
-    engine = engine_on("a", "b", metrics="memory cpu", w_imbalance=100.0)
-    engine.update_service(Service("web", stateful=False))
-    for index in range(2):
-        add_partition(engine, f"web/{index}", Replica(INSTANCE, "a", pinned=index == 0))
-        engine.report_load(f"web/{index}", "a", {"cpu": 8})
-    plan = engine.balance()
-    assert plan.explain("web/1") == (
-        "Move instance of web/1 from a to b: lowers the energy: imbalance of cpu goes from 1 to 0."
-    )
-    assert plan.explain("web/0").endswith("1 replica of it may not move: 1 pinned.")
-
-
 def test_balancing_names_the_failovers_that_it_prevents():
     """With failovers weighted far above imbalance, the move reduces failovers."""
     history = DemandHistory.from_columns(

@@ -14,7 +14,7 @@ from plb.energy.terms import energy_of_solution
 from plb.risk import DemandHistory
 from plb.testing import all_clusters, configuration_of
 from tests.engine.oracle import after_plan, placement_of
-from tests.engine.stories import add_partition, engine_on
+from tests.engine.stories import add_partition, engine_on, engine_with
 from tests.engine.strategies import examples
 
 VERBS = {
@@ -88,14 +88,8 @@ def test_balancing_never_raises_the_energy(cluster):
 
 def uneven_cluster(**config: object) -> PlacementAndLoadBalancing:
     """Return four nodes with all replicas on the first two."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], w_imbalance=100.0, **config), seed=1)
-    for index in range(4):
-        engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
-    engine.update_service(Service("web", stateful=False))
-    for index in range(6):
-        add_partition(engine, f"web/{index}", Replica(Role.INSTANCE, f"n{index % 2}"))
-        engine.report_load(f"web/{index}", f"n{index % 2}", {"cpu": 4})
-    return engine
+    replicas = {f"web/{index}": (f"n{index % 2}", 4) for index in range(6)}
+    return engine_with({f"n{index}": 20 for index in range(4)}, replicas, **config)
 
 
 def test_refresh_balances_only_without_placement_or_repair():
@@ -117,21 +111,6 @@ def test_phase_runs_again_only_after_its_interval():
     assert engine.refresh(0.0).phases == (Phase.BALANCING,)
     assert engine.refresh(59.0).phases == ()
     assert engine.refresh(60.0).phases == (Phase.BALANCING,)
-
-
-def test_repair_names_the_overload_that_it_repairs():
-    engine = uneven_cluster()
-    engine.report_load("web/0", "n0", {"cpu": 12})
-    assert [str(v) for v in engine.violations()] == ["cpu of node n0 is 20, at or above its threshold of 19"]
-    plan = engine.repair()
-    move = plan.moves[0]
-    assert (move.source, move.reason.rule, move.reason.node, move.reason.metric) == ("n0", "capacity", "n0", "cpu")
-    assert move.reason.numbers["load"] == 20
-    assert 18.999 < move.reason.numbers["limit"] < 19
-    moved = f"Move instance of {move.partition} from n0 to {move.target}"
-    assert plan.explain(move.partition) == f"{moved}: cpu of node n0 is 20, above its limit of 19."
-    engine.apply(plan)
-    assert engine.violations() == ()
 
 
 def test_eviction_moves_a_placed_replica():

@@ -19,20 +19,16 @@ from plb import (
     Combination,
     InvalidValueError,
     Metric,
-    Node,
-    Partition,
     PlacementAndLoadBalancing,
     PlacementStrategy,
     PlbConfig,
-    Replica,
-    Role,
-    Service,
     UnknownNameError,
 )
 from plb.model.metric import MetricSettings
 from plb.model.setting_fields import Setting, settings_of
 from plb.search.budget import EndReason
 from plb.settings.service_fabric import IGNORED, NOT_ACTED_ON, by_original_name
+from tests.engine.stories import engine_with
 from tests.engine.strategies import examples
 
 SHARED = Path(os.environ.get("PLB_SERVICE_FABRIC", "/work/shared/service-fabric")) / "config_defaults.json"
@@ -249,36 +245,27 @@ def test_ignored_names_change_nothing(mapping):
     assert PlbConfig.from_service_fabric(mapping, metrics=[CPU]) == PlbConfig.from_service_fabric({}, metrics=[CPU])
 
 
-def uneven(config: PlbConfig) -> PlacementAndLoadBalancing:
+def uneven(metric: Metric = CPU, **settings: Any) -> PlacementAndLoadBalancing:
     """Return an engine with eight loads of 10 on one of four nodes."""
-    engine = PlacementAndLoadBalancing(config, seed=4)
-    for node in range(4):
-        engine.update_node(Node(f"n{node}", capacities={"cpu": 100}))
-    engine.update_service(Service("s", stateful=False, default_load={Role.INSTANCE: {"cpu": 10}}))
-    for index in range(8):
-        engine.update_partition(Partition(f"p{index}", service="s", replicas=[Replica(Role.INSTANCE, "n0")]))
-    return engine
+    replicas = {f"p{index}": ("n0", 10) for index in range(8)}
+    return engine_with({f"n{node}": 100 for node in range(4)}, replicas, metric=metric, **settings)
 
 
 def test_balancing_threshold_of_zero_never_triggers():
     """0 turns the trigger off; 1 is any difference of two or more."""
     for threshold, moves in ((0, False), (0.5, True), (1, True)):
-        config = PlbConfig(metrics=[Metric("cpu", balancing_threshold=threshold)], w_imbalance=100.0)
-        assert bool(uneven(config).balance().moves) is moves
+        assert bool(uneven(Metric("cpu", balancing_threshold=threshold)).balance().moves) is moves
 
 
 def test_annealing_without_limit_converges():
-    config = PlbConfig(metrics=[CPU], w_imbalance=100.0, max_simulated_annealing_iterations=None)
-    plan = uneven(config).balance()
+    plan = uneven(max_simulated_annealing_iterations=None).balance()
     assert plan.moves
     assert plan.end_reason == EndReason.CONVERGED.value
 
 
 @pytest.mark.parametrize("budget", [None, 100])
 def test_zero_proposals_per_round_turn_annealing_off(budget):
-    config = PlbConfig(metrics=[CPU], w_imbalance=100.0, simulated_annealing_iterations_per_round=0)
-    plan = uneven(config).balance(budget=budget)
-    assert plan.moves == ()
+    assert uneven(simulated_annealing_iterations_per_round=0).balance(budget=budget).moves == ()
 
 
 def rows_of_page() -> dict[str, list[str]]:
