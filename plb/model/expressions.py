@@ -353,12 +353,10 @@ class PolicyName(Enum):
     """All replicas of a partition are placed, or none."""
 
 
-_OF_DOMAIN: Mapping[PolicyName, str] = {
-    PolicyName.INVALID_DOMAIN: "FaultDomain !^ {}",
-    PolicyName.REQUIRED_DOMAIN: "FaultDomain ^ {}",
-    PolicyName.PREFERRED_PRIMARY_DOMAIN: "FaultDomain ^P {}",
-}
-_WITHOUT_DOMAIN: Mapping[PolicyName, str] = {
+_CLAUSES: Mapping[PolicyName, str] = {
+    PolicyName.INVALID_DOMAIN: "FaultDomain !^ fd:/{}",
+    PolicyName.REQUIRED_DOMAIN: "FaultDomain ^ fd:/{}",
+    PolicyName.PREFERRED_PRIMARY_DOMAIN: "FaultDomain ^P fd:/{}",
     PolicyName.REQUIRED_DOMAIN_DISTRIBUTION: "FDPolicy ~ Nonpacking",
     PolicyName.NON_PARTIALLY_PLACED: "PlacePolicy ~ NonPartially",
 }
@@ -385,7 +383,7 @@ class ServicePlacementPolicy:
         item = "placement policy"
         object.__setattr__(self, "name", check_member(item, "name", self.name, PolicyName))
         item = f"{item} {self.name.value}"
-        if self.name in _WITHOUT_DOMAIN:
+        if "{}" not in _CLAUSES[self.name]:
             if self.domain is not None:
                 raise InvalidValueError(item, "domain", self.domain, "None")
             return
@@ -396,9 +394,7 @@ class ServicePlacementPolicy:
     @property
     def clause(self) -> str:
         """The part of a placement constraint that has the meaning of the policy."""
-        if self.name in _WITHOUT_DOMAIN:
-            return _WITHOUT_DOMAIN[self.name]
-        return _OF_DOMAIN[self.name].format(f"fd:/{_path(str(self.domain))}")
+        return _CLAUSES[self.name].format(_path(self.domain or ""))
 
 
 def _path(domain: str) -> str:

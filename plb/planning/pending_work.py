@@ -11,9 +11,7 @@ from plb.array_types import NOWHERE
 from plb.model import DeactivationIntent
 from plb.model.role import PRIMARY, SECONDARY
 from plb.planning.dropping import Surplus
-from plb.planning.service_domains import (
-    ServiceDomain,
-)
+from plb.planning.service_domains import ServiceDomain
 from plb.planning.upgrades import Handover, Return, return_of
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.role_slots import may_change_role, slots_of, surplus_of

@@ -13,14 +13,7 @@ from plb.model.plan import Energy, Plan, PlanMoves
 from plb.model.role import Role
 from plb.planning.pending_work import Work
 from plb.planning.phases import PhaseRun
-from plb.planning.scheduler import (
-    MOVEMENTS,
-    PLACEMENTS,
-    Action,
-    DomainRecord,
-    Scheduler,
-    Stage,
-)
+from plb.planning.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler, Stage
 from plb.planning.service_domains import ServiceDomain, concerned
 from plb.state.cluster_state import ClusterState
 

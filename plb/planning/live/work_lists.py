@@ -36,19 +36,8 @@ class WorkLists:
         _update(self.breaking, rows, breaking)
         table = state.rows
         unfinished = np.zeros(len(rows), np.bool_)
-        _mark_unfinished(
-            rows,
-            table.used,
-            table.node,
-            table.upgrading,
-            table.leaving,
-            table.standby,
-            table.sibling,
-            table.service,
-            state.service_table.target_replicas,
-            state.service_table.on_every_node,
-            unfinished,
-        )
+        targets, on_every_node = state.service_table.target_replicas, state.service_table.on_every_node
+        _mark_unfinished(problem, rows, table.used, table.upgrading, targets, on_every_node, unfinished)
         _update(self.unfinished, rows, unfinished)
         immovable = (problem.origin[rows] != NOWHERE) & ~problem.unspread[rows] & ~problem.repairable[rows]
         _update(self.immovable, rows, immovable & table.used[rows])
@@ -62,21 +51,17 @@ def _update(members: set[int], rows: Int, belongs: Bool) -> None:
 
 @kernel
 def _mark_unfinished(
+    problem: Problem,
     rows: Int,
     used: Bool,
-    node: Int,
     upgrading: Bool,
-    leaving: Bool,
-    standby: Bool,
-    sibling: Int,
-    service: Int,
     targets: Int,
     on_every_node: Bool,
     unfinished: Bool,
 ) -> None:
     """Set `unfinished`, (m,), where a row waits for a place, or its partition is upgraded or has too many replicas.
 
-    `used`, `node`, `upgrading`, `leaving`, `standby`, `sibling`, `service`: (M,) of a `RowTable`.
+    `used`, `upgrading`: (M,) of a `RowTable`.
     `targets`: (S,) target replicas of a partition, 0: any number; `on_every_node`: (S,) where the target is not used.
     """
     for index in range(rows.shape[0]):
@@ -84,13 +69,13 @@ def _mark_unfinished(
         if not used[row]:
             unfinished[index] = False
             continue
-        unfinished[index] = node[row] == NOWHERE or upgrading[row]
-        target = targets[service[row]]
-        if unfinished[index] or target == 0 or on_every_node[service[row]] or leaving[row] or standby[row]:
+        service = problem.service[row]
+        unfinished[index] = problem.origin[row] == NOWHERE or upgrading[row]
+        if unfinished[index] or targets[service] == 0 or on_every_node[service] or problem.unspread[row]:
             continue
         slots = 1
-        beside = sibling[row]
+        beside = problem.sibling[row]
         while beside != row:
-            slots += not (leaving[beside] or standby[beside])
-            beside = sibling[beside]
-        unfinished[index] = slots > target
+            slots += not problem.unspread[beside]
+            beside = problem.sibling[beside]
+        unfinished[index] = slots > targets[service]
