@@ -1,17 +1,20 @@
-"""Modules of the three packages have no circular imports, and long functions state a reason."""
+"""Modules of the three packages have no circular imports, long functions give a reason, packages a purpose."""
 
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
+from pathlib import Path
 
 import pytest
 
 from tests.sources import ROOT, modules, name_of, trees
 
+PACKAGES = sorted(path for top in ("plb", "cluster", "workloads") for path in (ROOT / top).rglob("__init__.py"))
 MOST_LINES = 60
 REASON = "# long because "
 """Beginning of the comment that states why a function has more lines."""
@@ -60,3 +63,12 @@ def test_long_functions_state_a_reason() -> None:
                 if says_why != (len(whole) > MOST_LINES):
                     found.append(f"{name_of(path)}.{one.name}: {len(whole)} lines")
     assert found == []
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.parent.relative_to(ROOT).as_posix())
+def test_docstring_of_a_package_names_its_first_module(path: Path) -> None:
+    """The module is in the package or, for a top-level package, in one of its packages."""
+    text = ast.get_docstring(ast.parse(path.read_text())) or ""
+    begin = re.search(r"Begin\s+reading\s+in\s+`([\w.]+)`", text)
+    assert begin, text
+    assert ROOT.joinpath(*begin[1].split(".")).with_suffix(".py").is_file(), begin[1]

@@ -53,13 +53,7 @@ def simple_commands(line: str) -> list[list[str]]:
 
 
 def faults_of(words: list[str], *, whole: bool = True) -> list[str]:
-    """Return the errors in the words after `plb`: unknown commands, options and arguments.
-
-    Parameters
-    ----------
-    whole
-        Whether all required arguments must be present.
-    """
+    """Return the errors in the words after `plb`; `whole`: all required arguments must be present."""
     command, rest = _tree(), list(words)
     while rest and (inner := getattr(command, "commands", None)) is not None and not rest[0].startswith("-"):
         name = rest.pop(0)

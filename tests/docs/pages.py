@@ -50,39 +50,26 @@ PROGRAMS = (
 
 @attrs.frozen
 class Block:
-    """A block of code or text.
-
-    Parameters
-    ----------
-    page
-        Path of the page, relative to the root of the repository.
-    line
-        Its first line, numbered from 1.
-    language
-        The info string of the fence; ``"console"`` for commands.
-    content
-        Its text.
-    markers
-        The markers in comments in front of it, with their texts.
-    follows
-        Whether only comments are between it and the block before.
-    around
-        The text of the paragraphs before and after it.
-    heading
-        The last heading before it.
-    section
-        The number of headings before it.
-    """
+    """A block of code or text."""
 
     page: str
+    """Path of the page, relative to the root of the repository."""
     line: int
+    """Its first line, numbered from 1."""
     language: str
+    """The info string of the fence; ``"console"`` for commands."""
     content: str
+    """Its text."""
     markers: Mapping[str, str]
+    """The markers in comments in front of it, with their texts."""
     follows: bool
+    """Whether only comments are between it and the block before."""
     around: str
+    """The text of the paragraphs before and after it."""
     heading: str
+    """The last heading before it."""
     section: int
+    """The number of headings before it."""
 
     @property
     def place(self) -> str:

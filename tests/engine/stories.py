@@ -24,14 +24,8 @@ def engine_with(
 ) -> PlacementAndLoadBalancing:
     """Return an engine with instances on nodes.
 
-    Parameters
-    ----------
-    nodes
-        Capacity of each node, None: unlimited; or the nodes themselves.
-    replicas
-        Node and load of each partition of one instance.
-    original
-        Settings under Service Fabric's names; the others then have its defaults.
+    `nodes`: the capacity of each, None: unlimited; or the nodes themselves. `replicas`: node and load of each partition
+    of one instance. `original`: settings under Service Fabric's names; the others then have its defaults.
     """
     config = PlbConfig.from_service_fabric(original, metrics=[metric], **settings) if original is not None else None
     defaults = {"capacity_limit": "capacity", "w_imbalance": 1000.0, "max_percentage_to_move": 1.0}

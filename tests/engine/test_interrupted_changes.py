@@ -44,14 +44,9 @@ def usual_handler() -> Iterator[None]:
 
 
 class Lines:
-    """Notes the lines of the engine that a call runs, and presses Ctrl-C at one of them.
+    """Notes the lines of the engine that a call runs, and presses Ctrl-C at the place `pressed_at`, if it has any.
 
-    Parameters
-    ----------
-    pressed_at
-        The place of the line; None: Ctrl-C is not pressed.
-    raises
-        Whether the error comes at this very line, where Ctrl-C may be kept waiting.
+    `raises`: the error comes at this very line, where Ctrl-C may be kept waiting.
     """
 
     def __init__(self, pressed_at: int | None = None, *, raises: bool = False) -> None:
