@@ -276,8 +276,6 @@ class Unplaced:
 class Undrained(Unplaced):
     """A replica that a repair leaves on a node that has to be emptied.
 
-    Parameters
-    ----------
     `diagnosis` is empty if the replica is immovable, or if some node is open to it, so that a later plan may move it. A
     budget of moves that holds the replica rules out all nodes. Of many replicas, only the first have numbers.
     """

@@ -283,11 +283,6 @@ class PartitionNames(Sequence[str]):
     """The first names of a list to which names are only added: plans share one list, and a plan costs no copy of it.
 
     It is equal to any sequence of the same names, and does not change.
-
-    Parameters
-    ----------
-    names
-        A list that may grow, but never change otherwise.
     """
 
     __slots__ = ("_length", "_names")

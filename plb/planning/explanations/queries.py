@@ -32,7 +32,6 @@ class PlacedReplica:
     index: int
     """Its row in bulk reports; stays the same while the replica exists, also when it moves."""
     role: Role
-    """Its role."""
     node: str | None
     """Name of its node; None while it waits for a place."""
     leaving: bool
