@@ -165,16 +165,17 @@ def priority(default: int, *, original: int) -> Any:
     return declared(default, Setting("", original, "priority", check))
 
 
+def by_name(check: Check, allowed: str, unit: str, *, original: Any = None) -> Any:
+    """Declare values by name, by default none; `allowed`: a mapping of what, in words."""
+
+    def check_all(item: str, field: str, value: Any) -> Mapping[str, Any]:
+        entries = check_mapping(item, field, value, allowed).items()
+        return ReadOnlyMapping({check_text(item, field, key): check(item, f"{field}[{key}]", e) for key, e in entries})
+
+    return declared({}, Setting("", original, unit, check_all))
+
+
 def counts() -> Any:
     """Declare whole numbers by name, by default none."""
-
-    def check(item: str, field: str, value: Any) -> Mapping[str, int]:
-        entries = check_mapping(item, field, value, "a mapping of names to whole numbers")
-        return ReadOnlyMapping(
-            {
-                check_text(item, field, key): check_count(item, f"{field}[{key}]", entry, high=LARGEST_COUNT)
-                for key, entry in entries.items()
-            }
-        )
-
-    return declared({}, Setting("", {}, "count by name", check))
+    check = partial(check_count, high=LARGEST_COUNT)
+    return by_name(check, "a mapping of names to whole numbers", "count by name", original={})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Metric
-from plb.model.setting_fields import Checked, Setting, count, declared, member_of, number, share, switch
+from plb.model.setting_fields import Checked, Setting, by_name, count, declared, member_of, number, share, switch
 from plb.risk.estimators import Evaluation, MonteCarlo, estimator_of
 from plb.settings.limits import ConstraintSettings, SchedulingSettings, ThrottlingSettings
 from plb.settings.search import (
@@ -43,16 +44,6 @@ NEIGHBOURHOODS = ("ejection_chain", "partition", "node", "service")
 """Names of the built-in larger neighbourhoods (`plb.search.annealing.neighbourhoods`)."""
 
 
-def _weights(item: str, field: str, value: Any) -> Mapping[str, float]:
-    weights = check_mapping(item, field, value, "a mapping of names of energy terms to weights")
-    return ReadOnlyMapping(
-        {
-            check_text(item, field, name): check_number(item, f"{field}[{name}]", weight, high=LARGEST_WEIGHT)
-            for name, weight in weights.items()
-        }
-    )
-
-
 def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         raise InvalidValueError(item, field, value, "a list of names")
@@ -68,9 +59,8 @@ def _policy(item: str, field: str, value: Any) -> str:
 
 
 def _options(item: str, field: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
-        raise InvalidValueError(item, field, value, "a mapping of names of options to values")
-    return ReadOnlyMapping({check_text(item, field, name): _option(option) for name, option in value.items()})
+    options = check_mapping(item, field, value, "a mapping of names of options to values")
+    return ReadOnlyMapping({check_text(item, field, name): _option(option) for name, option in options.items()})
 
 
 def _option(value: Any) -> Any:
@@ -84,7 +74,9 @@ def _option(value: Any) -> Any:
 class ExtensionSettings(Checked):
     """The registered terms, constraints, neighbourhoods and policies (`plb.registry`) that an engine uses."""
 
-    extension_terms: Mapping[str, float] = declared({}, Setting("", None, "weight by name", _weights))
+    extension_terms: Mapping[str, float] = by_name(
+        partial(check_number, high=LARGEST_WEIGHT), "a mapping of names of energy terms to weights", "weight by name"
+    )
     """Extension terms and their weights. Each adds weight·term to the energy in both forms."""
     extension_constraints: tuple[str, ...] = declared((), Setting("", None, "names", _names))
     """Extension constraints. They are hard."""
