@@ -59,7 +59,7 @@ def rows_of(engine: PlacementAndLoadBalancing, names: list[str]) -> list[int]:
     return [replica.index for name in names for replica in engine.replicas(name)]
 
 
-@examples(60)
+@examples(30)
 @given(data=st.data())
 def test_many_at_once_equal_one_by_one(data: st.DataObject) -> None:
     """New and known partitions of every description: the same state, and the indices of `replicas`."""
@@ -75,7 +75,7 @@ def test_many_at_once_equal_one_by_one(data: st.DataObject) -> None:
         check_same_state(one, two)
 
 
-@examples(60)
+@examples(30)
 @given(data=st.data())
 def test_columns_equal_partitions(data: st.DataObject) -> None:
     """A row of columns is the partition with the replicas whose nodes are named."""
@@ -95,7 +95,7 @@ def test_columns_equal_partitions(data: st.DataObject) -> None:
     )
 
 
-@examples(60)
+@examples(30)
 @given(data=st.data())
 def test_slots_of_plain_partitions_are_those_of_described_ones(data: st.DataObject) -> None:
     """A new partition has the rows of one that says how many replicas are missing, which are matched one by one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -164,8 +165,9 @@ def test_interrupted_change_is_made_or_not(name):
     before, after = snapshot(engine), snapshot(made)
     assert before != after
     plans = [copy.deepcopy(one).refresh(600.0, budget=60) for one in (engine, made)]
+    data = pickle.dumps(engine)  # read faster than it is copied
     for count, place in enumerate(lines.places()):
-        interrupted = copy.deepcopy(engine)
+        interrupted = pickle.loads(data)
         with pytest.raises(KeyboardInterrupt):
             Lines(place).run(lambda one=interrupted: call(one))
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -202,8 +204,9 @@ def test_interrupted_search_changes_nothing(name, settings):
     made, lines = copy.deepcopy(engine), Lines()
     lines.run(lambda: call(made))
     expected = copy.deepcopy(engine).refresh(7200.0, budget=60)
+    data = pickle.dumps(engine)
     for place in lines.places()[::SKIPPED]:
-        interrupted = copy.deepcopy(engine)
+        interrupted = pickle.loads(data)
         with pytest.raises(KeyboardInterrupt):
             Lines(place).run(lambda one=interrupted: call(one))
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -251,8 +254,9 @@ def test_change_is_followed_after_an_error_at_any_line(made, change, now):
     lines.run(lambda: right._planner.problem(now))
     right.violations()
     loads, moves = right.node_loads(), right.repair(now=700.0, budget=60).moves
+    data = pickle.dumps(engine)
     for place in lines.places():
-        stopped = copy.deepcopy(engine)
+        stopped = pickle.loads(data)
         with pytest.raises(KeyboardInterrupt):
             Lines(place, raises=True).run(lambda one=stopped: one._planner.problem(now))
         assert stopped.node_loads() == loads, place

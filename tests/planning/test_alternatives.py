@@ -36,7 +36,7 @@ def alternatives_of(engine: PlacementAndLoadBalancing, cluster: Cluster) -> list
     return [one for partition in cluster.partitions for one in engine.alternatives(partition.name)]
 
 
-@examples(100)
+@examples(60)
 @given(all_clusters())
 def test_every_node_is_a_place_or_names_its_first_failed_rule(cluster):
     """A node that no rule excludes is a place; otherwise its first obstacle is the first rule that fails."""
@@ -58,7 +58,7 @@ def test_every_node_is_a_place_or_names_its_first_failed_rule(cluster):
         assert sum(counts.values()) == len(closed) == found.nodes - len(found.places)
 
 
-@examples(100)
+@examples(60)
 @given(all_clusters())
 def test_energies_equal_the_formula_with_the_replica_there(cluster):
     """Total and terms agree with the formulas over sums from scratch; the lowest energy comes first."""

@@ -61,7 +61,7 @@ def test_a_partition_without_a_missing_replica_has_no_scores():
         engine.score("q")
 
 
-@examples(150)
+@examples(80)
 @given(all_clusters())
 def test_scores_are_those_of_the_alternatives(cluster):
     """Energies, probabilities and the nodes that fit are equal, and a question changes nothing."""
