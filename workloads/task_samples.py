@@ -106,22 +106,16 @@ def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
 
 def check_suffix(path: str | Path) -> None:
     """Raise `TraceError` unless the file name has the ending of CSV or Parquet."""
-    check = Checker(Path(path))
-    _check_suffix(check, Path(path))
-    check.raise_problems()
-
-
-def _check_suffix(check: Checker, path: Path) -> None:
-    if path.suffix.lower() not in (CSV, PARQUET):
-        check.add(f"a name that ends in {path.suffix or 'nothing'!r}", f"a file {CSV} or {PARQUET}")
+    suffix = Path(path).suffix
+    if suffix.lower() not in (CSV, PARQUET):
+        Checker(Path(path)).refuse(f"a name that ends in {suffix or 'nothing'!r}", f"a file {CSV} or {PARQUET}")
 
 
 def _read(check: Checker, path: Path) -> pl.DataFrame:
     """Return the wanted columns, or raise `TraceError`."""
-    _check_suffix(check, path)
+    check_suffix(path)
     if not path.is_file():
-        check.add("no such file", "samples of tasks")
-    check.raise_problems()
+        check.refuse("no such file", "samples of tasks")
     try:
         frame = _read_csv(path) if path.suffix.lower() == CSV else pl.read_parquet(path, glob=False)
     except DAMAGED as error:

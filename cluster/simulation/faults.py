@@ -160,14 +160,9 @@ class NodeStates:
         self._note_change(name, cause, down=False)
         return True
 
-    def begin_drain(self, name: str) -> None:
-        """Stop placing replicas on a node that is about to go down."""
-        self.draining.add(name)
-        self._report_node(name)
-
-    def end_drain(self, name: str) -> None:
-        """Allow replicas on a node again."""
-        self.draining.discard(name)
+    def drain(self, name: str, *, drains: bool) -> None:
+        """Stop placing replicas on a node that is about to go down, or allow them again."""
+        self.draining = self.draining | {name} if drains else self.draining - {name}
         self._report_node(name)
 
     def _note_change(self, name: str, cause: str, *, down: bool) -> None:

@@ -7,6 +7,8 @@ it, are not in the run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 import numpy as np
 
@@ -14,7 +16,7 @@ from cluster.errors import DensityError, refusal
 from cluster.scenario.scenario import Scenario
 from plb.array_types import Float, Int
 from plb.model import Role
-from workloads.trace import DAY_SECONDS, HOUR_SECONDS, TraceSet
+from workloads.trace import DAY_SECONDS, HOUR_SECONDS, MetricInfo, TraceSet
 
 
 def summed_demand(traces: TraceSet, tenants: Int, steps: Int) -> Float:
@@ -91,11 +93,16 @@ def check_start(scenario: Scenario, traces: TraceSet, created: Int, limit: Float
     """Raise `DensityError` if the tenants at the start demand the load at which the cluster is full, `limit`, (R,)."""
     present = np.flatnonzero(created <= 0)
     steps = np.clip((-1 - created[present]) // int(traces.step_seconds), 0, traces.lifetime_steps[present] - 1)
-    demand = summed_demand(traces, present, steps)
-    for metric, needed, most in zip(traces.metrics, demand.tolist(), limit.tolist(), strict=True):
+    why = f"{scenario.name}: the {len(present):,} tenants at the start need"
+    remedy = "more nodes or a lower workload.simulated_share"
+    check_demand(why, traces.metrics, summed_demand(traces, present, steps), limit, remedy)
+
+
+def check_demand(why: str, metrics: Sequence[MetricInfo], demand: Float, limit: Float, remedy: str) -> None:
+    """Raise `DensityError` if tenants demand, (R,), the load at which the cluster is full, (R,)."""
+    for metric, needed, most in zip(metrics, demand.tolist(), limit.tolist(), strict=True):
         if needed >= most:
             raise DensityError(
-                f"{scenario.name}: the {len(present):,} tenants at the start need {needed:.6g} {metric.unit} of "
-                f"{metric.name}, and the whole cluster has {most:.6g} below its violation threshold; use more nodes "
-                "or a lower workload.simulated_share"
+                f"{why} {needed:.6g} {metric.unit} of {metric.name} at once, and the whole cluster has {most:.6g} "
+                f"below its violation threshold; use {remedy}"
             )

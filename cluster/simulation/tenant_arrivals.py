@@ -20,13 +20,20 @@ from cluster.scenario.cluster_sections import ClusterSection
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_sections import Scaling
 from cluster.simulation.random_streams import stream
-from cluster.simulation.recorded_arrivals import RecordedPool, check_start, first_demand, tenants_in_window
+from cluster.simulation.recorded_arrivals import (
+    RecordedPool,
+    check_demand,
+    check_start,
+    first_demand,
+    tenants_in_window,
+)
 from cluster.simulation.tenant_pools import PlanPool, Source, TenantPool
 from plb import ConflictError, UnknownNameError
 from plb.array_types import Bool, Float, Int
 from plb.model import Role
 from workloads.trace import MetricInfo, TraceSet, concatenate
 
+LOWER_DENSITY = "a lower workload.density or more nodes"
 SECONDS_BETWEEN_RISES = 3600
 """While the density rises, tenants are admitted at least this often."""
 
@@ -119,7 +126,8 @@ class TenantAdmission:
         part, share = self._parts[-1], density / self._targets[0]
         self._demand += first_demand(part, part.tenants)
         why = f"the tenant density cannot be reached: with {share:.2g} of it reached,"
-        _check_demand(why, len(self._lifetime), part.metrics, self._demand, self._limit)
+        why += f" the first {len(self._lifetime)} tenants need"
+        check_demand(why, part.metrics, self._demand, self._limit, LOWER_DENSITY)
 
     def _shortage(self, density: float, time: int) -> str:
         share = density / self._target(time)
@@ -356,16 +364,5 @@ def _check_replicas(scenario: Scenario, traces: TraceSet) -> None:
 def _check_feasible(scenario: Scenario, traces: TraceSet, first: int) -> None:
     _check_replicas(scenario, traces)
     limit = limit_of(scenario.cluster, traces.metrics)
-    why = f"a tenant density of {scenario.workload.density:g} cannot be reached:"
-    _check_demand(why, first, traces.metrics, first_demand(traces, first), limit)
-
-
-def _check_demand(why: str, tenants: int, metrics: Sequence[MetricInfo], demand: Float, limit: Float) -> None:
-    """Raise `DensityError` if the first tenants demand, (R,), the load at which the cluster is full, (R,)."""
-    for metric, needed, most in zip(metrics, demand.tolist(), limit.tolist(), strict=True):
-        if needed >= most:
-            raise DensityError(
-                f"{why} the first {tenants} tenants need {needed:.6g} {metric.unit} of {metric.name} at once, and the "
-                f"whole cluster has {most:.6g} below its violation threshold; use a lower workload.density or more "
-                "nodes"
-            )
+    why = f"a tenant density of {scenario.workload.density:g} cannot be reached: the first {first} tenants need"
+    check_demand(why, traces.metrics, first_demand(traces, first), limit, LOWER_DENSITY)

@@ -96,16 +96,16 @@ class RollingUpgrades:
             yield place
             if record.outcome != "under way":
                 return
-            self._nodes.begin_drain(name)
+            self._nodes.drain(name, drains=True)
             primaries = self._drain(name) if self._settings.drain else []
             deadline = self._cluster.now + self._seconds(self._settings.safety_check_minutes)
             while not self._drains.may_go_down(name):
                 if self._cluster.now >= deadline:
                     record.outcome = "unsafe"
-                    self._nodes.end_drain(name)
+                    self._nodes.drain(name, drains=False)
                     return
                 yield At(self._cluster.env, self._cluster.now + SECONDS_BETWEEN_CHECKS, Kind.UPGRADE)
-            self._nodes.end_drain(name)
+            self._nodes.drain(name, drains=False)
             self._place(self._failover.node_lost(name, UPGRADE), UPGRADE)
             yield At(
                 self._cluster.env, self._cluster.now + self._seconds(self._settings.minutes_per_node), Kind.NODE_BACK
@@ -164,7 +164,7 @@ class Drains:
         for tenancy in tenancies:
             self._tenancies.states.marks.pop(tenancy.partition, None)
             self._tenancies.settle(tenancy)
-        primaries = {one.partition: self._tenancies.states.primary(one.partition) for one in tenancies}
+        primaries = {each.partition: self._tenancies.states.primary(each.partition) for each in tenancies}
         return [partition for partition, primary in primaries.items() if primary is None or primary.node != name]
 
     def leave(self, name: str) -> list[Tenancy]:

@@ -68,12 +68,8 @@ def with_initial_demand(arm: Arm, percentile: int) -> Arm:
     return attrs.evolve(arm, name=f"{arm.name}@p{percentile}", workload=workload)
 
 
-def placement_arms(names: tuple[str, ...]) -> tuple[Arm, ...]:
-    """Return an arm for each of these placement policies."""
-    return tuple(Arm(name, name) for name in names)
-
-
-BY_PEAKS = placement_arms(WITH_PROBABILITIES)
+PLACEMENT_ARMS = tuple(Arm(name, name) for name in WITHOUT_PROBABILITIES)
+BY_PEAKS = tuple(Arm(name, name) for name in WITH_PROBABILITIES)
 """The policies with probabilities, evaluated by peaks as in [1] section 7."""
 AT_DEPARTURES = tuple(Arm(f"{name}, timeline", name, engine={"evaluation": "timeline"}) for name in WITH_PROBABILITIES)
 """The same policies, evaluated at departures as in [1] sections 5.3 and 6."""
@@ -132,17 +128,9 @@ def base_of_regions(names: Sequence[str] = (), history_tenants: int = HISTORY_TE
 
 
 def base_of_scenario(path: Path, traces: Path | None = None) -> Base:
-    """Return the base of a scenario file, without its policies, days, seed and repeats.
+    """Return the base of a scenario file, perhaps with other traces, without its policies, days, seed and repeats.
 
-    Parameters
-    ----------
-    traces
-        Directory of the traces, instead of that in the file.
-
-    Raises
-    ------
-    ScenarioError
-        The scenario sets a field that studies set, or its traces are missing or cannot be used as it says.
+    Raise `ScenarioError` if it sets a field that studies set, or its traces are missing or cannot be used as it says.
     """
     scenario = override(read_scenario(path), traces=traces)
     tables = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -16,9 +16,9 @@ from cluster.studies.base import (
     AT_DEPARTURES,
     BY_PEAKS,
     INITIAL_DEMAND_PERCENTILES,
+    PLACEMENT_ARMS,
     WITHOUT_PROBABILITIES,
     Arm,
-    placement_arms,
     with_initial_demand,
     with_oracle,
 )
@@ -44,8 +44,8 @@ FIRST_HARDWARE, SECOND_HARDWARE = 80.0, 128.0
 """vCores of a node ([1] sections 8.1 and 8.3)."""
 BEST_FIT, WORST_FIT = (arm.name for arm in AT_DEPARTURES)
 """The figure is of policies that are tested at departures."""
-CORE = (*placement_arms(WITHOUT_PROBABILITIES), *BY_PEAKS, *AT_DEPARTURES)
-ORACLES = tuple(with_oracle(arm) for arm in placement_arms(WITHOUT_PROBABILITIES))
+CORE = (*PLACEMENT_ARMS, *BY_PEAKS, *AT_DEPARTURES)
+ORACLES = tuple(with_oracle(arm) for arm in PLACEMENT_ARMS)
 PERCENTILES = tuple(percentile for percentile in INITIAL_DEMAND_PERCENTILES if percentile != 50)
 PUBLISHED = {
     FIRST_HARDWARE: {WORST_FIT: ("2.57", "50 of 52", "2.27", "49 of 52"), BEST_FIT: ("2.6", "", "1.74", "")},
@@ -99,7 +99,7 @@ class PlacementPolicyStudy(PolicyStudy):
 
 
 def _varied() -> tuple[Arm, ...]:
-    return (*placement_arms(WITHOUT_PROBABILITIES), *(arm for arm in AT_DEPARTURES if arm.name == WORST_FIT))
+    return (*PLACEMENT_ARMS, *(arm for arm in AT_DEPARTURES if arm.name == WORST_FIT))
 
 
 def _of_hardware(violations: Violations, vcores: float) -> list[Claim]:

@@ -69,10 +69,6 @@ class OutputDirectory:
         """Return a directory below this one, with the same options."""
         return attrs.evolve(self, folder=self.folder / name)
 
-    def with_jobs(self, jobs: int | None) -> OutputDirectory:
-        """Return the same directory with a number of processes; None: the number it has."""
-        return self if jobs is None else attrs.evolve(self, jobs=jobs)
-
 
 @attrs.frozen(eq=False)
 class Finished:
@@ -137,7 +133,7 @@ def _write_tables(folder: Path, outcomes: Failures) -> Finished:
     done = [(task, outcome, outcome.values) for task, outcome in outcomes if outcome.values is not None]
     finished = Finished(
         rows=[_row(task, values["totals"]) for task, _, values in done],
-        timings=[_row(task, {"cpu_seconds": one.seconds, **values["timings"]}) for task, one, values in done],
+        timings=[_row(task, {"cpu_seconds": outcome.seconds, **values["timings"]}) for task, outcome, values in done],
         failed=[(task, outcome) for task, outcome in outcomes if outcome.values is None],
     )
     write_parquet(frame_of(finished.rows), folder / RUNS)
@@ -271,17 +267,10 @@ class Study(ABC):
 
 
 def run_study(study: Study, output: OutputDirectory) -> StudyResult:
-    """Run a study, write its tables and plots, and return figures, printed tables and failed tasks.
-
-    Raises
-    ------
-    PlbError
-        The directory has other results.
-    KeyboardInterrupt
-        After Ctrl-C. Its message names the directory with the tables of the finished runs.
-    """
+    """Run a study, write its tables and plots, and return figures, printed tables and failed tasks; see `run_tasks`."""
     failed_before = study.failed_before()
-    finished = run_tasks(study.name, study.run, study.tasks(), output.with_jobs(study.jobs), study.described())
+    directory = output if study.jobs is None else attrs.evolve(output, jobs=study.jobs)
+    finished = run_tasks(study.name, study.run, study.tasks(), directory, study.described())
     result = study.result(finished)
     _write(result, output)
     return attrs.evolve(result, plots={}, frames={}, failed=[*failed_before, *finished.failed])

@@ -157,23 +157,13 @@ def _put(search: SearchState, application: int, node: int, count: int) -> None:
 
 
 @kernel
-def note_limits(search: SearchState, application: int) -> None:
-    """Record the limits of an application and of others for it, by the other application."""
+def note_limits(search: SearchState, application: int, lifted: bool) -> None:
+    """Record the limits of an application and of others for it, by the other application, or that they are lifted."""
     neighbours, neighbourhood = search.packing.neighbours, search.neighbourhood
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
-        neighbourhood.tolerates[neighbours.in_other[arc]] = neighbours.in_most[arc]
+        neighbourhood.tolerates[neighbours.in_other[arc]] = ANY_NUMBER if lifted else neighbours.in_most[arc]
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-        neighbourhood.tolerated[neighbours.out_other[arc]] = neighbours.out_most[arc]
-
-
-@kernel
-def lift_limits(search: SearchState, application: int) -> None:
-    """Reset the recorded limits."""
-    neighbours, neighbourhood = search.packing.neighbours, search.neighbourhood
-    for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
-        neighbourhood.tolerates[neighbours.in_other[arc]] = ANY_NUMBER
-    for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-        neighbourhood.tolerated[neighbours.out_other[arc]] = ANY_NUMBER
+        neighbourhood.tolerated[neighbours.out_other[arc]] = ANY_NUMBER if lifted else neighbours.out_most[arc]
 
 
 @kernel
@@ -333,7 +323,7 @@ def _rebuild(search: SearchState, rng: Stream, cleared: int, most_open: int) -> 
     done = True
     for number in range(waiting):
         application = neighbourhood.waiting[number]
-        note_limits(search, application)
+        note_limits(search, application, False)
         while neighbourhood.missing[application] > 0:
             node, count = best_node(search, application, 0, live, preferred)
             if node == NOTHING:  # the node that was to stay empty
@@ -343,7 +333,7 @@ def _rebuild(search: SearchState, rng: Stream, cleared: int, most_open: int) -> 
             neighbourhood.missing[application] -= count
             gain += change(search, changes, application, node, count)
             changes += 1
-        lift_limits(search, application)
+        note_limits(search, application, True)
         done = done and neighbourhood.missing[application] == 0
         neighbourhood.missing[application] = 0
     return done, gain, changes

@@ -30,7 +30,6 @@ from plb.provisioning.large_neighbourhood_search import (
     change,
     empty,
     empty_in_turn,
-    lift_limits,
     note_limits,
     search_state_of,
 )
@@ -236,9 +235,9 @@ def _stay(search: SearchState, application: Int32, node: Int32, count: Int32) ->
         most = min(int(count[row]), int(neighbourhood.missing[who]))
         if most == 0 or fitting(packing, where, who, 1) == 0:
             continue
-        note_limits(search, who)
+        note_limits(search, who, False)
         most = min(most, allowed_on(search, who, where))
-        lift_limits(search, who)
+        note_limits(search, who, True)
         most = fitting(packing, where, who, most) if most > 0 else 0
         if most > 0:
             neighbourhood.missing[who] -= most
@@ -252,7 +251,7 @@ def _place_missing(search: SearchState, order: Int) -> int:
     for application in order:
         if neighbourhood.missing[application] == 0:
             continue
-        note_limits(search, application)
+        note_limits(search, application, False)
         live = _list_used(packing, neighbourhood)
         while neighbourhood.missing[application] > 0:
             node, count = best_node(search, application, 0, live, 0)
@@ -267,7 +266,7 @@ def _place_missing(search: SearchState, order: Int) -> int:
                 continue
             neighbourhood.missing[application] -= count
             change(search, 0, application, node, count)
-        lift_limits(search, application)
+        note_limits(search, application, True)
         if neighbourhood.missing[application] > 0:
             return int(application)
     return NOTHING

@@ -27,7 +27,7 @@ import numpy as np
 
 from plb.array_types import Array, Bool, Float, Float32, Int, Int32
 from plb.compiler import by_pointer, kernel
-from plb.risk.counter_based_random import dip_stream, fraction, repetition_stream, replica_stream, word_of_draw
+from plb.risk.counter_based_random import dip_stream, fraction, replica_stream, word_of_draw
 from plb.risk.demand_history import LARGEST_LEVEL, RECORD_SECONDS
 from plb.risk.trace_sampling import Rows
 
@@ -161,7 +161,7 @@ def start_in(start: Start, metric: int, k: int, anchoring: Anchoring) -> float:
     """Return the demand from which a row grows in repetition k, in user units."""
     if start.low == start.demand:
         return start.demand
-    stream = dip_stream(repetition_stream(replica_stream(anchoring.seed[0], start.key), k))
+    stream = dip_stream(word_of_draw(replica_stream(anchoring.seed[0], start.key), k))
     share = fraction(word_of_draw(stream, metric))
     return float(start.low + share * (start.demand - start.low))
 

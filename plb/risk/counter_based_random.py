@@ -73,14 +73,8 @@ def replica_stream(seed: np.uint64, key: np.uint64) -> np.uint64:
 
 
 @kernel
-def repetition_stream(stream: np.uint64, repetition: int) -> np.uint64:
-    """Return the word from which the samples of one repetition derive."""
-    return word_of_draw(stream, repetition)
-
-
-@kernel
 def word_of_draw(stream: np.uint64, draw: int) -> np.uint64:
-    """Return the word of sample number `draw` of a stream."""
+    """Return the word of sample number `draw` of a stream, or that from which the samples of a repetition derive."""
     return mixed(stream + np.uint64(draw + 1) * GOLDEN)
 
 

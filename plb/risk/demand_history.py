@@ -165,21 +165,9 @@ class DemandHistory:
         return demand
 
     def in_quanta(self, quanta: npt.ArrayLike) -> npt.NDArray[np.int32]:
-        """Return `level` in whole quanta, rounded up.
+        """Return `level` in whole quanta, (T, R), rounded up; `quanta` (R,) are powers of two in user units.
 
-        Parameters
-        ----------
-        quanta
-            Quantum of each metric in user units, shape (R,), powers of two.
-
-        Returns
-        -------
-        Array of shape (T, R).
-
-        Raises
-        ------
-        InvalidValueError
-            A quantum is not a power of two, or a level is more than 2^30 quanta.
+        Raise `InvalidValueError` for another quantum, or a level of more than 2^30 quanta.
         """
         sizes = self._checked_quanta(np.asarray(quanta, np.float64))
         whole = np.ceil(self.level.astype(np.float64) / sizes)
@@ -192,13 +180,7 @@ class DemandHistory:
         return whole.astype(np.int32)
 
     def maxima_in_quanta(self, quanta: npt.ArrayLike) -> npt.NDArray[np.int32]:
-        """Return `maximum` in whole quanta, rounded up, where `in_quanta` returns `level`; other maxima count as 2^30.
-
-        Raises
-        ------
-        InvalidValueError
-            A quantum is not a power of two.
-        """
+        """Return `maximum` in whole quanta, as `in_quanta` returns `level`; larger maxima count as 2^30."""
         sizes = self._checked_quanta(np.asarray(quanta, np.float64))
         return np.minimum(np.ceil(self.maximum.astype(np.float64) / sizes), LARGEST_LEVEL).astype(np.int32)
 
@@ -286,15 +268,7 @@ MOST_AGES = 1024
 
 
 class ExpectedDemand:
-    """The mean course of demand by class and role, and how many tenants live how long.
-
-    Parameters
-    ----------
-    history
-        The past tenants.
-    step_seconds
-        Time between two steps of what is expected.
-    """
+    """The mean course of demand by class and role, in steps of some seconds, and how many tenants live how long."""
 
     def __init__(self, history: DemandHistory, step_seconds: float) -> None:
         self.history, self.step_seconds = history, step_seconds
@@ -332,19 +306,9 @@ class ExpectedDemand:
     def expected_demand(self, group: Int, age: Float, load: Float, horizon: int) -> Float:
         """Return the expected demand at the present step and those after it, (n, H, R) in user units.
 
-        It is the present load and what the mean demand of the group grows by, times the share of those of this age who
-        live longer. Of an age that nobody reached, and of a group without tenants, the present load is expected.
-
-        Parameters
-        ----------
-        group
-            (n,) of each replica, from `group_of`.
-        age
-            (n,) seconds.
-        load
-            (n, R) present load, metrics in the order of the history.
-        horizon
-            H.
+        It is the present `load`, (n, R), and what the mean demand of the `group`, (n,), grows by, times the share of
+        those of this `age`, (n,) seconds, who live longer. Of an age that nobody reached, and of a group without
+        tenants, the present load is expected.
         """
         last = len(self._ages) - 1
         present = np.clip(age / self.step_seconds, 0, last).astype(np.int64)

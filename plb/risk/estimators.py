@@ -110,15 +110,7 @@ Estimator: TypeAlias = MonteCarlo | HistoricalSimulation | Gaussian | Predictor
 
 
 def estimator_of(text: object, item: str = "PlbConfig") -> Estimator:
-    """Return the estimator of a text; errors name the item.
-
-    Raises
-    ------
-    UnknownNameError
-        The estimator or a parameter is unknown.
-    InvalidValueError
-        A value is out of range, or the estimator uses the future.
-    """
+    """Return the estimator of a text, as `parse` does; one that uses the future is refused. Errors name the item."""
     if not isinstance(text, str):
         raise InvalidValueError(item, "estimator", text, "a text such as 'monte-carlo' or 'n-sigma:n=5'")
     estimator: Estimator | PeakOracle = parse(text, more=(MonteCarlo, HistoricalSimulation, Gaussian))

@@ -28,7 +28,7 @@ import numpy as np
 from plb.array_types import Array, Bool, Float, Float32, Int, Int32
 from plb.compiler import by_pointer, kernel
 from plb.model import Role
-from plb.risk.counter_based_random import repetition_stream, replica_stream, row_hash, row_stream, uniform_index
+from plb.risk.counter_based_random import replica_stream, row_hash, row_stream, uniform_index, word_of_draw
 from plb.risk.demand_history import DemandHistory
 
 
@@ -308,7 +308,7 @@ def draw_at_level(
     for repetition in range(len(trace)):
         if kept and is_eligible(trace[repetition], level, age, largest_demand, table):
             continue
-        words = repetition_stream(stream, repetition)
+        words = word_of_draw(stream, repetition)
         row = first_eligible(words, level, low, high, age, largest_demand, table)
         if row == NONE:
             if collected == NONE:

@@ -238,13 +238,12 @@ def read_instance(path: str | Path, nodes: Sequence[NodeSpec] | None = None) -> 
 
 def parse_nodes(specs: Sequence[str]) -> list[NodeSpec]:
     """Return kinds of nodes from texts: ``64,128``, ``large=92,288`` or ``large=92,288x3000``."""
-    return [_parse_node(number, text) for number, text in enumerate(specs)]
-
-
-def _parse_node(number: int, text: str) -> NodeSpec:
-    match = _NODE.fullmatch(text.strip())
-    if match is None:
-        raise InvalidValueError("nodes", f"kind {number}", text, "capacities such as 64,128 or large=92,288x3000")
-    capacity = tuple(float(value) for value in match["capacity"].split(","))
-    count = None if match["count"] is None else int(match["count"])
-    return NodeSpec(match["name"] or ("node" if number == 0 else f"node{number + 1}"), capacity, count)
+    nodes = []
+    for number, text in enumerate(specs):
+        match = _NODE.fullmatch(text.strip())
+        if match is None:
+            raise InvalidValueError("nodes", f"kind {number}", text, "capacities such as 64,128 or large=92,288x3000")
+        capacity = tuple(float(value) for value in match["capacity"].split(","))
+        count = None if match["count"] is None else int(match["count"])
+        nodes.append(NodeSpec(match["name"] or ("node" if number == 0 else f"node{number + 1}"), capacity, count))
+    return nodes

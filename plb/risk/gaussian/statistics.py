@@ -38,15 +38,7 @@ def check_by_task(field: str, values: npt.ArrayLike, shape: tuple[int, ...] | No
 
 
 def check_realisations(values: npt.ArrayLike) -> Array:
-    """Return realisations of usage, (N, K) or (N, K, R), as (N, K, R), floats as they are.
-
-    Raises
-    ------
-    InvalidValueError
-        A value is negative or not finite; the message names task, realisation and resource.
-    ConflictError
-        The shape is another one, or there is no task, realisation or resource.
-    """
+    """Return realisations of usage, (N, K) or (N, K, R), as (N, K, R), floats as they are, or raise an error."""
     array = _numbers("realisations", "usage", values)
     if array.dtype.kind != "f":
         array = array.astype(np.float64)

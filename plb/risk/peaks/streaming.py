@@ -180,11 +180,6 @@ class RecentSamples:
     """Keeps at least the newest samples of each present task, those of each task in consecutive rows.
 
     Every task has space for twice its history; if it is full, the newer half moves to its beginning.
-
-    Parameters
-    ----------
-    history
-        Number of samples of a task that are kept.
     """
 
     def __init__(self, history: int) -> None:
