@@ -65,12 +65,10 @@ class Pool:
 
 
 def placement(bins: Iterable[Bin]) -> Placement:
-    """Return the replicas of each node."""
     return sorted((node.number, dict(node.inside)) for node in bins if node.inside)
 
 
 def placement_of(plan: ProvisioningPlan) -> list[dict[int, int]]:
-    """Return the replicas on each node of a plan, in the order of nodes."""
     nodes: list[dict[int, int]] = [{} for _ in range(plan.nodes)]
     for application, node, count in zip(
         plan.application.tolist(), plan.node.tolist(), plan.count.tolist(), strict=True
@@ -80,7 +78,6 @@ def placement_of(plan: ProvisioningPlan) -> list[dict[int, int]]:
 
 
 def placement_in(packing: Packing) -> Placement:
-    """Return the replicas on each node of a packing."""
     nodes: dict[int, dict[int, int]] = {}
     for place, application in zip(*places_of(packing), strict=True):
         nodes.setdefault(int(packing.node[place]), {})[int(application)] = int(packing.placed[place])
@@ -129,7 +126,6 @@ def residual(measure: Measure, instance: Instance) -> Residual:
 
 
 def first_fit(instance: Instance, order: Iterable[int]) -> Placement | None:
-    """Return First Fit's placement."""
     pool = Pool(instance)
     for application in order:
         for _ in range(int(instance.replicas[application])):

@@ -22,16 +22,9 @@ def instances(
     least_demand: int = 0,
     counted: bool = False,
 ) -> Instance:
-    """Draw an instance in which every replica fits on one kind of nodes, of which there are enough.
+    """Draw an instance with at most these numbers, in which every replica fits on one kind of nodes that is unlimited.
 
-    Parameters
-    ----------
-    applications, replicas, time_points, kinds
-        Upper bounds.
-    least_demand
-        Least demand of a replica in every resource.
-    counted
-        Whether the number of nodes of the other kinds may be limited.
+    With `counted`, the number of nodes of the other kinds may be limited.
     """
     number = draw(st.integers(1, applications))
     resources = draw(st.integers(1, 2))

@@ -21,7 +21,6 @@ pytestmark = pytest.mark.kernels
 
 
 def nodes_of(expected: naive.Placement | None) -> list[dict[int, int]] | None:
-    """Return the replicas of each node, in the order of nodes."""
     return None if expected is None else [inside for _, inside in expected]
 
 
@@ -33,19 +32,14 @@ def planned(instance: Instance, name: str, rules: Rules = Rules.PAPER) -> list[d
         return None
 
 
-@settings(deadline=None, max_examples=60)
 @given(instance=instances(counted=True, kinds=3))
 def test_first_fit_takes_the_first_feasible_node(instance: Instance) -> None:
-    """Nodes of a kind are opened in order, and kinds are tried in order."""
     expected = naive.first_fit(instance, range(len(instance.applications)))
     assert planned(instance, "FF") == nodes_of(expected)
 
 
-@settings(deadline=None, max_examples=60)
 @given(instance=instances(), measure=st.sampled_from(list(Measure)), best=st.booleans())
-def test_best_and_worst_fit_take_the_node_with_least_or_most_left(
-    instance: Instance, measure: Measure, best: bool
-) -> None:
+def test_best_and_worst_fit_take_the_node_with_least_or_most_left(instance, measure, best) -> None:
     """The node gets as many replicas as fit; among equal nodes it is the one opened first."""
     expected = naive.ordered_fit(instance, range(len(instance.applications)), measure, 1 if best else -1)
     assert planned(instance, f"{'BF' if best else 'WF'}-{measure}") == nodes_of(expected)
@@ -73,7 +67,6 @@ def test_decreasing_order_is_from_large_to_small(instance: Instance, measure: Me
     assert planned(instance, f"FFD-{measure}") == nodes_of(expected)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     instance=instances(kinds=1, time_points=1, least_demand=1),
     measure=st.sampled_from(list(Measure)),
@@ -90,10 +83,8 @@ def test_the_released_programs_sort_nodes_before_each_replica(instance: Instance
     assert planned(instance, name, Rules.RELEASED) == nodes_of(expected)
 
 
-@settings(deadline=None, max_examples=60)
 @given(instance=instances(kinds=1), measure=st.sampled_from([Measure.AVERAGE, Measure.MAX]), nodes=st.integers(1, 8))
 def test_spreading_gives_each_replica_the_node_with_most_left(instance: Instance, measure: Measure, nodes: int) -> None:
-    """A replica without a place is skipped and counted."""
     context = SolverContext(instance)
     packing, state = context.packing_of_first(nodes), nothing_spread(nodes, residual_of(measure, context.capacity))
     lost = spread_kernel(np.arange(len(instance.applications)), packing, state, False)
@@ -102,12 +93,12 @@ def test_spreading_gives_each_replica_the_node_with_most_left(instance: Instance
     assert lost == sum(missing.values())
 
 
-@settings(deadline=None, max_examples=60)
-@given(instance=instances(counted=True, kinds=3), name=st.sampled_from(algorithm_names()))
-def test_plans_are_valid(instance: Instance, name: str) -> None:
-    """The validator and an independent one accept them, and they have no fewer nodes than the lower bound."""
+@pytest.mark.parametrize("rules", Rules)
+@settings(max_examples=50)
+@given(instance=instances(time_points=1, counted=True, kinds=3), name=st.sampled_from(algorithm_names()))
+def test_plans_are_valid(rules: Rules, instance: Instance, name: str) -> None:
     try:
-        plan = provision(instance, name)
+        plan = provision(instance, name, rules=rules)
     except NoPlanError:
         return
     assert plan.faults() == ()
@@ -123,12 +114,3 @@ def test_unlimited_nodes_without_capacity_are_skipped(name: str, rules: Rules) -
     instance = attrs.evolve(make_instance([1, 0], [1, 1], []), nodes=kinds)
     plan = provision(instance, name, rules=rules)
     assert plan.faults() == ()
-
-
-@settings(deadline=None, max_examples=40)
-@given(instance=instances(time_points=1), name=st.sampled_from(algorithm_names()))
-def test_plans_by_the_released_rules_are_valid(instance: Instance, name: str) -> None:
-    """The plans are valid for any kinds of nodes."""
-    plan = provision(instance, name, rules="released")
-    assert plan.faults() == ()
-    assert naive.allowed(plan)

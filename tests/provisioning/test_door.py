@@ -28,10 +28,7 @@ INSTANCE = make_instance([4, 3], [2, 2], [(0, 1, 1)])
         ({"demand": np.array([[1], [1]])}, "demand = .* expected numbers with 3 axes"),
         ({"replicas": np.array([2])}, "2 applications and 1 resources, but replicas has shape"),
         ({"demand": np.zeros((2, 1, 0), np.int32)}, "2 applications and 1 resources"),
-        (
-            {"demand": np.array([[[4]], [[11]]])},
-            r"application b: demand = '11 cpu' is not allowed; expected at most what a node has",
-        ),
+        ({"demand": np.array([[[4]], [[11]]])}, "application b: demand = '11 cpu' .* at most what a node has"),
         ({"nodes": (NodeType("n", np.array([9, 9])),)}, "node type n has 2 capacities, not 1"),
         ({"applications": ("a", "a")}, "applications = 'a' .* given once"),
         ({"applications": ()}, "applications = \\(\\) .* at least one name"),
@@ -44,18 +41,14 @@ INSTANCE = make_instance([4, 3], [2, 2], [(0, 1, 1)])
         ({"affinity": Affinity(*np.array([[0], [1], [2**31 - 1]]))}, r"most\[0\] = 2147483647 .* to 2147483646"),
         ({"affinity": Affinity(np.array([0, 1]), np.array([1]), np.array([1]))}, "affinity: the columns have"),
         ({"affinity": Affinity.from_columns([1], [1], [0], 2)}, "application b may not stand beside itself"),
-        (
-            {"affinity": Affinity.from_columns([1, 1], [1, 1], [2, 3], 2)},
-            "application b may not stand beside itself, or",
-        ),
+        ({"affinity": Affinity.from_columns([1, 1], [1, 1], [2, 3], 2)}, "b may not stand beside itself, or"),
         (
             {"affinity": Affinity.from_columns([1, 0, 0], [0, 1, 1], [1, 1, 2], 2)},
-            "application a has several limits for application b; expected one",
+            "a has several limits .* b; expected",
         ),
     ],
 )
 def test_invalid_instance_is_refused_with_the_reason(change: dict[str, Any], message: str) -> None:
-    """The error names item, field and range."""
     with pytest.raises((InvalidValueError, ConflictError), match=message):
         attrs.evolve(INSTANCE, **change)
 
@@ -75,39 +68,28 @@ def test_invalid_instance_is_refused_with_the_reason(change: dict[str, Any], mes
     ],
 )
 def test_invalid_limits_are_refused_with_their_row(columns: tuple[Any, Any, Any], message: str) -> None:
-    """The error has the row and the expected value."""
     with pytest.raises((InvalidValueError, ConflictError), match=message):
         Affinity.from_columns(*columns, 2)
 
 
-def test_unknown_algorithm_is_refused_with_the_nearest_name() -> None:
-    """The error does not list all sixty names."""
-    with pytest.raises(UnknownNameError, match="WFD-Avg"):
-        provision(INSTANCE, "WFD-Averag")
-
-
-def test_the_released_rules_are_for_constant_demand_and_a_named_algorithm() -> None:
-    """Their rules for varying demand are not published."""
-    varying = attrs.evolve(INSTANCE, demand=np.array([[[4, 3]], [[3, 4]]]))
-    with pytest.raises(ConflictError, match="2 time points"):
-        provision(varying, "FF", rules="released")
-    with pytest.raises(ConflictError, match="'auto'"):
-        provision(INSTANCE, "auto", rules="released")
-    with pytest.raises(InvalidValueError, match="time_limit"):
-        provision(INSTANCE, "FF", time_limit=-1.0)
+VARYING = attrs.evolve(INSTANCE, demand=np.array([[[4, 3]], [[3, 4]]]))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "error", "message"),
     [
-        ({"instance": None}, "provisioning: instance = None"),
-        ({"algorithm": 3}, "provisioning: algorithm = 3 is not allowed; expected a string"),
-        ({"algorithm": "FF", "seed": -1}, "provisioning: seed = -1 is not allowed; expected a whole number >= 0"),
+        ({"instance": None}, InvalidValueError, "provisioning: instance = None"),
+        ({"algorithm": 3}, InvalidValueError, "provisioning: algorithm = 3 is not allowed; expected a string"),
+        ({"algorithm": "FF", "seed": -1}, InvalidValueError, "seed = -1 is not allowed; expected a whole number >= 0"),
+        ({"algorithm": "FF", "time_limit": -1.0}, InvalidValueError, "time_limit"),
+        ({"algorithm": "WFD-Averag"}, UnknownNameError, "WFD-Avg"),  # the nearest name, not all sixty
+        ({"algorithm": "auto", "rules": "released"}, ConflictError, "'auto'"),
+        ({"instance": VARYING, "algorithm": "FF", "rules": "released"}, ConflictError, "2 time points"),
     ],
 )
-def test_arguments_of_the_wrong_kind_are_refused(arguments: dict[str, Any], message: str) -> None:
-    """The check does not depend on the algorithm."""
-    with pytest.raises(InvalidValueError, match=message):
+def test_invalid_arguments_are_refused(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    """The released rules are for constant demand and a named algorithm; no others are published."""
+    with pytest.raises(error, match=message):
         provision(**{"instance": INSTANCE, **arguments})
 
 
@@ -122,7 +104,6 @@ def test_arguments_of_the_wrong_kind_are_refused(arguments: dict[str, Any], mess
     ],
 )
 def test_values_without_whole_units_are_refused(values: list[Any], decimals: int, message: str) -> None:
-    """No number overflows."""
     with pytest.raises(InvalidValueError, match=message):
         whole_units(values, decimals)
 
@@ -187,7 +168,6 @@ def test_limits_by_application_equal_the_given_ones(instance: Instance) -> None:
 
 
 def test_demand_of_a_resource_without_capacity_is_refused() -> None:
-    """A resource without demand and capacity does not count."""
     nothing = attrs.evolve(
         INSTANCE,
         resources=("cpu", "gpu"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
 from plb import ConflictError, InvalidValueError
 from plb.provisioning import (
@@ -15,7 +14,6 @@ from plb.provisioning import (
     NodeType,
     NoPlanError,
     ProvisioningPlan,
-    algorithm_names,
     integer_program,
     lower_bound,
     provision,
@@ -59,7 +57,6 @@ def fewest_nodes(instance: Instance) -> int | None:
 
 
 def may_share(instance: Instance, kind: int, inside: tuple[int, ...]) -> bool:
-    """Return whether replicas may share a node of a kind."""
     demand = [
         sum(column)
         for column in zip(*(instance.dimensions()[application].tolist() for application in inside), strict=True)
@@ -94,7 +91,6 @@ def hard() -> Instance:
     )
 
 
-@settings(deadline=None, max_examples=100)
 @given(instance=instances(**SMALL))
 def test_no_placement_has_fewer_nodes(instance: Instance) -> None:
     """The placements have limited kinds of nodes, demand of 0 and limits in both directions."""
@@ -104,34 +100,19 @@ def test_no_placement_has_fewer_nodes(instance: Instance) -> None:
             provision(instance, "ILP")
         return
     plan = provision(instance, "ILP")
-    assert plan.nodes == plan.lower_bound == fewest
+    assert lower_bound(instance) <= plan.nodes == plan.lower_bound == fewest
     assert plan.faults() == ()
     assert naive.allowed(plan)
 
 
-@settings(deadline=None, max_examples=100)
 @given(instance=instances(applications=5, replicas=3))
 def test_highs_finds_the_fewest_nodes_alone(instance: Instance) -> None:
-    """It starts with First Fit's plan and finds the fewest nodes by enumeration."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(integer_program, "best_in_time", lambda context, _report, **_seed: first_fit_plan(context))
         plan = provision(instance, "ILP")
     assert plan.nodes == plan.lower_bound == fewest_nodes(instance)
     assert naive.allowed(plan)
     assert plan.algorithm == "ILP" or plan.nodes == provision(instance, "FF").nodes
-
-
-@settings(deadline=None, max_examples=60)
-@given(instance=instances(**SMALL), name=st.sampled_from(algorithm_names()))
-def test_optimum_lies_between_every_bound_and_every_algorithm(instance: Instance, name: str) -> None:
-    """Bounds and algorithms check each other."""
-    try:
-        heuristic = provision(instance, name)
-    except NoPlanError:
-        assume(False)
-    plan = provision(instance, "ILP")
-    assert lower_bound(instance) <= plan.lower_bound == plan.nodes <= heuristic.nodes
-    assert plan.nodes <= provision(instance).nodes
 
 
 def test_program_finds_a_plan_if_first_fit_finds_none() -> None:
@@ -144,21 +125,6 @@ def test_program_finds_a_plan_if_first_fit_finds_none() -> None:
     assert plan.algorithm == "ILP"
     assert naive.placement_of(plan) == [{1: 1}, {0: 1}]
     assert plan.kind.tolist() == [0, 1]
-
-
-def test_replica_without_demand_needs_a_node() -> None:
-    """Two such replicas that may not share a node need two."""
-    plan = provision(make_instance([0, 0], [1, 1], [(0, 1, 0)]), "ILP")
-    assert plan.nodes == plan.lower_bound == 2
-
-
-@pytest.mark.usefixtures("from_first_fit")
-def test_limit_may_hold_in_one_direction_only() -> None:
-    """A node with an a has at most one b; a node with a b has any number of a."""
-    one_way = make_instance([1, 1], [6, 2], [(0, 1, 1)], capacity=4)
-    assert provision(one_way, "ILP").nodes == 2
-    both_ways = make_instance([1, 1], [6, 2], [(0, 1, 1), (1, 0, 2)], capacity=4)
-    assert provision(both_ways, "ILP").nodes == 3
 
 
 def test_plan_within_the_tolerance_of_highs_is_rejected() -> None:
@@ -179,7 +145,6 @@ def test_time_limit_holds() -> None:
 
 
 def test_without_time_there_is_no_search() -> None:
-    """The plan is First Fit's, with the bound by demand."""
     plan = provision(hard(), "ILP", time_limit=0.0)
     assert (plan.algorithm, plan.lower_bound) == ("FF", lower_bound(hard()))
 
@@ -199,14 +164,12 @@ def test_search_ends_within_the_gap(gap: str, tried: int, monkeypatch: pytest.Mo
 
 
 def separate_nodes(instance: Instance) -> ProvisioningPlan:
-    """Return a plan with a node for each of four replicas."""
     each = np.arange(4, dtype=np.int32)
     kind, count = np.zeros(4, np.int32), np.ones(4, np.int32)
     return ProvisioningPlan(instance, kind, each, each, count, "apart", seconds=0.0, lower_bound=2)
 
 
 def test_name_may_have_a_gap() -> None:
-    """The gap is in percent."""
     assert parse_algorithm("ILP-Gap0.2").gap_percent == 0.2
     assert parse_algorithm("ILP").gap_percent == 0.0
     with pytest.raises(InvalidValueError, match=r"ILP: gap_percent = 100\.0"):
@@ -215,7 +178,6 @@ def test_name_may_have_a_gap() -> None:
 
 @pytest.mark.usefixtures("from_first_fit")
 def test_program_that_is_too_large_is_refused_before_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error has the number of coefficients, which equals that of the program."""
     instance = hard()
     counted: list[int] = []
     whole = integer_program.constraints

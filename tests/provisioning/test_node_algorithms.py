@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.provisioning import Instance, Rules
@@ -20,14 +20,11 @@ score_kinds = st.sampled_from(list(Score))
 pytestmark = pytest.mark.kernels
 
 
-@settings(deadline=None, max_examples=80)
 @given(instance=instances(counted=True, kinds=3), score=score_kinds)
 def test_node_takes_the_application_with_the_highest_score(instance: Instance, score: Score) -> None:
-    """It repeats this until none fits; kinds of nodes come in order."""
     assert planned(instance, f"NCD-{score}") == nodes_of(naive_nodes.fill_nodes(instance, score))
 
 
-@settings(deadline=None, max_examples=80)
 @given(instance=instances(time_points=1, kinds=1, least_demand=1), score=score_kinds)
 def test_the_released_programs_walk_through_a_list(instance: Instance, score: Score) -> None:
     """They use one pass of bubble sort before each application, and shares as whole numbers."""
@@ -35,7 +32,6 @@ def test_the_released_programs_walk_through_a_list(instance: Instance, score: Sc
     assert planned(instance, f"NCD-{score}", Rules.RELEASED) == expected
 
 
-@settings(deadline=None, max_examples=80)
 @given(instance=instances(kinds=1), score=score_kinds, nodes=st.integers(1, 6))
 def test_matching_takes_the_best_pair(instance: Instance, score: Score, nodes: int) -> None:
     """Among equal pairs it takes the first node, then the first application; replicas without a place are counted."""
@@ -48,7 +44,6 @@ def test_matching_takes_the_best_pair(instance: Instance, score: Score, nodes: i
     assert naive.placement_in(packing) == expected
 
 
-@settings(deadline=None, max_examples=80)
 @given(instance=instances(kinds=1))
 def test_the_application_with_fewest_candidates_is_next(instance: Instance) -> None:
     """A node is excluded after an application with a shared limit is placed there; the most limited one comes first."""

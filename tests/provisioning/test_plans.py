@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.provisioning import Instance, NodeType, ProvisioningPlan, provision
@@ -22,7 +22,6 @@ INSTANCE = attrs.evolve(
 
 
 def plan_of(rows: Mapping[tuple[str, int], int], kinds: list[int]) -> ProvisioningPlan:
-    """Return a plan of `INSTANCE`."""
     application = ["ab".index(name) for name, _ in rows]
     return ProvisioningPlan(
         instance=INSTANCE,
@@ -37,7 +36,6 @@ def plan_of(rows: Mapping[tuple[str, int], int], kinds: list[int]) -> Provisioni
 
 
 def test_valid_plan_has_no_faults() -> None:
-    """The large node has two a and one b, the small node the other b."""
     plan = plan_of({("a", 1): 2, ("b", 1): 1, ("b", 0): 1}, [0, 1])
     assert plan.faults() == ()
     assert plan.valid
@@ -65,24 +63,20 @@ def test_valid_plan_has_no_faults() -> None:
     ],
 )
 def test_each_fault_is_named(rows: dict[tuple[str, int], int], kinds: list[int], fault: str) -> None:
-    """The plan has exactly this fault."""
     plan = plan_of(rows, kinds)
     assert plan.faults() == (fault,)
     assert not plan.valid
 
 
 def test_pair_that_is_named_twice_is_a_fault() -> None:
-    """The total number of replicas is right."""
     plan = plan_of({("a", 1): 1, ("b", 0): 2}, [0, 1])
     again = [np.append(column, column[:1]) for column in (plan.application, plan.node, plan.count)]
     twice = attrs.evolve(plan, application=again[0], node=again[1], count=again[2])
     assert twice.faults() == ("application a: node large-0 is named twice",)
 
 
-@settings(deadline=None, max_examples=60)
 @given(instance=instances(counted=True, kinds=2), data=st.data())
 def test_validator_agrees_with_an_independent_one(instance: Instance, data: st.DataObject) -> None:
-    """The plans have replicas moved to any nodes."""
     kinds = data.draw(st.lists(st.integers(0, len(instance.nodes) - 1), min_size=1, max_size=4))
     pairs: dict[tuple[int, int], int] = {}
     for application, replicas in enumerate(instance.replicas.tolist()):
@@ -103,7 +97,6 @@ def test_validator_agrees_with_an_independent_one(instance: Instance, data: st.D
 
 
 def test_many_faults_of_a_kind_are_counted() -> None:
-    """Twenty of them are described."""
     instance = make_instance([1], [30], [])
     plan = provision(instance, "FF")
     empty_rows = attrs.evolve(
@@ -131,6 +124,5 @@ def test_many_faults_of_a_kind_are_counted() -> None:
     ],
 )
 def test_invalid_numbers_and_names_are_faults(changes: dict[str, Any], fault: str) -> None:
-    """No further check runs."""
     plan = plan_of({("a", 1): 2, ("b", 0): 2}, [0, 1])
     assert attrs.evolve(plan, **changes).faults() == (fault,)

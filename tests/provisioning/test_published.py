@@ -32,7 +32,6 @@ def rows() -> list[tuple[str, str, int, int]]:
 
 @cache
 def instance_of(name: str) -> Instance:
-    """Return an instance."""
     from workloads.provisioning import read_authors
 
     return read_authors(DATA / f"{name}.csv.gz")
@@ -40,7 +39,6 @@ def instance_of(name: str) -> Instance:
 
 @pytest.mark.parametrize(("name", "algorithm", "nodes", "bound"), rows())
 def test_node_counts_equal_those_of_the_authors_programs(name: str, algorithm: str, nodes: int, bound: int) -> None:
-    """The plans follow the rules of the programs."""
     plan = provision(instance_of(name), algorithm, rules="released")
     assert (plan.nodes, plan.lower_bound) == (nodes, bound)
     assert plan.valid

@@ -7,7 +7,7 @@ from collections import Counter
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import ConflictError, InvalidValueError
@@ -58,10 +58,8 @@ def moved(before: ProvisioningPlan, after: ProvisioningPlan) -> int:
     return sum(count - max(0, by_node[name] - required[name]) for name, count in lost.items())
 
 
-@settings(deadline=None, max_examples=150)
 @given(plan=placements(), most=st.one_of(st.none(), st.integers(0, 6)), seed=st.integers(0, 3))
 def test_new_plan_is_valid_and_depends_only_on_the_seed(plan: ProvisioningPlan, most: int | None, seed: int) -> None:
-    """The first placement may be any. Known nodes keep kind and name."""
     after, again = (replan(plan, most_moves=most, seed=seed) for _ in range(2))
     assert after.faults() == ()
     assert at(after) == at(again)
@@ -71,7 +69,6 @@ def test_new_plan_is_valid_and_depends_only_on_the_seed(plan: ProvisioningPlan, 
     assert len(set(after.node_names())) == after.nodes
 
 
-@settings(deadline=None, max_examples=150)
 @given(plan=placements(), most=st.integers(0, 6))
 def test_no_more_replicas_move_than_allowed_or_forced(plan: ProvisioningPlan, most: int) -> None:
     """The forced moves are those without allowed moves; further moves save nodes."""
@@ -81,10 +78,8 @@ def test_no_more_replicas_move_than_allowed_or_forced(plan: ProvisioningPlan, mo
     assert after.nodes < repaired.nodes or at(after) == at(repaired)
 
 
-@settings(deadline=None, max_examples=100)
 @given(instance=instances(kinds=2), most=st.one_of(st.none(), st.integers(0, 4)))
 def test_valid_plan_stays_or_gets_fewer_nodes(instance: Instance, most: int | None) -> None:
-    """Without moves, the plan does not change."""
     plan = provision(instance, "FF")
     after = replan(plan, most_moves=most)
     assert after.nodes <= plan.nodes
@@ -92,10 +87,8 @@ def test_valid_plan_stays_or_gets_fewer_nodes(instance: Instance, most: int | No
         assert at(after) == at(plan)
 
 
-@settings(deadline=None, max_examples=100)
 @given(plan=placements(counted=True))
 def test_moves_lead_from_one_plan_to_the_other_without_detours(plan: ProvisioningPlan) -> None:
-    """Their totals equal those counted one by one."""
     after = replan(plan)
     moves = moves_between(plan, after)
     placed = Counter(at(plan))
@@ -116,22 +109,30 @@ def test_moves_lead_from_one_plan_to_the_other_without_detours(plan: Provisionin
     assert not (moves.placed and set(moves.application[moves.source < 0]) & set(moves.application[moves.target < 0]))
 
 
-def test_only_the_overload_moves_and_small_replicas_stay() -> None:
-    """Of 4 + 4 + 3 on a node of 10, one 4 moves, and missing replicas fill the gap."""
-    instance = make_instance([4, 3, 2], [2, 1, 1], [])
-    after = replan(make_plan(instance, [(0, 0, 2), (1, 0, 1)], [0]))
-    assert at(after) == {("a", "node-0"): 1, ("b", "node-0"): 1, ("c", "node-0"): 1, ("a", "node-1"): 1}
-
-
-def test_replicas_that_may_not_share_a_node_are_separated() -> None:
-    """The smaller replica keeps its node."""
-    instance = make_instance([2, 3], [1, 1], [(0, 1, 0)])
-    after = replan(make_plan(instance, [(0, 0, 1), (1, 0, 1)], [0], ("rack-1",)))
-    assert at(after) == {("a", "rack-1"): 1, ("b", "node-0"): 1}
+@pytest.mark.parametrize(
+    ("instance", "rows", "name", "expected"),
+    [
+        # 4 + 4 + 3 on a node of 10: one 4 moves, and missing replicas fill the gap
+        (
+            make_instance([4, 3, 2], [2, 1, 1], []),
+            [(0, 0, 2), (1, 0, 1)],
+            "node-0",
+            {("a", "node-0"): 1, ("b", "node-0"): 1, ("c", "node-0"): 1, ("a", "node-1"): 1},
+        ),
+        # two that may not share a node: the smaller one stays
+        (
+            make_instance([2, 3], [1, 1], [(0, 1, 0)]),
+            [(0, 0, 1), (1, 0, 1)],
+            "rack-1",
+            {("a", "rack-1"): 1, ("b", "node-0"): 1},
+        ),
+    ],
+)
+def test_only_what_must_moves(instance: Instance, rows, name: str, expected) -> None:
+    assert at(replan(make_plan(instance, rows, [0], (name,)))) == expected
 
 
 def test_surplus_replicas_are_removed() -> None:
-    """A removed replica is no move."""
     instance = make_instance([2], [1], [])
     plan = make_plan(instance, [(0, 0, 2), (0, 1, 1)], [0, 0])
     after = replan(plan)
@@ -149,29 +150,19 @@ def test_moves_empty_the_nodes_with_fewest_replicas_first() -> None:
     assert moves_between(plan, after).moved == 1
 
 
-def test_larger_node_is_opened_if_it_empties_several_small_ones() -> None:
+@pytest.mark.parametrize("capacities", [{"large": 40, "small": 8}, {"large": 40, "other": 40, "small": 8}])
+def test_the_first_larger_kind_is_opened_if_it_empties_several_small_nodes(capacities: dict[str, int]) -> None:
     """Four full small nodes fit on one large one with sixteen moves. Fewer moves would save no node."""
-    instance = attrs.evolve(
-        make_instance([2], [16], []), nodes=(NodeType("large", np.array([40])), NodeType("small", np.array([8])))
-    )
-    plan = make_plan(instance, [(0, node, 4) for node in range(4)], [1] * 4)
+    nodes = tuple(NodeType(name, np.array([capacity])) for name, capacity in capacities.items())
+    instance = attrs.evolve(make_instance([2], [16], []), nodes=nodes)
+    plan = make_plan(instance, [(0, node, 4) for node in range(4)], [len(nodes) - 1] * 4)
     after = replan(plan, most_moves=None)
     assert after.node_names() == ("large-0",)
     assert moves_between(plan, after).moved == 16
     assert at(replan(plan, most_moves=3)) == at(plan)
 
 
-def test_first_kind_of_equal_larger_nodes_is_opened() -> None:
-    """The order of kinds is the order of their use."""
-    capacities = {"large": 40, "other": 40, "small": 8}
-    nodes = tuple(NodeType(name, np.array([capacity])) for name, capacity in capacities.items())
-    instance = attrs.evolve(make_instance([2], [16], []), nodes=nodes)
-    plan = make_plan(instance, [(0, node, 4) for node in range(4)], [2] * 4)
-    assert replan(plan, most_moves=None).node_names() == ("large-0",)
-
-
 def test_application_without_a_place_is_named() -> None:
-    """The only node is full."""
     instance = attrs.evolve(make_instance([6], [2], []), nodes=(NodeType("node", np.array([10]), 1),))
     with pytest.raises(NoCapacityError, match="application a fits on no node"):
         replan(make_plan(instance, [(0, 0, 1)], [0]))
@@ -186,28 +177,24 @@ def test_application_without_a_place_is_named() -> None:
     ],
 )
 def test_invalid_plan_is_refused(rows: list[tuple[int, int, int]], kind: list[int], match: str) -> None:
-    """The error names the row, or the type of the nodes."""
     instance = attrs.evolve(make_instance([1], [1], []), nodes=(NodeType("node", np.array([10]), 1),))
     with pytest.raises(ConflictError, match=match):
         replan(make_plan(instance, rows, kind))
 
 
 def test_names_of_types_are_literal_and_numbers_of_moves_unbounded() -> None:
-    """Braces are plain text, and numbers beyond 64 bits are accepted."""
     instance = attrs.evolve(make_instance([6], [2], []), nodes=(NodeType("n{x}{0}", np.array([10])),))
     assert replan(make_plan(instance, [], []), most_moves=2**70).node_names() == ("n{x}{0}-0", "n{x}{0}-1")
 
 
 @pytest.mark.parametrize(("field", "value"), [("most_moves", -1), ("time_limit", -1.0), ("seed", -1)])
 def test_settings_out_of_range_are_named(field: str, value: float) -> None:
-    """The check comes before any work."""
     instance = make_instance([1], [1], [])
     with pytest.raises(InvalidValueError, match=f"provisioning: {field} = {value}"):
         replan(make_plan(instance, [(0, 0, 1)], [0]), **{field: value})
 
 
 def test_plans_of_different_applications_have_no_moves() -> None:
-    """The indices of their applications differ."""
     small, large = (provision(make_instance([1] * size, [1] * size, []), "FF") for size in (1, 2))
     with pytest.raises(ConflictError, match="different applications"):
         moves_between(small, large)

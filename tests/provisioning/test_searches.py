@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.compiler import Stream
@@ -41,7 +41,6 @@ def conflicting() -> Instance:
 
 
 def reports_of(instance: Instance, name: str) -> list[str]:
-    """Return the reports of an algorithm on the numbers of nodes that it tries."""
     reports: list[str] = []
     provision(instance, name, report=reports.append)
     return reports
@@ -66,7 +65,6 @@ def test_binary_search_tries_the_middle() -> None:
 
 
 def test_decrements_are_steps_of_the_lower_bound() -> None:
-    """They continue until a step fails."""
     instance = conflicting()
     first, bound = provision(instance, "FF").nodes, lower_bound(instance)
     reports = reports_of(instance, "SpreadWFD-Avg-Decr3")
@@ -85,14 +83,12 @@ def test_plan_is_first_fit_if_spreading_fails() -> None:
 
 @pytest.mark.parametrize("name", ["SpreadWFD-Avg-BinSearch", "WFD-Avg", "NCD-DotProduct", "Match-DotProduct-Decr2"])
 def test_plan_without_time_is_first_fit(name: str) -> None:
-    """First Fit always runs to its end."""
     plan = provision(conflicting(), name, time_limit=0.0)
     assert plan.algorithm == "FF"
     assert plan.valid
 
 
 def test_auto_gives_its_best_plan_at_the_time_limit() -> None:
-    """It is never worse than First Fit."""
     instance = conflicting()
     first = provision(instance, "FF").nodes
     for limit in (0.0, 0.3, None):
@@ -101,10 +97,8 @@ def test_auto_gives_its_best_plan_at_the_time_limit() -> None:
         assert plan.nodes <= first
 
 
-@settings(deadline=None, max_examples=60)
 @given(instance=instances(applications=8, counted=True, kinds=2), seed=st.integers(0, 5))
 def test_emptied_plans_are_valid_and_depend_only_on_the_seed(instance: Instance, seed: int) -> None:
-    """They have no more nodes than First Fit's plan."""
     try:
         first = provision(instance, "FF")
     except NoPlanError:
@@ -116,7 +110,6 @@ def test_emptied_plans_are_valid_and_depend_only_on_the_seed(instance: Instance,
     assert lower_bound(instance) <= plan.nodes <= first.nodes
 
 
-@settings(deadline=None, max_examples=60)
 @given(instance=instances(applications=8, kinds=2), seed=st.integers(0, 100), rounds=st.integers(1, 40))
 def test_state_of_emptying_stays_consistent(instance: Instance, seed: int, rounds: int) -> None:
     """Free capacity, places and nodes stay right after accepted and rejected neighbourhoods."""
@@ -146,7 +139,6 @@ def test_state_of_emptying_stays_consistent(instance: Instance, seed: int, round
 
 
 def test_emptying_reaches_the_lower_bound_if_spreading_does() -> None:
-    """First Fit needs three more nodes."""
     instance = conflicting()
     assert provision(instance).nodes == lower_bound(instance) == provision(instance, "FF").nodes - 3
 
@@ -163,7 +155,6 @@ def test_packings_grow_beyond_their_first_number_of_nodes(algorithm: str) -> Non
     "algorithm", ["FF", "auto", "WFD-Avg", "SpreadWFD-Avg-BinSearch", "NCD-DotProduct", "Medea-NodeCandidates"]
 )
 def test_too_few_nodes_are_reported(algorithm: str) -> None:
-    """There are two nodes, and each has capacity for one replica."""
     made = make_instance([6], [3], [])
     with pytest.raises(NoPlanError, match="cannot place all replicas on 2 nodes"):
         provision(attrs.evolve(made, nodes=(NodeType("node", np.array([10]), 2),)), algorithm)

@@ -38,29 +38,21 @@ class Drawn(NamedTuple):
 
 
 def draw(
-    history: DemandHistory,
-    replica: tuple[str | None, int, float, Any],
-    *,
-    key: int = 9,
-    k: int = 50,
-    seed: int = 11,
-    before: Drawn | None = None,
+    history: DemandHistory, replica: tuple[str | None, int, float, Any], *, key: int = 9, k: int = 50, seed: int = 11
 ) -> Drawn:
     """Return the draws of a replica of a class, role, age and largest demand."""
     name, role, age, demand = replica
     table = trace_table(history)
-    trace = np.empty(k, np.int32) if before is None else before.trace.copy()
-    level = NONE if before is None else before.widening
+    trace = np.empty(k, np.int32)
     of_replica = history.class_code(name), int(role), np.float64(age), np.array(demand, np.float64)
     scratch = np.empty(len(history), np.int32)
     with np.errstate(over="ignore"):
-        level = draw_replica(seed_word(seed), np.uint64(key), *of_replica, table, scratch, trace, level)
+        level = draw_replica(seed_word(seed), np.uint64(key), *of_replica, table, scratch, trace, NONE)
     valid_demand = [float(demand_horizon(trace, level, metric, table)) for metric in range(len(history.metrics))]
     return Drawn(trace, level, float(age_horizon(trace, level, table)), valid_demand)
 
 
 def draw_forecast(history: DemandHistory, forecast: ReplicaForecast, now: float, **settings: Any) -> Drawn:
-    """Return the draws of a replica with this forecast."""
     demand = [forecast.largest_demand.get(name, 0.0) for name in history.metrics]
     replica = forecast.tenant_class, forecast.role, max(0.0, now - forecast.created), demand
     return draw(history, replica, key=forecast.key, **settings)
@@ -96,5 +88,4 @@ def plain_timeline(
 
 
 def plain_peak(history: DemandHistory, rows: Sequence[int], limits: Sequence[int]) -> bool:
-    """Return whether the sum of the levels reaches a limit."""
     return any(sum(int(history.level[row, r]) for row in rows) >= limit for r, limit in enumerate(limits))

@@ -18,12 +18,10 @@ NO_DEADLINE = examples(60)
 
 
 def columns(*, max_traces: int = 12, classes: tuple[str, ...] = CLASSES) -> st.SearchStrategy[dict[str, Any]]:
-    """Draw columns of a small history over `METRICS`."""
     return testing.history_columns(max_traces=max_traces, classes=classes, metrics=len(METRICS))
 
 
 def histories(*, max_traces: int = 12, classes: tuple[str, ...] = CLASSES) -> st.SearchStrategy[DemandHistory]:
-    """Draw small histories over `METRICS`."""
     return testing.histories(METRICS, max_traces=max_traces, classes=classes)
 
 

@@ -36,32 +36,21 @@ P, S, I = Role.PRIMARY, Role.SECONDARY, Role.INSTANCE  # noqa: E741
 
 WIDENING = {
     "a new replica: every trace of its class and role": (("gold", P, 0, (0, 0)), 0, [0, 1]),
-    "a trace may end exactly at the replica's age": (("gold", P, 10, (0, 0)), 0, [0, 1]),
     "a trace with a shorter lifetime is not eligible": (("gold", P, 10.5, (0, 0)), 0, [1]),
     "a maximum may equal the largest demand": (("gold", P, 0, (4, 10)), 0, [1]),
-    "a trace with a smaller maximum is not eligible": (("gold", P, 0, (0, 15)), 0, [0]),
     "every metric must have been as large, so neither of these two": (("gold", P, 0, (3, 15)), 3, [0, 1, 2]),
     "older than all of its role: other roles of the class": (("gold", P, 50, (0, 0)), 1, [2]),
     "a role without traces: other roles of the class": (("gold", I, 0, (0, 0)), 1, [0, 1, 2]),
     "older than the class: its traces with maxima as large": (("gold", P, 70, (0, 25)), 2, [2]),
     "larger than the class: its traces with lifetimes as long": (("gold", P, 20, (5, 0)), 3, [1, 2]),
     "older and larger than the class: all of the class": (("gold", P, 70, (5, 0)), 4, [0, 1, 2]),
-    "a known class never widens to another": (("gold", S, 85, (8, 80)), 4, [0, 1, 2]),
     "an unknown class: the whole history by lifetime and maxima": (("lead", P, 50, (0, 20)), 5, [2, 3]),
-    "the second class, a role without traces: other roles of the class": (("iron", P, 0, (0, 0)), 1, [3]),
-    "the second class, older than all of it: its traces with maxima as large": (("iron", I, 95, (9, 0)), 2, [3]),
-    "the second class, older and larger than it: all of the class": (("iron", I, 95, (9.5, 0)), 4, [3]),
-    "no class at all: the same": ((None, P, 50, (0, 20)), 5, [2, 3]),
     "an unknown class, older than all: the whole history": ((None, P, 99, (0, 0)), 6, [0, 1, 2, 3]),
-    "an unknown class, larger than all: the whole history": ((None, P, 0, (9.5, 0)), 6, [0, 1, 2, 3]),
 }
 
 
 @pytest.mark.parametrize(("replica", "level", "rows"), WIDENING.values(), ids=WIDENING.keys())
-def test_criteria_widen_in_the_documented_order(
-    replica: tuple[str | None, Role, float, tuple[float, float]], level: int, rows: list[int]
-) -> None:
-    """The draws come from the first level with any trace, and from all of its traces."""
+def test_criteria_widen_in_the_documented_order(replica, level, rows) -> None:
     drawn = draw(HISTORY, replica, key=1, k=60)
     assert (drawn.widening, sorted(set(drawn.trace.tolist()))) == (level, rows)
     assert plain_eligible(HISTORY, *replica) == (level, rows)
@@ -70,7 +59,6 @@ def test_criteria_widen_in_the_documented_order(
 @NO_DEADLINE
 @given(histories(), replica_forecasts())
 def test_every_drawn_trace_is_eligible_by_the_definition(history: DemandHistory, replica: ReplicaForecast) -> None:
-    """The level of widening and the rows are those of an independent implementation, for any replica."""
     demand = [replica.largest_demand[name] for name in METRICS]
     level, rows = plain_eligible(history, replica.tenant_class, replica.role, 10.0 - replica.created, demand)
     drawn = draw_forecast(history, replica, 10.0)
@@ -80,9 +68,7 @@ def test_every_drawn_trace_is_eligible_by_the_definition(history: DemandHistory,
 
 @NO_DEADLINE
 @given(histories(max_traces=6), st.floats(0, 50), st.integers(0, 2**64 - 1))
-def test_comparisons_are_made_in_double_precision_on_the_stored_values(
-    history: DemandHistory, age: float, key: int
-) -> None:
+def test_comparisons_are_made_in_double_precision_on_the_stored_values(history, age, key) -> None:
     """An age between two float32 values is rounded neither in the kernel nor outside."""
     stored = float(np.float32(history.lifetime[0]))
     just_above = math.nextafter(stored, math.inf)

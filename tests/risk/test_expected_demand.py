@@ -24,15 +24,12 @@ def survivors(history: DemandHistory, tenant_class: str, role: Role, age: float)
 
 
 def mean_demand(history: DemandHistory, rows: list[int], age: float) -> np.ndarray:
-    """Return the mean demand of tenants at an age."""
     return np.mean([history.demand(age, row) for row in rows], axis=0)
 
 
 @NO_DEADLINE
 @given(histories(), st.sampled_from(CLASSES), st.sampled_from(Role), st.integers(0, 4), st.floats(0.0, 8.0))
-def test_expected_demand_equals_that_of_tenants_of_this_age(
-    history: DemandHistory, tenant_class: str, role: Role, age: int, load: float
-):
+def test_expected_demand_equals_that_of_tenants_of_this_age(history, tenant_class, role, age, load) -> None:
     """It is the present load plus the growth of the mean, times the surviving share; without survivors it is 0."""
     step, horizon = 3.0, 4
     expected = ExpectedDemand(history, step)
@@ -54,64 +51,26 @@ def test_expected_demand_equals_that_of_tenants_of_this_age(
 
 @given(histories(classes=("gold",)))
 def test_unknown_class_has_constant_demand(history: DemandHistory):
-    """Replicas of an unknown class keep their load."""
     expected = ExpectedDemand(history, 10.0)
     group = np.array([expected.group_of("unknown", Role.PRIMARY), expected.group_of(None, Role.SECONDARY)])
     found = expected.expected_demand(group, np.array([0.0, 1e9]), np.array([[1.0, 2.0], [3.0, 4.0]]), 3)
     np.testing.assert_array_equal(found, np.repeat([[[1.0, 2.0]], [[3.0, 4.0]]], 3, axis=1))
 
 
-def test_tenants_of_lifetime_zero_have_no_later_demand():
-    """They count in the first step only."""
-    nothing = [[0.0]]
-    history = DemandHistory.from_columns(
-        ["cpu"],
-        tenant_class=["gold"],
-        role=[Role.PRIMARY],
-        lifetime=[0.0],
-        level=nothing,
-        initial=nothing,
-        growth=nothing,
-        maximum=nothing,
-    )
-    expected = ExpectedDemand(history, 60.0)
+@pytest.mark.parametrize(
+    ("lifetime", "step", "age", "load", "requested"),
+    [
+        (0.0, 60.0, 0.0, 1.0, [1.0, 0.0, 0.0]),  # counts in the first step only
+        (120.0, 60.0, 9 * 60.0, 3.0, [3.0, 3.0, 3.0]),  # older than all
+        (1e30, 1e-300, 1.0, 3.0, [3.0]),  # more steps than a float can count
+    ],
+)
+def test_demand_at_the_ends_of_a_lifetime(lifetime, step, age, load, requested):
+    """Without growth, the load stays until the last past tenant has ended."""
+    level, none = [[4.0]], [[0.0]]
+    of_tenant = {"tenant_class": ["gold"], "role": [Role.PRIMARY], "lifetime": [lifetime], "growth": none}
+    history = DemandHistory.from_columns(["cpu"], **of_tenant, level=level, initial=level, maximum=level)
+    expected = ExpectedDemand(history, step)
     group = np.array([expected.group_of("gold", Role.PRIMARY)])
-    assert expected.expected_demand(group, np.zeros(1), np.ones((1, 1)), 3)[0, :, 0].tolist() == [1.0, 0.0, 0.0]
-
-
-def test_expected_demand_of_an_example():
-    """Two tenants grow from 2 to 6 within two hours; one lives for two hours, the other for four."""
-    hour = 3600.0
-    history = DemandHistory.from_columns(
-        ["cpu"],
-        tenant_class=["gold", "gold"],
-        role=[Role.PRIMARY, Role.PRIMARY],
-        lifetime=[2 * hour, 4 * hour],
-        level=[[6.0], [6.0]],
-        initial=[[2.0], [2.0]],
-        growth=[[2 * hour], [2 * hour]],
-        maximum=[[6.0], [6.0]],
-    )
-    expected = ExpectedDemand(history, hour)
-    group = np.array([expected.group_of("gold", Role.PRIMARY)])
-    found = expected.expected_demand(group, np.array([0.0]), np.array([[3.0]]), 5)
-    assert found[0, :, 0].tolist() == pytest.approx([3.0, 5.0, 3.5, 3.5, 0.0])
-    old = expected.expected_demand(group, np.array([9 * hour]), np.array([[3.0]]), 2)
-    assert old[0, :, 0].tolist() == [3.0, 3.0]
-
-
-def test_steps_may_be_of_any_length() -> None:
-    """A lifetime may have more steps than a float can count."""
-    history = DemandHistory.from_columns(
-        ["cpu"],
-        tenant_class=["gold"],
-        role=[Role.PRIMARY],
-        lifetime=[1e30],
-        level=[[4.0]],
-        initial=[[4.0]],
-        growth=[[0.0]],
-        maximum=[[4.0]],
-    )
-    expected = ExpectedDemand(history, 1e-300)
-    group = np.array([expected.group_of("gold", Role.PRIMARY)])
-    assert expected.expected_demand(group, np.array([1.0]), np.array([[3.0]]), 2)[0, 0].tolist() == [3.0]
+    found = expected.expected_demand(group, np.array([age]), np.array([[load]]), 3)
+    assert found[0, : len(requested), 0].tolist() == requested

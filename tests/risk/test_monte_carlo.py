@@ -81,7 +81,6 @@ def test_both_evaluations_agree_with_exhaustive_enumeration_within_the_binomial_
 @pytest.mark.parametrize("within", [3, 11, 100, math.inf])
 @pytest.mark.parametrize("seed", range(6))
 def test_only_demand_within_the_horizon_counts(seed: int, within: float) -> None:
-    """Each repetition is enumerated at all whole times of the horizon."""
     hours = 0.0 if within == math.inf else within / 3600.0
     engine, history, _ = small_engine(seed, evaluation="timeline", estimator=f"monte-carlo:horizon={hours}")
     configuration, limits = configured(engine)

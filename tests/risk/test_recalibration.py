@@ -31,7 +31,6 @@ def pooled(samples):
 
 
 def fitted(samples):
-    """Return the map that fits tuples of probability and outcome."""
     return Recalibration.fit(*zip(*samples, strict=True))
 
 
@@ -43,25 +42,8 @@ def test_the_points_are_the_blocks_of_the_isotonic_regression(samples):
     assert found.predicted == pytest.approx([float(mean) for mean, _, _ in blocks], rel=1e-14)
 
 
-@given(SAMPLES)
-def test_the_mean_over_the_blocks_is_the_share_of_violations(samples):
-    """Each point counts with the predictions of its block."""
-    found, sizes = fitted(samples), [size for _, _, size in pooled(samples)]
-    mean = sum(found(found.predicted) * sizes) / len(samples)
-    assert mean == pytest.approx(sum(occurred for _, occurred in samples) / len(samples))
-
-
-@given(st.lists(st.booleans(), min_size=1), st.lists(st.booleans(), min_size=1))
-def test_of_yes_and_no_the_mean_is_preserved(after_no, after_yes):
-    """Of an estimator with two probabilities, each becomes the share of its outcomes, or both that of all."""
-    samples = [*((0.0, one) for one in after_no), *((1.0, one) for one in after_yes)]
-    given_probabilities, occurred = np.array(samples, float).T
-    assert np.mean(fitted(samples)(given_probabilities)) == pytest.approx(np.mean(occurred))
-
-
 @given(SAMPLES, st.lists(PROBABILITY, min_size=2))
 def test_the_map_is_monotone_and_within_the_shares(samples, others):
-    """A larger probability never becomes a smaller one, and none leaves the range of the points."""
     found = fitted(samples)
     ordered = np.sort(np.array([*others, *found.predicted]))
     became = found(ordered)
@@ -72,14 +54,12 @@ def test_the_map_is_monotone_and_within_the_shares(samples, others):
 
 @given(SAMPLES)
 def test_json_holds_the_map(samples):
-    """The map that is read is equal."""
     found = fitted(samples)
     assert Recalibration.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False))) == found
 
 
 @given(st.lists(st.tuples(PROBABILITY, PROBABILITY), min_size=1, unique_by=lambda one: one[0]), st.lists(PROBABILITY))
 def test_between_the_points_the_map_is_linear(points, others):
-    """NumPy's interpolation is the reference, apart from rounding."""
     predicted, recalibrated = (sorted(values) for values in zip(*points, strict=True))
     found = Recalibration(predicted, recalibrated)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -89,7 +69,6 @@ def test_between_the_points_the_map_is_linear(points, others):
 
 
 def test_probabilities_by_node_keep_their_names():
-    """The answer of an engine becomes another of the same form; arrays keep their shape."""
     found = Recalibration((0.2, 0.6), (0.1, 0.3))
     assert found({"n0": 0.0, "n1": 0.4, "n2": 1}) == pytest.approx({"n0": 0.1, "n1": 0.2, "n2": 0.3})
     assert found({}) == {}
@@ -123,7 +102,6 @@ def test_probabilities_by_node_keep_their_names():
     ],
 )
 def test_wrong_values_are_named(call, message):
-    """An error names the field, what was given and what is allowed."""
     with pytest.raises(InvalidValueError) as error:
         call()
     assert message in str(error.value)

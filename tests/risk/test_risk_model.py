@@ -28,7 +28,6 @@ GOLD = ReplicaForecast("gold", Role.PRIMARY, 0.0, {}, 1)
     ],
 )
 def test_forecasts_are_checked_when_they_are_created(changes: dict[str, object], message: str) -> None:
-    """The error names the replica, the field and the range."""
     with pytest.raises(InvalidValueError, match=f"replica of class gold: {message}"):
         attrs.evolve(GOLD, **changes)
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.risk import DemandHistory
 from plb.risk.trace_sampling import NONE, ROLES, KeptDraws, Rows, find_expired, sample_again, trace_table
 
 from .oracles import draw
@@ -62,9 +61,7 @@ def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, Kept
 
 @NO_DEADLINE
 @given(st.randoms(use_true_random=False), st.integers(0, 12), st.integers(1, 2))
-def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(
-    random: Random, count: int, metrics: int
-) -> None:
+def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(random, count, metrics) -> None:
     """They are found in order; draws for another replica, a later time, more demand or a reset report are removed."""
     rows, draws, now = rows_and_draws(random, count, metrics)
     age, expired, reported = np.full(count, -1.0), np.full(count, -1), draws.reported.copy()
@@ -93,9 +90,7 @@ def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(
     st.integers(0, 12),
     st.integers(0, 2**64 - 1),
 )
-def test_samples_are_those_of_the_present_age_and_demand(
-    history: DemandHistory, random: Random, count: int, seed: int
-) -> None:
+def test_samples_are_those_of_the_present_age_and_demand(history, random, count, seed) -> None:
     """All rows in use have them at any time, though only the expired ones are sampled; then none is expired."""
     rows, draws, now = rows_and_draws(random, count, len(METRICS))
     draws = draws._replace(generation=np.full(count, -1))  # of none of these replicas

@@ -89,18 +89,6 @@ def lifetimes_in_order(traces: int) -> DemandHistory:
     )
 
 
-@pytest.mark.parametrize("eligible", [30, 3], ids=["drawn", "by least hash"])
-def test_redrawn_traces_are_uniform(eligible: int) -> None:
-    """Repetitions that lose their trace are uniform over the remaining set; so are the kept ones."""
-    history, k = lifetimes_in_order(600), 60_000
-    before = draw_one(history, 600.0 - 2 * eligible, [0.0], k=k).trace
-    after = draw_one(history, 600.0 - eligible, [0.0], k=k).trace
-    redrawn = before < 600 - eligible
-    for part in (after[redrawn], after[~redrawn]):
-        assert len(part) > k / 3
-        assert stats.chisquare(np.bincount(part - (600 - eligible), minlength=eligible)).pvalue > 1e-3
-
-
 @pytest.mark.parametrize("other", ["key", "repetition"])
 def test_draws_of_different_replicas_and_repetitions_are_independent(other: str) -> None:
     """A contingency table of pairs of draws shows no association (chi-square, fixed seeds)."""
@@ -125,32 +113,9 @@ def test_eligible_draws_are_kept(history: DemandHistory, key: int, ages: list[fl
     assert (after.trace[still] == before.trace[still]).all()
 
 
-@pytest.mark.kernels
-@NO_DEADLINE
-@given(histories(), st.lists(st.tuples(st.integers(0, 12), st.integers(0, 10), st.integers(0, 10)), min_size=2))
-def test_earlier_samples_do_not_change_the_result(history: DemandHistory, seen: list[tuple[int, int, int]]) -> None:
-    """Earlier draws save work and do not change the result, for any growth of age and demand."""
-    for name, role in ((history.classes[0], Role.PRIMARY), (None, Role.SECONDARY)):
-        before = None
-        for age, *demand in np.maximum.accumulate(np.array(seen, np.float64)):
-            from_scratch = draw(history, (name, role, age, demand))
-            before = draw(history, (name, role, age, demand), before=before)
-            assert same(before, from_scratch)
-
-
-def test_kept_draws_survive_a_shrink_by_least_hash() -> None:
-    """If 64 draws miss, the row of least hash stays as long as it is eligible."""
-    history = lifetimes_in_order(5000)
-    before, after = (draw_one(history, age, [0.0], k=400).trace for age in (4990.0, 4995.0))
-    still = before >= 4995
-    assert 100 < still.sum() < 300
-    assert (after[still] == before[still]).all()
-
-
 @NO_DEADLINE
 @given(histories(), st.integers(0, MASK), st.integers(0, 14), st.tuples(st.integers(0, 10), st.integers(0, 10)))
 def test_horizon_of_validity_is_exact(history: DemandHistory, key: int, age: int, demand: tuple[int, int]) -> None:
-    """Up to the horizon nothing changes; the next number beyond it changes a draw or the widening."""
     draws = draw_one(history, float(age), demand, key=key)
     limits = [draws.valid_age, *draws.valid_demand]
     assert all(limit >= now for limit, now in zip(limits, (age, *demand), strict=True) if draws.widening == 0)
@@ -164,12 +129,10 @@ def test_horizon_of_validity_is_exact(history: DemandHistory, key: int, age: int
 
 
 def same(draws: Drawn, others: Drawn) -> bool:
-    """Return whether two draws have the same traces at the same widening."""
     return bool((draws.trace == others.trace).all() and draws.widening == others.widening)
 
 
 def test_horizon_is_infinite_if_a_criterion_does_not_apply() -> None:
-    """Without the criterion of lifetime or maxima, no age or demand ends the validity of the draws."""
     history = lifetimes_in_order(10)
     older = draw_one(history, 50.0, [0.5])
     assert math.isinf(older.valid_age)
@@ -177,12 +140,6 @@ def test_horizon_is_infinite_if_a_criterion_does_not_apply() -> None:
     larger = draw_one(history, 5.0, [2.0])
     assert larger.valid_age == larger.trace.min()
     assert np.isinf(larger.valid_demand).all()
-
-
-def test_more_repetitions_keep_the_first_ones() -> None:
-    """Repetition k does not depend on K, so a finer estimate extends a coarser one."""
-    few, many = (draw_one(LARGE, 5e5, NOTHING_SEEN, k=k).trace for k in (10, 40))
-    assert (many[:10] == few).all()
 
 
 def test_seed_and_key_both_change_the_draws() -> None:

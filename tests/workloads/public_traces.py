@@ -56,17 +56,14 @@ def google2011_row(task: int, seconds: int, cpu: float | None = 0.25, memory: fl
 
 
 def alibaba_row(container: str, seconds: int, cpu: int | None, memory: int | None) -> list[Any]:
-    """Return a row of container_usage."""
     return [container, "m_1", seconds, cpu, memory, 1.2, 0.1, None, 0.1, 0.2, 5]
 
 
 def alibaba_meta(container: str, cpu_request: int, memory: float) -> list[Any]:
-    """Return a row of container_meta."""
     return [container, "m_1", 0, "app_1", "started", cpu_request, 2 * cpu_request, memory]
 
 
 def azure_machine(name: str, deleted: int, cores: Any, memory: Any) -> list[Any]:
-    """Return a row of vmtable."""
     return [name, "subscription", "deployment", 0, deleted, 90.0, 10.0, 50.0, "Unknown", cores, memory]
 
 

@@ -17,7 +17,6 @@ SHARED = Path(os.environ.get("PLB_GOOGLE2019", "/work/shared/data/google2019_ins
 
 
 def test_a_synthetic_cell_is_always_full():
-    """Tasks arrive and depart, and never use more than their limits."""
     samples = cell_of_region(REGIONS["region1"], machines=3, days=2.0, seed=1).samples
     assert np.diff(samples.start).tolist() == [TASKS * 2 * 144] * 3
     for machine in samples.machines():
@@ -28,7 +27,6 @@ def test_a_synthetic_cell_is_always_full():
 
 
 def test_a_task_of_a_synthetic_cell_has_one_lifetime():
-    """It has no gap and one limit. The seed determines the cell."""
     first, two, reseeded = (cell_of_region(REGIONS["region2"], machines=2, days=1.0, seed=s).samples for s in (4, 4, 5))
     np.testing.assert_array_equal(first.usage, two.usage)
     assert (first.usage != reseeded.usage).any()
@@ -60,7 +58,6 @@ def test_the_google_sample_is_aligned_as_in_the_simulator(tmp_path: Path):
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared sample of the Google trace is not here")
 def test_the_shared_google_sample_has_44_instances():
-    """They are on four machines and cover 31 days at five minutes."""
     samples = read_cell(SHARED).samples
     assert len(set(samples.task.tolist())) == 44
     assert len(samples.machine) == 4
@@ -70,6 +67,5 @@ def test_the_shared_google_sample_has_44_instances():
 
 @pytest.mark.parametrize(("machines", "days", "field"), [(0, 1, "machines"), (1, 0, "days"), (1, np.nan, "days")])
 def test_a_cell_needs_machines_and_time(machines: int, days: float, field: str) -> None:
-    """A value of 0 or NaN is an error that names the field."""
     with pytest.raises(InvalidValueError, match=f"cell: {field} = "):
         cell_of_region(REGIONS["region1"], machines=machines, days=days, seed=0)

@@ -68,7 +68,6 @@ def write_usage(path: Path) -> None:
 
 
 def test_a_file_three_times_the_memory_limit_is_converted(tmp_path: Path) -> None:
-    """The conversion uses at most a third of the size of the file, and processes every row."""
     source, out = tmp_path / "source", tmp_path / "out"
     small = tmp_path / "small"
     for folder in (small, source):
@@ -95,7 +94,6 @@ def test_a_file_three_times_the_memory_limit_is_converted(tmp_path: Path) -> Non
 
 
 def test_a_trace_three_times_the_memory_limit_is_checked(tmp_path: Path) -> None:
-    """The check before a description uses at most a third of the size of the trace in memory."""
     small, one_of_many, large, tenants, steps = tmp_path / "small", tmp_path / "one", tmp_path / "large", 100, 400_000
     write_traces(one_tenant([1.0, 2.0]), small)
     write_traces(one_tenant([float(at % 7) for at in range(steps)]), one_of_many)

@@ -47,7 +47,6 @@ def test_planetlab_days_are_tenants_and_machines_are_families(tmp_path: Path):
 
 
 def test_hidden_files_are_ignored(tmp_path: Path):
-    """File managers create such files. No reader treats them as a machine."""
     text(tmp_path / "planetlab" / "20110303" / "host", [[1]] * 12)
     text(tmp_path / "planetlab" / "20110303" / ".DS_Store", [["\0Bud1"]])
     text(tmp_path / "planetlab" / "._p.parquet", [["\0"]])
@@ -60,7 +59,6 @@ def test_hidden_files_are_ignored(tmp_path: Path):
 
 
 def test_planetlab_as_parquet_equals_the_published_files(tmp_path: Path):
-    """The list of a row of the Parquet file equals the file of that day and machine."""
     text(tmp_path / "raw" / "20110309" / "host", [[value] for value in range(12)])
     (tmp_path / "table").mkdir()
     days = pl.DataFrame({"day": ["20110309"], "vm": ["host"], "cpu_pct": [list(range(12))]})
@@ -140,7 +138,6 @@ def test_google2019_as_published_and_as_flat_table(tmp_path: Path):
 
 
 def test_google2019_nested_parquet_and_maxima(tmp_path: Path):
-    """A Parquet export keeps the structure. Maxima of the samples are an option."""
     rows = [google2019_line(600, 0.25, 0.125), google2019_line(900, 0.75, 0.25)]
     plain = tmp_path / "instance_usage-000000000000.parquet"
     pl.DataFrame(rows).write_parquet(plain)
@@ -204,7 +201,6 @@ def test_azure_percent_of_cores_and_known_ends(tmp_path: Path, name: str):
 
 
 def test_azure_open_buckets_have_the_published_values(tmp_path: Path):
-    """More than 24 cores count as 30, more than 64 GB as 70."""
     text(tmp_path / "vmtable.csv", [azure_machine("c", 10_800, ">24", ">64")])
     text(tmp_path / "vm_cpu_readings-file-1-of-195.csv", readings("c", 0, 600, 10.0))
     traces, _ = converted("azure2019", tmp_path, tmp_path / "out", aggregate="max")
@@ -235,7 +231,6 @@ def test_packing_requests_live_at_constant_demand(tmp_path: Path):
 
 
 def test_packing_lifetimes_can_be_cut_into_windows(tmp_path: Path):
-    """With a longest lifetime, only the last window of a request that ends is uncensored."""
     packing_database(
         tmp_path / "t.sqlite", [(1, 1, 0.5, 0.5, 0, 0, 0)], [(1, 1, 1, 0, 0.0, 2.5), (2, 1, 1, 0, 0.0, 1.0)]
     )
@@ -275,7 +270,6 @@ def test_alibaba_percent_of_the_request(tmp_path: Path):
 
 @pytest.mark.parametrize("name", READERS)
 def test_every_reader_states_its_requirements(tmp_path: Path, name: str):
-    """The error for an empty directory lists them, and each metric has a unit."""
     with pytest.raises(ValueError, match=r"found no such file; expected \S+"):
         converted(name, tmp_path, tmp_path / "out")
     assert all(metric.unit for metric in READERS[name].metrics)

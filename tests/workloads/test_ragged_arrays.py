@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads import trace
@@ -15,10 +15,8 @@ from workloads import trace
 LISTS = st.lists(st.lists(st.floats(0, 100, width=32), min_size=1, max_size=9), min_size=1, max_size=6)
 
 
-@settings(deadline=None)
 @given(LISTS, st.sampled_from([0.1, 0.5, 0.9, 0.95, 1.0]))
 def test_reductions_agree_with_each_segment(parts: list[list[float]], share: float) -> None:
-    """Maximum, minimum, mean, percentile and positions equal those of each separate segment."""
     rows = np.array([value for part in parts for value in part], np.float32)
     bounds = trace.bounds_of(np.array([len(part) for part in parts]))
     assert trace.maximum(rows, bounds).tolist() == [max(part) for part in parts]
@@ -30,10 +28,8 @@ def test_reductions_agree_with_each_segment(parts: list[list[float]], share: flo
     assert trace.per_row(np.arange(len(parts)), bounds).tolist() == [i for i, part in enumerate(parts) for _ in part]
 
 
-@settings(deadline=None)
 @given(LISTS)
 def test_first_where_finds_the_first_row_or_the_end(parts: list[list[float]]) -> None:
-    """The result is the first true row of each segment, or the length of the segment if there is none."""
     rows = np.array([value for part in parts for value in part], np.float32)
     bounds = trace.bounds_of(np.array([len(part) for part in parts]))
     expected = [next((k for k, value in enumerate(part) if value > 50), len(part)) for part in parts]
@@ -47,10 +43,8 @@ def test_negative_zero_does_not_change_the_percentile() -> None:
     assert trace.percentile(rows, np.array([0, 3]), 0.1)[0] == pytest.approx(0.0)
 
 
-@settings(deadline=None)
 @given(LISTS, st.integers(0, 12))
 def test_highest_ahead_is_limited_to_the_horizon_and_the_segment(parts: list[list[float]], steps: int) -> None:
-    """The result of a row is the maximum of the row and the next rows of its segment."""
     rows = np.array([value for part in parts for value in part], np.float32)
     bounds = trace.bounds_of(np.array([len(part) for part in parts]))
     expected = [max(part[k : k + steps + 1]) for part in parts for k in range(len(part))]
@@ -61,7 +55,6 @@ def test_highest_ahead_is_limited_to_the_horizon_and_the_segment(parts: list[lis
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=8), st.data())
 def test_rows_of_chosen_segments(lengths: list[int], data: st.DataObject) -> None:
-    """Segments have the requested order and may repeat. No segments give no rows."""
     bounds = trace.bounds_of(np.array(lengths))
     chosen = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=8))
     rows, result = trace.rows_of(np.array(chosen, np.int64), bounds)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.errors import InvalidValueError, PlbError, UnknownNameError
+from plb.errors import InvalidValueError, UnknownNameError
 from workloads.column_checks import TraceError
 from workloads.realisations import BITBRAINS_FILE, PLANETLAB_FILE, UsageSamples, read_samples
 from workloads.trace import MetricInfo, bounds_of
@@ -26,14 +26,12 @@ DAY = 288
 
 
 def planetlab(folder: Path, rows: list[Any]) -> Path:
-    """Write a file in the format of PlanetLab with these lists."""
     names = [f"vm{index}" for index in range(len(rows))]
     pl.DataFrame({"day": ["20110303"] * len(rows), "vm": names, "cpu_pct": rows}).write_parquet(folder / PLANETLAB_FILE)
     return folder
 
 
 def bitbrains(folder: Path, rows: dict[str, Any]) -> Path:
-    """Write a file in the format of Bitbrains with these columns."""
     length = len(rows["bin"])
     rest = {name: [0] * length for name in ("disk_rd_kbs", "disk_wr_kbs", "net_rx_kbs", "net_tx_kbs")}
     base = {"vm": [1] * length, "cores": [2] * length, "cpu_mhz": [100] * length, "mem_mb": [7] * length}
@@ -42,7 +40,6 @@ def bitbrains(folder: Path, rows: dict[str, Any]) -> Path:
 
 
 def samples_of(parts: list[list[float]]) -> UsageSamples:
-    """Return tasks with these samples of one resource."""
     values = np.array([value for part in parts for value in part], np.float32)[:, np.newaxis]
     return UsageSamples((MetricInfo("cpu", "%"),), values, bounds_of(np.array([len(part) for part in parts])))
 
@@ -76,18 +73,26 @@ def test_bitbrains_has_a_task_per_machine_and_day(tmp_path: Path) -> None:
     assert [metric.name for metric in read_samples(folder).resources] == ["cpu"]
 
 
+@pytest.mark.parametrize("late", [1, 2**20])
+def test_days_of_bitbrains_are_periods(tmp_path: Path, late: int) -> None:
+    """Two machines have a late day, and only the second has a first one. Days of two machines are separate tasks."""
+    day = [*range(late * DAY, (late + 1) * DAY)]
+    times = [*day, *range(DAY), *day]
+    bitbrains(tmp_path, {"vm": [0] * DAY + [1] * 2 * DAY, "bin": times, "cpu_mhz": [time % 1000 for time in times]})
+    samples = read_samples(tmp_path)
+    assert samples.period.tolist() == [late, 0, late]
+    assert samples.simultaneous(late)[1][:, :, 0].tolist() == [[time % 1000 for time in day]] * 2
+
+
 def test_project_format_has_a_task_for_each_series(tmp_path: Path) -> None:
-    """Any metric may be a resource; the default is the CPU."""
     traces = one_tenant([float(k) for k in range(24)], cpu=[2.0] * 24)
     write_traces(traces, tmp_path)
     assert read_samples(tmp_path, ["disk"]).values[:, 0].tolist() == [float(k) for k in range(24)]
     assert read_samples(tmp_path / "traces.parquet").resources == METRICS[:1]
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=9), min_size=1, max_size=5), st.integers(0, 2**32))
 def test_realisations_are_samples_of_their_task(parts: list[list[int]], seed: int) -> None:
-    """Equal seeds give equal samples."""
     given_samples = samples_of([[10.0 * task + value for value in part] for task, part in enumerate(parts)])
     sampled = given_samples.draw(range(len(parts)), 50, np.random.default_rng(seed))
     assert sampled.shape == (len(parts), 50, 1)
@@ -98,7 +103,6 @@ def test_realisations_are_samples_of_their_task(parts: list[list[int]], seed: in
 
 
 def test_every_sample_is_equally_likely() -> None:
-    """Draws of a task follow its empirical distribution, and two draws are independent."""
     sampled = samples_of([[0.0, 1.0, 2.0, 2.0]]).draw([0, 0], 40_000, np.random.default_rng(5))[:, :, 0]
     shares = [(sampled == value).mean() for value in range(3)]
     assert shares == pytest.approx([0.25, 0.25, 0.5], abs=0.01)
@@ -106,7 +110,6 @@ def test_every_sample_is_equally_likely() -> None:
 
 
 def test_resources_of_a_task_are_drawn_together() -> None:
-    """The two resources of a sample belong to the same time."""
     values = np.arange(30, dtype=np.float32)
     pair = UsageSamples(METRICS, np.column_stack([values, 3 * values]), np.array([0, 30]))
     sampled = pair.draw([0], 100, np.random.default_rng(1))
@@ -130,16 +133,6 @@ def test_tasks_of_a_day_have_common_times(tmp_path: Path) -> None:
             tasks_of.simultaneous(period)
 
 
-def test_days_of_bitbrains_are_periods(tmp_path: Path) -> None:
-    """Two machines have a second day, and only one of them has a first."""
-    times = [*range(2 * DAY), *range(DAY, 2 * DAY)]
-    bitbrains(tmp_path, {"vm": [1] * 2 * DAY + [2] * DAY, "bin": times, "cpu_mhz": times})
-    samples = read_samples(tmp_path)
-    assert samples.period.tolist() == [0, 1, 1]
-    assert samples.simultaneous(1)[1][:, :, 0].tolist() == [[*range(DAY, 2 * DAY)]] * 2
-
-
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=30), min_size=1, max_size=4), st.integers(1, 12))
 def test_averages_are_means_of_consecutive_samples(parts: list[list[int]], width: int) -> None:
     """The last mean includes the remaining samples. With complete blocks, the mean usage of a task is unchanged."""
@@ -152,95 +145,65 @@ def test_averages_are_means_of_consecutive_samples(parts: list[list[int]], width
         np.testing.assert_allclose(samples.values[start:stop, 0], expected, rtol=1e-6)
 
 
-def refused(folder: Path, case: str) -> Any:
-    """Read an invalid file."""
-    if case == "nothing there":
-        return read_samples(folder / "none")
-    if case == "an empty directory":
-        return read_samples(folder)
-    if case == "no usage":
-        return read_samples(planetlab(folder, [[0] * 30]))
-    if case == "a percentage below 0":
-        return read_samples(planetlab(folder, [[5.0] * 24, [5.0, -1.0] * 12]))
-    if case == "a percentage that is missing":
-        return read_samples(planetlab(folder, [[5, None] * 12]))
-    if case == "another column":
-        pl.DataFrame({"cpu": [[1]]}).write_parquet(folder / PLANETLAB_FILE)
-        return read_samples(folder)
-    if case == "a damaged file":
-        (folder / BITBRAINS_FILE).write_bytes(b"PAR1 not")
-        return read_samples(folder)
-    if case == "a missing column":
-        pl.DataFrame({"vm": [1], "bin": [0]}).write_parquet(folder / BITBRAINS_FILE)
-        return read_samples(folder)
-    if case == "an unknown resource":
-        return read_samples(planetlab(folder, [[5] * 24]), ["memory"])
-    if case == "a resource twice":
-        return read_samples(bitbrains(folder, {"bin": range(24)}), ["cpu", "cpu"])
-    return samples_of([[1.0]]).averaged(0)
-
-
-REFUSED: dict[str, tuple[type[PlbError], str]] = {
-    "nothing there": (TraceError, "none: found no such trace; expected planetlab.parquet"),
-    "an empty directory": (TraceError, "found no such trace"),
-    "no usage": (TraceError, "1 tasks, none with usage and 24 samples"),
-    "a percentage below 0": (TraceError, r"row 2, column cpu_pct: found -1; expected a finite number >= 0"),
-    "a percentage that is missing": (TraceError, "row 1, column cpu_pct: found None"),
-    "another column": (TraceError, "column cpu_pct: found columns cpu; expected a column of lists"),
-    "a damaged file": (TraceError, "damaged contents"),
-    "a missing column": (TraceError, "column cores"),
-    "an unknown resource": (UnknownNameError, "unknown resource 'memory'"),
-    "a resource twice": (InvalidValueError, "names that differ"),
-    "averages of nothing": (InvalidValueError, "a whole number >= 1"),
-}
-
-
-@pytest.mark.parametrize(("case", "kind", "message"), [(case, *rest) for case, rest in REFUSED.items()])
-def test_invalid_files_are_refused(tmp_path: Path, case: str, kind: type[PlbError], message: str) -> None:
-    """The message contains file, row, column and the expected content."""
-    with pytest.raises(kind, match=message):
-        refused(tmp_path, case)
-
-
 @pytest.mark.skipif(not (DATA / "planetlab").is_dir(), reason="the PlanetLab traces are not here")
 def test_shared_planetlab() -> None:
-    """There are 11,746 machine-days of 288 samples, as stated in SOURCE.md."""
     samples = read_samples(DATA / "planetlab")
     assert samples.tasks + samples.left_out == 11_746
     assert set(np.diff(samples.start).tolist()) == {DAY}
     assert samples.values.max() <= 100
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (DATA / "bitbrains_rnd").is_dir(), reason="the Bitbrains traces are not here")
 def test_shared_bitbrains() -> None:
-    """No task is longer than a day, and most of 500 machines and 89 days have tasks."""
     samples = read_samples(DATA / "bitbrains_rnd", ["cpu", "memory"])
     assert 40_000 < samples.tasks < 500 * 91
     assert np.diff(samples.start).max() <= DAY
     assert len(samples.values) > 11_900_000
 
 
+def damaged(folder: Path) -> Path:
+    (folder / BITBRAINS_FILE).write_bytes(b"PAR1 not")
+    return folder
+
+
+def other_columns(folder: Path, name: str, **columns: Any) -> Path:
+    pl.DataFrame(columns).write_parquet(folder / name)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("make", "resources", "kind", "message"),
+    [
+        (lambda f: f / "none", None, TraceError, "none: found no such trace; expected planetlab.parquet"),
+        (lambda f: f, None, TraceError, "found no such trace"),
+        (lambda f: planetlab(f, [[0] * 30]), None, TraceError, "1 tasks, none with usage and 24 samples"),
+        (
+            lambda f: planetlab(f, [[5.0] * 24, [5.0, -1.0] * 12]),
+            None,
+            TraceError,
+            "row 2, column cpu_pct: found -1; .*>= 0",
+        ),
+        (lambda f: planetlab(f, [[5, None] * 12]), None, TraceError, "row 1, column cpu_pct: found None"),
+        (lambda f: other_columns(f, PLANETLAB_FILE, cpu=[[1]]), None, TraceError, "cpu_pct: .* a column of lists"),
+        (lambda f: other_columns(f, BITBRAINS_FILE, vm=[1], bin=[0]), None, TraceError, "column cores"),
+        (damaged, None, TraceError, "damaged contents"),
+        (lambda f: planetlab(f, [[5] * 24]), ["memory"], UnknownNameError, "unknown resource 'memory'"),
+        (lambda f: planetlab(f, [[5] * 24]), "cpu", InvalidValueError, "traces: resources = 'cpu'"),
+        (lambda f: bitbrains(f, {"bin": range(24)}), ["cpu", "cpu"], InvalidValueError, "names that differ"),
+    ],
+)
+def test_invalid_files_are_refused(tmp_path: Path, make: Any, resources: Any, kind: Any, message: str) -> None:
+    with pytest.raises(kind, match=message):
+        read_samples(make(tmp_path), resources)
+
+
 def test_averages_keep_the_common_times_of_tasks() -> None:
-    """Tasks of one period remain aligned. The number of samples in a mean is an integer."""
     values = np.arange(16, dtype=np.float32)[:, np.newaxis]
     samples = UsageSamples(METRICS[:1], values, np.array([0, 8, 16]), period=np.array([5, 5]))
     tasks, usage = samples.averaged(4).simultaneous(5)
     assert tasks.tolist() == [0, 1]
     assert usage[:, :, 0].tolist() == [[1.5, 5.5], [9.5, 13.5]]
-    for width in (0, 1.5):
+    for width in (0, 1.5):  # of no samples, and of a share of one
         with pytest.raises(InvalidValueError, match=r"samples: averaged over = .* a whole number >= 1"):
             samples.averaged(width)  # type: ignore[arg-type]
-
-
-def test_a_single_name_is_no_collection_of_resources(tmp_path: Path) -> None:
-    """Otherwise its letters would be names."""
-    write_traces(one_tenant([1.0] * 24), tmp_path)
-    with pytest.raises(InvalidValueError, match="traces: resources = 'cpu'"):
-        read_samples(tmp_path, "cpu")
-
-
-def test_days_of_two_machines_are_separate_tasks(tmp_path: Path) -> None:
-    """The last day of one machine and the first day of the next are separate for any numbers."""
-    late = [2**20 * DAY + bin_ for bin_ in range(DAY)]
-    bitbrains(tmp_path, {"vm": [0] * DAY + [1] * DAY, "bin": [*late, *range(DAY)], "cpu_mhz": [1] * 2 * DAY})
-    assert read_samples(tmp_path).period.tolist() == [2**20, 0]

@@ -46,18 +46,15 @@ class Shape:
 
 @pytest.mark.parametrize("name", REGIONS)
 def test_digests_of_regions_are_deliberate(name: str) -> None:
-    """They are those of earlier versions, whose results record them."""
     assert REGIONS[name].digest() == PINNED[name]
 
 
 def test_the_code_of_tenants_is_deliberate() -> None:
-    """It is that of the last deliberate change of tenants or of the code that makes them."""
     assert code_of_tenants() == PINNED_CODE
 
 
 @pytest.mark.parametrize("text", ["def half(:\n", "x = (1,\n", "  x = 1\n"])
 def test_a_file_in_the_middle_of_an_edit_is_named(copy: Path, text: str) -> None:
-    """The message has its line, and is no traceback of the parser."""
     (copy / "population.py").write_text("ONE = 1\n" + text)
     with pytest.raises(PlbError, match=r"population\.py, line 2: cannot be parsed"):
         code_of(copy)
@@ -87,7 +84,6 @@ def test_example_traces_name_the_parameters_of_their_region() -> None:
     ],
 )
 def test_a_change_that_does_nothing_keeps_the_digest(old: str, new: str) -> None:
-    """Docstrings, comments and formatting do not count."""
     assert old in SOURCE
     assert digest_of_source(SOURCE.replace(old, new)) == digest_of_source(SOURCE)
 
@@ -123,12 +119,10 @@ def test_the_digest_does_not_depend_on_the_version_of_python() -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """Return a copy of the package, in another directory."""
     return Path(shutil.copytree(FOLDER, tmp_path / FOLDER.name, ignore=shutil.ignore_patterns("__pycache__")))
 
 
 def code_of(folder: Path) -> str:
-    """Return the digest of the code that makes tenants in a copy of the package."""
     return digest_of_modules(imported_by(MAKES_TENANTS, modules_in(folder)))
 
 
@@ -155,7 +149,6 @@ def test_the_place_of_the_code_does_not_count(copy: Path) -> None:
     ],
 )
 def test_classes_constants_and_code_of_tenants_count(copy: Path, file: str, old: str, new: str) -> None:
-    """Their change changes the digests of all regions."""
     text = (copy / file).read_text(encoding="utf-8")
     assert old in text
     (copy / file).write_text(text.replace(old, new, 1), encoding="utf-8")
@@ -163,14 +156,12 @@ def test_classes_constants_and_code_of_tenants_count(copy: Path, file: str, old:
 
 
 def test_modules_that_make_no_tenants_do_not_count(copy: Path) -> None:
-    """A reader of public traces, for example."""
     with (copy / "readers/azure.py").open("a", encoding="utf-8") as file:
         file.write("\nMORE = 1\n")
     assert code_of(copy) == code_of_tenants()
 
 
 def test_a_new_module_counts_as_soon_as_it_is_imported(copy: Path) -> None:
-    """An import in a function, and one of a module in a package, count."""
     with (copy / "population.py").open("a", encoding="utf-8") as file:
         file.write("\n\ndef more():\n    from workloads.further import shapes\n    return shapes\n")
     before = code_of(copy)

@@ -19,7 +19,6 @@ HEADER = "machine,task,time_s,usage,limit\n"
 
 
 def from_text(folder: Path, rows: str, header: str = HEADER) -> SampleTable:
-    """Read a CSV file with these rows."""
     path = folder / "samples.csv"
     path.write_text(header + rows)
     return read_task_samples(path)
@@ -33,12 +32,10 @@ def problems(folder: Path, rows: str, header: str = HEADER) -> list[str]:
 
 
 def frame_of(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
-    """Return rows as a table."""
     return pl.DataFrame(rows, schema=["machine", "task", "time_s", "usage", "limit"], orient="row")
 
 
 def test_rows_may_have_any_order_and_further_columns(tmp_path: Path):
-    """They are sorted by machine, task and time. Other columns are not read."""
     rows = "x,m2,a,300,2,3\nx,m1,b,0,1,1\nx,m2,a,0,1,3\n"
     table = from_text(tmp_path, rows, "note," + HEADER)
     assert table.machines.to_list() == ["m1", "m2"]
@@ -57,7 +54,6 @@ def test_rows_may_have_any_order_and_further_columns(tmp_path: Path):
     ],
 )
 def test_machines_of_a_csv_file_are_integers_if_all_are(tmp_path: Path, names: list[str], requested: list[Any]):
-    """Otherwise names are text, unchanged."""
     table = from_text(tmp_path, "".join(f"{name},t,0,1,1\n" for name in names))
     assert table.machines.to_list() == requested
 
@@ -67,20 +63,17 @@ def test_machines_of_a_csv_file_are_integers_if_all_are(tmp_path: Path, names: l
     [(pl.Int64, [2**40, 7]), (pl.UInt8, [1, 0]), (pl.String, ["b", "a"]), (pl.Categorical, ["b", "a"])],
 )
 def test_machines_of_a_parquet_file_keep_their_type(tmp_path: Path, kind: Any, names: list[Any]):
-    """They are integers or text."""
     frame = frame_of([(name, "t", 0, 1.0, 1.0) for name in names])
     frame.with_columns(pl.col("machine").cast(kind)).write_parquet(tmp_path / "s.parquet")
     assert read_task_samples(tmp_path / "s.parquet").machines.to_list() == sorted(names)
 
 
 def test_times_may_be_fractions(tmp_path: Path):
-    """Whole seconds remain integers. Others are exact to the microsecond."""
     table = from_text(tmp_path, "m,t,0.1,1,1\nm,t,300.1,1,1\n")
     assert table.time_s(table.samples.time).tolist() == [0.1, 300.1]
 
 
 def test_all_problems_of_a_file_are_reported_together(tmp_path: Path):
-    """Each has its column and its row, numbered from 1 without the header."""
     texts = problems(tmp_path, "m,a,0,-1,1\n,b,0,1,inf\nm,c,soon,1,\nm,d,0,many,1\nm,e,0,nan,1e400\n")
     assert texts == [
         "row 2, column machine: found None; expected a name or a whole number",
@@ -95,7 +88,6 @@ def test_all_problems_of_a_file_are_reported_together(tmp_path: Path):
 
 
 def test_a_second_sample_of_one_time_is_located(tmp_path: Path):
-    """The first sample may be anywhere in the file. The same task may be on two machines."""
     rows = "m,b,300,1,1\nm,a,0,1,1\nk,a,0,1,1\nm,b,0,1,1\nm,b,300,2,1\nm,a,0,1,1\n"
     assert problems(tmp_path, rows) == [
         "row 5, column time_s: found 300; expected a machine, task and time that no row above has",
@@ -118,18 +110,15 @@ def test_a_second_sample_of_one_time_is_located(tmp_path: Path):
     ],
 )
 def test_invalid_samples_are_refused(tmp_path: Path, rows: str, header: str, words: str):
-    """The message contains the place."""
     assert words in problems(tmp_path, rows, header)[0]
 
 
 def test_empty_lines_at_the_end_are_ignored(tmp_path: Path):
-    """Text editors add such lines."""
     assert len(from_text(tmp_path, "m,a,0,1,1\n\n\n").samples) == 1
 
 
 @pytest.mark.parametrize("name", ["samples.txt", "samples", "missing.csv", "folder.parquet"])
 def test_other_files_are_refused(tmp_path: Path, name: str):
-    """The message contains the name."""
     (tmp_path / "samples.txt").write_text(HEADER)
     (tmp_path / "folder.parquet").mkdir()
     with pytest.raises(TraceError, match=name):
@@ -137,7 +126,6 @@ def test_other_files_are_refused(tmp_path: Path, name: str):
 
 
 def test_damaged_files_are_refused(tmp_path: Path):
-    """Examples are invalid Parquet, and columns of unsuitable types."""
     path = tmp_path / "s.parquet"
     path.write_text("no Parquet")
     with pytest.raises(TraceError, match="damaged contents"):
@@ -149,7 +137,6 @@ def test_damaged_files_are_refused(tmp_path: Path):
 
 
 def test_predictions_have_a_row_for_each_available_prediction(tmp_path: Path):
-    """Rows are ordered by machine, time and predictor, in the given order."""
     table = from_text(tmp_path, "2,a,0,1,4\n2,a,300,3,4\n10,a,300,1,2\n")
     predictions = predict(table.samples, [RcLike(), PeakOracle(horizon=1)])
     assert prediction_frame(table, predictions, ["rc", "oracle"]).rows() == [
@@ -173,7 +160,6 @@ rows_of_samples = st.lists(
 @settings(deadline=None, max_examples=40)
 @given(rows_of_samples)
 def test_both_formats_contain_the_same_samples(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]]):
-    """Values are equal to the last bit after writing and reading."""
     folder, frame = tmp_path_factory.mktemp("formats"), frame_of(rows)
     tables = []
     for name in ("s.csv", "s.parquet"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from plb.errors import InvalidValueError, UnknownNameError
 from tests.workloads.trace_strategies import one_tenant, trace_sets
@@ -15,10 +15,8 @@ from workloads.regions import REGIONS, generate
 from workloads.trace import TraceSet, maximum, minimum
 
 
-@settings(deadline=None)
 @given(trace_sets())
 def test_models_keep_their_invariants(traces: TraceSet) -> None:
-    """I ≤ M = the maximum, G is within the lifetime, U90 is between the extremes, and each series has one model."""
     models, bounds = compress_columns(traces), traces.series_start
     high, low = maximum(traces.values, bounds), minimum(traces.values, bounds)
     np.testing.assert_array_equal(models["maximum"], high)
@@ -31,10 +29,8 @@ def test_models_keep_their_invariants(traces: TraceSet) -> None:
     assert len(compress(traces)) == len(traces.series_tenant)
 
 
-@settings(deadline=None)
 @given(trace_sets())
 def test_the_curve_starts_at_i_and_reaches_m_at_g(traces: TraceSet) -> None:
-    """The model is I at age 0 (M if G is 0) and M at age G, and never falls."""
     history = compress(traces)
     every = np.arange(len(history))
     start = np.where(history.growth > 0, history.initial, history.level)
@@ -51,24 +47,14 @@ def test_the_curve_starts_at_i_and_reaches_m_at_g(traces: TraceSet) -> None:
 @pytest.mark.parametrize(
     ("disk", "growth"),
     [
-        ([10, 20, 30, 40, 50, 50, 50], 4),
-        ([5, 100, 100, 100], 1),
-        ([100, 100, 90], 0),
-        ([96, 97, 98, 100], 0),
-        ([0, 50, 95, 95, 95, 95, 95, 100], 2 * 100 / 95),
-        ([0, 94, 95, 100], 2 * 100 / 95),
+        ([10, 20, 30, 40, 50, 50, 50], 4),  # a straight ramp is kept
+        ([5, 100, 100, 100], 1),  # a jump is kept
+        ([100, 100, 90], 0),  # at M from the start
+        ([96, 97, 98, 100], 0),  # at 95 % of M from the start
+        ([0, 50, 95, 95, 95, 95, 95, 100], 2 * 100 / 95),  # the line through the first grown sample meets M
+        ([94, 95, 100, 100, 100], 2),  # a flat line reaches M late; the first time at M bounds G
         ([0, 0, 0], 0),
         ([7], 0),
-    ],
-    ids=[
-        "a straight ramp is kept",
-        "a jump is kept",
-        "at M from the start",
-        "at 95 % of M from the start",
-        "the line through the first grown sample",
-        "G is where that line meets M",
-        "no demand at all",
-        "a single sample",
     ],
 )
 def test_growth_follows_the_documented_rule(disk: list[float], growth: float) -> None:
@@ -77,14 +63,7 @@ def test_growth_follows_the_documented_rule(disk: list[float], growth: float) ->
     assert models["growth"][0, 1] / 600 == pytest.approx(growth, rel=1e-6)
 
 
-def test_growth_is_no_later_than_the_maximum() -> None:
-    """A start just below 95 % of M gives a flat line, which reaches M late. The first time at M bounds G."""
-    models = compress_columns(one_tenant([94, 95, 100, 100, 100]))
-    assert models["growth"][0, 1] == 2 * 600
-
-
 def test_u90_is_the_nearest_rank_percentile() -> None:
-    """Of ten values, it is the ninth; of eleven, the tenth. The maximum is stored separately."""
     ten = compress_columns(one_tenant([1.0] * 10, cpu=[float(v) for v in range(10)]))
     eleven = compress_columns(one_tenant([1.0] * 11, cpu=[float(v) for v in range(11)]))
     assert (ten["level"][0, 0], ten["maximum"][0, 0]) == (8.0, 9.0)
@@ -111,7 +90,6 @@ def test_compression_hardly_changes_the_violation_probability(region: str) -> No
 
 
 def test_an_unknown_metric_is_refused() -> None:
-    """A capacity for an unknown metric is an error and not ignored."""
     with pytest.raises(UnknownNameError, match="memory"):
         compression_effect(one_tenant([1.0]), [1], samples=1, seed=0)
 
@@ -121,7 +99,6 @@ def test_an_unknown_metric_is_refused() -> None:
     [({"samples": 0}, "samples"), ({"stagger_steps": -1}, "stagger_steps"), ({"tenants": [1, -1]}, "tenants")],
 )
 def test_parameters_of_the_experiment_are_checked(changes: dict[str, Any], field: str) -> None:
-    """Values below their minimum are errors that name the field."""
     arguments: dict[str, Any] = {"tenants": [1], "samples": 1, "seed": 0, "capacities": {"cpu": 1.0}, **changes}
     numbers = arguments.pop("tenants")
     with pytest.raises(InvalidValueError, match=f"compression effect: {field} = "):

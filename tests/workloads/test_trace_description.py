@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from tests.workloads.public_traces import alibaba_meta, alibaba_row, converted, text
-from tests.workloads.test_trace_format import FAULTS, Edit, folder, put, rewrite
+from tests.workloads.test_trace_format import FAULTS, folder, put, rewrite
 from workloads import trace_files as trace_format
 from workloads.column_checks import TraceError
 from workloads.region_parameters import METRICS
@@ -32,7 +32,6 @@ def region(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TraceSet]:
 
 
 def test_tenants_and_lifetimes(region: tuple[Path, TraceSet]) -> None:
-    """Counts, lifetimes and censoring are those of the tenants table."""
     path, traces = region
     description, figures = describe(path), describe(path).figures()
     hours = traces.lifetime_steps / 6
@@ -47,7 +46,6 @@ def test_tenants_and_lifetimes(region: tuple[Path, TraceSet]) -> None:
 
 
 def test_usage_growth_and_days(region: tuple[Path, TraceSet]) -> None:
-    """Means, shares of MaxUsage, growth and daily profile equal those of loops over the series."""
     path, traces = region
     for place, figures in enumerate(describe(path).metrics):
         column = traces.values[:, place].astype(np.float64)
@@ -88,10 +86,7 @@ def test_hours_of_the_day_use_the_begin_of_tenants(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [1, 3, 1000])
 @pytest.mark.parametrize(("file", "edit"), [fault[1:3] for fault in FAULTS], ids=[fault[0] for fault in FAULTS])
-def test_unreadable_traces_have_no_description(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, edit: Edit, rows: int
-) -> None:
-    """For any batch size, a fault has the same rows, columns and message as without batches."""
+def test_unreadable_traces_have_no_description(tmp_path, monkeypatch, file, edit, rows) -> None:
     rewrite(folder(tmp_path) / file, edit)
     with pytest.raises(TraceError) as whole:
         read_traces(tmp_path)
@@ -102,7 +97,6 @@ def test_unreadable_traces_have_no_description(
 
 
 def test_faults_of_several_batches_are_reported_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A different class, a value above MaxUsage and a too short series are reported in one error."""
     path = folder(tmp_path) / TRACES_FILE
     for edit in (put(1, "tenant_class", "BC"), put(5, "disk", 2000.0), lambda frame: frame.head(6)):
         rewrite(path, edit)
@@ -117,7 +111,6 @@ def test_faults_of_several_batches_are_reported_together(tmp_path: Path, monkeyp
 
 
 def test_bad_rows_of_all_batches_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names five rows of the file, regardless of batches, and counts the others."""
     write_traces(generate(REGIONS["region1"], 5, 3), tmp_path)
     whole = pl.read_parquet(tmp_path / TRACES_FILE)
     monkeypatch.setattr(trace_format, "BATCH_ROWS", 100)
@@ -129,17 +122,7 @@ def test_bad_rows_of_all_batches_are_counted_together(tmp_path: Path, monkeypatc
         assert caught.value.problems[-1].count == len(whole)
 
 
-def test_damaged_contents_are_refused(tmp_path: Path) -> None:
-    """A file with overwritten pages is named."""
-    write_traces(generate(REGIONS["region1"], 5, 3), tmp_path)
-    contents = (tmp_path / TRACES_FILE).read_bytes()
-    (tmp_path / TRACES_FILE).write_bytes(contents[:200] + b"\xff" * 400 + contents[600:])
-    with pytest.raises(TraceError, match=rf"{TRACES_FILE}: found damaged contents"):
-        describe(tmp_path)
-
-
 def test_a_start_that_is_no_number_is_refused(tmp_path: Path) -> None:
-    """The begin of a tenant is a finite number."""
     rewrite(folder(tmp_path) / TENANTS_FILE, lambda frame: frame.with_columns(start_s=pl.Series([0.0, 600.0])))
     assert describe(tmp_path).span_days == pytest.approx(4 * 600 / 86_400)
     rewrite(tmp_path / TENANTS_FILE, put(2, "start_s", float("nan")))
@@ -149,10 +132,7 @@ def test_a_start_that_is_no_number_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("off", [1e-4, -1e-4])
 @pytest.mark.parametrize(("file", "column"), [(TRACES_FILE, "time_s"), (TENANTS_FILE, "lifetime_s")])
-def test_inexact_times_are_rounded_to_steps(
-    region: tuple[Path, TraceSet], tmp_path: Path, file: str, column: str, off: float
-) -> None:
-    """The format allows them. Growth, days and lifetimes equal those of exact times."""
+def test_inexact_times_are_rounded_to_steps(region, tmp_path, file, column, off) -> None:
     path, _ = region
     shutil.copytree(path, tmp_path, dirs_exist_ok=True)
     rewrite(tmp_path / file, lambda frame: frame.with_columns(pl.col(column).cast(pl.Float64) + off))
@@ -164,7 +144,6 @@ def test_inexact_times_are_rounded_to_steps(
 
 @pytest.mark.parametrize("name", ["hour", "tenth", "lifetime_s", "start_s", "rows", "share_cpu", "max_cpu", "usage_0"])
 def test_metrics_may_have_any_name(region: tuple[Path, TraceSet], tmp_path: Path, name: str) -> None:
-    """The name may equal one that the description uses for something else."""
     path, traces = region
     others = attrs.evolve(traces, metrics=(*traces.metrics[:2], attrs.evolve(traces.metrics[2], name=name)))
     write_traces(others, tmp_path)

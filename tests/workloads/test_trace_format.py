@@ -40,7 +40,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 def rewrite(path: Path, edit: Edit) -> None:
-    """Change a file and keep its header."""
     header = {KEY: pl.read_parquet_metadata(path)[KEY]}
     edit(pl.read_parquet(path)).write_parquet(path, metadata=header)
 
@@ -75,7 +74,6 @@ def drop(row: int) -> Edit:
 @settings(deadline=None, max_examples=30)
 @given(trace_sets())
 def test_traces_are_read_back_as_written(traces: TraceSet) -> None:
-    """Every sample, name, flag, limit and unit is equal."""
     with TemporaryDirectory() as path:
         write_traces(traces, path)
         assert_same(read_traces(path), traces)
@@ -84,7 +82,6 @@ def test_traces_are_read_back_as_written(traces: TraceSet) -> None:
 @settings(deadline=None, max_examples=20)
 @given(trace_sets())
 def test_histories_are_read_back_as_written(traces: TraceSet) -> None:
-    """All columns of a demand history are equal."""
     history = compress(traces)
     with TemporaryDirectory() as path:
         file = Path(path) / "history.parquet"
@@ -96,7 +93,6 @@ def test_histories_are_read_back_as_written(traces: TraceSet) -> None:
 
 
 def test_units_step_and_provenance_are_in_the_metadata(tmp_path: Path) -> None:
-    """Units, trends, sampling step, version and provenance are readable from the file without this project."""
     content = json.loads(pl.read_parquet_metadata(folder(tmp_path) / TRACES_FILE)[KEY])
     assert content["metrics"][1] == {"name": "disk", "unit": "GB", "trend": True}
     assert (content["step_s"], content["version"], content["format"]) == (600.0, 1, "traces")
@@ -138,10 +134,7 @@ FAULTS = [
 @pytest.mark.parametrize(
     ("file", "edit", "row", "column", "expected"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS]
 )
-def test_a_fault_names_file_row_and_column(
-    tmp_path: Path, file: str, edit: Edit, row: int | None, column: str | None, expected: str
-) -> None:
-    """Each kind of fault has the file, the first row (numbered from 1), the column and the expected content."""
+def test_a_fault_names_file_row_and_column(tmp_path, file, edit, row, column, expected) -> None:
     rewrite(folder(tmp_path) / file, edit)
     with pytest.raises(TraceError) as caught:
         read_traces(tmp_path)
@@ -153,7 +146,6 @@ def test_a_fault_names_file_row_and_column(
 
 
 def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
-    """Three faults of different kinds in one file are reported in one error."""
     path = folder(tmp_path) / TRACES_FILE
     for edit in (put(2, "disk", -1.0), put(3, "role", "chief"), put(6, "time_s", 5.0)):
         rewrite(path, edit)
@@ -163,13 +155,11 @@ def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
 
 
 def test_a_long_message_is_limited() -> None:
-    """A message with many problems contains the first ones and the number of the others."""
     problems = [TraceProblem("f", row, "c", "1", "2") for row in range(MAX_LISTED + 7)]
     assert "and 7 more problems" in str(TraceError(problems))
 
 
 def test_missing_and_other_files_are_refused(tmp_path: Path) -> None:
-    """A missing file, a text file, and a Parquet file without a header are named."""
     with pytest.raises(TraceError, match="no such file"):
         read_traces(tmp_path)
     (tmp_path / TRACES_FILE).write_text("tenant,role")
@@ -180,36 +170,25 @@ def test_missing_and_other_files_are_refused(tmp_path: Path) -> None:
         read_traces(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["", " ", None, 5, "disk"], ids=["empty", "blank", "null", "a number", "doubled"])
-def test_a_metric_without_a_unique_name_is_refused(tmp_path: Path, name: object) -> None:
-    """Names of metrics in the metadata must be unique, non-empty text."""
-    path = folder(tmp_path) / TRACES_FILE
-    header = json.loads(pl.read_parquet_metadata(path)[KEY])
-    header["metrics"][0]["name"] = name
-    pl.read_parquet(path).write_parquet(path, metadata={KEY: json.dumps(header)})
-    with pytest.raises(TraceError, match="names that are not empty and differ"):
-        read_traces(tmp_path)
+DOUBLED = "names that are not empty and differ"
+METADATA = [
+    *((TRACES_FILE, {"metrics": [{"name": name}, {"name": "disk"}]}, DOUBLED) for name in ("", " ", None, 5, "disk")),
+    (TENANTS_FILE, {"step_s": 300}, "another step"),
+    (TRACES_FILE, {"step_s": "1" + "0" * 400}, "step_s a whole number"),  # beyond floating point
+    (TRACES_FILE, {"step_s": "[" * 100_000}, "step_s a whole number"),  # nested too deeply
+]
 
 
-LARGE = '{"format": "traces", "metrics": [], "step_s": 1' + "0" * 400 + "}"
-
-
-@pytest.mark.parametrize("text", [LARGE, "[" * 100_000], ids=["large", "deep"])
-def test_extreme_metadata_are_refused(tmp_path: Path, text: str) -> None:
-    """Examples are an integer beyond floating point, and JSON nested too deeply."""
-    path = folder(tmp_path) / TRACES_FILE
+@pytest.mark.parametrize(("file", "changes", "message"), METADATA)
+def test_bad_metadata_are_refused(tmp_path: Path, file: str, changes: dict[str, object], message: str) -> None:
+    """Metrics have unique names, and traces and tenants the same step. A change by text is part of the JSON."""
+    path = folder(tmp_path) / file
+    header = json.loads(pl.read_parquet_metadata(path)[KEY]) | changes
+    text = json.dumps(header)
+    if isinstance(changes.get("step_s"), str):
+        text = text.replace(f'"{changes["step_s"]}"', str(changes["step_s"]))
     pl.read_parquet(path).write_parquet(path, metadata={KEY: text})
-    with pytest.raises(TraceError, match="step_s a whole number"):
-        read_traces(tmp_path)
-
-
-def test_inconsistent_files_are_refused(tmp_path: Path) -> None:
-    """Tenants and traces must have the same metrics and step."""
-    folder(tmp_path)
-    frame = pl.read_parquet(tmp_path / TENANTS_FILE)
-    header = json.loads(pl.read_parquet_metadata(tmp_path / TENANTS_FILE)[KEY])
-    frame.write_parquet(tmp_path / TENANTS_FILE, metadata={KEY: json.dumps(header | {"step_s": 300})})
-    with pytest.raises(TraceError, match="another step"):
+    with pytest.raises(TraceError, match=message):
         read_traces(tmp_path)
 
 
@@ -224,7 +203,6 @@ def test_inconsistent_files_are_refused(tmp_path: Path) -> None:
     ids=["missing column", "unknown role", "negative level", "initial above level"],
 )
 def test_a_bad_history_is_refused(tmp_path: Path, edit: Edit, row: int | None, column: str | None) -> None:
-    """The message contains file, row and column."""
     file = tmp_path / "history.parquet"
     traces = concatenate([one_tenant([1.0, 2.0]), one_tenant([3.0], name="t1")])
     write_history(compress(traces), file, metrics=METRICS)
@@ -237,7 +215,6 @@ def test_a_bad_history_is_refused(tmp_path: Path, edit: Edit, row: int | None, c
 
 
 def test_paths_are_no_patterns(tmp_path: Path) -> None:
-    """The name of a directory may contain brackets and stars. Only its files are read."""
     for name in ("run[1]", "run1", "run*"):
         write_traces(one_tenant([1.0, 2.0], name=name), tmp_path / name)
         write_history(compress(one_tenant([1.0, 2.0])), tmp_path / name / "history.parquet")
@@ -248,7 +225,6 @@ def test_paths_are_no_patterns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", [0.5, 1.5, 0.0, float("nan")])
 def test_unreadable_traces_are_not_written(tmp_path: Path, step: float) -> None:
-    """Steps that are not whole seconds are an error, and no file remains."""
     with pytest.raises(InvalidValueError, match=r"traces file: step_seconds = .*expected a.* number >= 1"):
         write_traces(attrs.evolve(one_tenant([1.0, 2.0]), step_seconds=step), tmp_path)
     assert not list(tmp_path.iterdir())
@@ -256,7 +232,6 @@ def test_unreadable_traces_are_not_written(tmp_path: Path, step: float) -> None:
 
 @pytest.mark.parametrize("name", ["tenant", "role", "time_s", "", "disk"])
 def test_metrics_have_unique_names(tmp_path: Path, name: str) -> None:
-    """The name may not equal that of another column or metric."""
     metrics = (MetricInfo(name, ""), MetricInfo("disk", "GB"))
     with pytest.raises(InvalidValueError, match="traces file: metric"):
         write_traces(attrs.evolve(one_tenant([1.0, 2.0]), metrics=metrics), tmp_path)

@@ -10,13 +10,11 @@ from workloads.writing import in_one_piece
 
 
 def write(path: Path, text: str) -> None:
-    """Write text atomically."""
     with in_one_piece(path) as partial:
         partial.write_text(text)
 
 
 def test_a_link_keeps_its_target(tmp_path: Path) -> None:
-    """The target of the link is written."""
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("before")
     link.symlink_to(target)
@@ -26,7 +24,6 @@ def test_a_link_keeps_its_target(tmp_path: Path) -> None:
 
 
 def test_files_of_similar_names_are_unchanged(tmp_path: Path) -> None:
-    """One name looks like that of a temporary file."""
     mine = tmp_path / "figures.json.part"
     mine.write_text("mine")
     write(tmp_path / "figures.json", "{}")
@@ -37,14 +34,12 @@ def test_files_of_similar_names_are_unchanged(tmp_path: Path) -> None:
 
 
 def write_half(path: Path) -> None:
-    """Fail in the middle of a file."""
     with in_one_piece(path) as partial:
         partial.write_text("half")
         raise ZeroDivisionError
 
 
 def test_a_failure_keeps_the_old_file(tmp_path: Path) -> None:
-    """No other file remains."""
     path = tmp_path / "figures.json"
     path.write_text("before")
     with pytest.raises(ZeroDivisionError):

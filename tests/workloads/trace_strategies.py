@@ -59,7 +59,6 @@ def one_tenant(disk: list[float], cpu: list[float] | None = None, name: str = "t
 
 
 def assert_same(actual: TraceSet, expected: TraceSet) -> None:
-    """Assert that two trace sets have equal tenants, series and samples."""
     assert actual.metrics == expected.metrics
     assert actual.step_seconds == expected.step_seconds
     assert actual.tenant_names().tolist() == expected.tenant_names().tolist()

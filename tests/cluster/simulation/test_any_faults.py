@@ -142,7 +142,6 @@ def down_seconds(run: RunResult, tenant: dict[str, Any]) -> int:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(simulations())
 def test_tables_agree_with_an_observer(simulation: Simulation) -> None:
-    """Every invariant holds after every event. Losses, faults, failovers and downtime equal a recount from scratch."""
     observer = Observer()
     run_with_checks(simulation, observer)
     run = simulation.recorder.result("original", 0, simulation._end, {}, complete=True)

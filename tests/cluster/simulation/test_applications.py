@@ -44,7 +44,6 @@ def test_tenants_belong_to_the_first_section_that_matches_and_form_groups_by_arr
 
 
 def test_section_without_tenants_names_no_application():
-    """All tenants of its class belong to an earlier section."""
     sections = {"all": ApplicationsSection(), "none": ApplicationsSection(tenant_class="A")}
     known = TenantApplications.of(sections, sequence_of(["A", "A"], [-1, -1]))
     assert [one.name for one in known.applications] == ["all"]
@@ -60,7 +59,6 @@ def test_section_without_tenants_names_no_application():
     ],
 )
 def test_unknown_classes_and_metrics_are_refused(section: dict[str, Any], message: str):
-    """The error names the field of the section."""
     with pytest.raises(UnknownNameError, match=message):
         TenantApplications.of({"shop": ApplicationsSection(**section)}, sequence_of(["A"], [-1]))
 
@@ -83,14 +81,12 @@ def test_unknown_classes_and_metrics_are_refused(section: dict[str, Any], messag
     ],
 )
 def test_problems_of_a_file_have_their_place(tables: dict[str, Any], place: str):
-    """Keys, ranges and conflicts are checked when the file is read."""
     with pytest.raises(ScenarioError) as refused:
         scenario_from(tables)
     assert [problem.place for problem in refused.value.problems] == [place]
 
 
 def test_scenario_without_applications_has_the_digest_of_before():
-    """The empty table is not part of it; a section changes it, and so does what a policy knows."""
     plain = scenario_from({"name": "s"})
     assert "applications" not in plain.as_json()
     one = scenario_from({"name": "s", "applications": {"shop": {}}})
@@ -119,7 +115,6 @@ def test_application_stays_on_its_nodes_and_its_use_is_in_the_totals():
 
 @pytest.mark.parametrize("known", ["all", "without reservations", "none"])
 def test_policy_may_know_less_of_the_applications(known: str):
-    """The use is recorded whatever the engine knows."""
     tenants = [Tenant(f"t{index}", index, [30.0] * 12) for index in range(3)]
     simulation = limited(1.0, tenants, known, most_nodes=1, node_reservation={"disk": 50.0})
     run = simulation.run()
@@ -130,12 +125,10 @@ def test_policy_may_know_less_of_the_applications(known: str):
 
 
 def test_run_without_applications_has_no_use_of_them():
-    """The totals are those of before."""
     assert "applications" not in story(scenario_of(2, 1), [Tenant("t", 0, [1.0])]).totals
 
 
 def test_report_lists_the_use_of_applications(tmp_path: Path):
-    """A row for each policy, application and metric; only if there are applications."""
     sections = small_region(policies=["original"], days=0.05)
     sections["applications"] = {"shop": {"tenant_class": "GP_*", "most_nodes": 4}}
     results = read_results(results_of(tmp_path / "out", sections))

@@ -27,7 +27,6 @@ CLUSTERS = {
 
 
 def demand_of(simulation: Simulation, tenant: int, role: Role, now: int) -> Sequence[float]:
-    """Return the demand of a replica, by metric."""
     sequence = simulation._sequence
     traces = sequence.traces
     step = min((now - 1 - int(sequence.arrival[tenant])) // 600, int(traces.lifetime_steps[tenant]) - 1)
@@ -72,7 +71,6 @@ def run_of(cluster: dict[str, Any]) -> tuple[RunResult, dict[tuple[int, str, str
 
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
 def test_avoidable_shortages_follow_from_the_traces(cluster: dict[str, Any]) -> None:
-    """The column agrees with the traces and the placement at each metering, and the totals with the column."""
     run, expected = run_of(cluster)
     shortages = run.tables["shortages"]
     places = shortages.select("time_s", "node", "metric").rows()

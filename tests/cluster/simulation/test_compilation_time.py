@@ -39,7 +39,6 @@ def compiling(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]],
 
 
 def test_a_run_excludes_the_compilation_of_its_kernels(compiling, monkeypatch: pytest.MonkeyPatch):
-    """Its phases, its slowest plans and the total all exclude it."""
     monkeypatch.setattr(PlacementAndLoadBalancing, "place", compiling(PlacementAndLoadBalancing.place))
     experiment = prepare(scenario_from(small_region()))
     run = Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0).run()
@@ -49,12 +48,10 @@ def test_a_run_excludes_the_compilation_of_its_kernels(compiling, monkeypatch: p
 
 
 def test_a_bench_excludes_it(compiling):
-    """The time excludes it even if every run compiles."""
     assert fastest(compiling(lambda: None)) < 0
 
 
 def test_a_study_of_provisioning_excludes_it(compiling, monkeypatch: pytest.MonkeyPatch):
-    """The seconds of an algorithm exclude it."""
     monkeypatch.setattr(study, "provision", compiling(study.provision))
     _, seconds = study._planned(tiny_instance(), arms(next(iter(PublishedFigure)))[0], 1.0)
     assert seconds < 0

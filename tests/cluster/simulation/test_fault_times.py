@@ -23,12 +23,10 @@ outages = st.fixed_dictionaries(
 
 
 def scenario_with(**faults: Any) -> Scenario:
-    """Return a scenario of ten days with faults."""
     return scenario_from({"faults": faults, "run": {"days": 10, "seed": 4}})
 
 
 def test_a_domain_is_found_at_any_depth():
-    """Its path has the format of the path of a node."""
     deep = Node("deep", fault_domain="fd:/" + "/".join("abcdefghijkl"))
     for path in ("fd:/a", "a//b/", deep.fault_domain):
         scenario = scenario_with(outages=[{"fault_domain": path, "at_hours": 1.0, "hours": 1.0}])
@@ -45,10 +43,7 @@ def down_at(events: list[NodeEvent], second: int) -> set[str]:
 
 
 @given(st.lists(crashes, max_size=5), st.lists(outages, max_size=4))
-def test_a_node_is_down_while_any_of_its_faults_lasts(
-    listed: list[dict[str, Any]], whole: list[dict[str, Any]]
-) -> None:
-    """The check covers every quarter of an hour. Events of one node alternate."""
+def test_a_node_is_down_while_any_of_its_faults_lasts(listed, whole) -> None:
     events = make_faults(scenario_with(crashes=listed, outages=whole), NODES)
     assert events == sorted(events)
     for node in NODES:
@@ -63,22 +58,21 @@ def test_a_node_is_down_while_any_of_its_faults_lasts(
         assert down_at(events, second) == expected
 
 
-def test_flapping_goes_down_and_comes_back_until_its_end() -> None:
-    """The node is down for five minutes in every half an hour, from the second hour to the third."""
-    flapping = [{"node": "n1", "from_hours": 2.0, "until_hours": 3.0, "up_minutes": 25.0, "down_minutes": 5.0}]
-    events = make_faults(scenario_with(flapping=flapping), NODES)
-    assert [(event.time, event.goes_down) for event in events] == [
-        (7200, True),
-        (7500, False),
-        (9000, True),
-        (9300, False),
-    ]
+FLAPPING = {"node": "n1", "from_hours": 2.0, "until_hours": 3.0, "up_minutes": 25.0, "down_minutes": 5.0}
 
 
-def test_a_fault_lasts_at_least_a_second() -> None:
-    """Shorter durations are rounded up, because times are whole seconds."""
-    events = make_faults(scenario_with(crashes=[{"node": "n1", "at_hours": 1.0, "hours": 0.0001}]), NODES)
-    assert [(event.time, event.goes_down) for event in events] == [(3600, True), (3601, False)]
+@pytest.mark.parametrize(
+    ("faults", "times"),
+    [
+        ({"flapping": [FLAPPING]}, [7200, 7500, 9000, 9300]),
+        ({"crashes": [{"node": "n1", "at_hours": 1.0, "hours": 0.0001}]}, [3600, 3601]),  # at least a second
+    ],
+    ids=["flapping", "short crash"],
+)
+def test_a_node_goes_down_and_comes_back_at_whole_seconds(faults: dict[str, Any], times: list[int]) -> None:
+    events = make_faults(scenario_with(**faults), NODES)
+    assert [event.time for event in events] == times
+    assert [event.goes_down for event in events] == [True, False] * (len(times) // 2)
 
 
 @pytest.mark.parametrize("distribution", ["exponential", "lognormal", "constant"])
@@ -101,7 +95,6 @@ def test_random_crashes_have_the_given_means(distribution: str) -> None:
 
 
 def test_unknown_names_are_refused() -> None:
-    """The message contains the nearest existing name."""
     with pytest.raises(UnknownNameError, match="n0"):
         make_faults(scenario_with(crashes=[{"node": "n00", "at_hours": 1.0, "hours": 1.0}]), NODES)
     with pytest.raises(UnknownNameError, match="dc0"):

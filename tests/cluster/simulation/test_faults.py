@@ -127,17 +127,6 @@ FAULTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("remote", [True, False])
-def test_no_event_loses_or_duplicates_a_replica(*, remote: bool) -> None:
-    """Crashes, an outage of a domain and a flapping node coincide, and the check follows each event."""
-    tables = small_region(days=0.3, policies=["original"])
-    experiment = prepare(scenario_from({**tables, "faults": {**FAULTS, "remote_storage": remote}}))
-    simulation = Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0)
-    assert run_with_checks(simulation) > 500
-    assert simulation.recorder.availability.interruptions
-    assert {record.outcome for record in simulation.recorder.moves} >= {"completed"}
-
-
 def simulation_with(**sections: Any) -> Simulation:
     """Return the simulation of a small region for ten hours, with additional sections of the scenario."""
     experiment = prepare(scenario_from({**small_region(days=0.4, policies=["original"]), **sections}))
@@ -145,7 +134,6 @@ def simulation_with(**sections: Any) -> Simulation:
 
 
 def test_upgrades_take_one_domain_at_a_time_and_break_no_quorum() -> None:
-    """All nodes that are down for an upgrade are in one domain. Each tenant with a quorum keeps it."""
     upgrades = {"starts_hours": [2.0], "minutes_per_node": 12.0, "nodes_at_once": 2, "health_check_minutes": 3.0}
     simulation = simulation_with(upgrades=upgrades)
     domain_of = {node.name: node.upgrade_domain_name for node in simulation.nodes.nodes.values()}

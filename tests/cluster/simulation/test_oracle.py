@@ -31,7 +31,6 @@ def reported(oracle_hours: float, after_hours: float, now_hours: int) -> float:
     ],
 )
 def test_oracle_reports_the_largest_future_demand(oracle_hours, after_hours, now_hours, load):
-    """The reported load depends on the horizon of the oracle and on the minimum age of a tenant."""
     assert reported(oracle_hours, after_hours, now_hours) == load
 
 

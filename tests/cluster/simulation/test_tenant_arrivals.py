@@ -19,19 +19,16 @@ from workloads.trace_files import write_traces
 
 @pytest.fixture(scope="module")
 def region() -> tuple[Scenario, Source]:
-    """Return a small scenario and its workload."""
     scenario = scenario_from(small_region(days=2))
     return scenario, read_source(scenario)
 
 
 @pytest.fixture(scope="module")
 def sequence(region: tuple[Scenario, Source]) -> TenantSequence:
-    """Return the tenants of its first repeat."""
     return make_tenants(*region)
 
 
 def test_same_seed_same_tenants(region, sequence: TenantSequence):
-    """The sequence is a function of scenario, seed and repeat."""
     again, other = make_tenants(*region), make_tenants(*region, repeat=1)
     assert np.array_equal(again.traces.tenant, sequence.traces.tenant)
     assert np.array_equal(again.arrival, sequence.arrival)
@@ -39,7 +36,6 @@ def test_same_seed_same_tenants(region, sequence: TenantSequence):
 
 
 def test_density_is_maintained(sequence: TenantSequence):
-    """After the fill, the density is at or above the target, by less than one tenant."""
     times = np.unique(np.concatenate([[0], sequence.departure[sequence.departure < 2 * 86400]]))
     density = np.array([sequence.density(float(time)) for time in times])
     assert density.min() >= 1.5 - 1e-9
@@ -47,7 +43,6 @@ def test_density_is_maintained(sequence: TenantSequence):
 
 
 def test_replacements_arrive_when_others_depart(sequence: TenantSequence):
-    """After the fill, every arrival coincides with a departure."""
     later = sequence.arrival[sequence.first :]
     assert len(later) > 0
     assert np.isin(later, sequence.departure).all()
@@ -55,19 +50,16 @@ def test_replacements_arrive_when_others_depart(sequence: TenantSequence):
 
 
 def test_tenants_are_used_once(sequence: TenantSequence):
-    """No tenant arrives twice."""
     assert len(np.unique(sequence.traces.tenant)) == len(sequence.arrival)
 
 
 def test_history_and_tenants_are_disjoint(region, sequence: TenantSequence):
-    """No simulated tenant of a region is in the demand history."""
     source = region[1]
     assert not np.intersect1d(source.history_families, sequence.traces.family).size
     assert source.split["history_tenants"] == 300
 
 
 def test_history_and_tenants_of_traces_are_disjoint(tmp_path):
-    """The split of real traces is by family and seeded, and no tenant is in both parts."""
     write_traces(generate(REGIONS["region1"], 200, 1), tmp_path)
     tables = {"workload": {"kind": "traces", "path": str(tmp_path), "density": 0.3}, "run": {"days": 0.1}}
     scenario = scenario_from({"cluster": {"nodes": 5}, **tables})
@@ -79,7 +71,6 @@ def test_history_and_tenants_of_traces_are_disjoint(tmp_path):
 
 
 def test_fill_takes_the_given_time():
-    """With `fill_hours`, the first tenants arrive one after another during that time."""
     tables = small_region(days=1, fill_hours=6.0)
     scenario = scenario_from(tables)
     sequence = make_tenants(scenario, read_source(scenario))
@@ -89,7 +80,6 @@ def test_fill_takes_the_given_time():
 
 
 def test_too_few_tenants_are_refused():
-    """If all tenants together do not reach the density, the error contains the reached density."""
     scenario = scenario_of(4, hours=1)
     source = source_of(traces_of([Tenant("a", 0, [50.0] * 9), Tenant("b", 0, [50.0] * 9)]))
     with pytest.raises(DensityError, match=r"all 2 tenants .* after 0.00 days, with 12% of the density"):
@@ -97,7 +87,6 @@ def test_too_few_tenants_are_refused():
 
 
 def test_demand_above_the_cluster_is_refused():
-    """If the first tenants need more than the capacity of the cluster, the error contains both numbers."""
     scenario = scenario_of(1, hours=1)
     source = source_of(traces_of([Tenant(name, 0, [50.0] * 9) for name in "abcdef"]))
     with pytest.raises(DensityError, match="need 200 GB of disk at once, and the whole cluster has 95"):
@@ -114,7 +103,6 @@ def test_unreachable_density_is_refused_early():
 
 
 def test_more_replicas_than_nodes_are_refused():
-    """Tenants with more replicas than the cluster has nodes are an error."""
     tables = small_region()
     tables["cluster"] = {"nodes": 3}
     tables["workload"]["density"] = 0.5
@@ -136,13 +124,11 @@ def test_more_replicas_than_nodes_are_refused():
     ],
 )
 def test_unknown_workloads_are_refused(tables, error, words):
-    """For unknown regions, metrics and directories, the message contains the nearest valid name or a remedy."""
     with pytest.raises(error, match=words):
         read_source(scenario_from(tables))
 
 
 def test_streams_are_independent_of_one_another():
-    """A stream depends only on its name, not on draws of other streams."""
     first = stream(1, "tenants", 0).random(3)
     stream(1, "engine", 0).random(1000)
     assert np.array_equal(first, stream(1, "tenants", 0).random(3))

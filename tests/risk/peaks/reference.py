@@ -18,7 +18,6 @@ Snapshot = dict[int, tuple[float, float]]
 
 
 def snapshots(samples: Iterable[Sample]) -> dict[int, Snapshot]:
-    """Return the tasks of a machine by time, in the order of time."""
     found: dict[int, Snapshot] = {}
     for task, time, usage, limit in samples:
         found.setdefault(time, {})[task] = (usage, limit)
@@ -118,12 +117,10 @@ def shares(usage: Iterable[float], limit: Iterable[float]) -> list[float]:
 
 
 def percentile(values: Sequence[float], predictor: Any) -> float:
-    """Return NumPy's percentile."""
     return float(np.percentile(values, predictor.percentile))
 
 
 def predicted(predictor: Any, samples: Iterable[Sample], step: int) -> dict[int, float]:
-    """Return the predictions for one machine by time."""
     found = snapshots(samples)
     if isinstance(predictor, PeakOracle):
         return oracle(predictor, found, step)

@@ -45,7 +45,6 @@ def test_rounding_is_no_violation():
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.floats(0, 10), st.floats(0, 10)), min_size=1, max_size=30))
 def test_metrics_are_within_their_ranges(rows: list[tuple[float, float, float]]):
-    """Savings of a prediction up to the limit are from 0 to 1; severity is at most 1."""
     limit, peak, oracle = (np.array(column) for column in zip(*rows, strict=True))
     saved = savings_ratio(np.minimum(peak, limit), limit)
     assert ((saved >= 0) & (saved <= 1)).all()

@@ -26,7 +26,6 @@ from .strategies import oracles, predictors
 
 @given(predictors | oracles)
 def test_text_of_a_predictor_is_parsed_to_the_same_predictor(predictor: Any):
-    """The parameters may have any valid values."""
     assert parse(spec(predictor)) == predictor
 
 
@@ -47,7 +46,6 @@ def test_text_of_a_predictor_is_parsed_to_the_same_predictor(predictor: Any):
     ],
 )
 def test_missing_parameters_have_their_defaults(text: str, requested: Any):
-    """Spaces do not matter."""
     assert parse(text) == requested
 
 
@@ -80,13 +78,11 @@ def test_missing_parameters_have_their_defaults(text: str, requested: Any):
     ],
 )
 def test_invalid_text_is_refused(text: str, error: type[PlbError], message: str):
-    """The error names the fault and the valid forms."""
     with pytest.raises(error, match=message.replace("(", r"\(")):
         parse(text)
 
 
 @pytest.mark.parametrize("text", ["max(" * 5000 + "n-sigma" + ")" * 5000, "max(" * 100, 3, None])
 def test_parser_refuses_any_other_value(text: Any):
-    """The text may have deep brackets, or be no text."""
     with pytest.raises(InvalidValueError, match="predictor: spec"):
         parse(text)

@@ -26,7 +26,6 @@ def shared(name: str) -> Path:
 
 
 def limits_of(affinity: Affinity, names: tuple[str, ...]) -> list[tuple[str, str, int]]:
-    """Return the limits with application names, sorted."""
     rows = zip(affinity.source.tolist(), affinity.target.tolist(), affinity.most.tolist(), strict=True)
     return sorted((names[source], names[target], most) for source, target, most in rows)
 

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 
 import attrs
-import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.provisioning import Instance
@@ -24,27 +24,24 @@ from tests.workloads.provisioning.instances import (
 from workloads.provisioning import NodeSpec, read_authors, write_authors
 
 HEADER = "app_id\tnb_instances\tcore\tmemory\tinter_degree\tinter_aff"
-ROWS = ("a\t2\t1\t8\t1\t[(b, 2)]", "b\t1\t0.5\t4\t0\t[]", "c\t3\t1\t2\t2\t[(a, 0), (c, 1)]")
+ROWS = ("a\t2\t1\t8\t1\t[(b, 2)]", "b\t1\t0.5\t4\t0\t[]", "c\t3\t1\t2\t2\t[(a,0), (c, 1)]")
 CURVES = ("a\t2\t[1, 0.5]\t[8, 8.25]\t0\t[]", "b\t1\t[0.5, 1]\t[4, 4]\t1\t[(a,1)]", "c\t1\t[1, 1]\t[1, 1]\t0\t[]")
 
 
 def write(path: Path, rows: tuple[str, ...] = ROWS, header: str = HEADER) -> Path:
-    """Write a file of rows below a header."""
     path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
     return path
 
 
 @settings(max_examples=40, deadline=None)
-@given(instances())
-def test_written_files_are_read_back(instance: Instance) -> None:
-    """Applications, replicas, all decimals of demand, and limits are equal, with or without compression."""
+@given(instances(), st.sampled_from(["csv", "csv.gz", "csv.xz", "csv.bz2"]))
+def test_written_files_are_read_back(instance: Instance, ending: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for ending in ("csv", "csv.gz", "csv.xz", "csv.bz2"):
-            path = Path(folder) / f"drawn.{ending}"
-            write_authors(path, instance)
-            again = read_authors(path, nodes=NODES)
-            assert_same(again, instance)
-            assert again.name == "drawn"
+        path = Path(folder) / f"drawn.{ending}"
+        write_authors(path, instance)
+        again = read_authors(path, nodes=NODES)
+    assert_same(again, instance)
+    assert again.name == "drawn"
 
 
 def test_columns_have_the_meaning_of_the_authors(tmp_path: Path) -> None:
@@ -56,14 +53,6 @@ def test_columns_have_the_meaning_of_the_authors(tmp_path: Path) -> None:
     assert instance.demand[:, :, 0].tolist() == [[10, 8], [5, 4], [10, 2]]
     assert limits_of(instance.affinity, instance.applications) == [("a", "b", 2), ("c", "a", 0), ("c", "c", 1)]
     assert [(node.capacity.tolist(), node.count) for node in instance.nodes] == [([640, 128], None)]
-
-
-def test_curves_are_lists(tmp_path: Path) -> None:
-    """A list of numbers is the demand at that number of time points."""
-    instance = read_authors(write(tmp_path / "curves.csv", CURVES))
-    assert instance.time_points == 2
-    assert limits_of(instance.affinity, instance.applications) == [("b", "a", 1)]
-    assert (instance.demand[0] * np.array(instance.units)[:, None]).tolist() == [[1.0, 0.5], [8.0, 8.25]]
 
 
 def test_quoted_names_and_huge_limits_are_read(tmp_path: Path) -> None:
@@ -105,7 +94,6 @@ def test_quoted_names_and_huge_limits_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_malformed_field_is_named(tmp_path: Path, column: str, value: str) -> None:
-    """The error names the file, the line and the column."""
     fields = dict(zip(HEADER.split("\t"), ROWS[1].split("\t"), strict=True)) | {column: value}
     if value.startswith("[(z"):
         fields["inter_degree"] = "1"
@@ -114,7 +102,6 @@ def test_a_malformed_field_is_named(tmp_path: Path, column: str, value: str) -> 
 
 
 def test_curves_of_different_lengths_are_named(tmp_path: Path) -> None:
-    """If most rows have two time points, a row with three and a single number are errors."""
     rows = (*CURVES, "d\t1\t[1, 1, 1]\t[1, 1]\t0\t[]", "e\t1\t[1, 1]\t1\t0\t[]")
     assert places_of(read_authors, write(tmp_path / "x.csv", rows)) == [("x.csv", 5, "core"), ("x.csv", 6, "memory")]
 
@@ -127,7 +114,6 @@ def test_a_limit_for_an_unknown_application_is_located(tmp_path: Path) -> None:
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
-    """A missing file, no rows, another header, an additional field and a damaged file are errors."""
     assert "no such file" in problems_of(read_authors, tmp_path / "none.csv")[0].found
     assert "a directory" in problems_of(read_authors, tmp_path)[0].found
     path = tmp_path / "x.csv"
@@ -144,14 +130,12 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_replica_larger_than_every_node_is_refused(tmp_path: Path) -> None:
-    """The message names the application and its demand in cores."""
     path = write(tmp_path / "x.csv", ("huge\t1\t64.5\t1\t0\t[]",))
     with pytest.raises(InvalidValueError, match=r"application huge: demand = '64.5 core, 1 memory'"):
         read_authors(path)
 
 
 def test_nodes_are_checked(tmp_path: Path) -> None:
-    """No node type, too few capacities, and a capacity that is not a number are errors."""
     path = write(tmp_path / "x.csv")
     with pytest.raises(InvalidValueError, match="at least one kind"):
         read_authors(path, nodes=())
@@ -162,15 +146,10 @@ def test_nodes_are_checked(tmp_path: Path) -> None:
 
 
 def test_unsupported_instances_are_not_written(tmp_path: Path) -> None:
-    """Names with blanks and a third resource could not be read back."""
+    """Neither names with blanks nor compressions that are only read."""
     instance = read_authors(write(tmp_path / "x.csv"))
     with pytest.raises(InvalidValueError, match="application = 'b b'"):
         write_authors(tmp_path / "y.csv", attrs.evolve(instance, applications=("a", "b b", "c")))
-
-
-def test_read_only_compressions_are_not_written(tmp_path: Path) -> None:
-    """The file name would promise a compression that the file does not have."""
-    instance = read_authors(write(tmp_path / "small.csv"))
     with pytest.raises(InvalidValueError, match=r"file small\.csv\.zst: ending = '\.zst'.*\.xz"):
         write_authors(tmp_path / "small.csv.zst", instance)
-    assert [path.name for path in tmp_path.iterdir()] == ["small.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]

@@ -13,7 +13,6 @@ from workloads.provisioning.user_units import MOST_DEMAND
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), 2 * MOST_DEMAND])
 def test_demand_out_of_range_is_named(value: float) -> None:
-    """The message names the application and the resource. An unknown demand has no default."""
     demand = np.ones((2, 2, 3))
     demand[1, 0, 2] = value
     with pytest.raises(InvalidValueError, match=r"application b: demand\[core\] = .*a number from 0 to 1e\+09"):

@@ -99,7 +99,6 @@ def test_resources_nodes_and_self_limits_are_options(tmp_path: Path) -> None:
 
 
 def test_read_instance_distinguishes_both_formats(tmp_path: Path) -> None:
-    """A directory is in the format of the contest, and a file in that of the authors. Both accept nodes."""
     contest = read_instance(write(tmp_path))
     assert_same(contest, read_contest(tmp_path))
     path = tmp_path / "authors.csv"
@@ -123,7 +122,6 @@ def test_the_first_placement_is_counted_by_machine_and_application(tmp_path: Pat
 
 
 def test_a_placement_needs_known_machines_of_known_types(tmp_path: Path) -> None:
-    """A missing machine and a machine of another capacity are named."""
     instance = read_contest(write(tmp_path))
     write(tmp_path, instance_deploy=(3, 2, "machine_9"))
     assert places_of(read_contest_placement, tmp_path, instance) == [(INSTANCES, 3, "machine")]
@@ -134,14 +132,12 @@ def test_a_placement_needs_known_machines_of_known_types(tmp_path: Path) -> None
 @settings(max_examples=20, deadline=None)
 @given(instances(points=POINTS, resources=("cpu", "memory")))
 def test_written_files_are_read_back(instance: Instance) -> None:
-    """The four files contain the whole instance except the names of the node types and of the instance."""
     with tempfile.TemporaryDirectory() as folder:
         write_contest(Path(folder) / "new", instance)
         assert_same(read_contest(Path(folder) / "new"), instance)
 
 
 def test_constant_resources_are_written_too(tmp_path: Path) -> None:
-    """Disk and the other constant resources are read back on request."""
     names = ("cpu", "memory", "disk", "P", "M", "PM")
     instance = read_contest(write(tmp_path), resources=names)
     write_contest(tmp_path / "again", instance)
@@ -193,7 +189,6 @@ def test_unsupported_instances_are_not_written(tmp_path: Path) -> None:
     ],
 )
 def test_a_malformed_field_is_named(tmp_path: Path, table: str, row: int, place: int, value: str, column: str) -> None:
-    """The error names the file, the line and the column."""
     write(tmp_path, **{table.removesuffix(".csv"): (row, place, value)})
     assert (table, row, column) in places_of(lambda: read_contest(tmp_path, resources=("cpu", "memory", "disk", "P")))
 
@@ -215,17 +210,9 @@ def test_missing_empty_and_damaged_files_are_refused(tmp_path: Path, name: str) 
     assert "damaged" in problems_of(read_contest, tmp_path)[0].found
 
 
-def test_a_replica_larger_than_every_machine_is_refused(tmp_path: Path) -> None:
-    """The message names the application and its demand."""
-    write(tmp_path, app_resources=(3, 1, "|".join(["92.5"] * 98)))
-    with pytest.raises(InvalidValueError, match=r"application app_3: demand = '92.5 cpu, 1 memory'"):
-        read_contest(tmp_path)
-
-
 @settings(max_examples=40, deadline=None)
 @given(instances())
 def test_peaks_are_rounded_up_to_whole_units(instance: Instance) -> None:
-    """The peak is the least whole number at or above all points of the curve. Everything else is unchanged."""
     peaks = peaks_only(instance)
     assert peaks.units == (1.0, 1.0)
     parts = [round(1 / unit) for unit in instance.units]
@@ -238,7 +225,6 @@ def test_peaks_are_rounded_up_to_whole_units(instance: Instance) -> None:
 @settings(max_examples=40, deadline=None)
 @given(instances())
 def test_self_limits_can_be_omitted(instance: Instance) -> None:
-    """Only limits between different applications remain."""
     limits = limits_of(instance.affinity, instance.applications)
     result = limits_of(without_self_limits(instance).affinity, instance.applications)
     assert result == [limit for limit in limits if limit[0] != limit[1]]

@@ -25,7 +25,6 @@ SEEDS = st.integers(0, 2**32)
 
 
 def arcs_of(graph: Affinity) -> list[tuple[int, int]]:
-    """Return source and target of each arc."""
     return list(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
 
 
@@ -40,42 +39,30 @@ def others_of(graph: Affinity, applications: int) -> list[set[int]]:
 @settings(max_examples=200, deadline=None)
 @given(KINDS, st.integers(1, 40), DENSITIES, SEEDS)
 def test_arcs_have_no_loops_and_no_duplicates(kind: GraphKind, applications: int, density: float, seed: int) -> None:
-    """All ends are applications, and limits are 0 to 4."""
     graph = affinity_graph(kind, applications, density, seed)
     arcs = arcs_of(graph)
     assert len(set(arcs)) == len(arcs)
     assert all(i != j and min(i, j) >= 0 and max(i, j) < applications for i, j in arcs)
     assert set(graph.most.tolist()) <= set(range(5))
     assert graph.source.dtype == graph.target.dtype == graph.most.dtype == np.int32
-
-
-@settings(max_examples=50, deadline=None)
-@given(KINDS, st.integers(2, 40), DENSITIES, SEEDS)
-def test_graphs_are_seeded(kind: GraphKind, applications: int, density: float, seed: int) -> None:
-    """The same seed gives the same arcs and limits."""
-    first, again = (affinity_graph(str(kind), applications, density, seed) for _ in range(2))
-    assert arcs_of(first) == arcs_of(again)
-    assert first.most.tolist() == again.most.tolist()
+    again = affinity_graph(str(kind), applications, density, seed)
+    assert (arcs_of(again), again.most.tolist()) == (arcs, graph.most.tolist())
 
 
 @pytest.mark.parametrize("kind", GraphKind)
 def test_other_seeds_give_other_graphs(kind: GraphKind) -> None:
-    """Ten seeds give ten graphs."""
     assert len({tuple(arcs_of(affinity_graph(kind, 50, 0.1, seed))) for seed in range(10)}) == 10
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 60), DENSITIES, SEEDS)
 def test_arbitrary_graphs_have_the_exact_density(applications: int, density: float, seed: int) -> None:
-    """The number of arcs is that of the density, rounded down."""
     pairs = applications * (applications - 1)
     assert len(affinity_graph("arbitrary", applications, density, seed)) == int(density * pairs)
 
 
 @pytest.mark.parametrize("density", [0.01, 0.2, 0.5])
 def test_arbitrary_pairs_are_equally_likely(density: float) -> None:
-    """Over many graphs of 12 applications, each of the 132 pairs has about the frequency of the density."""
-    graphs = 3000
+    graphs = 1000
     count = Counter(arc for seed in range(graphs) for arc in arcs_of(affinity_graph("arbitrary", 12, density, seed)))
     share = int(density * 132) / 132
     spread = math.sqrt(graphs * share * (1 - share))
@@ -101,13 +88,11 @@ def test_out_degrees_of_normal_graphs_are_normal(density: float) -> None:
 
 
 def test_normal_graphs_reach_almost_all_others() -> None:
-    """With density 0.5, some application limits almost all others, and never itself."""
     others = others_of(affinity_graph("normal", 30, 0.5, 3), 30)
     assert max(map(len, others)) > 25
     assert set.union(*others) == set(range(30))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(2, 40), DENSITIES, SEEDS)
 def test_neighbourhoods_of_threshold_graphs_are_nested(applications: int, density: float, seed: int) -> None:
     """Of two applications, one limits all others that the other limits. The same holds for incoming arcs."""
@@ -135,14 +120,12 @@ def test_threshold_graphs_have_the_density_on_average(density: float) -> None:
 
 
 def test_limits_have_the_frequencies_of_the_data() -> None:
-    """Of 100,000 limits, each value has its share in the data of the contest."""
     most = affinity_graph("arbitrary", 1000, 0.1, 1).most
     shares = np.bincount(most, minlength=5) / len(most)
     assert shares == pytest.approx(np.array(LIMIT_COUNTS) / sum(LIMIT_COUNTS), abs=0.005)
 
 
 def test_the_frequencies_are_those_of_the_data() -> None:
-    """They equal the counts of the 24,078 limits of the original data set."""
     with gzip.open(shared("lra/TClab_dataset_2D.csv.gz"), "rt") as file:
         rows = csv.DictReader(file, delimiter="\t")
         counts = Counter(limit for row in rows for _, limit in ast.literal_eval(row["inter_aff"]))
@@ -151,7 +134,6 @@ def test_the_frequencies_are_those_of_the_data() -> None:
 
 
 def test_settings_are_checked() -> None:
-    """Graph kinds, numbers of applications, densities and seeds out of range are named."""
     for arguments, field in (
         (("regular", 5, 0.1, 0), "kind"),
         (("normal", 0, 0.1, 0), "applications"),
@@ -165,9 +147,7 @@ def test_settings_are_checked() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(instances(), st.integers(1, 50), KINDS, SEEDS)
-def test_larger_instances_are_samples_of_the_given_one(
-    instance: Instance, applications: int, kind: GraphKind, seed: int
-) -> None:
+def test_larger_instances_are_samples_of_the_given_one(instance, applications, kind, seed) -> None:
     """Every demand and every number of replicas comes from the given instance.
 
     For a seed, they are equal for all graphs.
@@ -184,7 +164,6 @@ def test_larger_instances_are_samples_of_the_given_one(
 
 
 def test_larger_instances_keep_the_distributions() -> None:
-    """For 20,000 applications of the contest, mean demand and mean replicas are within 4 standard errors."""
     instance = read_authors(shared("lra/TClab_dataset_2D.csv.gz"))
     larger = larger_instance(instance, 20_000, "arbitrary", 0.0001, 1)
     for drawn, given_ in (
@@ -200,7 +179,6 @@ def test_larger_instances_keep_the_distributions() -> None:
 @settings(max_examples=30, deadline=None)
 @given(instances(), KINDS, SEEDS)
 def test_another_graph_keeps_the_applications(instance: Instance, kind: GraphKind, seed: int) -> None:
-    """Only the limits and the name differ."""
     changed = with_graph(instance, kind, 0.3, seed)
     assert changed.name == f"{instance.name}-{kind.value}-0.3-{seed}"
     assert changed.applications == instance.applications

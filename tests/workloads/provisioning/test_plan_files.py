@@ -36,7 +36,6 @@ def small(replicas: tuple[int, int] = (2, 2), count: int | None = 1) -> Instance
 
 
 def write(path: Path, rows: tuple[str, ...] = ROWS, header: str = HEADER) -> Path:
-    """Write rows below a header."""
     path.write_text("\n".join([header, *rows]) + "\n")
     return path
 
@@ -62,14 +61,12 @@ def plans(draw: st.DrawFn) -> ProvisioningPlan:
 
 
 def rows_of(plan: ProvisioningPlan) -> list[tuple[int, int, int]]:
-    """Return node, application and count, sorted."""
     return sorted(zip(plan.node.tolist(), plan.application.tolist(), plan.count.tolist(), strict=True))
 
 
 @settings(max_examples=40, deadline=None)
 @given(plans(), st.sampled_from(ENDINGS))
 def test_written_plans_are_read_back(plan: ProvisioningPlan, ending: str) -> None:
-    """Nodes, types, names, order and replicas are equal for valid and invalid plans."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"plan.{ending}"
         write_plan(path, plan)
@@ -82,7 +79,6 @@ def test_written_plans_are_read_back(plan: ProvisioningPlan, ending: str) -> Non
 
 
 def test_the_columns_are_names_and_numbers(tmp_path: Path) -> None:
-    """The table is readable for people and programs."""
     plan = read_plan(write(tmp_path / "plan.csv"), small())
     assert (plan.nodes, plan.algorithm, plan.valid) == (2, "file", True)
     write_plan(tmp_path / "again.csv", plan)
@@ -103,7 +99,6 @@ def test_a_plan_for_another_instance_loses_unknown_applications(tmp_path: Path) 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_moves_are_a_table_by_application(tmp_path: Path, ending: str) -> None:
-    """An empty field means that there is no node."""
     instance = small((2, 1))
     before = read_plan(write(tmp_path / "before.csv", ("n1,big,b,2", "n2,small,a,1")), instance)
     after = read_plan(write(tmp_path / "after.csv", ("n3,small,a,1", "n1,big,a,1", "n1,big,b,1")), instance)
@@ -134,16 +129,11 @@ def test_moves_are_a_table_by_application(tmp_path: Path, ending: str) -> None:
     ],
 )
 def test_a_malformed_field_is_named(tmp_path: Path, row: str, column: str | None) -> None:
-    """Examples: unknown names, a node of two types, a duplicate pair, no number.
-
-    The error names file, line and column.
-    """
     path = write(tmp_path / "plan.csv", (*ROWS[:2], row))
     assert places_of(read_plan, path, small()) == [("plan.csv", 4, column)]
 
 
 def test_rows_of_parquet_files_are_numbered_from_1(tmp_path: Path) -> None:
-    """A Parquet file has no header line. The types of its columns are checked."""
     frame = pl.read_csv(write(tmp_path / "plan.csv"))
     path = tmp_path / "plan.parquet"
     frame.with_columns(replicas=pl.Series([1, 0, 2])).write_parquet(path)
@@ -155,14 +145,12 @@ def test_rows_of_parquet_files_are_numbered_from_1(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_plan_are_refused(tmp_path: Path) -> None:
-    """A missing file, other columns and no rows are errors."""
     assert "no such file" in problems_of(read_plan, tmp_path / "none.csv", small())[0].found
     assert "columns" in problems_of(read_plan, write(tmp_path / "x.csv", ROWS, "a,b,c,d"), small())[0].found
     assert "no rows" in problems_of(read_plan, write(tmp_path / "x.csv", ()), small())[0].found
 
 
 def test_names_may_contain_commas(tmp_path: Path) -> None:
-    """CSV quotes such names."""
     instance = attrs.evolve(small(), applications=("a,b", 'c"d'))
     plan = attrs.evolve(read_plan(write(tmp_path / "x.csv"), small()), instance=instance)
     write_plan(tmp_path / "y.csv", plan)

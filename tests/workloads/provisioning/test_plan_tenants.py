@@ -11,7 +11,7 @@ from math import ceil
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.errors import InvalidValueError
@@ -29,7 +29,6 @@ DAY = 86_400
 def of(
     plan: ProvisioningPlan, plan_hours: float = 24.0, hours: float = 24.0, step_seconds: int = 600
 ) -> PlannedTenants:
-    """Return the tenants of a plan over a day."""
     return tenants_of_plan(plan, plan_hours=plan_hours, hours=hours, step_seconds=step_seconds)
 
 
@@ -40,7 +39,6 @@ def nodes_by_kind(plan: ProvisioningPlan) -> dict[int, int]:
 
 
 def places_of(planned: PlannedTenants) -> list[list[int]]:
-    """Return the nodes of each tenant."""
     bounds = planned.start.tolist()
     return [planned.node[first:last].tolist() for first, last in pairwise(bounds)]
 
@@ -61,10 +59,8 @@ def plan_of(applications: tuple[str, ...], nodes: int, rows: list[tuple[int, int
     return ProvisioningPlan(instance, np.zeros(nodes, np.int32), application, node, count, "by hand", 0.0, 1)
 
 
-@settings(max_examples=60, deadline=None)
 @given(plans())
 def test_layers_are_the_replicas_of_the_plan_on_different_nodes(plan: ProvisioningPlan) -> None:
-    """No tenant has a node twice. Counts by application and node equal those of the plan."""
     planned = of(plan)
     traces, places, number = planned.traces, places_of(planned), nodes_by_kind(plan)
     assert all(len(set(nodes)) == len(nodes) <= 127 for nodes in places)
@@ -75,7 +71,6 @@ def test_layers_are_the_replicas_of_the_plan_on_different_nodes(plan: Provisioni
     assert counts == {(plan.instance.applications[app], number[node]): count for app, node, count in rows}
 
 
-@settings(max_examples=60, deadline=None)
 @given(plans())
 def test_names_identify_application_and_layer(plan: ProvisioningPlan) -> None:
     """Names are unique. The first layer has the name of the application, which is also the class and family."""
@@ -89,11 +84,8 @@ def test_names_identify_application_and_layer(plan: ProvisioningPlan) -> None:
     assert [plan.instance.applications[family] for family in traces.family] == classes
 
 
-@settings(max_examples=60, deadline=None)
 @given(plans(), st.sampled_from([1.0, 7.0, 24.0]), st.sampled_from([0.5, 24.0, 30.0]), st.sampled_from([600, 420]))
-def test_demand_of_a_node_equals_the_plan(
-    plan: ProvisioningPlan, plan_hours: float, hours: float, step_seconds: int
-) -> None:
+def test_demand_of_a_node_equals_the_plan(plan, plan_hours, hours, step_seconds) -> None:
     """At the end of each step, the sum on every node and for every resource is that of the time point of the plan."""
     planned = of(plan, plan_hours, hours, step_seconds)
     traces, number = planned.traces, nodes_by_kind(plan)
@@ -126,7 +118,6 @@ def test_a_layer_on_many_nodes_is_divided() -> None:
 
 
 def test_names_of_layers_avoid_names_of_applications() -> None:
-    """The name of an application may equal the name of the second layer of another one."""
     plan = plan_of(("a", "a/2", "a/2/2"), 1, [(0, 0, 3), (1, 0, 2), (2, 0, 1)])
     assert of(plan).traces.tenant_names().tolist() == ["a", "a/3", "a/4", "a/2", "a/2/3", "a/2/2"]
 
@@ -143,7 +134,6 @@ def test_a_time_point_of_whole_seconds_is_a_step() -> None:
 
 
 def test_replicas_are_instances_without_trend() -> None:
-    """Demand repeats every day, and all replicas of an application have the same role."""
     traces = of(provision(base(points=4), "FF")).traces
     assert set(traces.series_role.tolist()) == {Role.INSTANCE}
     assert [(metric.name, metric.unit, metric.trend) for metric in traces.metrics] == [
@@ -156,7 +146,6 @@ def test_replicas_are_instances_without_trend() -> None:
 
 
 def test_the_history_contains_each_application_once() -> None:
-    """It contains the highest demand of the application, for the estimators."""
     instance = base(points=4)
     history = of(provision(instance, "FF")).history()
     assert len(history) == len(instance.applications)
@@ -180,14 +169,12 @@ def test_very_many_applications_have_one_class(monkeypatch: pytest.MonkeyPatch) 
     [({"plan_hours": 0.001}, "plan_hours"), ({"hours": 0.0}, "hours"), ({"step_seconds": 0}, "step_seconds")],
 )
 def test_times_out_of_range_are_refused(changes: dict[str, float], field: str) -> None:
-    """The message names the field and its range."""
     plan = provision(base(points=98), "FF")
     with pytest.raises(InvalidValueError, match=rf"plan: {field} = "):
         of(plan, **changes)
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
-    """Plans with the same rows in another order are equal."""
     plan = provision(base(), "FF")
     order = np.random.default_rng(1).permutation(len(plan.node))
     columns = {name: getattr(plan, name)[order] for name in ("application", "node", "count")}
