@@ -27,15 +27,7 @@ class ScenarioProblem:
 
 
 class ScenarioError(PlbError, ValueError):
-    """A scenario cannot be run; `problems` lists every error in it.
-
-    Parameters
-    ----------
-    source
-        The file, or another name of the source.
-    problems
-        At least one problem.
-    """
+    """A scenario cannot be run; `problems` lists every error in `source`, a file or another name."""
 
     def __init__(self, source: str, problems: Sequence[ScenarioProblem]) -> None:
         super().__init__(source, tuple(problems))
@@ -53,17 +45,7 @@ class DensityError(PlbError, ValueError):
 
 
 class ResultsExistError(PlbError, FileExistsError):
-    """A results directory is not empty or is a file, or a results file exists already.
-
-    Parameters
-    ----------
-    folder
-        The directory, or the file.
-    of_directory
-        Whether a directory was expected; False: a file.
-    forced
-        What ``--force`` makes the command do.
-    """
+    """A results directory is not empty or is a file, or a results file exists already; ``--force`` does `forced`."""
 
     def __init__(self, folder: Path, of_directory: bool = True, forced: str = "overwrite it") -> None:
         super().__init__(folder, of_directory, forced)
@@ -77,15 +59,7 @@ class ResultsExistError(PlbError, FileExistsError):
 
 
 class ResultsError(PlbError, ValueError):
-    """A file of a results directory is missing or damaged; `problems` lists every error in it.
-
-    Parameters
-    ----------
-    path
-        The file, or the directory if it is no results directory.
-    problems
-        At least one problem.
-    """
+    """A file of a results directory, or the directory itself, is missing or damaged; `problems` lists every error."""
 
     def __init__(self, path: Path, problems: Sequence[str]) -> None:
         super().__init__(path, tuple(problems))

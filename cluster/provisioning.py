@@ -83,23 +83,24 @@ def _table(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> Table
     table = Table(title=f"plan for {problem.name}", show_header=False)
     table.add_column()
     table.add_column(justify="right")
-    table.add_row("applications", f"{len(problem.applications):,}")
-    table.add_row("replicas", f"{int(problem.replicas.sum()):,}")
-    table.add_row("limits between applications", f"{len(problem.affinity):,}")
-    table.add_row("time points", f"{problem.time_points:,}")
-    table.add_row("algorithm", plan.algorithm)
-    table.add_row("nodes", f"{plan.nodes:,}")
-    for number, node_type in enumerate(problem.nodes):
-        if len(problem.nodes) > 1:
-            table.add_row(f"  {node_type.name}", f"{int((plan.kind == number).sum()):,}")
-    table.add_row("lower bound", f"{plan.lower_bound:,}")
-    table.add_row("above it", f"{plan.deviation_percent:.2f} %")
-    table.add_row("seconds", f"{plan.seconds:.2f}")
-    if moves is not None:
-        table.add_row("replicas that move", f"{moves.moved:,}")
-        table.add_row("replicas that come", f"{moves.placed:,}")
-        table.add_row("replicas that go", f"{moves.removed:,}")
-    table.add_row("valid", "yes" if valid else "no")
+    counts = [int((plan.kind == number).sum()) for number in range(len(problem.nodes))]
+    kinds = [(f"  {kind.name}", f"{count:,}") for kind, count in zip(problem.nodes, counts, strict=True)]
+    changes = {} if moves is None else {"move": moves.moved, "come": moves.placed, "go": moves.removed}
+    for row in (
+        ("applications", f"{len(problem.applications):,}"),
+        ("replicas", f"{int(problem.replicas.sum()):,}"),
+        ("limits between applications", f"{len(problem.affinity):,}"),
+        ("time points", f"{problem.time_points:,}"),
+        ("algorithm", plan.algorithm),
+        ("nodes", f"{plan.nodes:,}"),
+        *(kinds if len(kinds) > 1 else ()),
+        ("lower bound", f"{plan.lower_bound:,}"),
+        ("above it", f"{plan.deviation_percent:.2f} %"),
+        ("seconds", f"{plan.seconds:.2f}"),
+        *((f"replicas that {what}", f"{count:,}") for what, count in changes.items()),
+        ("valid", "yes" if valid else "no"),
+    ):
+        table.add_row(*row)
     return table
 
 
@@ -119,57 +120,50 @@ def write_scenario(folder: Path, plan: ProvisioningPlan, source: Path, nodes: Se
     write_plan(folder / PLAN, plan)
     inside = source.resolve().is_relative_to(folder.resolve())
     path = source.resolve().relative_to(folder.resolve()) if inside else source.resolve()
-    text = "\n".join(_lines(plan, path.as_posix(), nodes or ()))
-    write_text(folder / SCENARIO, text + "\n")
+    write_text(folder / SCENARIO, _scenario_of(plan, path.as_posix(), nodes or ()))
     return folder / SCENARIO
 
 
-def _lines(plan: ProvisioningPlan, source: str, nodes: Sequence[str]) -> Iterator[str]:
-    instance, first = plan.instance, f"n{0:0{len(str(plan.nodes - 1))}d}"
-    yield f"# {plan.algorithm}'s plan for {_text(instance.name)}, as plb provision wrote it."
-    yield f"# To run it: plb simulate {SCENARIO}"
-    yield f"name = {_text(directory_name(instance.name))}"
-    yield ""
-    yield from _cluster(plan)
-    yield ""
-    yield "[workload]"
-    yield 'kind = "plan"'
-    yield f"path = {_text(source)}"
-    yield f"plan = {_text(PLAN)}"
-    if nodes:
-        yield f"nodes = [{', '.join(map(_text, nodes))}]"
-    yield f"density_metric = {_text(_density_metric(plan))}"
-    if instance.time_points > 1:
-        yield f"plan_hours = 24.0  # the {instance.time_points} time points, spread over it and repeated"
-    yield "# An application that grows beyond its plan for a while:"
-    application = _text(instance.applications[0])
-    yield f"# growth = [{{ tenant_class = {application}, at_hours = 6.0, hours = 6.0, factor = 1.5 }}]"
-    yield ""
-    yield "[run]"
-    yield "days = 1"
-    yield 'policies = ["original"]'
-    yield ""
-    yield "# A node that is lost for a while:"
-    yield "# [faults]"
-    yield f'# crashes = [{{ node = "{first}", at_hours = 6.0, hours = 2.0 }}]'
+def _scenario_of(plan: ProvisioningPlan, source: str, nodes: Sequence[str]) -> str:
+    """Return the scenario of a plan as TOML, with each kind of nodes that the plan uses."""
+    instance, ((_, spec), *others) = plan.instance, used_kinds(plan)
+    groups = [f"{{ nodes = {count}, capacities = {_capacities(plan, kind)} }}" for count, kind in others]
+    groups_line = f"groups = [{', '.join(groups)}]\n" if groups else ""
+    nodes_line = f"nodes = [{', '.join(map(_text, nodes))}]\n" if nodes else ""
+    hours_line = f"plan_hours = 24.0  # the {instance.time_points} time points, spread over it and repeated\n"
+    first = f"n{0:0{len(str(plan.nodes - 1))}d}"
+    return f"""\
+# {plan.algorithm}'s plan for {_text(instance.name)}, as plb provision wrote it.
+# To run it: plb simulate {SCENARIO}
+name = {_text(directory_name(instance.name))}
 
+[cluster]
+nodes = {plan.nodes}
+# What nodes of the plan have and {MARGIN:.1%} more: they may be full to the last unit, a node at its
+# threshold is in violation, and loads are rounded up a little.
+capacities = {_capacities(plan, spec)}
+{groups_line}violation_threshold = 1.0
+# The plan knows no domains. With fewer than nodes, replicas are spread over them, limits or not, when
+# constraints are first checked.
+upgrade_domains = {plan.nodes}
+fault_domains = {plan.nodes}
 
-def _cluster(plan: ProvisioningPlan) -> Iterator[str]:
-    """Yield the lines of ``[cluster]``: each kind of nodes that the plan uses."""
-    (_, spec), *others = used_kinds(plan)
-    yield "[cluster]"
-    yield f"nodes = {plan.nodes}"
-    yield f"# What nodes of the plan have and {MARGIN:.1%} more: they may be full to the last unit, a node at its"
-    yield "# threshold is in violation, and loads are rounded up a little."
-    yield f"capacities = {_capacities(plan, spec)}"
-    if others:
-        groups = (f"{{ nodes = {nodes}, capacities = {_capacities(plan, kind)} }}" for nodes, kind in others)
-        yield f"groups = [{', '.join(groups)}]"
-    yield "violation_threshold = 1.0"
-    yield "# The plan knows no domains. With fewer than nodes, replicas are spread over them, limits or not, when"
-    yield "# constraints are first checked."
-    for name in ("upgrade_domains", "fault_domains"):
-        yield f"{name} = {plan.nodes}"
+[workload]
+kind = "plan"
+path = {_text(source)}
+plan = {_text(PLAN)}
+{nodes_line}density_metric = {_text(_density_metric(plan))}
+{hours_line if instance.time_points > 1 else ""}# An application that grows beyond its plan for a while:
+# growth = [{{ tenant_class = {_text(instance.applications[0])}, at_hours = 6.0, hours = 6.0, factor = 1.5 }}]
+
+[run]
+days = 1
+policies = ["original"]
+
+# A node that is lost for a while:
+# [faults]
+# crashes = [{{ node = "{first}", at_hours = 6.0, hours = 2.0 }}]
+"""
 
 
 def _density_metric(plan: ProvisioningPlan) -> str:

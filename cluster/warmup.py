@@ -399,18 +399,7 @@ class WarmupResult:
 
 
 def warm_up(jobs: int | None = None) -> Iterator[WarmupResult]:
-    """Compile every kernel that is not on disk, and yield the result of each task as it ends.
-
-    Parameters
-    ----------
-    jobs
-        Number of processes; None: one for each core. 1: this process.
-
-    Raises
-    ------
-    PlbError
-        A process ended unexpectedly.
-    """
+    """Compile every kernel that is not on disk, in `jobs` processes, and yield the result of each task as it ends."""
     return map_in_processes(_do, TASKS, jobs=jobs)
 
 
@@ -427,15 +416,7 @@ def _do(task: str) -> WarmupResult:
 
 
 class WarmupLog:
-    """A file in the directory of the kernels, to which every run appends. A run continues if writing fails.
-
-    Parameters
-    ----------
-    directory
-        Directory of the kernels; None: there is none.
-    jobs
-        Number of processes of the run.
-    """
+    """A file in the directory of the kernels, to which every run appends. A run continues if writing fails."""
 
     def __init__(self, directory: Path | None, jobs: int) -> None:
         self.path = None if directory is None else directory / "warmup.log"

@@ -175,12 +175,12 @@ class Question:
         return (first, last) if self.searched is Searched.NODES else (-last, -first)
 
 
-def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None]) -> Question:
-    """Return a question about a scenario that can vary; fields of `Question` in `given` that are None have defaults."""
+def ask(scenario: Scenario, searched: Searched, fields: Mapping[str, float | None]) -> Question:
+    """Return a question about a scenario that can vary; fields of `Question` that are None have defaults."""
     _check(scenario, searched)
     of_nodes = searched is Searched.NODES
     scenario_value = float(scenario.cluster.nodes) if of_nodes else scenario.workload.density
-    chosen_values = {name: float(value) for name, value in given.items() if value is not None}
+    chosen_values = {name: float(value) for name, value in fields.items() if value is not None}
     step = chosen_values.get("step", NODES_STEP if of_nodes else DENSITY_STEP)
     least = float(_least_nodes(scenario)) if of_nodes else 0.0
     defaults = {

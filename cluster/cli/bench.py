@@ -14,11 +14,6 @@ from cluster.console import clear_errors, messages, output
 bench_app = typer.Typer(help="Measure the speed of the engine.", no_args_is_help=True)
 
 
-@bench_app.callback()
-def _group() -> None:
-    pass
-
-
 @bench_app.command("engine")
 @clear_errors
 def engine_command(

@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from cluster.cli.options import Jobs, Json, Quiet
-from cluster.console import clear_errors, messages, output, progress
+from cluster.console import clear_errors, output, progress
 
 if TYPE_CHECKING:
     from cluster.learning.config import LearningConfig
@@ -107,6 +107,7 @@ def evaluate_command(
     All policies place the same jobs. Intervals are 95 % over the sequences (Student's t).
     """
     import attrs
+    from rich.progress import TaskProgressColumn, TimeRemainingColumn
 
     from cluster.learning.config import read_config
     from cluster.learning.evaluation import evaluate, evaluation_table, save_evaluation
@@ -123,10 +124,11 @@ def evaluate_command(
     check_file(folder / EVALUATION, force=force)
     check_outputs([config, trained], [], json)
     counts = list(dict.fromkeys(machines or chosen.evaluation.machines or [chosen.machines.machines]))
-    total = len(counts) * chosen.evaluation.sequences
     over = partial(map_in_processes, jobs=jobs, ordered=True)
-    with _sequence_progress(total, quiet) as advance:
-        results = [evaluate(chosen, str(trained), machines=count, over=over, progress=advance) for count in counts]
+    with progress(TaskProgressColumn(), TimeRemainingColumn(), quiet=quiet, transient=True) as bar:
+        shown = bar.add_task("playing", total=len(counts) * chosen.evaluation.sequences)
+        played = partial(bar.advance, shown)
+        results = [evaluate(chosen, str(trained), machines=count, over=over, progress=played) for count in counts]
     figures = {"name": chosen.name, "policy_sha256": digest, "evaluations": [result.as_json() for result in results]}
     configuration = {"config": chosen.as_json(), "policy": digest, "machines": counts}
     for file in (folder / EVALUATION, json):
@@ -168,13 +170,3 @@ def _training_progress(quiet: bool) -> Iterator[Callable[[str, int, CurveRow], o
             bar.update(tasks[stage], completed=row.iteration, reward=f"{row.reward:,.1f}")
 
         yield advance
-
-
-@contextmanager
-def _sequence_progress(total: int, quiet: bool) -> Iterator[Callable[[], None]]:
-    """Show on standard error how many job sequences are finished."""
-    from rich.progress import Progress
-
-    with Progress(console=messages(), disable=quiet, transient=True) as bar:
-        shown = bar.add_task("playing", total=total)
-        yield lambda: bar.advance(shown)

@@ -226,7 +226,7 @@ def explain_command(
 
     seconds = seconds_of(time)
     recorded = None if scenario is None else read_scenario(scenario)
-    run = read_run(results, policy, repeat - 1, given=recorded, traces=traces)
+    run = read_run(results, policy, repeat - 1, present=recorded, traces=traces)
     read = [*files_of_results(results), *inputs_of(run.scenario), *([] if scenario is None else [scenario])]
     check_outputs(read, [], json)
     explanation = _answer(question(run, partition, seconds), quiet)
@@ -239,12 +239,11 @@ def explain_command(
 
 def _answer(asked: Explanation, quiet: bool) -> Explanation:
     """Repeat the run with a progress bar."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import TaskProgressColumn, TimeElapsedColumn
 
     from cluster.explanation.explanation import answer
 
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=messages(), disable=quiet, transient=True) as bar:
+    with progress(TaskProgressColumn(), TimeElapsedColumn(), quiet=quiet, transient=True) as bar:
         task = bar.add_task(f"{asked.run.policy}, repeat {asked.run.repeat + 1} (replay)", total=asked.time_s)
         return answer(asked, lambda now: bar.update(task, completed=now))
 

@@ -172,16 +172,16 @@ def read_run(
     policy: str | None = None,
     repeat: int = 0,
     *,
-    given: Scenario | None = None,
+    present: Scenario | None = None,
     traces: Path | None = None,
 ) -> RecordedRun:
     """Return a run of a results directory, by default of the first policy of the scenario.
 
-    Results identify imported files and files of policies by name and content; the scenario `given`, as read from its
+    Results identify imported files and files of policies by name and content; the scenario `present`, as read from its
     file, has their paths. It may differ from the recorded one in its name, in options of `plb simulate`, and in paths.
     """
     results = read_results(folder)
-    scenario = _scenario_of(results.summary, folder, given)
+    scenario = _scenario_of(results.summary, folder, present)
     _check_versions(results.summary, folder)
     runs = {(run.policy, run.repeat): run for run in results.runs}
     requested = scenario.run.policies[0] if policy is None else policy
@@ -191,17 +191,17 @@ def read_run(
         # printed repeats count from 1, those in tables from 0
         numbers = sorted(number + 1 for name, number in runs if name == requested)
         raise PlbError(f"{folder}: there is no repeat {repeat + 1} of {requested}, only {', '.join(map(str, numbers))}")
-    scenario = _with_workload_of(scenario, folder, given, traces)
+    scenario = _with_workload_of(scenario, folder, present, traces)
     return RecordedRun(results, scenario, requested, repeat, int(runs[requested, repeat].totals["simulated_seconds"]))
 
 
-def _scenario_of(summary: Mapping[str, Any], folder: Path, given: Scenario | None) -> Scenario:
+def _scenario_of(summary: Mapping[str, Any], folder: Path, present: Scenario | None) -> Scenario:
     """Return the scenario of a summary, checked against the hash in the summary."""
     tables = dict(summary["scenario"])
     files: dict[tuple[str, str], str] = {}
-    if given is not None:
-        _check_given(tables, given, folder)
-        files = {digest: file for file in named_files(given) for digest in digests([file]).items()}
+    if present is not None:
+        _check_present(tables, present, folder)
+        files = {digest: file for file in named_files(present) for digest in digests([file]).items()}
     try:
         if isinstance(tables.get("imports"), Mapping):
             tables["imports"] = _placed(tables["imports"], files)
@@ -218,10 +218,10 @@ def _scenario_of(summary: Mapping[str, Any], folder: Path, given: Scenario | Non
     return scenario
 
 
-def _check_given(recorded: Mapping[str, Any], given: Scenario, folder: Path) -> None:
+def _check_present(recorded: Mapping[str, Any], present: Scenario, folder: Path) -> None:
     """Raise `PlbError` if a scenario differs from a recorded one in fields that are not options of the command line."""
-    ran = tuple(name for name in recorded["run"]["policies"] if name in given.policies)
-    same_policies = attrs.evolve(given, run=attrs.evolve(given.run, policies=ran or given.run.policies))
+    ran = tuple(name for name in recorded["run"]["policies"] if name in present.policies)
+    same_policies = attrs.evolve(present, run=attrs.evolve(present.run, policies=ran or present.run.policies))
     differing = differences([_compared(scenario) for scenario in (recorded, same_policies.as_json())])
     if differing:
         (key, (then, now)), *others = differing.items()
@@ -268,12 +268,12 @@ def _check_versions(summary: Mapping[str, Any], folder: Path) -> None:
         raise PlbError(f"{folder}: the results were made with {', '.join(differing)}; simulate again, then explain")
 
 
-def _with_workload_of(scenario: Scenario, folder: Path, given: Scenario | None, traces: Path | None) -> Scenario:
+def _with_workload_of(scenario: Scenario, folder: Path, present: Scenario | None, traces: Path | None) -> Scenario:
     """Return a scenario with the present paths of its traces or its plan."""
     workload = scenario.workload
     places = {name: getattr(workload, name) for name in PATHS}
-    if given is not None:
-        places |= {name: getattr(given.workload, name) or place for name, place in places.items()}
+    if present is not None:
+        places |= {name: getattr(present.workload, name) or place for name, place in places.items()}
     if traces is not None:
         if workload.path is None:
             raise PlbError(f"{folder}: the tenants do not come from traces; omit --traces")

@@ -48,12 +48,12 @@ PRESENTATION = (
 @cache
 def roots() -> Mapping[str, Path]:
     """Return the directories of the packages by name."""
-    found = {}
+    folders = {}
     for name in PACKAGES:
         file = import_module(name).__file__
         assert file is not None
-        found[name] = Path(file).parent
-    return MappingProxyType(found)
+        folders[name] = Path(file).parent
+    return MappingProxyType(folders)
 
 
 @cache
@@ -72,11 +72,11 @@ def digest_of_code(folders: Mapping[str, Path], presentation: tuple[str, ...] = 
 
 def with_versions(code: str, *libraries: str) -> str:
     """Return the digest of code, by its digest, with the versions of further libraries, of those that are installed."""
-    found = hashlib.sha256(code.encode())
+    digest = hashlib.sha256(code.encode())
     for name in libraries:
         with suppress(PackageNotFoundError):
-            found.update(f"\n{name} {version(name)}".encode())
-    return found.hexdigest()
+            digest.update(f"\n{name} {version(name)}".encode())
+    return digest.hexdigest()
 
 
 def is_below(module: str, names: tuple[str, ...]) -> bool:

@@ -53,14 +53,8 @@ class Experiment:
         """Run everything and yield the results as they end; they do not depend on the number of processes.
 
         Ctrl-C ends the runs under way; they are yielded as incomplete, and are the last ones. With several processes, a
-        second Ctrl-C raises `KeyboardInterrupt`.
-
-        Parameters
-        ----------
-        jobs
-            Number of processes; 1: this one.
-        progress
-            Called at every metering with one process; with more a few times a second, in another thread.
+        second Ctrl-C raises `KeyboardInterrupt`. `progress` is called at every metering of one process, and a few times
+        a second, in another thread, for several.
         """
         jobs = min(jobs, len(self.pairs))
         return self._in_turn(progress) if jobs == 1 else self._in_processes(jobs, progress)

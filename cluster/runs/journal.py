@@ -46,19 +46,8 @@ class TaskOutcome:
 class Journal:
     """The outcomes of the finished tasks of a sweep, one in each line of a file, in the order in which they came.
 
-    Use it as a context: no two processes write one journal at the same time.
-
-    Parameters
-    ----------
-    path
-        The file; made where it is missing. A line that was cut off when the sweep was killed is removed.
-    code
-        Digest of the code whose outcomes count: `cluster.runs.code_digest.code_of` the function of the tasks.
-
-    Raises
-    ------
-    PlbError
-        If another process writes it, or it has other contents.
+    Use it as a context: if another process writes the file, or it has other contents, it raises `PlbError`. A line that
+    was cut off when the sweep was killed is removed. Outcomes count if they are of this code, `code_of` the tasks.
     """
 
     def __init__(self, path: Path, code: str) -> None:

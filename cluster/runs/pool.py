@@ -37,27 +37,12 @@ def map_in_processes(
     scheduler: str | None = None,
     ordered: bool = False,
 ) -> Iterator[Result]:
-    """Yield the results of a function of each item; an exception of the function is raised here.
+    """Yield the results of a module's function of each item, as they are ready or `ordered`; its exceptions rise here.
 
-    Ctrl-C reaches this process only. The others end with it, and when the iteration is given up.
-
-    Parameters
-    ----------
-    function
-        In a module, as other processes import it.
-    items
-        Work begins in their order.
-    jobs
-        Processes on this machine; None: one for each core. 1: this process.
-    scheduler
-        Address of a Dask scheduler whose workers run the function instead, such as ``tcp://10.0.0.1:8786``.
-    ordered
-        True: the results come in the order of the items; False: as they are ready.
-
-    Raises
-    ------
-    PlbError
-        If a process ends by itself, or no scheduler answers.
+    `jobs` are processes on this machine (None: one for each core; 1: this one); `scheduler` is the address of a Dask
+    scheduler whose workers run the function instead, such as ``tcp://10.0.0.1:8786``. Work begins in the order of the
+    items. Ctrl-C reaches this process only; the others end with it, and when the iteration is given up. A process that
+    ends by itself, or a scheduler that does not answer, raises `PlbError`.
     """
     items = list(items)
     processes = min(jobs or cores(), len(items))

@@ -42,35 +42,10 @@ def sweep(
     scheduler: str | None = None,
     progress: Callable[[TaskOutcome], None] | None = None,
 ) -> list[TaskOutcome]:
-    """Run the tasks that the journal does not have, and return the outcomes of all, in the order of the tasks.
+    """Run the tasks that the journal does not have; return the outcomes of all, failed ones too, in their order.
 
-    The outcomes do not depend on how many processes there are, where they are, or in which order tasks end.
-
-    Parameters
-    ----------
-    run
-        Runs a task.
-    tasks
-        All of them, finished or not.
-    journal
-        Stores the outcomes.
-    jobs
-        Processes on this machine; None: one for each core. 1: this process.
-    scheduler
-        Address of a Dask scheduler whose workers run the tasks instead, such as ``tcp://10.0.0.1:8786``. They need this
-        package.
-    progress
-        Called with each new outcome.
-
-    Returns
-    -------
-    list
-        Of tasks that failed, too.
-
-    Raises
-    ------
-    PlbError
-        If two tasks have one key, or processes of the sweep end by themselves.
+    The outcomes do not depend on `jobs` and `scheduler` (see `map_in_processes`), or on the order in which tasks end.
+    Two tasks with one key raise `PlbError`.
     """
     keys = [task.key for task in tasks]
     if len(set(keys)) < len(keys):
