@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from typer.testing import CliRunner
-
-from cluster.cli.app import app
+from cluster.studies.base import MODIFIED, ORIGINAL, Base, base_of_regions
+from cluster.studies.design import Design, StudySetting
+from tests.command_line import plb
 
 SMALL = """
 name = "small"
@@ -28,12 +29,23 @@ simulated_annealing_iterations_per_round = 10
 ONE_SETTING = ("--density", "1.5", "--days", "0.05", "--repeats", "2")
 
 
-def study(folder: Path, name: str, *arguments: str) -> dict:
-    """Run a small study and return its figures."""
+def small_study(folder: Path, name: str, *arguments: Any, more: str = "") -> Any:
+    """Run a study of the small cluster, with more lines of its scenario; return the result of the command."""
     scenario = folder.parent / "small.toml"
-    scenario.write_text(SMALL)
+    scenario.write_text(SMALL + more)
+    return plb("study", name, "--scenario", scenario, "--out", folder, *arguments)
+
+
+def study(folder: Path, name: str, *arguments: Any) -> dict:
+    """Run a small study and return its figures."""
     figures = folder.parent / f"{folder.name}.json"
-    command = ["study", name, "--scenario", str(scenario), "--out", str(folder), "--json", str(figures), "--quiet"]
-    result = CliRunner().invoke(app, [*command, *arguments])
+    result = small_study(folder, name, "--json", figures, "--quiet", *arguments)
     assert result.exit_code == 0, result.output
     return json.loads(figures.read_text())
+
+
+def design_of(base: Base | None = None, arms: Any = (ORIGINAL, MODIFIED), density: float = 2.0, **how: Any) -> Design:
+    """Return a design with a setting for each workload; by default a day of region1."""
+    base = base or base_of_regions(["region1"])
+    settings = [StudySetting(name, base.vcores or 80.0, density) for name in base.workloads]
+    return Design(base, settings, arms, **{"days": 1.0, "repeats": 1, "seed": 0, "engine": {}, **how})

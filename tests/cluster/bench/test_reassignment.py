@@ -51,7 +51,6 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_costs_by_hand(directory: Path):
-    """Each cost is that of a computation by hand, as is each broken constraint."""
     instance = read_instance(directory / "model_example.txt")
     # machine 0 uses 18 and 210, 2 and 130 above its safety capacity; machine 3 uses 10 and 20, 2 above
     assert instance.costs(instance.original)["load"] == 2 * 100 + 130 * 10 + 2 * 100
@@ -73,7 +72,6 @@ def test_costs_by_hand(directory: Path):
 
 
 def test_transient_resources_count_on_both_machines(directory: Path):
-    """A process that moves still uses the first resource where it was."""
     instance = read_instance(directory / "model_example.txt")
     assert instance.violations(np.array([1, 0, 0]))[:1] == ["machine 1 uses 12 of 10 of resource 0"]
     assert "machine 0 uses 28 of 30 of resource 0" not in instance.violations(np.array([2, 0, 0]))
@@ -94,7 +92,6 @@ def test_search_finds_the_optimum(directory: Path):
 
 @pytest.mark.parametrize("name", ["a1_1", "a1_3", "a2_4"])
 def test_energy_is_the_cost(name: str):
-    """Over thousands of accepted proposals, in instances of the challenge."""
     model = DATA / f"model_{name}.txt.xz"
     if not model.is_file():
         pytest.skip(f"{model} is not here")
@@ -108,7 +105,6 @@ def test_energy_is_the_cost(name: str):
 
 
 def test_compressed_files_and_names(directory: Path):
-    """Files may be compressed; only instances that are asked for are read."""
     for kind in ("model", "assignment"):
         data = (directory / f"{kind}_example.txt").read_bytes()
         (directory / f"{kind}_other.txt.xz").write_bytes(lzma.compress(data))
@@ -134,7 +130,6 @@ def test_compressed_files_and_names(directory: Path):
     ],
 )
 def test_errors_name_the_file(directory: Path, model: str, assignment: str, message: str):
-    """They say what was read and what was expected."""
     (directory / "model_example.txt").write_text(model)
     (directory / "assignment_example.txt").write_text(assignment)
     with pytest.raises(InstanceFileError, match=message):
@@ -142,6 +137,5 @@ def test_errors_name_the_file(directory: Path, model: str, assignment: str, mess
 
 
 def test_directory_without_instances(tmp_path: Path):
-    """The error says what is looked for."""
     with pytest.raises(InstanceFileError, match="no instance"):
         models_of(tmp_path)

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from cluster.capacity import running
 from cluster.capacity.question import Searched, ask
+from cluster.capacity.report import plot_capacity
 from cluster.capacity.running import CapacitySearch, Subject, run_at, tenants_at
 from cluster.errors import DensityError
 from cluster.scenario.scenario_file import scenario_from
@@ -35,12 +37,8 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-# tenants
-
-
 @pytest.mark.parametrize("groups", [(), ({"nodes": 3, "vcores": 128.0},)])
 def test_tenants_do_not_depend_on_the_number_of_nodes(groups):
-    """Each repeat has the tenants of the scenario at the same times."""
     table = small_region(days=1)
     table["cluster"]["groups"] = groups
     scenario = scenario_from(table)
@@ -58,7 +56,6 @@ def test_tenants_do_not_depend_on_the_number_of_nodes(groups):
 
 
 def test_a_denser_cluster_begins_with_the_tenants_of_a_less_dense_one():
-    """Thus only the additional tenants differ between two densities."""
     scenario = scenario_from(small_region(days=1))
     source, question = read_source(scenario), ask(scenario, Searched.DENSITY, {})
     less, more = (tenants_at(question, scenario, source, density) for density in (1.0, 1.5))
@@ -67,7 +64,6 @@ def test_a_denser_cluster_begins_with_the_tenants_of_a_less_dense_one():
 
 
 def test_too_few_nodes_cannot_hold_the_tenants():
-    """The limit depends on the present nodes, although the density refers to the nodes of the scenario."""
     scenario = scenario_from(small_region())
     source, question = read_source(scenario), ask(scenario, Searched.NODES, {})
     with pytest.raises(DensityError, match=r"or more nodes$|only 1 nodes$"):
@@ -75,11 +71,10 @@ def test_too_few_nodes_cannot_hold_the_tenants():
 
 
 def test_run_at_the_value_of_the_scenario_equals_that_of_simulate(scenario, tmp_path):
-    """The totals are equal for both searched quantities."""
-    assert plb("simulate", scenario, "--repeats", 2, "--out", tmp_path / "out", "--quiet").exit_code == 0
+    assert plb("simulate", scenario, "--out", tmp_path / "out", "--quiet").exit_code == 0
     runs = json.loads((tmp_path / "out" / "summary.json").read_text())["runs"]
     expected = {(run["policy"], run["repeat"]): run for run in runs}
-    subject = Subject.read(scenario, {"repeats": 2, "density": None, "traces": None})
+    subject = Subject.read(scenario, {"density": None, "traces": None})
     for searched, value in ((Searched.NODES, 10.0), (Searched.DENSITY, 1.5)):
         question = ask(subject.scenario, searched, {})
         for (policy, repeat), run in expected.items():
@@ -89,7 +84,6 @@ def test_run_at_the_value_of_the_scenario_equals_that_of_simulate(scenario, tmp_
 
 
 def test_scenario_that_changes_during_a_search_is_refused(tmp_path):
-    """A search does not mix runs of two scenarios."""
     path = tmp_path / "small.toml"
     path.write_text(SMALL)
     subject = Subject.read(path, {"density": None, "traces": None})
@@ -100,8 +94,6 @@ def test_scenario_that_changes_during_a_search_is_refused(tmp_path):
 
 
 def test_keys_of_runs_depend_only_on_the_tenants_and_the_run(scenario):
-    """Keys do not depend on limits, repeats and other policies; they do depend on the tenants."""
-
     def key(**given: Any) -> str:
         limits = {"violations": given.pop("violations", 1.0)}
         subject = Subject.read(scenario, {"density": None, "traces": None, **given})
@@ -109,9 +101,6 @@ def test_keys_of_runs_depend_only_on_the_tenants_and_the_run(scenario):
 
     assert key() == key(violations=3.0) == key(repeats=5) == key(policy=["original"])
     assert len({key(), key(seed=4), key(days=0.2)}) == 3
-
-
-# results directory
 
 
 @pytest.fixture
@@ -133,7 +122,6 @@ def falling(policy, nodes, repeat):
 
 
 def test_an_interrupted_search_resumes_with_the_missing_runs(synthetic, scenario, tmp_path):
-    """The results have the same bytes as those of a search without interruption."""
     whole = Counting(falling)
     synthetic(scenario, tmp_path / "whole", whole).run()
     first = Counting(falling, interrupted_at=9)
@@ -150,28 +138,21 @@ def test_an_interrupted_search_resumes_with_the_missing_runs(synthetic, scenario
         assert (tmp_path / "halves" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_answers_agree_with_the_curve(synthetic, scenario, tmp_path):
+def test_other_questions_need_force_and_reuse_finished_runs(synthetic, scenario, tmp_path):
     """The expected values are means of two repeats over two days, computed by hand."""
     answers = synthetic(scenario, tmp_path / "out", Counting(falling)).run()
-    assert {policy: one.found for policy, one in answers.items()} == {"original": 29.0, "modified": 25.0}
-
-
-def test_other_questions_need_force_and_reuse_finished_runs(synthetic, scenario, tmp_path):
-    """Thus a search does not overwrite the answer for another limit by mistake."""
-    synthetic(scenario, tmp_path / "out", Counting(falling)).run()
+    assert {policy: part.found for policy, part in answers.items()} == {"original": 29.0, "modified": 25.0}
     with pytest.raises(PlbError, match="--force to write the answer again, from the finished runs that fit"):
         synthetic(scenario, tmp_path / "out", Counting(falling), violations=3.0)
     again = Counting(falling)
     answers = synthetic(scenario, tmp_path / "out", again, force=True, violations=3.0).run()
     assert answers["original"].found == 25.0
-    known = Counting(falling)
-    synthetic(scenario, tmp_path / "new", known, violations=3.0).run()
-    assert set(again.calls) < set(known.calls)
+    anew = Counting(falling)
+    synthetic(scenario, tmp_path / "new", anew, violations=3.0).run()
+    assert set(again.calls) < set(anew.calls)
 
 
 def test_failed_run_ends_the_search_with_its_error(synthetic, scenario, tmp_path):
-    """Finished runs are kept."""
-
     def broken(*which):
         if which[1] > 11:
             raise RuntimeError("out of order")
@@ -184,26 +165,17 @@ def test_failed_run_ends_the_search_with_its_error(synthetic, scenario, tmp_path
 
 @pytest.mark.parametrize("damaged", ["", "[]", "{}", '{"question": 3}', "\x00", "[" * 100_000])
 def test_directory_with_a_damaged_report_is_refused(synthetic, scenario, tmp_path, damaged):
-    """Such a directory may belong to something else."""
     (tmp_path / "capacity.json").write_text(damaged)
     with pytest.raises(PlbError, match="--force"):
         synthetic(scenario, tmp_path, Counting(falling))
 
 
-# command
-
-
 def test_results_do_not_depend_on_the_number_of_processes(scenario, tmp_path):
-    """The command gives an answer for each policy as a table, as sentences, as JSON and as a plot."""
     chosen = ("--violations", 20, "--lowest", 8, "--highest", 12, "--repeats", 2)
     run = plb("capacity", scenario, *chosen, "--jobs", 1, "--out", tmp_path / "one", "--json", tmp_path / "a.json")
     assert run.exit_code == 0, run.output
-    for words in (
-        "small: nodes for at most 20 violations a day",
-        "original: 10 nodes suffice",
-        "add none",
-        "9 nodes do not",
-    ):
+    title = "small: nodes for at most 20 violations a day"
+    for words in (title, "original: 10 nodes suffice", "add none", "9 nodes do not"):
         assert words in run.stdout
     figures = json.loads((tmp_path / "a.json").read_text())
     assert figures["complete"] is True
@@ -219,7 +191,6 @@ def test_results_do_not_depend_on_the_number_of_processes(scenario, tmp_path):
     again = plb("capacity", scenario, *chosen, "--jobs", 1, "--out", tmp_path / "one", "--json", tmp_path / "b.json")
     assert again.exit_code == 0
     assert (tmp_path / "b.json").read_bytes() == (tmp_path / "a.json").read_bytes()
-    assert len(stamp["configuration_sha256"]) == 64
 
 
 def test_command_searches_the_density(scenario, tmp_path):
@@ -233,24 +204,14 @@ def test_command_searches_the_density(scenario, tmp_path):
 
 
 def test_command_reads_traces_of_a_user(tmp_path):
-    """Traces with too few tenants are an error that states this."""
     write_traces(generate(REGIONS["region1"], 600, seed=1), tmp_path / "traces")
     path = tmp_path / "own.toml"
-    path.write_text(
-        SMALL.replace("density = 1.5\nhistory_tenants = 300", 'kind = "traces"\npath = "traces"\ndensity = 1.0')
-    )
+    own = 'kind = "traces"\npath = "traces"\ndensity = 1.0'
+    path.write_text(SMALL.replace("density = 1.5\nhistory_tenants = 300", own))
     chosen = ("--violations", 50, "--lowest", 9, "--highest", 10, "--repeats", 1, "--policy", "original", "--jobs", 1)
     run = plb("capacity", path, *chosen, "--out", tmp_path / "out")
     assert run.exit_code == 0, run.output
     assert "original: 9 nodes suffice" in run.stdout
-    path.write_text(path.read_text().replace("density = 1.0", "density = 60.0"))
-    run = plb("capacity", path, *chosen, "--out", tmp_path / "more")
-    assert run.exit_code == 2
-    assert "cannot be reached" in run.stderr
-    path.write_text(path.read_text().replace('path = "traces"\n', ""))
-    run = plb("capacity", path, *chosen, "--out", tmp_path / "more")
-    assert run.exit_code == 2
-    assert "workload.path" in run.stderr
 
 
 @pytest.mark.parametrize(
@@ -264,7 +225,6 @@ def test_command_reads_traces_of_a_user(tmp_path):
     ],
 )
 def test_bad_input_gives_one_message(scenario, tmp_path, monkeypatch, arguments, words):
-    """The exit code is 2, and no directory is created."""
     monkeypatch.chdir(tmp_path)
     run = plb("capacity", scenario, "--out", tmp_path / "out", *arguments)
     assert run.exit_code == 2, run.output
@@ -273,7 +233,6 @@ def test_bad_input_gives_one_message(scenario, tmp_path, monkeypatch, arguments,
 
 
 def test_an_interrupted_command_states_how_to_resume(scenario, tmp_path, monkeypatch):
-    """The output contains the results so far."""
     monkeypatch.setattr(running, "run_at", Counting(falling, interrupted_at=6))
     run = plb("capacity", scenario, "--jobs", 1, "--out", tmp_path / "out")
     assert run.exit_code == 130
@@ -283,10 +242,6 @@ def test_an_interrupted_command_states_how_to_resume(scenario, tmp_path, monkeyp
 
 @pytest.mark.parametrize(("violations", "scale"), [(4.0, "linear"), (400.0, "symlog")])
 def test_plot_of_very_many_violations_is_logarithmic(synthetic, scenario, tmp_path, violations, scale):
-    """Thus values near the limit remain visible."""
-    from matplotlib.figure import Figure
-
-    from cluster.capacity.report import plot_capacity
 
     search = synthetic(scenario, tmp_path / "out", Counting(lambda *which: 0.0 if which[1] > 20 else violations))
     search.run()
@@ -296,7 +251,6 @@ def test_plot_of_very_many_violations_is_logarithmic(synthetic, scenario, tmp_pa
 
 
 def test_runs_of_other_code_are_made_again(scenario, tmp_path, change_code):
-    """A message says once how many of the requested runs there are."""
     chosen = ("--violations", 20, "--lowest", 8, "--highest", 12, "--repeats", 2, "--jobs", 1, "--policy", "original")
 
     def run(*options):

@@ -1,8 +1,9 @@
-"""Questions, points and answers for synthetic clusters."""
+"""Questions, points and answers for synthetic clusters, and the search, compared with an exhaustive one."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from cluster.capacity.question import Searched, ask
+from cluster.capacity.question import Searched, ask, least_sufficient
 from cluster.capacity.report import answer, figures, point_of, sentence
 from cluster.errors import ScenarioError
 from cluster.scenario.cluster_sections import MOST_NODES
@@ -32,11 +33,8 @@ def answered(question, curves):
 
 @given(st.dictionaries(st.sampled_from("abc"), st.floats(1, 160), min_size=1))
 def test_each_policy_gets_its_smallest_sufficient_number_of_nodes(edges):
-    """Policies share a search and do not affect one another."""
     question = question_of()
-    answers = answered(
-        question, {policy: lambda nodes, edge=edge: 0.0 if nodes >= edge else 2.0 for policy, edge in edges.items()}
-    )
+    answers = answered(question, {policy: lambda n, e=edge: 0.0 if n >= e else 2.0 for policy, edge in edges.items()})
     for policy, edge in edges.items():
         assert answers[policy].found == np.ceil(edge)
         assert answers[policy].complete
@@ -46,7 +44,6 @@ def test_each_policy_gets_its_smallest_sufficient_number_of_nodes(edges):
 
 @given(st.floats(0.05, 7.9))
 def test_highest_sufficient_density_is_on_the_grid(edge):
-    """Violations rise with the density. The answer is the largest multiple of the step that still suffices."""
     question = question_of(Searched.DENSITY)
     found = answered(question, {"any": lambda density: 0.0 if density <= edge else 2.0})["any"]
     allowed = [k / 20 for k in range(1, 161) if k / 20 <= edge]
@@ -56,7 +53,6 @@ def test_highest_sufficient_density_is_on_the_grid(edge):
 
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=6), st.lists(st.integers(0, 9), min_size=6, max_size=6))
 def test_point_is_mean_and_interval_over_repeats(violations, unresolved):
-    """The point counts violations and unresolved shortages per day; the interval is that of SciPy."""
     found = point_of(question_of(), 40.0, [totals(*pair) for pair in zip(violations, unresolved, strict=False)])
     a_day = [sum(pair) / 2 for pair in zip(violations, unresolved, strict=False)]
     assert found.mean == pytest.approx(np.mean(a_day))
@@ -96,23 +92,13 @@ def test_value_without_a_run_does_not_suffice():
     ],
 )
 def test_sentence_states_the_number_of_nodes_to_add(edge, words):
-    """The sentence also names the preceding value, which does not suffice."""
     question = question_of()
     found = answered(question, {"any": lambda nodes: 0.0 if nodes >= edge else 2.0})["any"]
     assert words in sentence(question, found)
 
 
-def test_sentence_of_density_compares_it_with_that_of_the_scenario():
-    """The difference is a percentage."""
-    question = question_of(Searched.DENSITY)
-    found = answered(question, {"any": lambda density: 0.0 if density <= 1.5 else 2.0})["any"]
-    assert "density 1.5 suffices, with 0.00 ± 0.00 violations a day; density 1.55 does not" in sentence(question, found)
-    assert "The density of the scenario, 2, is 33% higher." in sentence(question, found)
-
-
 @given(st.integers(1, 159))
 def test_share_in_the_sentence_refers_to_the_density_of_the_answer(place):
-    """The scenario has the given percentage more or less than the density of the answer."""
     question = question_of(Searched.DENSITY)
     edge = place * 0.05
     printed = sentence(
@@ -128,7 +114,6 @@ def test_share_in_the_sentence_refers_to_the_density_of_the_answer(place):
 
 
 def test_sentence_states_an_uncertain_answer():
-    """An answer is uncertain if an interval contains the limit or if there is no interval."""
     question = question_of()
     clear = answered(question, {"any": lambda nodes: 0.0 if nodes >= 30 else 2.0})["any"]
     assert sentence(question, clear).endswith("10 nodes can be removed.")
@@ -138,25 +123,11 @@ def test_sentence_states_an_uncertain_answer():
     assert "use more --repeats" in sentence(question, noisy)
 
 
-def test_figures_have_stable_keys():
-    """The keys are those of docs/capacity.md, and points are ordered by value."""
+def test_points_of_figures_are_ordered_by_value():
+    """Their keys are those of docs/capacity.md."""
     question = question_of()
     found = figures(question, answered(question, {"any": lambda nodes: 41.0 - nodes}), repeats=2, days=2.0)
-    keys = {
-        "searched",
-        "violations_a_day",
-        "refused_share",
-        "lowest",
-        "highest",
-        "step",
-        "scenario_value",
-        "repeats",
-        "days",
-    }
-    assert set(found) == {"question", "complete", "policies"}
-    assert set(found["question"]) == keys
-    assert set(found["policies"]["any"]) == {"answer", "complete", "seen_to_fail", "points"}
-    nodes = [one["nodes"] for one in found["policies"]["any"]["points"]]
+    nodes = [point["nodes"] for point in found["policies"]["any"]["points"]]
     assert nodes == sorted(nodes)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
@@ -167,7 +138,6 @@ def scenario(**sections):
 
 
 def test_node_groups_keep_their_nodes():
-    """Only the number of nodes of the first kind varies, and its minimum leaves the groups complete."""
     mixed = scenario(cluster={"nodes": 10, "groups": [{"nodes": 4, "vcores": 128.0}]})
     question = ask(mixed, Searched.NODES, {})
     assert (question.lowest, question.scenario_value, question.highest) == (4.0, 10.0, 40.0)
@@ -177,7 +147,6 @@ def test_node_groups_keep_their_nodes():
 
 
 def test_density_of_other_nodes_keeps_the_reserved_capacity():
-    """The density falls as nodes are added. A large node counts by its capacity."""
     mixed = scenario(cluster={"nodes": 10, "groups": [{"nodes": 5, "vcores": 160.0}]})
     question = ask(mixed, Searched.NODES, {})
     assert question.density(mixed, 20.0) == pytest.approx(1.5 * (5 * 80 + 5 * 160) / (15 * 80 + 5 * 160))
@@ -185,26 +154,24 @@ def test_density_of_other_nodes_keeps_the_reserved_capacity():
 
 
 def test_density_that_rises_keeps_its_shape():
-    """The final density rises by the same factor."""
     rising = scenario(workload={"density": 1.5, "density_end": 3.0})
     there = ask(rising, Searched.DENSITY, {}).scenario(rising, 1.0).workload
     assert (there.density, there.density_end) == (1.0, 2.0)
 
 
+PLAN = {"workload": {"kind": "plan"}}
+CRASHES = {"faults": {"crashes": [{"node": "n1", "at_hours": 1.0, "hours": 1.0}]}}
+
+
 @pytest.mark.parametrize(
     ("sections", "searched", "words"),
     [
-        ({"workload": {"kind": "plan"}}, Searched.NODES, "workload.kind: a plan has fixed tenants on fixed nodes"),
-        ({"workload": {"kind": "plan"}}, Searched.DENSITY, "workload.kind: a plan has fixed tenants on fixed nodes"),
-        (
-            {"faults": {"crashes": [{"node": "n1", "at_hours": 1.0, "hours": 1.0}]}},
-            Searched.NODES,
-            "faults.crashes: names nodes, and the names change",
-        ),
+        (PLAN, Searched.NODES, "workload.kind: a plan has fixed tenants on fixed nodes"),
+        (PLAN, Searched.DENSITY, "workload.kind: a plan has fixed tenants on fixed nodes"),
+        (CRASHES, Searched.NODES, "faults.crashes: names nodes, and the names change"),
     ],
 )
 def test_impossible_questions_are_refused(sections, searched, words):
-    """The message names the place in the scenario."""
     with pytest.raises(ScenarioError, match=words):
         ask(scenario(**sections), searched, {})
 
@@ -218,7 +185,7 @@ def test_search_stops_at_the_largest_cluster(nodes):
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("limits", "words"),
     [
         ({"violations": -1.0}, "violations = -1.0"),
         ({"refused": 1.5}, "refused = 1.5"),
@@ -229,13 +196,60 @@ def test_search_stops_at_the_largest_cluster(nodes):
         ({"step": 0.0}, "step = 0.0"),
         ({"highest": 1e7}, "highest = 10000000.0 is not allowed; expected a finite number >= 1 and <= 100000"),
         ({"step": 1e6}, "step = 1000000.0"),
-        (
-            {"lowest": 300.0},
-            "lowest = 300.0 is not allowed; expected at most 40, the end of the search without --highest",
-        ),
+        ({"lowest": 300.0}, "lowest = 300.0 is not allowed; expected at most 40, the end of the search without --high"),
     ],
 )
-def test_values_out_of_range_are_refused(given, words):
-    """The message names the value."""
+def test_values_out_of_range_are_refused(limits, words):
     with pytest.raises(InvalidValueError, match=words):
-        ask(scenario(), Searched.NODES, given)
+        ask(scenario(), Searched.NODES, limits)
+
+
+def searched(sufficient, start, lowest, highest, first_step):
+    """Return the result of the search, and the tried places in order."""
+    search = least_sufficient(start, lowest, highest, first_step)
+    tried = [next(search)]
+    while True:
+        try:
+            tried.append(search.send(tried[-1] in sufficient))
+        except StopIteration as end:
+            return end.value, tried
+
+
+@st.composite
+def lines(draw):
+    """Return both ends of a line, a start on it, and a first step."""
+    lowest = draw(st.integers(-60, 60))
+    highest = draw(st.integers(lowest, lowest + 120))
+    return draw(st.integers(lowest, highest)), lowest, highest, draw(st.integers(1, 9))
+
+
+@given(lines(), st.integers(-70, 190))
+def test_smallest_sufficient_place_is_found_on_a_monotone_curve(line, edge):
+    _, lowest, highest, _ = line
+    sufficient = {place for place in range(lowest, highest + 1) if place >= edge}
+    assert searched(sufficient, *line)[0] == min(sufficient, default=None)
+
+
+@given(lines(), st.sets(st.integers(-60, 180)))
+def test_answer_suffices_and_its_predecessor_fails_on_any_curve(line, sufficient):
+    """The curve need not be monotone. Without an answer, the last place was tried and fails."""
+    _, lowest, highest, _ = line
+    found, tried = searched(sufficient, *line)
+    assert len(set(tried)) == len(tried)
+    assert all(lowest <= place <= highest for place in tried)
+    if found is None:
+        assert highest in tried
+        assert highest not in sufficient
+    else:
+        assert found in tried
+        assert found in sufficient
+        assert found == lowest or (found - 1 in tried and found - 1 not in sufficient)
+
+
+@given(lines(), st.integers(-70, 190))
+def test_number_of_tries_is_logarithmic(line, edge):
+    start, lowest, highest, _ = line
+    sufficient = {place for place in range(lowest, highest + 1) if place >= edge}
+    found, tried = searched(sufficient, *line)
+    distance = abs(start - (highest if found is None else found))
+    assert len(tried) <= 2 * math.log2(distance + line[3] + 1) + 4

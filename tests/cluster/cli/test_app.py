@@ -21,25 +21,23 @@ from cluster.studies.provisioning import design as provisioning
 from tests.command_line import plb
 
 
-def commands_of(command: Any, *names: str) -> list[tuple[str, ...]]:
-    """Return the names of a command and of all its subcommands."""
+def commands_of(command: Any, *names: str) -> dict[str, Any]:
+    """Return a command and all its subcommands by name."""
     below = getattr(command, "commands", {})
-    return [names, *(found for name, one in below.items() for found in commands_of(one, *names, name))]
+    parts = [commands_of(subcommand, *names, name) for name, subcommand in below.items()]
+    return {" ".join(names): command} | {name: found for part in parts for name, found in part.items()}
 
 
-@pytest.mark.parametrize(
-    "command", commands_of(typer.main.get_command(app)), ids=lambda names: " ".join(names) or "plb"
-)
-def test_help(command: tuple[str, ...]):
-    """Every command has a help text, and so has each of its options and arguments."""
-    run = plb(*command, "--help")
+COMMANDS = commands_of(typer.main.get_command(app))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_options_and_arguments_have_a_help_text(name: str):
+    run = plb(*name.split(), "--help")
     assert run.exit_code == 0
     assert "Usage" in run.stdout
-    found = typer.main.get_command(app)
-    for name in command:
-        found = found.commands[name]  # type: ignore[attr-defined]
-    assert found.help or not command
-    assert [one.name for one in found.params if not getattr(one, "help", None)] == []
+    assert COMMANDS[name].help or not name
+    assert [option.name for option in COMMANDS[name].params if not getattr(option, "help", None)] == []
 
 
 DEFAULTS_IN_HELP: dict[str, Sequence[float]] = {
@@ -60,45 +58,21 @@ DEFAULTS_IN_HELP: dict[str, Sequence[float]] = {
     "study provisioning applications": provisioning.SIZES[:1],
 }
 """Defaults in help texts, with the constants of the modules that are loaded only when a command runs."""
-DEFAULTS_OF_OPTIONS = {
-    "study gaussian tasks": gaussian.TASKS,
-    "study gaussian realisations": gaussian.REALISATIONS,
-    "study gaussian averaged": gaussian.AVERAGED,
-}
-"""Defaults of the options themselves."""
-
-
-def option_of(place: str) -> Any:
-    """Return an option, given the words of its command and its name."""
-    *words, name = place.split()
-    command: Any = typer.main.get_command(app)
-    for word in words:
-        command = command.commands[word]
-    (option,) = [one for one in command.params if one.name == name]
-    return option
 
 
 @pytest.mark.parametrize("place", DEFAULTS_IN_HELP)
 def test_help_states_the_defaults(place: str):
-    """The help texts contain all of these defaults."""
-    numbers = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", option_of(place).help)}
+    command, _, name = place.rpartition(" ")
+    (option,) = [option for option in COMMANDS[command].params if option.name == name]
+    numbers = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", option.help)}
     assert set(DEFAULTS_IN_HELP[place]) <= numbers
 
 
-@pytest.mark.parametrize("place", DEFAULTS_OF_OPTIONS)
-def test_defaults_of_options_equal_those_of_the_study(place: str):
-    """The options repeat the values of the study."""
-    assert option_of(place).default == DEFAULTS_OF_OPTIONS[place]
-
-
 def test_version():
-    """The version is that of the package."""
     assert plb("--version").stdout == f"plb {version('plb')}\n"
 
 
-def test_an_unreadable_file_is_named(
-    capsys: pytest.CaptureFixture[str],
-):
+def test_an_unreadable_file_is_named(capsys: pytest.CaptureFixture[str]):
     """Polars names the file only in the text of the error."""
 
     @clear_errors

@@ -78,7 +78,7 @@ def written(
 COUNTED = st.lists(st.integers(0, 1000), min_size=3, max_size=3)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(COUNTED, COUNTED, COUNTED)
 def test_means_ratios_and_differences_agree_with_scipy(tmp_path_factory, first, second, third):
     """Intervals of means use the repeats of each row; those of differences use pairs."""
@@ -127,7 +127,6 @@ CHANGED = [
 
 @pytest.mark.parametrize(("sections", "same"), CHANGED)
 def test_tenants_are_compared_by_their_settings(tmp_path, sections, same):
-    """Tenants are the same exactly if all settings that determine them are equal."""
     one = written(tmp_path / "one", summary_of(), {"original": [1]})
     other = written(tmp_path / "other", summary_of(**sections), {"original": [1]})
     assert not why_other_tenants(one, one)
@@ -136,7 +135,6 @@ def test_tenants_are_compared_by_their_settings(tmp_path, sections, same):
 
 @pytest.mark.parametrize(("sections", "same"), [CHANGED[0], CHANGED[2], CHANGED[3], CHANGED[9], CHANGED[12]])
 def test_tenants_that_are_reported_as_equal_are_equal(sections, same):
-    """Tenant sequences themselves are compared."""
     sequences = []
     for changed in ({}, sections):
         tables = small_region()
@@ -145,15 +143,6 @@ def test_tenants_that_are_reported_as_equal_are_equal(sections, same):
         sequences.append(prepare(scenario_from(tables)).sequences[0])
     names, times = ([one.traces.tenant.tolist() for one in sequences], [one.arrival.tolist() for one in sequences])
     assert (names[0] == names[1] and times[0] == times[1]) == same
-
-
-def test_different_tenants_have_no_differences(tmp_path):
-    """Different seeds give different tenants. The first row has no difference to itself."""
-    one = written(tmp_path / "one", summary_of(), {"original": [1, 2]})
-    other = written(tmp_path / "other", summary_of(run={"seed": 9}), {"original": [1, 2]})
-    found = compare_results([one, other])
-    assert [row.pairs for row in found.rows] == [0, 0]
-    assert table_of_differences(found, FIGURES) is None
 
 
 @pytest.mark.parametrize(
@@ -169,12 +158,14 @@ def test_different_tenants_have_no_differences(tmp_path):
     ],
 )
 def test_a_missing_difference_has_a_reason(tmp_path, sections, why):
-    """The reason is given once per directory and names the settings that differ."""
+    """The reason is given once per directory. The first row has no difference to itself."""
     one = written(tmp_path / "one", summary_of(), {"original": [1, 2]})
     other = written(tmp_path / "other", summary_of(**sections), {"original": [1, 2], "modified": [1, 2]})
-    printed = list(lines(compare_results([one, other])))
+    comparison = compare_results([one, other])
+    assert [row.pairs for row in comparison.rows] == [0, 0, 0]
+    assert table_of_differences(comparison, FIGURES) is None
     expected = "No difference to the first row for original, modified of other, as its tenants may differ: "
-    assert [line for line in printed if line.startswith("No diff")] == [expected + why]
+    assert [line for line in lines(comparison) if line.startswith("No diff")] == [expected + why]
     assert not any(line.startswith("No diff") for line in lines(compare_results([other])))
 
 
@@ -193,25 +184,33 @@ def test_results_of_other_code_of_tenants_are_compared_with_a_remark(tmp_path):
 
 
 def test_the_stamp_has_the_digests_of_parameters_and_code():
-    """The digest of a region's parameters does not depend on the code."""
+    """The digest of a region's parameters does not depend on the code. Summaries of these tests have the same keys."""
     scenario = scenario_from(small_region())
-    split = stamp(scenario, read_source(scenario))["split"]
-    assert split["region_digest"] == scenario.workload.parameters_of_region().digest()
-    assert split["tenants_code"] == code_of_tenants()
+    stamped = stamp(scenario, read_source(scenario))
+    assert stamped["split"]["region_digest"] == scenario.workload.parameters_of_region().digest()
+    assert stamped["split"]["tenants_code"] == code_of_tenants()
+    assert set(stamped) == set(summary_of())
 
 
-def test_equal_names_in_different_folders_are_different_traces(tmp_path, monkeypatch):
-    """Traces are compared by content. Relative paths count from the directory of the run."""
+def with_traces(folder: Path, **workload: Any) -> Results:
+    """Write results of a scenario with traces, and read them."""
+    tables = {"workload": {"kind": "traces", "density": 0.3, **workload}, "run": {"days": 0.1}}
+    scenario = scenario_from({"name": "moved", "cluster": {"nodes": 5}, **tables})
+    return written(folder, stamp(scenario, read_source(scenario)), {"original": [1]})
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_traces_are_compared_by_content(tmp_path, monkeypatch, relative):
+    """Relative paths count from the directory of the run; other paths are listed as a difference."""
     found = []
-    for seed in (1, 1, 2):
-        folder = tmp_path / f"{len(found)}"
-        write_traces(generate(REGIONS["region1"], 200, seed), folder / "traces")
-        monkeypatch.chdir(folder)
-        tables = {"workload": {"kind": "traces", "path": "traces", "density": 0.3}, "run": {"days": 0.1}}
-        scenario = scenario_from({"cluster": {"nodes": 5}, **tables})
-        found.append(written(folder / "out", stamp(scenario, read_source(scenario)), {"original": [1]}))
+    for number, seed in enumerate((1, 1, 2)):
+        path = tmp_path / f"{number}" / "traces"
+        write_traces(generate(REGIONS["region1"], 200, seed), path)
+        monkeypatch.chdir(path.parent)
+        found.append(with_traces(path.parent / "out", path="traces" if relative else str(path)))
     assert not why_other_tenants(found[0], found[1])
     assert why_other_tenants(found[0], found[2]) == "split.traces_digest differs"
+    assert list(scenario_differences(found[:2])) == ([] if relative else ["workload.path"])
 
 
 def test_another_history_leaves_the_tenants_the_same(tmp_path):
@@ -220,31 +219,13 @@ def test_another_history_leaves_the_tenants_the_same(tmp_path):
     found = []
     for number, seed in enumerate((3, 4)):
         write_traces(generate(REGIONS["region1"], 50 + number, seed), tmp_path / f"past{number}")
-        fields = {"path": str(tmp_path / "traces"), "history_path": str(tmp_path / f"past{number}"), "density": 0.3}
-        scenario = scenario_from(
-            {"cluster": {"nodes": 5}, "workload": {"kind": "traces", **fields}, "run": {"days": 0.1}}
-        )
-        found.append(written(tmp_path / f"{number}", stamp(scenario, read_source(scenario)), {"original": [1]}))
+        fields = {"path": str(tmp_path / "traces"), "history_path": str(tmp_path / f"past{number}")}
+        found.append(with_traces(tmp_path / f"{number}", **fields))
     assert found[0].summary["split"]["history_digest"] != found[1].summary["split"]["history_digest"]
     assert not why_other_tenants(*found)
 
 
-def test_traces_in_a_different_folder_are_the_same(tmp_path):
-    """Results identify traces by their content. The scenarios differ in the path, which is listed."""
-    found = []
-    for number, seed in enumerate((1, 1, 2)):
-        path = tmp_path / f"traces{number}"
-        write_traces(generate(REGIONS["region1"], 200, seed), path)
-        tables = {"workload": {"kind": "traces", "path": str(path), "density": 0.3}, "run": {"days": 0.1}}
-        scenario = scenario_from({"name": "moved", "cluster": {"nodes": 5}, **tables})
-        found.append(written(tmp_path / f"{number}", stamp(scenario, read_source(scenario)), {"original": [1]}))
-    assert not why_other_tenants(found[0], found[1])
-    assert why_other_tenants(found[0], found[2]) == "split.traces_digest differs"
-    assert list(scenario_differences(found[:2])) == ["workload.path"]
-
-
 def test_rows_without_a_common_repeat_are_named(tmp_path):
-    """A common repeat is finished in both directories."""
     one = written(tmp_path / "one", summary_of(), {"original": [1, 2]}, cut=[("original", 1)])
     other = written(tmp_path / "other", summary_of(), {"original": [1, 2]}, cut=[("original", 0)])
     assert any(line.endswith("no repeat is finished in both.") for line in lines(compare_results([one, other])))
@@ -280,7 +261,6 @@ def test_scenario_differences_are_listed_by_key(tmp_path):
 
 
 def test_equal_scenarios_are_reported_as_equal(tmp_path):
-    """Their hashes are compared."""
     results = [written(tmp_path / name, summary_of(), {"original": [1, 2, 3], "modified": [1, 2, 3]}) for name in "ab"]
     assert list(lines(compare_results(results))) == [
         f"All ran the same scenario, {results[0].summary['scenario_sha256'][:12]}."
@@ -288,7 +268,6 @@ def test_equal_scenarios_are_reported_as_equal(tmp_path):
 
 
 def test_interrupted_runs_are_excluded_and_reported(tmp_path):
-    """So are runs that never began."""
     one = written(tmp_path / "one", summary_of(), {"original": [8, 4, 6], "modified": [5]}, [("original", 1)])
     found = compare_results([one])
     assert found.rows[0].figures["violations"].mean == 7.0
@@ -300,11 +279,8 @@ def test_interrupted_runs_are_excluded_and_reported(tmp_path):
     assert found.as_json()["directories"][0]["interrupted"] == [{"policy": "original", "repeat": 1}]
 
 
-def test_directory_is_not_compared_with_itself(tmp_path):
-    """A directory without finished runs is refused, too."""
+def test_a_directory_without_finished_runs_is_refused(tmp_path):
     one = written(tmp_path / "one", summary_of(), {"original": [1]}, [("original", 0)])
-    with pytest.raises(ConflictError, match="is given twice"):
-        compare_results([one, read_results(tmp_path / "one" / ".." / "one")])
     with pytest.raises(ConflictError, match="no run is finished"):
         compare_results([one])
 
@@ -322,7 +298,6 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def test_command_compares_simulated_directories(simulated, tmp_path):
-    """The output is tables, sentences and JSON."""
     run = plb("compare", *simulated, "--json", tmp_path / "found.json")
     assert run.exit_code == 0, run.output
     for words in ("2 results", "difference to the first row", "cluster.nodes: 10 | 12", "workload.density: 1.5 | 1.25"):
@@ -330,17 +305,14 @@ def test_command_compares_simulated_directories(simulated, tmp_path):
     found = json.loads((tmp_path / "found.json").read_text())
     assert set(found) == {"directories", "rows", "scenario_differences", "version_differences", "stamp"}
     assert found["stamp"]["seed"] == found["directories"][0]["seed"]
-    assert len(found["stamp"]["configuration_sha256"]) == 64
-    assert "polars" in found["stamp"]["versions"]
     assert [row["pairs"] for row in found["rows"]] == [0, 2, 2, 2]
     assert set(found["rows"][0]["figures"]) == set(FIGURES)
-    assert set(found["rows"][0]["figures"]["moves"]) == {"mean", "half_width", "ratio"}
-    both = {"difference", "difference_half_width"}
-    assert set(found["rows"][1]["figures"]["moves"]) == {"mean", "half_width", "ratio"} | both
+    kept = {"mean", "half_width", "ratio"}
+    assert set(found["rows"][0]["figures"]["moves"]) == kept
+    assert set(found["rows"][1]["figures"]["moves"]) == kept | {"difference", "difference_half_width"}
 
 
 def test_command_shows_the_requested_figures(simulated):
-    """The ratio is that of the first figure."""
     run = plb("compare", simulated[0], "--figure", "moves", "--figure", "failovers")
     assert "ratio: moves by those of the first row" in run.stdout
     assert "violations" not in run.stdout
@@ -352,24 +324,18 @@ def test_command_shows_the_requested_figures(simulated):
     [
         (("nowhere",), "nowhere: is not a results directory of plb simulate"),
         (("FIRST", "--figure", "violatons"), "did you mean 'violations'"),
-        (("FIRST", "FIRST"), "is given twice"),
+        (("FIRST", "AGAIN"), "is given twice"),
         (("BROKEN",), "is not JSON"),
         (("FIRST", "--json", "SUMMARY"), "is read; give another file to write to"),
         (("FIRST", "--json", "TABLE"), "is in a directory that is read; give another file to write to"),
     ],
 )
 def test_bad_input_gives_one_message(simulated, tmp_path, arguments, words):
-    """The exit code is 2."""
     (tmp_path / "summary.json").write_text("{")
-    known = {"FIRST": simulated[0], "BROKEN": tmp_path, "SUMMARY": simulated[0] / "summary.json"}
-    known["TABLE"] = next(simulated[0].glob("runs/*")) / "moves.parquet"
-    run = plb("compare", *(known.get(one, one) for one in arguments))
+    first = simulated[0]
+    paths = {"FIRST": first, "AGAIN": first / ".." / first.name, "BROKEN": tmp_path, "SUMMARY": first / "summary.json"}
+    paths["TABLE"] = next(first.glob("runs/*")) / "moves.parquet"
+    run = plb("compare", *(paths.get(word, word) for word in arguments))
     assert run.exit_code == 2
     assert words in run.stderr
     assert "Traceback" not in run.stderr
-
-
-def test_synthetic_summary_has_the_keys_of_results():
-    """Both have the same keys."""
-    experiment = prepare(scenario_from(small_region()))
-    assert set(stamp(experiment.scenario, experiment.source)) == set(summary_of())

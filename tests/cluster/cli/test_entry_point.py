@@ -45,7 +45,6 @@ def test_a_folder_without_modules_hides_nothing(tmp_path: Path):
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """The installation is damaged."""
     monkeypatch.setattr(plb_command, "find_spec", lambda _: None)
     with pytest.raises(SystemExit):
         plb_command.main()
@@ -53,7 +52,6 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 def test_the_command_is_this_entry_point():
-    """It is installed with the packages."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["scripts"] == {"plb": "plb_command:main"}
     assert "plb_command.py" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]

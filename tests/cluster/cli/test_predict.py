@@ -25,7 +25,6 @@ def samples(tmp_path: Path) -> Path:
 
 
 def test_predictions_are_written_with_their_predictor(samples: Path, tmp_path: Path):
-    """Both formats contain the same predictions."""
     options = [part for text in SPECS for part in ("--predictor", text)]
     for name in ("out.csv", "out.parquet"):
         run = plb("predict", samples, *options, "--out", tmp_path / name)
@@ -41,7 +40,6 @@ def test_predictions_are_written_with_their_predictor(samples: Path, tmp_path: P
 
 
 def test_predictors_may_share_an_option(samples: Path, tmp_path: Path):
-    """The option may precede each predictor or only the first."""
     repeated = plb("predict", samples, "--predictor", SPECS[0], "--predictor", SPECS[1], "--out", tmp_path / "a.csv")
     listed = plb("predict", samples, "--predictor", SPECS[0], SPECS[1], "--out", tmp_path / "b.csv")
     assert repeated.exit_code == listed.exit_code == 0
@@ -68,30 +66,30 @@ def test_figures_compare_predictors_with_the_oracle(samples: Path, tmp_path: Pat
 
 
 def test_the_default_predictor_is_the_best_of_the_paper(samples: Path, tmp_path: Path):
-    """The number of threads does not change the result."""
     for threads, name in (("1", "a.csv"), ("3", "b.csv")):
         assert plb("predict", samples, "--out", tmp_path / name, "--threads", threads).exit_code == 0
     assert set(pl.read_csv(tmp_path / "a.csv")["predictor"]) == {"max(n-sigma;rc-like)"}
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
-def test_a_different_time_step_is_reported(samples: Path, tmp_path: Path):
-    """The warning appears if an oracle counts time steps."""
-    out = "--out", tmp_path / "o.csv", "--force"
-    assert "300 s apart" in plb("predict", samples, "oracle", "--step", "60", *out).stderr
-    assert "apart" not in plb("predict", samples, "oracle", *out).stderr
-    assert "apart" not in plb("predict", samples, "rc-like", "--step", "60", *out).stderr
-
-
-def test_a_day_of_another_length_is_reported(samples: Path, tmp_path: Path):
-    """A day of historical simulation is a number of samples, also within a maximum."""
-    out = "--out", tmp_path / "o.csv", "--force"
-    run = plb("predict", samples, "historical-simulation", *out)
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        (("oracle", "--step", 60), "300 s apart, and the oracle counts steps of 60 s"),
+        (("oracle",), None),
+        (("rc-like", "--step", 60), None),
+        (("historical-simulation",), None),
+        (
+            ("max(rc-like;historical-simulation:day=24)", "oracle"),
+            "300 s apart, and day=24 of historical-simulation then lasts 0.0833 days",
+        ),
+    ],
+)
+def test_steps_and_days_of_another_length_are_reported(samples: Path, tmp_path: Path, arguments, note: str | None):
+    """Only oracles count steps of time; a day of historical simulation is a number of samples."""
+    run = plb("predict", samples, *arguments, "--out", tmp_path / "o.csv")
     assert run.exit_code == 0, run.output
-    assert "apart" not in run.stderr
-    assert set(pl.read_csv(tmp_path / "o.csv")["predictor"]) == {"historical-simulation"}
-    hourly = plb("predict", samples, "max(rc-like;historical-simulation:day=24)", "oracle", *out)
-    assert "300 s apart, and day=24 of historical-simulation then lasts 0.0833 days" in hourly.stderr
+    assert note in run.stderr if note else "apart" not in run.stderr
 
 
 @pytest.mark.parametrize(
@@ -103,36 +101,17 @@ def test_a_day_of_another_length_is_reported(samples: Path, tmp_path: Path):
         (["rc-like", "--step", "0"], "step = 0.0"),
         (["rc-like", "--out", "predictions.txt"], "a file .csv or .parquet"),
         (["rc-like", "--out", "{samples}"], "is read"),
+        (["rc-like", "--json", "{out}"], "is given twice"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_written(
     samples: Path, tmp_path: Path, arguments: list[str], words: str
 ):
-    """The exit code is 2, with a message."""
     before = samples.read_bytes()
-    given = [argument.format(samples=samples) for argument in arguments]
-    out = () if "--out" in given else ("--out", tmp_path / "out.csv")
-    run = plb("predict", samples, *given, *out)
+    arguments = [argument.format(samples=samples, out=tmp_path / "out.csv") for argument in arguments]
+    out = () if "--out" in arguments else ("--out", tmp_path / "out.csv")
+    run = plb("predict", samples, *arguments, *out)
     assert run.exit_code == 2
     assert words in run.stderr
     assert samples.read_bytes() == before
     assert not (tmp_path / "out.csv").exists()
-
-
-def test_a_bad_row_is_located(samples: Path, tmp_path: Path):
-    """The message names file, row and column."""
-    with samples.open("a") as file:
-        file.write("m1,t,0,0.5,1.0\n")
-    run = plb("predict", samples, "rc-like", "--out", tmp_path / "out.csv")
-    assert run.exit_code == 2
-    assert f"{samples}, row 19, column time_s: found 0" in run.stderr
-    assert not (tmp_path / "out.csv").exists()
-
-
-def test_predictions_and_figures_are_separate_files(samples: Path, tmp_path: Path):
-    """Otherwise the figures would overwrite the predictions."""
-    out = tmp_path / "both.csv"
-    run = plb("predict", samples, "--out", out, "--json", out)
-    assert run.exit_code == 2
-    assert "is given twice" in run.stderr
-    assert not out.exists()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from cluster.cli.app import app
 from plb.provisioning import ProvisioningPlan, algorithm_names, lower_bound, provision
+from tests import command_line
 from tests.cluster.small_provisioning import write_base, write_curves
 from workloads.provisioning import read_instance, read_plan
 from workloads.provisioning.plans import parse_nodes
@@ -22,9 +21,7 @@ KEYS = ["algorithm", "nodes", "lower_bound", "deviation_percent", "seconds", "va
 """The stable keys."""
 
 
-def plb(*arguments: Any) -> Any:
-    """Run the command."""
-    return CliRunner().invoke(app, ["provision", *map(str, arguments)])
+plb = partial(command_line.plb, "provision")
 
 
 @pytest.fixture
@@ -33,32 +30,13 @@ def base(tmp_path: Path) -> Path:
     return write_base(tmp_path / "base.csv")
 
 
-def test_help_names_every_option() -> None:
-    """The help text also lists the kinds of instance."""
-    shown = re.sub(r"\x1b\[[0-9;]*m", "", plb("--help").stdout)
-    for word in (
-        "instance",
-        "--algorithm",
-        "--rules",
-        "--time-limit",
-        "--node",
-        "--out",
-        "--json",
-        "--quiet",
-        "--list",
-    ):
-        assert word in shown
-
-
 def test_list_names_the_algorithms_without_an_instance() -> None:
-    """The list has one algorithm per line and starts with `auto`."""
     result = plb("--list")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == ["auto", *algorithm_names()]
 
 
 def test_a_plan_is_printed_written_and_read_back(base: Path, tmp_path: Path) -> None:
-    """The table, the figures and the file agree."""
     out, figures = tmp_path / "plan.csv", tmp_path / "figures.json"
     result = plb(base, "--algorithm", "SpreadWFD-Avg-BinSearch", "--out", out, "--json", figures)
     assert result.exit_code == 0, result.output
@@ -78,28 +56,19 @@ def test_a_plan_is_printed_written_and_read_back(base: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["plan.parquet", "plan.csv.gz"])
 def test_the_file_name_selects_the_format_of_a_plan(base: Path, tmp_path: Path, name: str) -> None:
-    """Each format contains the same rows."""
     assert plb(base, "--algorithm", "FF", "--out", tmp_path / name).exit_code == 0
     plan, same = read_plan(tmp_path / name, read_instance(base)), provision(read_instance(base), "FF")
     assert plan.valid
     assert np.array_equal(np.bincount(plan.node, plan.count), np.bincount(same.node, same.count))
 
 
-def test_auto_is_the_default_and_respects_its_time_limit(base: Path, tmp_path: Path) -> None:
-    """It needs no more nodes than First Fit."""
+def test_auto_is_the_default_and_needs_no_more_nodes_than_first_fit(base: Path, tmp_path: Path) -> None:
     result = plb(base, "--time-limit", "0.3", "--json", tmp_path / "figures.json", "--quiet")
-    assert result.exit_code == 0, result.output
+    assert (result.exit_code, result.output) == (0, "")
     assert json.loads((tmp_path / "figures.json").read_text())["nodes"] <= provision(read_instance(base), "FF").nodes
 
 
-def test_quiet_prints_nothing(base: Path) -> None:
-    """Standard output and standard error are both empty."""
-    result = plb(base, "--algorithm", "FF", "--quiet")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
-
-
 def test_a_directory_is_read_as_an_instance_of_the_contest(tmp_path: Path) -> None:
-    """It has 98 time points and the nodes of the contest, unless others are given."""
     curves = write_curves(tmp_path / "curves")
     result = plb(curves, "--algorithm", "FF", "--out", tmp_path / "plan.csv")
     assert result.exit_code == 0, result.output
@@ -110,7 +79,6 @@ def test_a_directory_is_read_as_an_instance_of_the_contest(tmp_path: Path) -> No
 
 
 def test_node_types_are_used_in_order_and_counted(base: Path, tmp_path: Path) -> None:
-    """The plan uses two large nodes, then as many small ones as necessary. Each type has a row of the table."""
     nodes = "--node", "large=128,256x2", "--node", "small=64,128"
     result = plb(base, "--algorithm", "FF", *nodes, "--out", tmp_path / "plan.csv", "--json", tmp_path / "f.json")
     assert result.exit_code == 0, result.output
@@ -142,7 +110,6 @@ def test_node_types_are_used_in_order_and_counted(base: Path, tmp_path: Path) ->
     ],
 )
 def test_bad_input_is_refused_with_a_message(base: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
-    """The exit code is 2, and no plan is written."""
     places = {"BASE": str(base), "FOLDER": str(tmp_path / "folder")}
     (tmp_path / "folder").mkdir()
     out = [] if "--out" in arguments else ["--out", str(tmp_path / "plan.csv")]
@@ -163,7 +130,6 @@ def test_an_unwritable_file_is_refused_before_planning(
 
 
 def test_input_files_are_not_overwritten(base: Path, tmp_path: Path) -> None:
-    """The input is a file or the directory of the contest."""
     curves = write_curves(tmp_path / "curves")
     for instance, path in ((base, base), (curves, next(iter(curves.iterdir())))):
         for option in ("--out", "--json"):
@@ -174,19 +140,7 @@ def test_input_files_are_not_overwritten(base: Path, tmp_path: Path) -> None:
             assert path.read_bytes() == before
 
 
-def test_a_malformed_row_is_refused_with_file_row_and_column(base: Path) -> None:
-    """The row is that of the file."""
-    lines = base.read_text().splitlines()
-    fields = lines[3].split("\t")
-    lines[3] = "\t".join([fields[0], "many", *fields[2:]])
-    base.write_text("\n".join(lines) + "\n")
-    result = plb(base)
-    assert result.exit_code == 2
-    assert f"{base}, row 4, column nb_instances: found 'many'" in re.sub(r"\s+", " ", result.stderr)
-
-
 def test_a_plan_with_faults_ends_with_exit_code_1(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The output lists the faults, and the figures report an invalid plan."""
     monkeypatch.setattr(ProvisioningPlan, "faults", lambda _: ("node 0: too much",))
     result = plb(base, "--algorithm", "FF", "--json", tmp_path / "figures.json")
     assert result.exit_code == 1

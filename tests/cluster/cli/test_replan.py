@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from cluster.cli.app import app
 from plb.provisioning import moves_between, provision
+from tests import command_line
 from tests.cluster.small_provisioning import base, write_base, write_curves
 from workloads.provisioning import read_instance, read_plan, write_authors, write_plan
 
-
-def plb(*arguments: Any) -> Any:
-    """Run the command."""
-    return CliRunner().invoke(app, ["replan", *map(str, arguments)])
+plb = partial(command_line.plb, "replan")
 
 
 @pytest.fixture
@@ -39,27 +35,20 @@ def plan(instance: Path, tmp_path: Path) -> Path:
 
 
 def test_a_valid_plan_does_not_change(instance: Path, plan: Path, tmp_path: Path) -> None:
-    """There are no moves, and the file is the same."""
     out, moves, figures = (tmp_path / name for name in ("new.csv", "moves.csv", "figures.json"))
     result = plb(instance, plan, "--out", out, "--moves-out", moves, "--json", figures)
     assert result.exit_code == 0, result.output
     assert out.read_text() == plan.read_text()
     assert moves.read_text() == "application,source,target,replicas\n"
     found = json.loads(figures.read_text())
-    assert [found[name] for name in ("algorithm", "moved", "placed", "removed", "valid")] == [
-        "Replanned",
-        0,
-        0,
-        0,
-        True,
-    ]
+    assert (found["algorithm"], found["moved"], found["placed"], found["removed"]) == ("Replanned", 0, 0, 0)
+    assert found["valid"] is True
     printed = re.sub(r"[\s│]+", " ", result.stdout)
     for words in ("replicas that move 0 ", "valid yes", f"Plan: {out}", f"Moves: {moves}"):
         assert words in printed
 
 
 def test_applications_come_go_and_grow(plan: Path, tmp_path: Path) -> None:
-    """Replicas stay where possible, and the moves lead from the old plan to the new one."""
     small, changed = base(), tmp_path / "changed.csv"
     names = ("new", *small.applications[1:])
     replicas = small.replicas + np.where(np.arange(len(names)) == 3, 2, 0)
@@ -84,13 +73,8 @@ def test_moves_reduce_the_number_of_nodes(instance: Path, tmp_path: Path, moves:
     problem = read_instance(instance)
     rows = np.repeat(np.arange(len(problem.replicas), dtype=np.int32), problem.replicas)
     node = np.arange(len(rows), dtype=np.int32)
-    alone = attrs.evolve(
-        provision(problem, "FF"),
-        kind=np.zeros(len(rows), np.int32),
-        application=rows,
-        node=node,
-        count=np.ones(len(rows), np.int32),
-    )
+    columns = {"kind": np.zeros_like(rows), "application": rows, "node": node, "count": np.ones_like(rows)}
+    alone = attrs.evolve(provision(problem, "FF"), **columns)
     write_plan(tmp_path / "alone.csv", alone)
     figures = tmp_path / "figures.json"
     result = plb(instance, tmp_path / "alone.csv", "--moves", moves, "--json", figures, "--quiet")
@@ -103,7 +87,6 @@ def test_moves_reduce_the_number_of_nodes(instance: Path, tmp_path: Path, moves:
 
 
 def test_the_contest_gives_the_present_nodes_of_instances(tmp_path: Path) -> None:
-    """The file is in the directory of the instance."""
     curves, figures = write_curves(tmp_path / "contest"), tmp_path / "figures.json"
     result = plb(curves, curves, "--json", figures)
     assert result.exit_code == 0, result.output
@@ -112,7 +95,6 @@ def test_the_contest_gives_the_present_nodes_of_instances(tmp_path: Path) -> Non
 
 
 def test_wrong_input_is_named(instance: Path, plan: Path, tmp_path: Path) -> None:
-    """The exit code is 2, and no file is written."""
     for arguments, words in (
         ((instance, plan, "--moves", "few"), "--moves = 'few' is not allowed; expected a whole number, or any"),
         ((instance, tmp_path / "none.csv"), "no such file"),

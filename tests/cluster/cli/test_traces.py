@@ -11,7 +11,6 @@ from tests.command_line import plb
 
 
 def test_traces_check(tmp_path: Path):
-    """`plb traces check` prints generated and published statistics, and refuses unknown regions."""
     run = plb("traces", "check", "region1", "--tenants", 3000, "--json", tmp_path / "check.json")
     assert "region1: generated and published statistics" in run.stdout
     rows = json.loads((tmp_path / "check.json").read_text())["regions"]["region1"]
@@ -20,18 +19,13 @@ def test_traces_check(tmp_path: Path):
     assert plb("traces", "check", "region7").exit_code == 2
 
 
-def test_traces_convert_needs_a_source_and_a_format(tmp_path: Path):
-    """`plb traces convert` refuses a directory without traces and an unknown format."""
-    run = plb("traces", "convert", tmp_path, "--format", "bitbrains", tmp_path / "out")
-    assert run.exit_code == 2
-    assert "no such file" in run.stderr
+def test_an_unknown_format_is_refused(tmp_path: Path):
     run = plb("traces", "convert", tmp_path, "--format", "azure", tmp_path / "out")
     assert run.exit_code == 2
     assert "unknown format 'azure'; did you mean 'azure2019'" in run.stderr
 
 
 def test_traces_are_converted_and_described(tmp_path: Path):
-    """The number of tenants is printed and written. The converted traces and their source have the same figures."""
     day = tmp_path / "source" / "20110303"
     day.mkdir(parents=True)
     (day / "host").write_text("".join(f"{10 + at % 20}\n" for at in range(288)))
@@ -52,7 +46,6 @@ def test_traces_are_converted_and_described(tmp_path: Path):
 
 
 def test_the_help_names_every_format():
-    """The formats of the help text are those of the readers."""
     from cluster.cli.traces import FORMATS
     from workloads.readers import READERS
 
@@ -61,7 +54,6 @@ def test_the_help_names_every_format():
 
 @pytest.mark.parametrize("command", [["describe"], ["convert", "--format", "planetlab", "{out}"]])
 def test_figures_do_not_overwrite_traces(tmp_path: Path, command: list[str]):
-    """The figures replace no file of the input directory and are not written into it."""
     day = tmp_path / "source"
     day.mkdir()
     (day / "host").write_text("10\n" * 288)

@@ -49,8 +49,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Return a function that runs the command in this process with the given tasks."""
+def warm_up_with(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Return a function that runs the command in this process with these tasks."""
     kernel_cache()  # kernels stay in the cache of this process
     monkeypatch.setenv("PLB_CACHE_DIR", str(folder))
 
@@ -71,62 +71,48 @@ def announce(*names: str) -> Callable[[], None]:
     return task
 
 
-def test_the_output_counts_kernels_and_names_the_log(given, folder: Path, tmp_path: Path):
-    """The figures are also written."""
+def test_output_log_and_figures_count_the_kernels(warm_up_with, folder: Path, tmp_path: Path):
+    """In the log, kernels follow the task that compiled them, with their seconds."""
     tasks = {"first": announce("plb.a", "plb.b"), "second": announce("plb.c")}
-    run = given(tasks, "--json", tmp_path / "figures.json")
+    run = warm_up_with(tasks, "--json", tmp_path / "figures.json")
     assert run.exit_code == 0, run.output
     assert re.search(r"3 kernels compiled, in \d+ s\.", run.stdout)
     assert str(folder / LOG) in run.stdout
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert (figures["compiled"], figures["jobs"]) == (3, 1)
     assert figures["seconds"] > 0
-
-
-def test_the_log_has_a_line_for_every_task_and_every_kernel(given, folder: Path):
-    """Kernels follow the task that compiled them, with their seconds."""
-    given({"first": announce("plb.a", "plb.b"), "second": lambda: None})
     _, *lines, end = [line.partition(" ")[2] for line in (folder / LOG).read_text().splitlines()]
-    assert [line.split(" s")[-1].strip() for line in lines] == ["", "plb.a", "plb.b", ""]
+    assert [line.split(" s")[-1].strip() for line in lines] == ["", "plb.a", "plb.b", "", "plb.c"]
     assert lines[0].startswith("first: 2 kernels compiled, ")
-    assert lines[-1].startswith("second: 0 kernels compiled, ")
+    assert lines[3].startswith("second: 1 kernel compiled, ")
     assert end.startswith("all tasks are finished, ")
 
 
-def test_every_run_adds_to_the_log(given, folder: Path):
-    """Earlier lines remain."""
+def test_runs_without_compilation_are_reported_and_added_to_the_log(warm_up_with, folder: Path):
     for _ in range(2):
-        given({"only": lambda: None})
+        assert "All kernels were compiled already." in warm_up_with({"only": lambda: None}).stdout
     assert (folder / LOG).read_text().count("plb warmup --jobs 1") == 2
 
 
-def test_a_run_without_compilation_is_reported(given):
-    """A second run compiles nothing."""
-    assert "All kernels were compiled already." in given({"only": lambda: None}).stdout
-
-
-def test_messages_of_the_engine_are_not_printed(given, capsys: pytest.CaptureFixture[str]):
-    """The progress bar already shows them."""
-    run = given({"only": announce("plb.a")})
+def test_messages_of_the_engine_are_not_printed(warm_up_with, capsys: pytest.CaptureFixture[str]):
+    run = warm_up_with({"only": announce("plb.a")})
     assert "plb.a" not in run.output + "".join(capsys.readouterr())
     assert logger.level == logging.NOTSET
     assert not logger.filters
 
 
-def test_a_warning_of_several_tasks_is_printed_once(given):
-    """An example is the warning that kernels cannot be cached."""
+def test_a_warning_of_several_tasks_is_printed_once(warm_up_with):
     tasks = {name: lambda: logger.warning("There is no %s.", "room") for name in ("first", "second")}
-    assert given(tasks).stderr.count("There is no room.") == 1
+    assert warm_up_with(tasks).stderr.count("There is no room.") == 1
 
 
-def test_a_failed_task_ends_the_command_after_the_others(given, folder: Path):
-    """The message names the task and the log, which contains the traceback."""
+def test_a_failed_task_ends_the_command_after_the_others(warm_up_with, folder: Path):
     done = []
 
     def fail() -> None:
         raise ValueError("no such kernel")
 
-    run = given({"first": fail, "second": lambda: done.append("second")})
+    run = warm_up_with({"first": fail, "second": lambda: done.append("second")})
     assert run.exit_code == BAD_INPUT
     assert "the task 'first' failed: ValueError: no such kernel." in run.stderr
     assert str(folder / LOG) in run.stderr
@@ -134,23 +120,22 @@ def test_a_failed_task_ends_the_command_after_the_others(given, folder: Path):
     assert "in fail" in (folder / LOG).read_text()
 
 
-def test_the_command_runs_without_a_log(given, folder: Path):
-    """A message states why there is no log."""
+def test_the_command_runs_without_a_log(warm_up_with, folder: Path):
     folder.write_text("a file where the directory should be")
-    run = given({"only": announce("plb.a")})
+    run = warm_up_with({"only": announce("plb.a")})
     assert run.exit_code == 0, run.output
     assert "1 kernel compiled" in run.stdout
     assert f"There is no log of the compilations: {folder / LOG}: " in run.stdout
 
 
-def test_without_a_home_there_is_no_log(given, monkeypatch: pytest.MonkeyPatch):
-    """The message states how to choose a folder for it."""
+def test_without_a_home_there_is_no_log(warm_up_with, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("plb.compiler.cache.cache_directory", lambda: None)
-    assert "There is no log of the compilations: there is no home directory; set PLB_CACHE_DIR" in given({}).stdout
+    assert (
+        "There is no log of the compilations: there is no home directory; set PLB_CACHE_DIR" in warm_up_with({}).stdout
+    )
 
 
 def test_several_processes_run_all_tasks():
-    """Each task runs once, in any of the processes."""
     results = list(warmup.warm_up(2))
     assert sorted(result.task for result in results) == sorted(warmup.TASKS)
     assert {result.error for result in results} == {None}
@@ -158,7 +143,6 @@ def test_several_processes_run_all_tasks():
 
 @pytest.mark.slow
 def test_no_kernel_is_left_to_compile(tmp_path: Path):
-    """The quick start, the gallery, each estimator, in one process or several, and other commands compile nothing."""
     environment = {**os.environ, "PLB_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
 
     def kernels_after(*arguments: Any) -> set[str]:

@@ -49,29 +49,18 @@ def error_of(folder: Path, run: RecordedRun, *more: Any) -> str:
 
 
 def test_results_of_other_versions_are_not_explained(explained: Path, run: RecordedRun, tmp_path: Path):
-    """Another version may give another run for the same seed."""
     versions = json.loads((explained / "summary.json").read_text())["versions"]
     folder = damaged(explained, tmp_path, versions=versions | {"numpy": "1.0"})
     assert "the results were made with numpy 1.0 (here" in error_of(folder, run)
 
 
 def test_results_of_another_scenario_are_not_explained(explained: Path, run: RecordedRun, tmp_path: Path):
-    """The hash of the scenario reveals a changed summary."""
     scenario = json.loads((explained / "summary.json").read_text())["scenario"]
     scenario["run"]["seed"] = 4
     assert "simulate again, then explain" in error_of(damaged(explained, tmp_path, scenario=scenario), run)
 
 
-def test_a_directory_without_results_is_refused(run: RecordedRun, tmp_path: Path):
-    """The directory is empty, or its summary is something else."""
-    assert "is not a results directory of plb simulate" in error_of(tmp_path, run)
-    for text in ("{", "[]"):
-        (tmp_path / "summary.json").write_text(text)
-        assert "summary.json: is not " in error_of(tmp_path, run)
-
-
 def test_tables_that_differ_from_the_replay_are_reported(explained: Path, run: RecordedRun, tmp_path: Path):
-    """A changed or unreadable table prevents an explanation."""
     folder = damaged(explained, tmp_path)
     (folder / "runs").unlink()
     shutil.copytree(explained / "runs", folder / "runs")
@@ -117,7 +106,6 @@ def altered(frame: pl.DataFrame, column: str, time: str) -> pl.DataFrame:
 def test_any_changed_value_prevents_an_explanation(
     explained: Path, run: RecordedRun, tmp_path: Path, table: str, time: str, columns: tuple[str, ...]
 ):
-    """Each changed column belongs to a table that contributes to the history or to the nodes of replicas."""
     replay = RunReplay(run)
     for until, column in enumerate(columns, 7000):  # a replay only moves forward in time
         folder = with_table(explained, tmp_path, table, lambda frame, of=column: altered(frame, of, time))  # type: ignore[misc]
@@ -158,7 +146,6 @@ def test_an_altered_arrival_is_reported_before_the_replay(explained: Path, run: 
 def test_an_impossible_stay_is_refused(
     explained: Path, run: RecordedRun, tmp_path: Path, change: Callable[[pl.DataFrame], pl.DataFrame], words: str
 ):
-    """Duplicate rows and times outside the run are errors that name the file."""
     folder = with_table(explained, tmp_path, "tenants", change)
     message = error_of(folder, run)
     assert words in message
@@ -185,7 +172,6 @@ def test_imported_files_need_the_scenario_file(tmp_path: Path):
 
 
 def test_a_different_scenario_is_refused(explained: Path, run: RecordedRun, tmp_path: Path):
-    """The message lists the keys that differ. A policy that the scenario lacks is one of them."""
     other = tmp_path / "other.toml"
     other.write_text(TWO_CRASHES.replace("nodes = 5", "nodes = 7").replace("chains = 1", "chains = 2"))
     message = error_of(explained, run, "--scenario", other)
@@ -196,7 +182,7 @@ def test_a_different_scenario_is_refused(explained: Path, run: RecordedRun, tmp_
     head = summary_of(policies={"mine": {"w_imbalance": 2.0}}, run={"policies": ["mine"]})
     recorded = written(tmp_path / "mine", head | {"versions": versions()}, {"mine": [1]})
     with pytest.raises(PlbError, match=r"policies\.mine\.w_imbalance is '-', not 2\.0"):
-        read_run(recorded.folder, given=scenario_from(small_region(repeats=3)))
+        read_run(recorded.folder, present=scenario_from(small_region(repeats=3)))
 
 
 def test_a_scenario_may_differ_in_overridable_settings(explained: Path, run: RecordedRun, tmp_path: Path):
@@ -204,7 +190,7 @@ def test_a_scenario_may_differ_in_overridable_settings(explained: Path, run: Rec
     file = tmp_path / "renamed.toml"
     text = TWO_CRASHES.replace("days = 0.1", "days = 3.0").replace("seed = 3", "seed = 4\nrepeats = 2")
     file.write_text(text.replace('"modified", "first_fit"', '"original"').replace("density = 1.5", "density = 1.2"))
-    assert read_run(explained, given=read_scenario(file)).scenario == run.scenario
+    assert read_run(explained, present=read_scenario(file)).scenario == run.scenario
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +203,6 @@ def of_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_traces_are_identified_by_content(of_traces: Path, tmp_path: Path):
-    """A copy in another folder is accepted. With a changed load of one tenant, it is refused before the replay."""
     moved = tmp_path / "moved"
     shutil.copytree(EXAMPLES / "small_traces", moved)
     RunReplay(read_run(of_traces, traces=moved))
@@ -264,4 +249,4 @@ def test_files_of_one_name_are_distinguished_by_their_content(tmp_path: Path):
     scenario = read_scenario(tmp_path / "two.toml")
     head = stamp(scenario, source_of(traces_of([Tenant("a", 0, [1.0])])))
     recorded = written(tmp_path / "out", head, {"first": [1], "second": [1]})
-    assert read_run(recorded.folder, given=scenario).scenario.policies == scenario.policies
+    assert read_run(recorded.folder, present=scenario).scenario.policies == scenario.policies

@@ -97,56 +97,23 @@ def node_load() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["time_s", "node", "metric", "share"], orient="row")
 
 
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_violations() -> Figure:
-    """The steps are means over repeats, the bands their range. The legend contains the totals."""
-    return figure_of(plot_violations, events().with_columns(avoidable=True), POLICIES, LENGTHS, DAYS)
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_violations_of_both_kinds() -> Figure:
-    """A dashed line adds the unavoidable violations of the first policy. The second one has none."""
+def violations_of_both_kinds() -> Figure:
+    """Draw unavoidable violations of the first policy only."""
     never = (pl.col("policy") == "original") & (pl.col("node") == "n1")
     return figure_of(plot_violations, events().with_columns(avoidable=~never), POLICIES, LENGTHS, DAYS)
 
 
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_counts() -> Figure:
-    """The events are from one repeat, so there is no band. The line of an interrupted run ends with the run."""
+def counts() -> Figure:
+    """Draw one repeat without a band; the line of an interrupted run ends with the run."""
     lengths = {"original": {0: DAYS}, "modified": {0: 0.6 * DAYS}}
     return figure_of(plot_counts, events().filter(repeat=0), POLICIES, lengths, DAYS)
 
 
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_failovers() -> Figure:
-    """Only failovers count among the moves."""
-    return figure_of(plot_failovers, events(), POLICIES, LENGTHS, DAYS)
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_causes() -> Figure:
-    """Each policy has one bar, from top to bottom. Its parts are the causes."""
-    return figure_of(plot_causes, events(), POLICIES, REPEATS, height=2.0)
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_domain_moves() -> Figure:
-    """Every cell contains a number; more moves give a darker cell. A domain without moves is included."""
+def domain_moves() -> Figure:
+    """Draw a number in every cell, darker for more moves; a domain has no moves."""
     racks = {f"n{number}": f"fd:/rack{number // 2}" for number in range(5)}
     nodes = pl.DataFrame({"node": list(racks), "fault_domain": list(racks.values())})
     return figure_of(plot_domain_moves, events(), nodes, width=3.2)
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_load_bands() -> Figure:
-    """The plot shows median, middle half and whole range below the dashed threshold."""
-    return figure_of(plot_load_bands, node_load(), "cpu", 0.9, DAYS)
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_load_map() -> Figure:
-    """Loads at or above the threshold are red. A node without load is white."""
-    return figure_of(plot_load_map, node_load(), "cpu", 0.9, DAYS)
 
 
 def plans() -> pl.DataFrame:
@@ -159,32 +126,17 @@ def plans() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["policy", "time_s", "imbalance_after", "movement_after"], orient="row")
 
 
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_energy() -> Figure:
-    """A term of the placement keeps its value until the next plan."""
-    return figure_of(plot_energy, plans(), "imbalance", POLICIES, DAYS)
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_energy_of_movement() -> Figure:
-    """The term of a single plan is one dot per plan."""
-    return figure_of(plot_energy, plans(), "movement", POLICIES, DAYS)
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_availability() -> Figure:
-    """Each class is a group of bars; the class with the most downtime is at the top. A long name is cut."""
-    tenants = pl.DataFrame(
-        {
-            "policy": ["original", "original", "modified", "modified", "modified"],
-            "repeat": pl.Series([0] * 5, dtype=pl.Int32),
-            "tenant_class": ["small", "large", "small", "large", "a class with a name of many letters"],
-            "arrival_s": [0, 0, 0, 43200, 0],
-            "departure_s": [172800, 86400, 172800, 200000, 86400],
-            "downtime_s": [30.0, 60.0, 0.0, 30.0, 10.0],
-            "failovers": [1, 2, 0, 1, 1],
-        }
-    )
+def availability() -> Figure:
+    """Draw the class with the most downtime at the top; a long name is cut."""
+    rows = [
+        ("original", 0, "small", 0, 172800, 30.0, 1),
+        ("original", 0, "large", 0, 86400, 60.0, 2),
+        ("modified", 0, "small", 0, 172800, 0.0, 0),
+        ("modified", 0, "large", 43200, 200000, 30.0, 1),
+        ("modified", 0, "a class with a name of many letters", 0, 86400, 10.0, 1),
+    ]
+    names = ["policy", "repeat", "tenant_class", "arrival_s", "departure_s", "downtime_s", "failovers"]
+    tenants = pl.DataFrame(rows, names, schema_overrides={"repeat": pl.Int32}, orient="row")
     classes = availability_by_class(tenants, {("original", 0): 172800.0, ("modified", 0): 172800.0})
     return figure_of(plot_availability, classes, POLICIES)
 
@@ -210,7 +162,7 @@ def description(*, begins: bool = True) -> TraceDescription:
         step_seconds=600.0,
         rows=1000,
         series=24,
-        tenant_class=np.array([f"class {int(one) % 12}" for one in number]),
+        tenant_class=np.array([f"class {index % 12}" for index in range(24)]),
         families=24,
         replicas=24,
         lifetime_hours=np.round(1.0 + number**2),
@@ -220,48 +172,6 @@ def description(*, begins: bool = True) -> TraceDescription:
     )
 
 
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_trace_tenants() -> Figure:
-    """The line is the number of tenants over time."""
-    return figure_of(plot_tenants, description())
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_trace_tenants_by_age() -> Figure:
-    """If a trace contains no begin times, the plot shows how many tenants reach an age."""
-    return figure_of(plot_tenants, description(begins=False))
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_trace_lifetimes() -> Figure:
-    """Completed and truncated lifetimes are separate."""
-    return figure_of(plot_lifetimes, description())
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_trace_classes() -> Figure:
-    """The plot shows the ten largest classes and the sum of the others."""
-    return figure_of(plot_classes, description())
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_trace_usage() -> Figure:
-    """The plot shows the distributions of mean and peak."""
-    return figure_of(plot_usage, description())
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_trace_growth() -> Figure:
-    """Each tenth of a lifetime is a point."""
-    return figure_of(plot_growth, description())
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_trace_days() -> Figure:
-    """Each hour of the day is a point."""
-    return figure_of(plot_days, description())
-
-
 def table() -> ClaimTable:
     """Return mean violations of two arms in four settings. In one setting, the second arm has none."""
     settings = tuple(StudySetting("region1", 80.0, density) for density in (1.5, 2.0, 2.5, 3.0))
@@ -269,81 +179,49 @@ def table() -> ClaimTable:
     return ClaimTable(settings, columns, {}, "original", "modified")
 
 
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_study_settings() -> Figure:
-    """Each density is a group of bars."""
-    return figure_of(plot_settings, table(), [0, 1, 2, 3])
+def study_effects() -> Figure:
+    """Draw points below the diagonal, where the models underestimate."""
+    exponents = (("a", 1.2), ("b", 1.5))
+    effects = [Effect(name, 10 + n, n / 10, (n / 10) ** power, 100) for name, power in exponents for n in range(11)]
+    return figure_of(plot_effects, effects)
 
 
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_study_ratios() -> Figure:
-    """A setting with denominator 0 has no point."""
-    return figure_of(plot_ratios, table())
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_study_effects() -> Figure:
-    """Points below the diagonal show that the models underestimate."""
-    found = [
-        Effect(name, 10 + number, number / 10, (number / 10) ** exponent, 100)
-        for name, exponent in (("a", 1.2), ("b", 1.5))
-        for number in range(11)
-    ]
-    return figure_of(plot_effects, found)
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_study_boxes() -> Figure:
-    """Boxes are side by side, shifted and coloured."""
-    return figure_of(boxes, {"GPA": [1.0, 2.0, 2.5, 4.0], "av": [2.0, 2.0, 3.0, 9.0]}, colour="#2f6f9f", offset=0.1)
-
-
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_study_reliability() -> Figure:
-    """Bins without predictions are omitted. Bars are intervals; a bin of a single node has none."""
+def study_reliability() -> Figure:
+    """Draw no bin without predictions, and no interval for a bin of a single node."""
     observed = (0.02, 0.01, 0.04), (0.4, 0.2, 0.55), (None, None, None), (0.75, None, None)
     score = ScoreEstimate(0.1, 0.05, 0.2)
-    scores = Scores(
-        129,
-        20,
-        *(score,) * 4,
-        samples=np.array([100, 25, 0, 4]),
-        predicted=np.array([0.05, 0.3, np.nan, 0.9]),
-        observed=tuple(ScoreEstimate(*one) for one in observed),
-    )
+    samples, predicted = np.array([100, 25, 0, 4]), np.array([0.05, 0.3, np.nan, 0.9])
+    bins = {"samples": samples, "predicted": predicted, "observed": tuple(ScoreEstimate(*ends) for ends in observed)}
+    scores = Scores(129, 20, *(score,) * 4, **bins)
     unused = Recalibration((0.0,), (0.0,))
     scored = Scored("region", "Monte Carlo", "24 hours", "held", scores, recalibrated=None, recalibration=unused)
     return figure_of(plot_reliability, [scored])
 
 
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_study_panel() -> Figure:
-    """The plot shows distributions by their quantiles."""
+def study_panel() -> Figure:
+    """Draw distributions by their quantiles."""
     quantiles = np.asarray(QUANTILES)
     return figure_of(plot_panel, Panel(8, "a", "savings", {"one": quantiles**2, "other": 0.2 + 0.5 * quantiles}))
 
 
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_learning_curve() -> Figure:
-    """Stages are in sequence, each with the range of its trajectories and a mean over ten iterations."""
+def learning_curve() -> Figure:
+    """Draw stages in sequence, each with the range of its trajectories and a mean over ten iterations."""
 
     def rows(count: int, level: float) -> Sequence[CurveRow]:
         rewards = [level - 10.0 / (1 + i) for i in range(count)]
-        return [CurveRow(i + 1, one, one - 2, one + 1, 0.5, 0.1, 10) for i, one in enumerate(rewards)]
+        return [CurveRow(i + 1, mean, mean - 2, mean + 1, 0.5, 0.1, 10) for i, mean in enumerate(rewards)]
 
     return figure_of(plot_curve, {"first": rows(20, -5.0), "second": rows(5, -3.0)})
 
 
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_learning_figure() -> Figure:
-    """Each policy is a bar with its interval. The learned policy is highlighted."""
+def learning_figure() -> Figure:
+    """Draw each policy as a bar with its interval, and highlight the learned one."""
     figures = {"learned": {"reward": (-3.0, -4.0, -3.5)}, "first fit": {"reward": (-6.0, -5.0, -7.0)}}
     return figure_of(plot_figure, EvaluationResult(8, figures), "reward", height=2.0)
 
 
-@pytest.mark.mpl_image_compare(**STYLE)
-def test_capacity_of_two_policies() -> Figure:
-    """Filled points suffice, the answers are large, and the limit is a line."""
+def capacity_of_two_policies() -> Figure:
+    """Draw filled points where the value suffices, large answers, and the limit as a line."""
     question = question_of()
     most = {"original": 45.0, "modified": 35.0}
     answers = answer(
@@ -352,9 +230,47 @@ def test_capacity_of_two_policies() -> Figure:
     return figure_of(plot_capacity, question, list(answers.values()))
 
 
+PLOTS: Mapping[str, Callable[[], Figure]] = {
+    "violations": lambda: figure_of(plot_violations, events().with_columns(avoidable=True), POLICIES, LENGTHS, DAYS),
+    "violations_of_both_kinds": violations_of_both_kinds,
+    "counts": counts,
+    "failovers": lambda: figure_of(plot_failovers, events(), POLICIES, LENGTHS, DAYS),
+    "causes": lambda: figure_of(plot_causes, events(), POLICIES, REPEATS, height=2.0),
+    "domain_moves": domain_moves,
+    "load_bands": lambda: figure_of(plot_load_bands, node_load(), "cpu", 0.9, DAYS),
+    "load_map": lambda: figure_of(plot_load_map, node_load(), "cpu", 0.9, DAYS),
+    "energy": lambda: figure_of(plot_energy, plans(), "imbalance", POLICIES, DAYS),
+    "energy_of_movement": lambda: figure_of(plot_energy, plans(), "movement", POLICIES, DAYS),
+    "availability": availability,
+    "trace_tenants": lambda: figure_of(plot_tenants, description()),
+    "trace_tenants_by_age": lambda: figure_of(plot_tenants, description(begins=False)),
+    "trace_lifetimes": lambda: figure_of(plot_lifetimes, description()),
+    "trace_classes": lambda: figure_of(plot_classes, description()),
+    "trace_usage": lambda: figure_of(plot_usage, description()),
+    "trace_growth": lambda: figure_of(plot_growth, description()),
+    "trace_days": lambda: figure_of(plot_days, description()),
+    "study_settings": lambda: figure_of(plot_settings, table(), [0, 1, 2, 3]),
+    "study_ratios": lambda: figure_of(plot_ratios, table()),
+    "study_effects": study_effects,
+    "study_boxes": lambda: figure_of(
+        boxes, {"GPA": [1.0, 2.0, 2.5, 4.0], "av": [2.0, 2.0, 3.0, 9.0]}, colour="#2f6f9f", offset=0.1
+    ),
+    "study_reliability": study_reliability,
+    "study_panel": study_panel,
+    "learning_curve": learning_curve,
+    "learning_figure": learning_figure,
+    "capacity_of_two_policies": capacity_of_two_policies,
+}
+
+
+@pytest.mark.parametrize("name", PLOTS)
+@pytest.mark.mpl_image_compare(**STYLE)
+def test_plot(name: str) -> Figure:
+    return PLOTS[name]()
+
+
 def test_every_plot_has_a_baseline_image():
-    """Every function in `cluster` that draws into an `ax` has an image."""
-    here = Path(__file__).read_text()
+    here = "".join(Path(__file__).read_text().split())
     found = [
         function.name
         for path in Path(cluster.__file__).parent.rglob("*.py")

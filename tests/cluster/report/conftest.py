@@ -8,7 +8,8 @@ import pytest
 
 from cluster.report.writing import report_page
 from cluster.results.reading import read_results
-from tests.cluster.report.pages import Page, results_of
+from tests.cluster.report.pages import Page
+from tests.cluster.small_runs import results_of
 from tests.cluster.tiny import small_region
 
 
@@ -19,7 +20,7 @@ def eventful(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sections["workload"]["density"] = 2.6
     sections["faults"] = {"crashes": [{"node": "n3", "at_hours": 1.0, "hours": 1.0}]}
     sections["upgrades"] = {"starts_hours": [3.0]}
-    return results_of(tmp_path_factory.mktemp("eventful") / "out", sections)
+    return results_of(tmp_path_factory.mktemp("eventful") / "out", sections)[0]
 
 
 @pytest.fixture(scope="session")
@@ -39,4 +40,4 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the results of one policy in an empty cluster without events."""
     sections = small_region(policies=["original"], days=0.05)
     sections["workload"]["density"] = 0.2
-    return results_of(tmp_path_factory.mktemp("calm") / "out", sections)
+    return results_of(tmp_path_factory.mktemp("calm") / "out", sections)[0]

@@ -6,13 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import polars as pl
-
-from cluster.results.writing import ResultsFolder
-from cluster.runs.experiment import prepare
-from cluster.scenario.scenario_file import scenario_from
 
 HEADINGS = [
     "Comparison of the policies",
@@ -95,15 +90,6 @@ class Page(HTMLParser):
 def number(text: str) -> float:
     """Return a number of the page."""
     return float(text.replace(",", ""))
-
-
-def results_of(folder: Path, sections: dict[str, Any]) -> Path:
-    """Simulate a scenario and return its results directory."""
-    experiment = prepare(scenario_from(sections))
-    results = ResultsFolder(folder, experiment.scenario, experiment.source)
-    for run in experiment.runs():
-        results.add(run)
-    return folder
 
 
 def rewritten(folder: Path, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:

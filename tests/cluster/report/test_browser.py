@@ -12,7 +12,7 @@ import pytest
 
 from cluster.report.writing import report_page
 from cluster.results.reading import read_results
-from tests.cluster.report.pages import results_of
+from tests.cluster.small_runs import results_of
 from tests.cluster.tiny import small_region
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -30,7 +30,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the report of a small run with moves under both policies."""
     sections = small_region()
     sections["faults"] = {"crashes": [{"node": "n3", "at_hours": 1.0, "hours": 1.0}]}
-    folder = results_of(tmp_path_factory.mktemp("report") / "out", sections)
+    folder, _ = results_of(tmp_path_factory.mktemp("report") / "out", sections)
     (folder / "report.html").write_text(report_page(read_results(folder)))
     return folder / "report.html"
 
@@ -49,7 +49,6 @@ def moves(document: str) -> list[tuple[str, bool]]:
 
 
 def test_the_page_opens_without_errors(page: Path, tmp_path: Path):
-    """All headings are present, the log has no error, and all moves and the filter form are visible."""
     document, log = browse(page, "", tmp_path, "--dump-dom")
     assert "CONSOLE" not in log, "neither errors nor refused requests"
     assert document.count("<section") == document.count("</section>") == 11
@@ -63,7 +62,6 @@ def test_the_page_opens_without_errors(page: Path, tmp_path: Path):
 
 
 def test_the_address_filters_the_moves(page: Path, tmp_path: Path):
-    """A policy and a part of the name of a tenant after # select the visible moves, which are counted."""
     document, log = browse(page, "#policy=modified", tmp_path, "--dump-dom")
     assert "CONSOLE" not in log
     found = moves(document)
@@ -77,7 +75,6 @@ def test_the_address_filters_the_moves(page: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("width", [1280, 500])
 def test_the_page_is_drawn_in_wide_and_narrow_windows(page: Path, tmp_path: Path, width: int):
-    """The screenshot of the window is not blank."""
     picture = tmp_path / "page.png"
     _, log = browse(page, "", tmp_path / "profile", f"--screenshot={picture}", f"--window-size={width},{HEIGHT}")
     assert "CONSOLE" not in log

@@ -25,7 +25,6 @@ def by_run(moves: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def test_every_move_is_listed_with_its_reason(page: Page, eventful: Path):
-    """Each move is a row with time, tenant, nodes, cause, the reason of the engine, and the command for details."""
     moves = read_results(eventful).table("moves")
     rows = page.table("moved")[1:]
     assert len(rows) == len(moves) > 0
@@ -69,7 +68,6 @@ def test_energies_of_a_move_are_those_of_its_plan(page: Page, eventful: Path):
 
 
 def test_the_list_of_moves_is_bounded(eventful: Path, monkeypatch: pytest.MonkeyPatch):
-    """The first moves of every run are listed. The page states the number and the place of the others."""
     monkeypatch.setattr(listed, "MOST_IN_ALL", 8)
     results = read_results(eventful)
     page = Page(report_page(results))

@@ -1,4 +1,4 @@
-"""The page of the report: heading, names, network requests, interrupted runs."""
+"""The page of the report: heading, names, network requests, interrupted runs; and `plb report`."""
 
 from __future__ import annotations
 
@@ -6,24 +6,21 @@ import json
 import re
 import shlex
 import shutil
+from functools import partial
 from pathlib import Path
 
-import attrs
 import polars as pl
 import pytest
 
 from cluster.errors import ResultsError
 from cluster.report.writing import report_page
-from cluster.results.comparison import compare_results
 from cluster.results.reading import read_results
 from cluster.simulation.run_tables import TABLES
-from cluster.simulation.simulation import Simulation
-from tests.cluster.report.pages import HEADINGS, Page, results_of, rewritten
-from tests.cluster.tiny import small_region
+from tests.cluster.report.pages import HEADINGS, Page, rewritten
+from tests.command_line import plb
 
 
 def test_the_heading_identifies_the_results(page: Page, text: str, eventful: Path):
-    """Scenario, seed, hash, versions and completeness are at the top. Every section is present and in the contents."""
     summary = json.loads((eventful / "summary.json").read_text())
     assert page.headings == ["scenario", "Contents", *HEADINGS]
     assert page.paragraphs[0] == "Complete: every run reached its end."
@@ -35,7 +32,6 @@ def test_the_heading_identifies_the_results(page: Page, text: str, eventful: Pat
 
 
 def test_the_page_makes_no_network_requests(page: Page, text: str):
-    """Images are embedded with alternative texts, and the policy of the page forbids other content."""
     assert all(address.startswith(("#", "data:")) for address in page.addresses)
     assert "http" not in re.sub(r"data:[^\"]+|http-equiv", "", text)
     assert "default-src 'none'" in text
@@ -45,7 +41,6 @@ def test_the_page_makes_no_network_requests(page: Page, text: str):
 
 
 def test_the_page_is_deterministic(text: str, eventful: Path):
-    """The same directory gives the same bytes."""
     assert report_page(read_results(eventful)) == text
 
 
@@ -90,7 +85,6 @@ def test_names_are_never_read_as_html_or_formulas(eventful: Path, tmp_path: Path
 
 
 def test_policies_may_have_any_name_of_a_directory(eventful: Path, tmp_path: Path):
-    """Their names are plain text everywhere, including the command for details."""
     name = "<b>'$1 &"
     folder = Path(shutil.copytree(eventful, tmp_path / "out"))
     for file in ("summary.json", "timings.json"):
@@ -108,7 +102,6 @@ def test_policies_may_have_any_name_of_a_directory(eventful: Path, tmp_path: Pat
 
 
 def test_interrupted_runs_are_reported_as_such(eventful: Path, tmp_path: Path):
-    """The page lists truncated runs and policies without runs. It shows the available results."""
     folder = Path(shutil.copytree(eventful, tmp_path / "out"))
     summary = json.loads((folder / "summary.json").read_text())
     summary["complete"] = False
@@ -127,36 +120,6 @@ def test_interrupted_runs_are_reported_as_such(eventful: Path, tmp_path: Path):
     assert {row[0] for row in page.table("moved")[1:]} == {"original"}
 
 
-def test_repeats_that_never_began_are_named(eventful: Path, tmp_path: Path):
-    """All policies have a run, so the page must name the missing repeats. The comparison uses the existing ones."""
-    folder = Path(shutil.copytree(eventful, tmp_path / "out"))
-    summary = json.loads((folder / "summary.json").read_text())
-    summary["complete"] = False
-    summary["scenario"]["run"]["repeats"] = 7
-    (folder / "summary.json").write_text(json.dumps(summary))
-    results = read_results(folder)
-    page = Page(report_page(results))
-    assert page.paragraphs[0] == (
-        "Interrupted: 4 runs are there; not begun: 10 runs (modified, repeats 3 to 7; original, repeats 3 to 7)."
-    )
-    assert compare_results([results]).missing == [(results, 10)]
-
-
-def test_a_run_that_is_interrupted_has_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """After Ctrl-C, `plb report` shows the simulated part."""
-    meter = Simulation._meter
-
-    def interrupt(simulation: Simulation) -> None:
-        if simulation._policy == "modified" and simulation.env.now >= 3600:
-            raise KeyboardInterrupt
-        meter(simulation)
-
-    monkeypatch.setattr(Simulation, "_meter", interrupt)
-    page = Page(report_page(read_results(results_of(tmp_path / "out", small_region(days=0.1)))))
-    assert page.paragraphs[0] == "Interrupted: 2 runs are there; cut short: modified, repeat 1."
-    assert [row[:2] for row in page.table("Comparison of the policies")[1:]] == [["original", "1"], ["modified", "1"]]
-
-
 def test_a_directory_without_runs_has_no_report(eventful: Path, tmp_path: Path):
     """After an interrupt before the first run, the page would be empty."""
     folder = Path(shutil.copytree(eventful, tmp_path / "out"))
@@ -167,9 +130,35 @@ def test_a_directory_without_runs_has_no_report(eventful: Path, tmp_path: Path):
         report_page(read_results(folder))
 
 
-def test_blocks_are_frozen():
-    """The content of a section cannot change after its creation."""
-    from cluster.report.blocks import Text
+report = partial(plb, "report")
 
-    with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        Text("a").text = "b"  # type: ignore[misc]
+
+def test_the_command_writes_the_page(calm: Path, tmp_path: Path):
+    folder = Path(shutil.copytree(calm, tmp_path / "my results"))
+    run = report(folder)
+    assert (run.exit_code, run.stdout) == (0, f"Report: {folder / 'report.html'}\n")
+    first = (folder / "report.html").read_text()
+    run = report(folder)
+    assert run.exit_code == 2
+    assert "report.html: exists already; give another file, or --force to overwrite it" in run.stderr
+    (folder / "report.html").write_text("old")
+    run = report(folder, "--force", "--quiet")
+    assert (run.exit_code, run.output) == (0, "")
+    assert (folder / "report.html").read_text() == first
+    assert report(folder, "--out", tmp_path / "other" / "page.html").exit_code == 0
+    assert (tmp_path / "other" / "page.html").read_text() == first
+
+
+def test_bad_directories_and_files_are_refused(tmp_path: Path, calm: Path):
+    folder = Path(shutil.copytree(calm, tmp_path / "out"))
+    read = (folder / "summary.json", next(folder.glob("runs/*/moves.parquet")))
+    before = [path.read_bytes() for path in read]
+    for arguments, words in (
+        ([tmp_path], "is not a results directory of plb simulate: there is no summary.json"),
+        ([folder, "--out", tmp_path], "is a directory"),
+        *(([folder, "--out", path, "--force"], "give another file to write to") for path in read),
+    ):
+        run = report(*arguments)
+        assert run.exit_code == 2
+        assert words in run.stderr
+    assert [path.read_bytes() for path in read] == before

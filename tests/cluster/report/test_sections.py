@@ -22,7 +22,6 @@ from tests.cluster.report.pages import HEADINGS, Page, number
 
 
 def test_the_comparison_agrees_with_the_summary(page: Page, eventful: Path):
-    """Means and half-widths follow from the totals, with the quantile of Student's t for two repeats."""
     runs = json.loads((eventful / "summary.json").read_text())["runs"]
     headings, *rows = page.table("Comparison of the policies")
     assert [row[:2] for row in rows] == [["modified", "2"], ["original", "2"]]
@@ -53,7 +52,6 @@ def test_violations_agree_with_the_table_of_shortages(page: Page, eventful: Path
 
 
 def test_failovers_by_cause_add_up(page: Page, eventful: Path):
-    """Each cell is the mean of `failovers_by_cause` of the summary."""
     runs = json.loads((eventful / "summary.json").read_text())["runs"]
     (_, *policies), *rows = page.table("Failovers by cause")
     assert {row[0].removeprefix("rule ") for row in rows} == {
@@ -67,7 +65,6 @@ def test_failovers_by_cause_add_up(page: Page, eventful: Path):
 
 
 def test_moves_between_domains_are_counted_by_the_domains_of_the_nodes(page: Page, eventful: Path):
-    """Each cell of the matrix is the number of moves from a node of one domain to a node of the other."""
     results = read_results(eventful)
     domain = {row["node"]: row["fault_domain"] for row in results.table("nodes").iter_rows(named=True)}
     for policy in ("original", "modified"):
@@ -82,10 +79,6 @@ def test_moves_between_domains_are_counted_by_the_domains_of_the_nodes(page: Pag
 
 
 def test_availability_follows_from_the_stays(page: Page, eventful: Path):
-    """The availability of all classes is one minus the downtime of the summary over the stays.
-
-    Each tenant counts once.
-    """
     results = read_results(eventful)
     seconds = results.runs[0].totals["simulated_seconds"]
     for policy in ("original", "modified"):
@@ -101,7 +94,6 @@ def test_availability_follows_from_the_stays(page: Page, eventful: Path):
 
 
 def test_interruptions_faults_and_upgrades_are_listed(page: Page, eventful: Path):
-    """These are interruptions by cause, events of nodes, upgrade domains, and the figures of the closing table."""
     results = read_results(eventful)
     interruptions = results.table("interruptions")
     rows = page.table("Interruptions of tenants by cause")[1:]
@@ -118,7 +110,6 @@ def test_interruptions_faults_and_upgrades_are_listed(page: Page, eventful: Path
 
 
 def test_node_events_are_limited_for_each_policy(eventful: Path, monkeypatch: pytest.MonkeyPatch):
-    """A policy with many events does not displace later policies. The order is that of the scenario."""
     monkeypatch.setattr(quality, "MOST_EVENTS", 2)
     material = Material(read_results(eventful))
     blocks = quality.outages_blocks(material)
@@ -132,7 +123,6 @@ def test_node_events_are_limited_for_each_policy(eventful: Path, monkeypatch: py
 
 
 def test_refusals_are_counted_by_rule(page: Page, eventful: Path):
-    """A rule counts once for each refusal in which it excluded nodes, together with the number of these nodes."""
     refusals = read_results(eventful).table("refusals")
     assert len(refusals), "the scenario is dense enough"
     for rule, policy, tries, nodes in page.table("Number of refusals in which")[1:]:
@@ -143,7 +133,6 @@ def test_refusals_are_counted_by_rule(page: Page, eventful: Path):
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"a": null}', '{"a": "b"}', '{"a": 1e999}', "[" * 100_000])
 def test_unreadable_refusals_are_an_error_of_the_project(calm: Path, tmp_path: Path, text: str):
-    """If the rules of a refusal are not a JSON object of numbers, the message names the directory."""
     folder = Path(shutil.copytree(calm, tmp_path / "out"))
     schema = {name: column.dtype for name, column in columns_of("refusals").items()}
     frame = pl.DataFrame([("original", 0, 0, "t", "primary", 1, text, 10)], schema=schema, orient="row")
@@ -153,7 +142,6 @@ def test_unreadable_refusals_are_an_error_of_the_project(calm: Path, tmp_path: P
 
 
 def test_the_slowest_decisions_agree_with_the_timings(page: Page, eventful: Path):
-    """They are ordered by duration, with the data of the table of plans."""
     results = read_results(eventful)
     timed = json.loads((eventful / "timings.json").read_text())["runs"]
     seconds = sorted((one["seconds"] for run in timed for one in run["slowest"]), reverse=True)
@@ -172,7 +160,6 @@ def test_the_slowest_decisions_agree_with_the_timings(page: Page, eventful: Path
 
 
 def test_empty_sections_contain_a_sentence(calm: Path):
-    """If there were no events, each section states this."""
     page = Page(report_page(read_results(calm)))
     assert [heading for heading in page.headings if heading in HEADINGS] == HEADINGS
     for words in (

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attrs
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,25 +19,17 @@ from cluster.errors import ResultsError
 from cluster.report.writing import report_page
 from cluster.results.reading import AMOUNTS, BY_CAUSE, COUNTS, Results, read_results
 from cluster.results.summary_tables import compare
-from cluster.results.writing import ResultsFolder
-from cluster.runs.experiment import prepare
-from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.recorder import RunResult
 from cluster.simulation.run_tables import TABLES, column_descriptions
 from plb import PlbError, UnknownNameError
+from tests.cluster.small_runs import results_of
 from tests.cluster.tiny import small_region
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[RunResult]]:
     """Return a results directory of two policies and two repeats, and its runs."""
-    experiment = prepare(scenario_from(small_region(repeats=2, days=0.1)))
-    folder = tmp_path_factory.mktemp("results") / "out"
-    results = ResultsFolder(folder, experiment.scenario, experiment.source)
-    made = list(experiment.runs())
-    for run in made:
-        results.add(run)
-    return folder, made
+    return results_of(tmp_path_factory.mktemp("results") / "out", small_region(repeats=2, days=0.1))
 
 
 @pytest.fixture
@@ -48,12 +39,11 @@ def folder(runs: tuple[Path, list[RunResult]], tmp_path: Path) -> Path:
 
 
 def test_written_results_are_read_back(runs: tuple[Path, list[RunResult]]):
-    """Totals, timings and tables of a directory equal those of its runs, in the order of the runs."""
     folder, made = runs
     results = read_results(folder)
-    assert [(one.policy, one.repeat) for one in results.runs] == [(one.policy, one.repeat) for one in made]
-    for one, run in zip(results.runs, made, strict=True):
-        assert (one.totals, one.timings, one.slowest) == (run.totals, run.timings, run.slowest)
+    for read, run in zip(results.runs, made, strict=True):
+        assert (read.policy, read.repeat, read.totals) == (run.policy, run.repeat, run.totals)
+        assert (read.timings, read.slowest) == (run.timings, run.slowest)
         for name in TABLES:
             of_run = results.table(name).filter(policy=run.policy, repeat=run.repeat)
             assert of_run.equals(run.tables[name])
@@ -63,18 +53,8 @@ def test_written_results_are_read_back(runs: tuple[Path, list[RunResult]]):
     assert set(made[0].totals) == checked, "every total is checked when read"
 
 
-def test_violations_are_the_sum_of_their_kinds(folder: Path):
-    """Another sum is a problem of the file."""
-
-    def damage(summary: dict[str, Any]) -> None:
-        summary["runs"][0]["violations_unavoidable"] += 1
-
-    with pytest.raises(ResultsError, match=r"runs\[0\]\.violations: found [0-9]+; expected violations_avoidable \+"):
-        read_results(changed(folder, "summary.json", damage))
-
-
 @pytest.mark.parametrize(
-    ("changed", "place"),
+    ("damage", "place"),
     [
         (None, r"applications: found None"),
         ({"shop": 1}, r"applications\.shop: found 1"),
@@ -84,30 +64,18 @@ def test_violations_are_the_sum_of_their_kinds(folder: Path):
         ({"largest_load_on_node": {"cpu": -1.0, "memory": 1.0, "disk": 1.0}}, r"shop\.largest_load_on_node"),
     ],
 )
-def test_use_of_applications_is_checked(folder: Path, changed: dict[str, Any] | None, place: str) -> None:
-    """It is read if it has all numbers for each metric."""
-    file = folder / "summary.json"
-    summary = json.loads(file.read_text())
-    loads = dict.fromkeys(summary["metrics"], 1.0)
+def test_use_of_applications_is_checked(folder: Path, damage: dict[str, Any] | None, place: str) -> None:
+    loads = dict.fromkeys(json.loads((folder / "summary.json").read_text())["metrics"], 1.0)
     use = {"nodes": 1.5, "most_nodes": 2, "load": loads, "largest_load": loads, "largest_load_on_node": loads}
-    summary["runs"][0]["applications"] = {"shop": use}
-    file.write_text(json.dumps(summary))
+    changed(folder, "summary.json", lambda summary: summary["runs"][0].update(applications={"shop": use}))
     assert any("applications" in run.totals for run in read_results(folder).runs)
-    whole = changed is None or "shop" in changed
-    summary["runs"][0]["applications"] = changed if whole else {"shop": use | changed}
-    file.write_text(json.dumps(summary))
+    used = damage if damage is None or "shop" in damage else {"shop": use | damage}
+    changed(folder, "summary.json", lambda summary: summary["runs"][0].update(applications=used))
     with pytest.raises(ResultsError, match=place):
         read_results(folder)
 
 
-def test_a_directory_has_the_comparison_of_its_runs(runs: tuple[Path, list[RunResult]]):
-    """The comparison of read results equals the comparison of the runs."""
-    results = read_results(runs[0])
-    assert compare(results.runs, results.policies) == compare(runs[1], ["original", "modified"])
-
-
 def test_nullable_columns_are_documented():
-    """A column may be null exactly if its description mentions null, or metrics of violations."""
     for table, columns in column_descriptions().items():
         for name, spec in columns.items():
             documented = "null" in spec["meaning"] or (name == "metric" and "cause is a violation" in spec["meaning"])
@@ -128,8 +96,6 @@ def threshold(value: float) -> Callable[[Any], None]:
 
 
 def test_every_problem_of_a_file_is_named(folder: Path):
-    """All problems of the summary are reported together, each with its place and the nearest valid name."""
-
     def damage(summary: dict[str, Any]) -> None:
         summary["scenario_sha265"] = summary.pop("scenario_sha256")
         summary["runs"][0]["violations"] = "many"
@@ -144,20 +110,15 @@ def test_every_problem_of_a_file_is_named(folder: Path):
         "runs[1]: unknown policy 'orignal'; did you mean 'original'?",
         "runs[2].copied_gb: found -1; expected a number >= 0",
     )
-    assert len(raised.value.problems) == len(words)
-    for line, expected in zip(str(raised.value).splitlines(), words, strict=True):
-        assert line == f"{folder / 'summary.json'}: {expected}"
+    assert str(raised.value).splitlines() == [f"{folder / 'summary.json'}: {line}" for line in words]
 
 
 @pytest.mark.parametrize(
     ("file", "change", "words"),
     [
         ("summary.json", lambda all_: all_["runs"].append(all_["runs"][0]), "occur twice"),
-        (
-            "summary.json",
-            lambda all_: all_["scenario"]["run"]["policies"].append("../up"),
-            "a valid name of a directory",
-        ),
+        ("summary.json", lambda all_: all_["runs"][0].update(violations_unavoidable=77), "violations_avoidable + viol"),
+        ("summary.json", lambda all_: all_["scenario"]["run"]["policies"].append("../up"), "valid name of a directory"),
         ("summary.json", lambda all_: all_.update(runs={}), "runs: found {}; expected a list"),
         ("summary.json", lambda all_: all_["runs"].append(7), "runs[4]: found 7; expected a table"),
         ("summary.json", lambda all_: all_["runs"][0].update(moves=True), "moves: found True; expected a whole number"),
@@ -165,7 +126,6 @@ def test_every_problem_of_a_file_is_named(folder: Path):
         ("summary.json", lambda all_: all_["runs"][0]["moves_by_cause"].update(fear=-1), "moves_by_cause: found"),
         ("summary.json", lambda all_: all_["versions"].update(numpy=2), "versions: found a value that is not text"),
         ("summary.json", threshold(0), "violation_threshold: found 0; expected a number above 0, up to 1"),
-        ("summary.json", threshold(-1), "violation_threshold: found -1; expected a number above 0, up to 1"),
         ("summary.json", threshold(1.5), "violation_threshold: found 1.5; expected a number above 0, up to 1"),
         ("summary.json", lambda all_: all_["scenario"]["run"].update(repeats=10**9), "a whole number from 1 to 10000"),
         ("summary.json", lambda all_: all_["runs"][0].update(availability=7), "expected a number from 0 to 1, or null"),
@@ -178,7 +138,6 @@ def test_every_problem_of_a_file_is_named(folder: Path):
     ],
 )
 def test_inconsistent_files_are_refused(folder: Path, file: str, change: Callable[[Any], Any], words: str):
-    """Numbers out of range, unknown runs and missing items are problems with a place."""
     with pytest.raises(ResultsError) as raised:
         read_results(changed(folder, file, change))
     assert words in str(raised.value)
@@ -187,7 +146,6 @@ def test_inconsistent_files_are_refused(folder: Path, file: str, change: Callabl
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\x00", "[" * 100_000, '{"seed": ' + "1" * 5000 + "}", "null"])
 def test_files_that_are_no_json_objects_are_refused(folder: Path, text: str):
-    """For any JSON content, the error belongs to the project and names the file."""
     for file in ("timings.json", "summary.json"):
         (folder / file).write_text(text)
         with pytest.raises(ResultsError, match=file):
@@ -207,7 +165,6 @@ def test_a_directory_may_have_any_name(folder: Path):
 
 
 def test_missing_files_are_named(folder: Path, tmp_path: Path):
-    """A directory without results, a missing file of timings and a missing table are each named."""
     with pytest.raises(ResultsError, match=r"is not a results directory of plb simulate: there is no summary\.json"):
         read_results(tmp_path)
     (folder / "runs" / "original-1" / "moves.parquet").unlink()
@@ -219,13 +176,11 @@ def test_missing_files_are_named(folder: Path, tmp_path: Path):
 
 
 def test_unknown_tables_are_refused(folder: Path):
-    """The message contains the nearest name."""
     with pytest.raises(UnknownNameError, match="did you mean 'moves'"):
         read_results(folder).table("move")
 
 
 def test_columns_of_tables_are_checked(folder: Path):
-    """A missing or empty column, a wrong type, and rows of another run are problems of the file."""
     path = folder / "runs" / "original-0" / "tenants.parquet"
     frame = pl.read_parquet(path)
 
@@ -258,7 +213,6 @@ def test_runs_without_an_entry_in_the_summary_are_ignored(folder: Path):
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_tables_raise_errors_of_the_project(folder: Path, data: st.DataObject):
-    """For any changed or truncated bytes, a table is read or refused with `PlbError`."""
     path = folder / "runs" / "modified-0" / "moves.parquet"
     whole = path.read_bytes()
     damaged = bytearray(whole[: data.draw(st.integers(0, len(whole)))])
@@ -280,7 +234,6 @@ PLAIN = st.recursive(
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_summaries_raise_errors_of_the_project(folder: Path, data: st.DataObject):
-    """For any replaced value in summary or timings, the directory is read or refused with `PlbError`."""
     file = data.draw(st.sampled_from(["summary.json", "timings.json"]))
     text = (folder / file).read_text()
     values = json.loads(text)
@@ -297,9 +250,3 @@ def test_damaged_summaries_raise_errors_of_the_project(folder: Path, data: st.Da
         assert isinstance(results, Results)
         assert compare(results.runs, results.policies).policies is not None
     (folder / file).write_text(text)
-
-
-def test_results_are_immutable(folder: Path):
-    """Attributes of read results cannot be set."""
-    with pytest.raises(attrs.exceptions.FrozenInstanceError):
-        read_results(folder).folder = Path()  # type: ignore[misc]

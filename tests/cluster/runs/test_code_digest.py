@@ -25,7 +25,7 @@ from cluster.runs.sweep import Task
 from cluster.studies.base import MODIFIED, base_of_scenario
 from cluster.studies.calibration import CalibrationStudy
 from cluster.studies.compression import CompressionStudy
-from cluster.studies.design import Design, StudySetting, run_simulation
+from cluster.studies.design import run_simulation
 from cluster.studies.gaussian.study import GaussianStudy
 from cluster.studies.peaks.study import CellSource, PeakStudy
 from cluster.studies.policies import OverheadStudy
@@ -74,14 +74,12 @@ def digest(packages: Mapping[str, Path]) -> str:
     ],
 )
 def test_changes_of_code_change_the_digest(packages: dict[str, Path], name: str, text: str, counts: bool) -> None:
-    """A new module counts without being named; presentation, comments and docstrings do not count."""
     before = digest(packages)
     (packages["engine"].parent / name).write_text(text)
     assert (digest(packages) != before) is counts
 
 
 def test_names_count_and_places_do_not(packages: dict[str, Path], tmp_path: Path) -> None:
-    """The same packages in another directory or order have the same digest; a module with another name changes it."""
     there = {name: Path(shutil.copytree(path, tmp_path / "elsewhere" / name)) for name, path in packages.items()}
     assert digest(there) == digest(packages) == digest(dict(reversed(there.items())))
     (there["engine"] / "search.py").rename(there["engine"] / "find.py")
@@ -90,14 +88,12 @@ def test_names_count_and_places_do_not(packages: dict[str, Path], tmp_path: Path
 
 @pytest.mark.parametrize("library", ["plb", "numba", "numpy", "scipy", "simpy"])
 def test_versions_count(packages: dict[str, Path], monkeypatch: pytest.MonkeyPatch, library: str) -> None:
-    """Another version may give other results."""
     before, version = digest(packages), module.version
     monkeypatch.setattr(module, "version", lambda name: "0.0" if name == library else version(name))
     assert digest(packages) != before
 
 
 def test_further_libraries_count_where_they_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyTorch is a part of the code of trainings."""
     monkeypatch.setattr(module, "version", lambda _: "1.0")
     first = with_versions("code", "torch")
     assert first != with_versions("other", "torch")
@@ -120,7 +116,6 @@ def test_a_package_without_sources_is_refused(packages: dict[str, Path], tmp_pat
 
 
 def test_all_packages_count() -> None:
-    """The digest of this process is that of the three packages, wherever they are."""
     assert [(name, path.name) for name, path in roots().items()] == [(name, name) for name in module.PACKAGES]
     assert code_digest() == digest_of_code(roots())
 
@@ -183,8 +178,7 @@ Executed = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 def _of_clusters(folder: Path) -> list[tuple[Executed, Task]]:
     (folder / "small.toml").write_text(small_studies.SMALL)
     base = base_of_scenario(folder / "small.toml")
-    setting = StudySetting(base.workloads[0], 80.0, 1.5)
-    design = Design(base, [setting], [MODIFIED], repeats=1, days=0.1, seed=0)
+    design = small_studies.design_of(base, [MODIFIED], 1.5, days=0.1)
     calibration = CalibrationStudy(design, first_hours=0)
     samples = CompressionStudy(base, 1, 0)
     subject = Subject.read(folder / "small.toml", {"repeats": 1, "days": 0.05, "density": None, "traces": None})
@@ -218,7 +212,6 @@ def _of_other_studies(folder: Path) -> list[tuple[Executed, Task]]:
 
 @pytest.mark.parametrize("tasks_of", [_of_clusters, _of_other_studies])
 def test_no_run_calls_presentation(tmp_path: Path, tasks_of: Callable[[Path], list[tuple[Executed, Task]]]) -> None:
-    """Every kind of run is made without a call of a function of those modules."""
     called: dict[str, set[str]] = {}
 
     def note(frame: FrameType, event: str, _: object) -> None:

@@ -9,8 +9,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from cluster.runs.experiment import STOP, _relay, _shared_times
 from cluster.runs.pool import map_in_processes
 from plb.errors import InvalidValueError, PlbError
 from tests.sources import ROOT
@@ -36,26 +38,22 @@ def process_id(seconds: float) -> int:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_results_come_in_the_order_of_the_items_on_request(jobs: int):
-    """One process and several give the same order."""
     assert list(map_in_processes(abs, [-3, 2, -1], jobs=jobs, ordered=True)) == [3, 2, 1]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_nothing_is_done_without_items(jobs: int):
-    """No process starts."""
     assert list(map_in_processes(refuse, [], jobs=jobs)) == []
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_errors_reach_the_caller(jobs: int):
-    """Type and message are those of the process."""
     with pytest.raises(InvalidValueError, match="number = 1 is not allowed"):
         list(map_in_processes(refuse, [1, 1], jobs=jobs))
 
 
 @pytest.mark.filterwarnings("ignore:resource_tracker")
 def test_a_process_that_ends_is_an_error_and_the_next_map_works():
-    """The message names the usual reason."""
     with pytest.raises(PlbError, match="a process ended unexpectedly, perhaps without enough memory; try fewer --jobs"):
         list(map_in_processes(end, [1, 2], jobs=2))
     assert list(map_in_processes(abs, [-3, 2], jobs=2, ordered=True)) == [3, 2]
@@ -73,7 +71,6 @@ time.sleep(60)
 
 @NEEDS_PROC
 def test_processes_end_if_the_first_one_is_killed():
-    """No process remains."""
     parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert parent.stdout is not None
     numbers = parent.stdout.readline().split()
@@ -86,3 +83,22 @@ def test_processes_end_if_the_first_one_is_killed():
             return
         time.sleep(0.1)
     pytest.fail(f"still there: {numbers}")
+
+
+def test_an_error_of_progress_ends_the_runs_and_is_raised():
+    """The runs learn it from the shared times."""
+
+    def refuse(policy: str, repeat: int, seconds: float) -> None:
+        raise ValueError(f"{policy} {repeat} {seconds}")
+
+    def run(times: np.ndarray) -> None:
+        with _relay(times, [("a", 0), ("b", 0)], refuse):
+            times[1] = 600.0
+            until = time.monotonic() + 60
+            while times[STOP] < 0.0 and time.monotonic() < until:
+                time.sleep(0.01)
+
+    with _shared_times(2) as times:
+        with pytest.raises(ValueError, match="b 0 600"):
+            run(times)
+        assert times[STOP] > 0.0

@@ -42,13 +42,11 @@ def values(outcomes):
 
 @pytest.mark.parametrize("jobs", [1, 2, 3])
 def test_outcomes_come_in_the_order_of_the_tasks_for_any_number_of_processes(tmp_path, jobs):
-    """The order in which tasks end does not matter."""
     found = sweep_of(tasks_of(range(9)), tmp_path / "journal", jobs=jobs)
     assert values(found) == [(f"number {number}", {"square": number**2}) for number in range(9)]
 
 
 def test_dask_cluster_of_several_processes_gives_the_same(tmp_path):
-    """The workers belong to a real cluster, and one task fails."""
     distributed = pytest.importorskip("distributed")
     tasks = tasks_of([*range(8), 13])
     with distributed.LocalCluster(
@@ -61,7 +59,6 @@ def test_dask_cluster_of_several_processes_gives_the_same(tmp_path):
 
 
 def test_an_unreachable_scheduler_is_an_error(tmp_path):
-    """The message names the address."""
     pytest.importorskip("distributed")
     import dask
 
@@ -71,7 +68,6 @@ def test_an_unreachable_scheduler_is_an_error(tmp_path):
 
 
 def test_finished_tasks_do_not_run_again(tmp_path):
-    """A second sweep with the same journal runs only new tasks, even if the last line of the journal is incomplete."""
     notes, journal = tmp_path / "notes", tmp_path / "journal"
     notes.mkdir()
     sweep_of(tasks_of(range(4), notes=str(notes)), journal, jobs=1)
@@ -86,7 +82,6 @@ def test_finished_tasks_do_not_run_again(tmp_path):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_failed_task_does_not_affect_others_and_runs_again(tmp_path, jobs):
-    """Its outcome is the traceback, which is not kept."""
     notes, journal = tmp_path / "notes", tmp_path / "journal"
     notes.mkdir()
     tasks = tasks_of([1, 13, 2], notes=str(notes))
@@ -100,13 +95,11 @@ def test_a_failed_task_does_not_affect_others_and_runs_again(tmp_path, jobs):
 
 
 def test_two_tasks_with_one_key_are_refused(tmp_path):
-    """Otherwise one would get the outcome of the other."""
     with pytest.raises(PlbError, match="two tasks have the key 'number 1'"):
         sweep_of(tasks_of([1, 2, 1]), tmp_path / "journal")
 
 
 def test_a_file_that_is_no_journal_is_refused(tmp_path):
-    """The message names the file."""
     path = tmp_path / "journal"
     path.write_text('{"this": "is no outcome"}\n')
     with pytest.raises(PlbError, match=r"journal, line 1: is not an outcome of a run"):
@@ -114,7 +107,6 @@ def test_a_file_that_is_no_journal_is_refused(tmp_path):
 
 
 def test_two_processes_do_not_write_one_journal(tmp_path):
-    """The second gets an error, and the first continues."""
     path = tmp_path / "journal"
     with Journal(path, "code") as journal:
         with pytest.raises(PlbError, match="another process runs this sweep"):

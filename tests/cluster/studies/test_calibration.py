@@ -22,13 +22,13 @@ from cluster.studies.calibration import (
     predictions_of,
     recorded_violations,
 )
-from cluster.studies.design import Design, StudySetting, prepared, run_simulation
+from cluster.studies.design import prepared, run_simulation
 from cluster.studies.forecast_scores import NodePredictions, Scored, recalibrated_by_the_others, tables_of_scores
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import OutputDirectory
 from plb import InvalidValueError
 from plb.risk import Recalibration
-from tests.cluster.small_studies import ONE_SETTING, SMALL, study
+from tests.cluster.small_studies import ONE_SETTING, SMALL, design_of, study
 
 FITTED = ("probability", "occurred")
 
@@ -36,11 +36,9 @@ FITTED = ("probability", "occurred")
 def tasks(tmp_path, policy, settings, days):
     """Return runs of a policy with each estimator on a small cluster."""
     (tmp_path / "small.toml").write_text(SMALL)
-    base = base_of_scenario(tmp_path / "small.toml")
     weights = {"w_failovers": 0.1, "w_overload": 0.0}
-    arms = [Arm(one["estimator"], policy, engine={**one, **weights}) for one in settings]
-    setting = StudySetting(base.workloads[0], base.vcores, 2.2)
-    return Design(base, [setting], arms, days=days, repeats=1, seed=4, engine={}).tasks()
+    arms = [Arm(fields["estimator"], policy, engine={**fields, **weights}) for fields in settings]
+    return design_of(base_of_scenario(tmp_path / "small.toml"), arms, 2.2, days=days, seed=4).tasks()
 
 
 def a_look(time, nodes=2):
@@ -105,14 +103,13 @@ def test_outcomes_follow_from_the_traces_of_present_replicas(tmp_path, monkeypat
 
 
 def test_all_estimators_evaluate_the_same_nodes(tmp_path):
-    """The policy of the cluster does not use the estimators."""
     runs = [
         run_simulation(task.arguments)["totals"]
         for task in tasks(tmp_path, calibration.POLICY, ESTIMATORS.values(), days=1.0)
     ]
     of_energy = {name for name in runs[0] if "expected" in name or "energy" in name}
-    alike = [{name: value for name, value in one.items() if name not in of_energy} for one in runs]
-    assert all(one == alike[0] for one in alike)
+    alike = [{name: value for name, value in totals.items() if name not in of_energy} for totals in runs]
+    assert all(totals == alike[0] for totals in alike)
     assert alike[0]["tenants"] > 0
 
 
@@ -151,31 +148,26 @@ def test_as_it_went_needs_a_run_to_the_end_of_the_horizon():
 
 def test_historical_simulation_has_a_probability_for_each_horizon(tmp_path):
     """Within a day a violation is likelier than within an hour. Monte Carlo has one probability for all time."""
-    runs = [
-        CalibrationRun(*prepared(task.arguments)[:3], calibration.POLICY, 0)
-        for task in tasks(
-            tmp_path, calibration.POLICY, [ESTIMATORS["historical-simulation"], ESTIMATORS["monte-carlo"]], days=2.0
-        )
-    ]
-    for run in runs:
+    estimators = [ESTIMATORS[name] for name in ("historical-simulation", "monte-carlo")]
+    probabilities = []
+    for task in tasks(tmp_path, calibration.POLICY, estimators, days=2.0):
+        run = CalibrationRun(*prepared(task.arguments)[:3], calibration.POLICY, 0)
         run.run()
-    ours, others = ([look.probability for look in run.looks] for run in runs)
-    within_a_day, within_an_hour = (np.mean([one[horizon] for one in ours]) for horizon in ("24 hours", "1 hour"))
+        probabilities.append([look.probability for look in run.looks])
+    historical, monte_carlo = probabilities
+    within_a_day, within_an_hour = (np.mean([at[horizon] for at in historical]) for horizon in ("24 hours", "1 hour"))
     assert within_a_day > within_an_hour > 0.0
-    assert all(np.array_equal(one["24 hours"], one["1 hour"]) for one in others)
+    assert all(np.array_equal(at["24 hours"], at["1 hour"]) for at in monte_carlo)
 
 
 def repeats_of(rng, count):
     """Return repeats of an estimator that predicts twice the probability of a violation."""
-    found = []
-    for _ in range(count):
-        probability = rng.random(80) / 2
-        found.append(NodePredictions(2 * probability, rng.random(80) < probability, np.repeat(np.arange(8), 10)))
-    return found
+    drawn = [(rng.random(80) / 2, rng.random(80)) for _ in range(count)]
+    node = np.repeat(np.arange(8), 10)
+    return [NodePredictions(2 * probability, draw < probability, node) for probability, draw in drawn]
 
 
 def test_a_repeat_is_recalibrated_by_the_others_alone():
-    """A change of its own outcomes does not change its probabilities, and one of others does."""
     runs = repeats_of(np.random.default_rng(5), 3)
     turned = [attrs.evolve(runs[0], occurred=~runs[0].occurred), *runs[1:]]
     before, after = recalibrated_by_the_others(runs), recalibrated_by_the_others(turned)
@@ -206,7 +198,6 @@ def test_a_single_repeat_has_a_map_but_no_recalibrated_scores():
 
 
 def test_the_first_predictions_can_be_later(tmp_path):
-    """Predictions before are the same runs without them; the key of a task says when they begin."""
     (tmp_path / "small.toml").write_text(SMALL)
     base = base_of_scenario(tmp_path / "small.toml")
     request = StudyRequest(base=base, output=OutputDirectory(tmp_path), densities=[1.5], days=1.5, repeats=1)
@@ -222,10 +213,7 @@ def test_the_first_predictions_can_be_later(tmp_path):
 
 
 def test_the_study_scores_every_estimator(tmp_path, monkeypatch):
-    """Every estimator has scores for each horizon and outcome, on the nodes of all repeats.
-
-    The run ends before the longest horizon, so it does not say how that one went.
-    """
+    """The run ends before the longest horizon, so it does not say how that one went."""
     monkeypatch.setattr(calibration, "FIRST_HOURS", 0)
     one = study(tmp_path / "one", "calibration", *ONE_SETTING, "--jobs", "1")
     found = {(each["label"], each["horizon"], each["outcome"]): each["scores"] for each in one["scores"]}
@@ -239,7 +227,6 @@ def test_the_study_scores_every_estimator(tmp_path, monkeypatch):
 
 
 def test_every_repeat_has_its_own_past(tmp_path):
-    """History and tenants come from another split in each repeat, the same for all estimators."""
     (tmp_path / "small.toml").write_text(SMALL)
     base = base_of_scenario(tmp_path / "small.toml")
     request = StudyRequest(base=base, output=OutputDirectory(tmp_path), densities=[1.5], days=2.0, repeats=3)

@@ -23,7 +23,6 @@ def predictions(found):
 
 @given(st.lists(PREDICTION, min_size=1, max_size=40))
 def test_scores_are_means_over_the_predictions(found):
-    """The reference computes each score by its definition."""
     scores = scores_of(predictions(found))
     total = len(found)
     rate = sum(one[1] for one in found) / total
@@ -95,7 +94,6 @@ def test_the_interval_of_a_share_is_that_of_independent_nodes():
 
 
 def test_what_resamples_cannot_tell_has_no_interval():
-    """A single node, and nodes without any violation, have none."""
     single = scores_of(NodePredictions(np.array([0.2, 0.4]), np.array([True, False]), np.zeros(2, np.int64)))
     assert (single.brier.low, single.brier.high) == (None, None)
     assert single.brier.text == "0.400"

@@ -7,22 +7,19 @@ import re
 
 import attrs
 import pytest
-from typer.testing import CliRunner
 
-from cluster.cli.app import app
 from cluster.studies import annealing, policies, sensitivity
 from cluster.studies.base import base_of_regions, base_of_scenario
-from cluster.studies.design import Design, StudySetting
 from cluster.studies.policies import OverheadStudy
 from cluster.studies.request import PILOT_SEED
 from plb.testing import configuration_of
-from tests.cluster.small_studies import ONE_SETTING, SMALL, study
+from tests.cluster.small_studies import ONE_SETTING, design_of, small_study, study
+from tests.command_line import plb
 from workloads.region_parameters import RegionParameters
 from workloads.regions import REGIONS
 
 
 def test_configurations_are_compared_on_the_cluster_of_a_scenario(tmp_path):
-    """Each candidate differs from the modified energy and reports violations, failovers and moves."""
     figures = study(tmp_path / "c", "configurations", *ONE_SETTING[:-1], "1", "--jobs", "1")
     names = [arm.name for arm in annealing.candidates_of(base_of_scenario(tmp_path / "small.toml"))]
     assert len({*names}) == len(names)
@@ -35,18 +32,12 @@ def test_configurations_are_compared_on_the_cluster_of_a_scenario(tmp_path):
 @pytest.mark.parametrize("setting", ["w_failovers = 2.0", "w_imbalance = 1.0", 'replay = "from_present"'])
 def test_scenario_with_settings_of_candidates_is_refused(tmp_path, setting):
     """Otherwise candidates would not have the settings in their names."""
-    (tmp_path / "small.toml").write_text(SMALL + f"{setting}\n")
-    command = ["study", "configurations", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, command)
+    result = small_study(tmp_path / "out", "configurations", more=f"{setting}\n")
     assert result.exit_code == 2
     assert f"sets engine.{setting.split()[0]}; remove it" in re.sub(r"\s+", " ", result.stderr)
 
 
 def test_overheads_are_those_of_the_energies_of_the_paper(monkeypatch):
-    """The original energy samples nothing, and the modified one has repetitions.
-
-    The overload term has no weight in either.
-    """
     seen = []
 
     class Bench:
@@ -66,25 +57,15 @@ def test_overheads_are_those_of_the_energies_of_the_paper(monkeypatch):
 
 
 def test_kernels_are_loaded_once_before_a_run_is_measured(monkeypatch):
-    """A short run precedes the first run of any density, and no run precedes the second."""
     days = []
     monkeypatch.setattr(policies, "run_simulation", lambda arguments: days.append(arguments["scenario"]["run"]["days"]))
     for density in (1.0, 1.5):
-        design = Design(
-            base_of_regions(["region1"]),
-            [StudySetting("region1", 80.0, density)],
-            policies.MEASURED[:1],
-            days=3.0,
-            repeats=1,
-            seed=0,
-            engine={"chains": 3},
-        )
+        design = design_of(arms=policies.MEASURED[:1], density=density, days=3.0, engine={"chains": 3})
         OverheadStudy.run(design.tasks()[0].arguments)
     assert days == [policies.WARM_UP_DAYS, 3.0, 3.0]
 
 
 def test_candidates_are_chosen_on_separate_tenants():
-    """Regions and seeds differ from those of the report of the chosen candidate."""
     chosen = annealing.settings(base_of_regions(), None)
     assert {setting.workload for setting in chosen} == {"region1", "region3"}
     assert annealing.FIRST_SEED not in (0, PILOT_SEED)
@@ -96,10 +77,8 @@ def test_sensitivity_changes_one_free_parameter_at_a_time():
     assert base.workloads[0] == "region1"
     for name, fields in base.variants.items():
         changed = REGIONS["region1"].changed(fields.get("region_parameters", {}))
-        different = [
-            one for one in attrs.fields_dict(type(changed)) if getattr(changed, one) != getattr(REGIONS["region1"], one)
-        ]
-        assert len(different) == (name != "region1"), name
+        values, usual = attrs.asdict(changed), attrs.asdict(REGIONS["region1"])
+        assert sum(values[field] != usual[field] for field in usual) == (name != "region1"), name
     of_usage = {name.partition(".")[0] for name in sensitivity.FREE}
     published = {"growth_within", "disk_drop_share", "memory_drop_share"}
     paired = {"initial_low", "secondary_cpu_low", "secondary_memory_high"}
@@ -109,40 +88,35 @@ def test_sensitivity_changes_one_free_parameter_at_a_time():
 
 @pytest.mark.slow
 def test_pilot_of_sensitivity_finds_a_density_for_each_change(tmp_path, monkeypatch):
-    """The pilot determines a density for the unchanged region and for each change. All arms use that density."""
     monkeypatch.setattr(sensitivity, "FREE", ("size_bias",))
     monkeypatch.setattr(sensitivity, "QUICK_HISTORY_TENANTS", 300)
     small = attrs.evolve(sensitivity.PILOT, days=0.05, marks=(0.0,))
     monkeypatch.setattr(sensitivity, "PILOT", small)
     figures = tmp_path / "figures.json"
-    command = ["study", "sensitivity", "--region", "region1", "--out", str(tmp_path / "out"), "--json", str(figures)]
-    few = ["--jobs", "1", "--repeats", "1", "--days", "1", "--quiet"]
-    result = CliRunner().invoke(app, [*command, *few])
+    command = ["study", "sensitivity", "--region", "region1", "--out", tmp_path / "out", "--json", figures]
+    command += ["--jobs", 1, "--repeats", 1, "--days", 1, "--quiet"]
+    result = plb(*command)
     assert result.exit_code == 0, result.output
     found = json.loads(figures.read_text())
-    assert [one["workload"] for one in found["settings"]] == [
-        "region1",
-        "region1, size_bias 1",
-        "region1, size_bias 2.25",
+    workloads = ["region1", "region1, size_bias 1", "region1, size_bias 2.25"]
+    assert [(setting["workload"], setting["density"]) for setting in found["settings"]] == [
+        (workload, 0.75) for workload in workloads
     ]
-    assert {one["density"] for one in found["settings"]} == {0.75}
     assert set(found["settings"][0]["violations"]) == {"original", "modified", "expected_overload"}
     assert (tmp_path / "out/sensitivity.png").stat().st_size > 5_000
     made_of = json.loads((tmp_path / "out/study.json").read_text())["workloads"]
     assert made_of["region1, size_bias 1"]["region_parameters"] == {"size_bias": 1.0}
     pilot = (tmp_path / "out/pilot/journal.jsonl").read_text()
-    again = CliRunner().invoke(app, [*command, "--region", "region2", *few])
+    again = plb(*command, "--region", "region2")
     assert again.exit_code == 0, again.output
     assert (tmp_path / "out/pilot/journal.jsonl").read_text().startswith(pilot)
     assert len((tmp_path / "out/pilot/journal.jsonl").read_text().splitlines()) == 6
 
 
 def test_failures_of_a_pilot_are_reported(tmp_path, monkeypatch):
-    """The message names the file in the directory of the pilot."""
     monkeypatch.setattr(sensitivity, "FREE", ())
     monkeypatch.setattr(sensitivity, "QUICK_HISTORY_TENANTS", 300)
     monkeypatch.setattr(sensitivity, "PILOT", attrs.evolve(sensitivity.PILOT, vcores=0.01, days=0.05))
-    command = ["study", "sensitivity", "--region", "region1", "--out", str(tmp_path / "out"), "--jobs", "1", "--quiet"]
-    result = CliRunner().invoke(app, command)
+    result = plb("study", "sensitivity", "--region", "region1", "--out", tmp_path / "out", "--jobs", 1, "--quiet")
     assert result.exit_code == 1, result.output
     assert str(tmp_path / "out/pilot/failures.json") in result.stderr.replace("\n", "")

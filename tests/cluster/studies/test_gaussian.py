@@ -12,9 +12,7 @@ import attrs
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from cluster.cli.app import app
 from cluster.studies.gaussian.figures import claims, rebalancing
 from cluster.studies.gaussian.packings import (
     CAPACITIES,
@@ -34,6 +32,7 @@ from cluster.studies.gaussian.packings import (
 from cluster.studies.gaussian.study import GaussianStudy
 from plb import PlbError
 from plb.risk.gaussian import GPA, PAPER_TESTS, MeanTimes
+from tests.command_line import plb
 from workloads.realisations import read_samples
 
 TASKS = 60
@@ -52,15 +51,14 @@ def traces(tmp_path: Path) -> Path:
 
 def run(traces: Path, out: Path, *arguments: str) -> tuple[Any, dict[str, Any]]:
     """Run a tiny study; return the result of the command and its figures."""
-    command = ["study", "gaussian", "--traces", str(traces), "--out", str(out), "--json", str(out) + ".json"]
-    small = ["--instances", "2", "--tasks", "200", "--realisations", "200", "--samples", "3", "--jobs", "1"]
-    result = CliRunner().invoke(app, [*command, *small, *arguments])
+    command = ["study", "gaussian", "--traces", traces, "--out", out, "--json", f"{out}.json"]
+    small = ["--instances", 2, "--tasks", 200, "--realisations", 200, "--samples", 3, "--jobs", 1]
+    result = plb(*command, *small, *arguments)
     assert result.exit_code == 0, result.output
-    return result, json.loads(Path(str(out) + ".json").read_text())
+    return result, json.loads(Path(f"{out}.json").read_text())
 
 
 def test_cases_are_those_of_the_paper_each_once() -> None:
-    """All tests use the base case, by First Fit and by averages. Figure 11 has all capacities, figure 12 its levels."""
     found = cases(10_000)
     assert len(set(found)) == len(found)
     for test in PAPER_TESTS:
@@ -72,7 +70,6 @@ def test_cases_are_those_of_the_paper_each_once() -> None:
 
 @pytest.mark.parametrize("shape", [0.5, 5.0, 500.0])
 def test_anderson_darling_agrees_with_scipy(shape: float) -> None:
-    """The statistic agrees and, for many values, the critical value."""
     from scipy.stats import anderson
 
     values = np.random.default_rng(2).gamma(shape, 3.0, 5000)
@@ -84,7 +81,6 @@ def test_anderson_darling_agrees_with_scipy(shape: float) -> None:
 
 
 def test_five_percent_of_gaussian_samples_are_rejected() -> None:
-    """The share follows from the significance of 5 %. A constant is always rejected."""
     rng = np.random.default_rng(8)
     rejected = [not is_gaussian(rng.normal(5.0, 2.0, 100)) for _ in range(1000)]
     assert np.mean(rejected) == pytest.approx(0.05, abs=0.02)
@@ -132,7 +128,6 @@ def test_tasks_that_rise_together_overload_machines_more_often_than_independent_
 
 
 def test_default_capacity_gives_the_mean_task_of_the_paper(traces: Path) -> None:
-    """Five hundred tasks use 13.69 machines, as in [2] table 1. A given capacity is unchanged."""
     samples = read_samples(traces)
     capacity = capacities_of(samples, None)[0]
     assert samples.mean().mean() * 500 / capacity == pytest.approx(13.69)
@@ -143,7 +138,6 @@ def test_default_capacity_gives_the_mean_task_of_the_paper(traces: Path) -> None
 
 
 def test_keys_of_runs_contain_all_inputs(traces: Path) -> None:
-    """Another seed, capacity or file gives another run. Other numbers of instances and samples add runs."""
     study = GaussianStudy(traces=traces, resources=("cpu",), capacity=(100.0,), instances=3, samples=250)
     keys = [task.key for task in study.tasks()]
     assert len(set(keys)) == len(keys) == 3 + 3
@@ -156,28 +150,15 @@ def test_keys_of_runs_contain_all_inputs(traces: Path) -> None:
 
 
 def test_runs_depend_only_on_their_arguments(traces: Path) -> None:
-    """Order and process do not matter. Each kind of run and each part has separate random numbers."""
-    study = GaussianStudy(
-        traces=traces,
-        resources=("cpu",),
-        capacity=(200.0,),
-        instances=2,
-        instance_tasks=30,
-        realisations=100,
-        samples=101,
-        periods=(1,),
-    )
-    tasks = study.tasks()
-    first = [GaussianStudy.run(task.arguments)["totals"] for task in tasks if task.arguments.get("samples") != 100]
-    again = [
-        GaussianStudy.run(task.arguments)["totals"] for task in reversed(tasks) if task.arguments.get("samples") != 100
-    ]
-    assert first == again[::-1]
+    sizes: dict[str, Any] = {"instances": 2, "instance_tasks": 30, "realisations": 100, "samples": 101, "periods": (1,)}
+    study = GaussianStudy(traces=traces, resources=("cpu",), capacity=(200.0,), **sizes)
+    tasks = [task.arguments for task in study.tasks() if task.arguments.get("samples") != 100]
+    first = [GaussianStudy.run(arguments)["totals"] for arguments in tasks]
+    assert first == [GaussianStudy.run(arguments)["totals"] for arguments in reversed(tasks)][::-1]
     assert first[0]["q"] != first[1]["q"]
 
 
 def test_figures_come_from_the_runs() -> None:
-    """Ratios and decreases of two instances equal those computed by hand."""
     rows = []
     for part, (machines, q_off) in enumerate([(4, 0.2), (6, 0.4)]):
         row: dict[str, Any] = {"part": part, "realisations": 10_000, "machines": [], "m": [], "q": [], "oversized": []}
@@ -197,14 +178,9 @@ def test_figures_come_from_the_runs() -> None:
 
 
 def test_the_whole_study(traces: Path, tmp_path: Path) -> None:
-    """The study writes tables, plots, Parquet and JSON."""
     result, figures = run(traces, tmp_path / "out")
-    for words in (
-        "[2] table 1 and medians of figure 6",
-        "are tasks independent?",
-        "q by clairvoyance level",
-        "60 tasks in the trace, 0 left out",
-    ):
+    titles = ("[2] table 1 and medians of figure 6", "are tasks independent?", "q by clairvoyance level")
+    for words in (*titles, "60 tasks in the trace, 0 left out"):
         assert words in re.sub(r"\s+", " ", result.stdout)
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {f"figure{number}.png" for number in range(6, 14)} <= names
@@ -213,7 +189,15 @@ def test_the_whole_study(traces: Path, tmp_path: Path) -> None:
     assert len(pl.read_parquet(tmp_path / "out/simultaneous.parquet")) == 2 * 7
     assert figures["study"] == "gaussian"
     assert (len(figures["settings"]), len(figures["totals"])) == (len(cases(200)), 7)
-    assert_order_of_the_paper(figures)
+    base = {
+        row["test"]: row
+        for row in figures["settings"]
+        if (row["fit"], row["capacity"], row["clairvoyance"]) == ("best", 1.0, 1.0)
+        and (row["rebalanced"], row["averaged"]) == (True, False)
+    }
+    q, m = ([base[test][name] for test in ("av 1", "GPA 0.05", "perc 100")] for name in ("q", "m"))
+    assert q[0] > q[1] > q[2] == 0.0, "as in the paper, means overload more than GPA, and GPA more than maxima"
+    assert m[0] < m[1] < m[2]
 
 
 def test_machines_without_overload_have_tables_and_plots(traces: Path, tmp_path: Path) -> None:
@@ -224,20 +208,6 @@ def test_machines_without_overload_have_tables_and_plots(traces: Path, tmp_path:
     assert (gain["mean"], gain["settings"]) == (None, 0)
     assert figures["ratios"]["mean overload by GPA, most that these differ by, relative"]["settings"] == 0
     assert len(list((tmp_path / "out").glob("*.png"))) == 8
-
-
-def assert_order_of_the_paper(figures: dict[str, Any]) -> None:
-    """Assert that means overload more than GPA and GPA more than maxima, with the reverse order of machines."""
-    base = {
-        one["test"]: one
-        for one in figures["settings"]
-        if (one["fit"], one["capacity"], one["clairvoyance"]) == ("best", 1.0, 1.0)
-        and one["rebalanced"]
-        and not one["averaged"]
-    }
-    q, m = ([base[test][name] for test in ("av 1", "GPA 0.05", "perc 100")] for name in ("q", "m"))
-    assert q[0] > q[1] > q[2] == 0.0
-    assert m[0] < m[1] < m[2]
 
 
 @pytest.mark.parametrize(
@@ -257,9 +227,8 @@ def assert_order_of_the_paper(figures: dict[str, Any]) -> None:
 def test_bad_arguments_are_refused_before_anything_runs(
     traces: Path, tmp_path: Path, arguments: list[str], words: str
 ) -> None:
-    """The exit code is 2, with a message, and no file is written."""
-    given = [str(traces) if word == "FILE" else word for word in arguments]
-    result = CliRunner().invoke(app, ["study", "gaussian", *given, "--out", str(tmp_path / "out")])
+    words_of_command = [traces if word == "FILE" else word for word in arguments]
+    result = plb("study", "gaussian", *words_of_command, "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert words in re.sub(r"[\s│]+", " ", result.stderr)
     assert not (tmp_path / "out").exists()

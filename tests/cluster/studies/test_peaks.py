@@ -46,7 +46,6 @@ def small() -> Cell:
 
 
 def test_peaks_of_tasks_are_maxima_of_future_usage(small: Cell):
-    """Plain Python gives the same peaks."""
     horizon, request = 7, []
     for machine in small.samples.machines():
         sums = np.zeros(len(machine.time))
@@ -68,13 +67,11 @@ def test_sums_of_percentiles_are_compared_with_the_peak_of_the_hour():
 
 
 def test_run_times_count_the_last_step():
-    """Each task of each machine has one run time."""
     rows = [(0, 0, 0.0, 1.0, 1.0), (0, 0, 2.0, 1.0, 1.0), (0, 1, 0.0, 1.0, 1.0), (1, 1, 0.0, 1.0, 1.0)]
     assert run_times(samples_of(rows)).tolist() == [2.5, 0.5, 0.5]
 
 
 def test_weeks_are_complete_and_have_samples():
-    """The first week may be shorter."""
     day = 24.0
     few = samples_of([(0, 0, hours, 1.0, 1.0) for hours in (0.0, 1.0)])
     many = samples_of([(0, 0, hours, 1.0, 1.0) for hours in (0.0, 16 * day, 20.5 * day, 21 * day - 0.5, 22 * day)])
@@ -84,13 +81,11 @@ def test_weeks_are_complete_and_have_samples():
 
 
 def test_hours_are_converted_to_samples_by_the_time_step():
-    """In synthetic cells, an hour has six samples."""
     family = Family(600 * MICROSECONDS)
     assert (family.sigma().warmup, family.sigma().history, family.oracle(HORIZON).horizon) == (12, 60, 144)
 
 
 def test_every_figure_has_its_panels(small: Cell):
-    """The distributions have their known properties."""
     samples = week(small.samples, 0)
     parts = [
         *predictor_panels(samples),
@@ -113,7 +108,6 @@ def test_every_figure_has_its_panels(small: Cell):
 
 
 def test_the_command_draws_all_figures(tmp_path: Path):
-    """It writes the plots and their distributions to files."""
     rows = [(0, task, 300 * step, float((step * (task + 2)) % 7), 10.0) for task in range(3) for step in range(40)]
     frame = pl.DataFrame(rows, schema=["machine", "task", "time_s", "usage", "limit"], orient="row")
     write_frame(frame, tmp_path / "mine.parquet")
@@ -146,7 +140,6 @@ def test_a_cell_without_usage_has_figures(tmp_path: Path):
     ],
 )
 def test_invalid_options_are_refused(tmp_path: Path, arguments: list[str], words: str):
-    """The error precedes the computation."""
     run = plb("study", "peaks", *arguments, "--out", tmp_path / "out")
     assert run.exit_code == 2
     assert words in re.sub(r"[\s│]+", " ", run.stderr)

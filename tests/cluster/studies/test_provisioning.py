@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from cluster.studies.provisioning.design import (
 )
 from cluster.studies.provisioning.figures import agreement, group_means, nodes_by_first_fit, plans_frame
 from cluster.studies.provisioning.study import ProvisioningStudy, base_of, draw, run_planning
-from cluster.studies.runner import OutputDirectory, run_study
 from plb import PlbError
 from plb.provisioning import AUTO, Rules, algorithm_names, lower_bound, provision
 from tests.cluster.small_provisioning import APPLICATIONS, write_base, write_curves
@@ -46,9 +46,7 @@ def curves(tmp_path: Path) -> Path:
     return write_curves(tmp_path / "curves")
 
 
-def study(*arguments: Any) -> Any:
-    """Run the study."""
-    return plb("study", "provisioning", *arguments)
+study = partial(plb, "study", "provisioning")
 
 
 def run(out: Path, *arguments: Any) -> tuple[Any, dict[str, Any]]:
@@ -59,36 +57,36 @@ def run(out: Path, *arguments: Any) -> tuple[Any, dict[str, Any]]:
     return result, json.loads(json_file.read_text())
 
 
+def small(base: Path) -> ProvisioningStudy:
+    """Return a study of one instance of each graph."""
+    groups: dict[str, Any] = {"figures": (PublishedFigure.DENSITIES,), "densities": (0.1,), "instances": 1}
+    return ProvisioningStudy(base=base, auto_seconds=0.1, **groups)
+
+
 def test_groups_are_those_of_table_5(base: Path, curves: Path) -> None:
-    """Constant demand and curves each have three graphs, three densities and three numbers of applications."""
     study = ProvisioningStudy(base=base, curves=curves, sizes=(10_000, 50_000, 100_000), instances=10)
     groups = study.groups()
     assert len(groups) == len(set(groups)) == 36
     assert len(study.tasks()) == 360
     assert {group.density for group in groups if group.applications} == {0.005}
-    assert {one.figure for one in attrs.evolve(study, curves=None).groups()} == {
-        PublishedFigure.DENSITIES,
-        PublishedFigure.SIZES,
-    }
-    assert {one.figure for one in attrs.evolve(study, figures=(PublishedFigure.SIZES,)).groups()} == {
-        PublishedFigure.SIZES
-    }
+    for changes, figures in (
+        ({"curves": None}, {PublishedFigure.DENSITIES, PublishedFigure.SIZES}),
+        ({"figures": (PublishedFigure.SIZES,)}, {PublishedFigure.SIZES}),
+    ):
+        assert {group.figure for group in attrs.evolve(study, **changes).groups()} == figures
 
 
 @pytest.mark.parametrize("figure", list(PublishedFigure))
 def test_algorithms_of_the_figures_exist(figure: PublishedFigure) -> None:
-    """With constant demand, both sets of rules are used, and `auto` occurs once."""
     found = arms(figure)
     assert set(ALGORITHMS[figure]) < set(algorithm_names())
     assert len({arm.name for arm in found}) == len(found)
-    assert {arm.rules for arm in found} == (
-        {Rules.PAPER} if figure in (PublishedFigure.CURVE_DENSITIES, PublishedFigure.CURVE_SIZES) else set(Rules)
-    )
+    of_curves = figure in (PublishedFigure.CURVE_DENSITIES, PublishedFigure.CURVE_SIZES)
+    assert {arm.rules for arm in found} == ({Rules.PAPER} if of_curves else set(Rules))
     assert [arm.name for arm in found if arm.algorithm == AUTO] == ["auto"]
 
 
 def test_keys_of_runs_contain_all_inputs(base: Path) -> None:
-    """Another seed, time limit or file gives another run. More instances only add runs."""
     study = ProvisioningStudy(base=base, instances=2)
     keys = {task.key for task in study.tasks()}
     assert keys < {task.key for task in attrs.evolve(study, instances=3).tasks()}
@@ -99,22 +97,18 @@ def test_keys_of_runs_contain_all_inputs(base: Path) -> None:
 
 
 def test_instances_of_a_group_are_distinct_and_seeded(base: Path) -> None:
-    """They depend on seed and number. Applications of the base are unchanged."""
     given = base_of(str(base))
     drawn = [draw(given, ARBITRARY, part, seed) for part, seed in ((0, 0), (1, 0), (0, 1), (0, 0))]
-    targets = [tuple(one.affinity.target) for one in drawn]
+    targets = [tuple(instance.affinity.target) for instance in drawn]
     assert targets[0] == targets[3]
     assert len(set(targets)) == 3
-    assert all(np.array_equal(one.demand, given.demand) for one in drawn)
+    assert all(np.array_equal(instance.demand, given.demand) for instance in drawn)
     larger = draw(given, attrs.evolve(ARBITRARY, figure=PublishedFigure.SIZES, applications=50), 0, 0)
     assert len(larger.applications) == 50
 
 
 def test_a_run_plans_its_instance_by_every_algorithm(base: Path) -> None:
-    """The numbers of nodes are those of `provision`, regardless of earlier runs."""
-    study = ProvisioningStudy(
-        base=base, figures=(PublishedFigure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.2
-    )
+    study = small(base)
     task = study.tasks()[0]
     values = run_planning(task.arguments)
     instance = draw(base_of(str(base)), study.groups()[0], 0, 0)
@@ -127,7 +121,6 @@ def test_a_run_plans_its_instance_by_every_algorithm(base: Path) -> None:
 
 
 def test_means_come_from_the_runs() -> None:
-    """Deviations, and nodes relative to First Fit, equal those computed by hand."""
     names = [arm.name for arm in arms(PublishedFigure.CURVE_DENSITIES)[:-1]]
     rows: list[dict[str, Any]] = []
     timings: list[dict[str, Any]] = []
@@ -165,7 +158,6 @@ def test_means_from_the_text_of_the_paper() -> None:
 
 
 def test_a_file_of_published_means_uses_the_names_of_the_authors(tmp_path: Path, base: Path) -> None:
-    """The means are in the table and in the figures, and the agreements are counted."""
     path = tmp_path / "published.csv"
     path.write_text(
         "set,group,algorithm,mean_deviation_percent,mean_seconds,instances\n"
@@ -176,9 +168,8 @@ def test_a_file_of_published_means_uses_the_names_of_the_authors(tmp_path: Path,
     published = PublishedMeans(path)
     tenth = attrs.evolve(ARBITRARY, density=0.1)
     assert published.of(tenth, "Medea-TagPopularity").deviation == Published(12.34)
-    assert published.of(
-        InstanceGroup(PublishedFigure.SIZES, GraphKind.ARBITRARY, 0.005, 40), "SpreadWFD-Avg-BinSearch"
-    ).seconds == Published(86.25)
+    forty = InstanceGroup(PublishedFigure.SIZES, GraphKind.ARBITRARY, 0.005, 40)
+    assert published.of(forty, "SpreadWFD-Avg-BinSearch").seconds == Published(86.25)
     assert published.of(tenth, "WFD-AvgExp").deviation is None
     result, figures = run(tmp_path / "out", "--base", base, "--published", path, "--figure", 4, "--graph", "arbitrary")
     assert "88.25" in result.stdout
@@ -187,17 +178,12 @@ def test_a_file_of_published_means_uses_the_names_of_the_authors(tmp_path: Path,
     assert setting["published_deviation_percent"]["FF"] == {"value": 88.25, "at_most": False}
     assert setting["published_seconds"]["Medea-TagPopularity"]["value"] == 3.75
     found = group_means(pl.read_parquet(tmp_path / "out/plans.parquet"))
-    near = attrs.evolve(
-        found[0], means={AlgorithmArm("FF", Rules.RELEASED): attrs.evolve(_any(found[0].means), deviation=88.0)}
-    )
-    far = attrs.evolve(
-        found[0], means={AlgorithmArm("FF", Rules.RELEASED): attrs.evolve(_any(found[0].means), deviation=87.9)}
+    means = next(iter(found[0].means.values()))
+    near, far = (
+        attrs.evolve(found[0], means={AlgorithmArm("FF", Rules.RELEASED): attrs.evolve(means, deviation=deviation)})
+        for deviation in (88.0, 87.9)
     )
     assert agreement([near, far], published) == (1, 2)
-
-
-def _any(means: Any) -> Any:
-    return next(iter(means.values()))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +198,6 @@ def _any(means: Any) -> Any:
     ],
 )
 def test_a_damaged_file_of_published_means_is_refused(tmp_path: Path, text: str, words: str) -> None:
-    """The message names row and column."""
     path = tmp_path / "published.csv"
     path.write_text(text)
     with pytest.raises(PlbError, match=words):
@@ -220,7 +205,6 @@ def test_a_damaged_file_of_published_means_is_refused(tmp_path: Path, text: str,
 
 
 def test_the_whole_study(base: Path, curves: Path, tmp_path: Path) -> None:
-    """The study writes tables, plots, Parquet and JSON."""
     out = tmp_path / "out"
     result, figures = run(out, "--base", base, "--curves", curves, "--graph", "arbitrary")
     for words in ("[3] figure 3", "[3] figure 4", "[3] figure 5", "[3] figure 6", "[3] figure 7", "arbitrary, 10 %"):
@@ -236,19 +220,6 @@ def test_the_whole_study(base: Path, curves: Path, tmp_path: Path) -> None:
     assert figures["settings"][1]["applications"] == 40
     assert figures["settings"][1]["published_deviation_percent"] == {}, "the paper has none for so few applications"
     assert figures["ratios"]["figure 4: auto/FF"]["mean"] <= 1.0
-
-
-def test_plans_do_not_depend_on_the_number_of_processes(base: Path, tmp_path: Path) -> None:
-    """The bytes are equal. Times and the results of `auto`, which depend on time, are in other files."""
-    study = ProvisioningStudy(
-        base=base, figures=(PublishedFigure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.1
-    )
-    tables = []
-    for jobs in (1, 2):
-        output = OutputDirectory(tmp_path / str(jobs), jobs, quiet=True)
-        assert not run_study(study, output).failed
-        tables.append((output.folder / "runs.parquet").read_bytes())
-    assert tables[0] == tables[1]
 
 
 @pytest.mark.parametrize(
@@ -269,9 +240,7 @@ def test_plans_do_not_depend_on_the_number_of_processes(base: Path, tmp_path: Pa
 def test_bad_arguments_are_refused_before_anything_runs(
     base: Path, tmp_path: Path, arguments: list[str], words: str
 ) -> None:
-    """The exit code is 2, with a message, and no file is written."""
-    given = [str(base) if word == "BASE" else word for word in arguments]
-    result = study(*given, "--out", tmp_path / "out")
+    result = study(*(base if word == "BASE" else word for word in arguments), "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert words in re.sub(r"[\s│]+", " ", result.stderr)
     assert not (tmp_path / "out").exists()

@@ -15,10 +15,6 @@ from tests.cluster.small_studies import ONE_SETTING, study
 
 
 def test_density_at_equal_violations_is_interpolated():
-    """Half the violations occur at a higher density.
-
-    An estimator with too many violations at all densities has none.
-    """
     settings = tuple(StudySetting("w", 80.0, density) for density in (1.0, 2.0, 3.0))
     arms = {arm.name: np.array([[2.0], [4.0], [6.0]]) for arm in risk.ARMS}
     arms["prv_worst_fit, gaussian"] = np.array([[1.0], [2.0], [6.0]])
@@ -32,7 +28,6 @@ def test_density_at_equal_violations_is_interpolated():
 
 
 def test_risk_study_has_the_figures_of_every_estimator(tmp_path):
-    """Figures and plots contain violations, densities and times of every estimator."""
     one = study(tmp_path / "one", "risk", *ONE_SETTING[:-1], "1", "--jobs", "1")
     assert set(one["settings"][0]["violations"]) == {arm.name for arm in risk.ARMS}
     assert f"placement of a tenant, {risk.RiskStudy.compared}" in one["counts"]
@@ -75,12 +70,10 @@ def test_default_is_not_good_where_the_second_best_is_better_beyond_the_interval
 
 
 def test_a_single_repeat_does_not_say_whether_the_default_is_good():
-    """It has no interval."""
     assert [label for label in claims_of(violations(1)) if label.endswith(BETTER)] == []
 
 
 def test_tables_have_the_original_energy_and_all_estimators_with_each_policy():
-    """The first one, which is plotted, is of the search."""
     given = {"prv_worst_fit, max": [[1.0], [2.0], [3.0]], "expected_overload, max": [[4.0], [5.0], [6.0]]}
     search, placement = risk.RiskStudy(None).tables(violations(1, **given))
     assert (search.remark, placement.remark) == (", expected_overload", ", prv_worst_fit")
@@ -101,7 +94,6 @@ def test_study_has_two_densities_of_each_region_or_those_of_the_user(tmp_path, g
 
 
 def test_the_middle_densities_of_each_workload_are_compared():
-    """Of five densities, the two from the middle on; a workload with fewer densities keeps all."""
     four = [StudySetting("a", 80.0, density) for density in (4.0, 2.0, 3.0, 1.0)]
     five = [StudySetting("b", 80.0, density) for density in (1.0, 2.0, 3.0, 4.0, 5.0)]
     assert [(one.workload, one.density) for one in middle_of_each([*four, *five], 2)] == [

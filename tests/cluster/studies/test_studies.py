@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-import signal
-import subprocess
-import sys
-import time
-from contextlib import suppress
 
+import attrs
+import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from cluster.cli.app import app
 from cluster.errors import ScenarioError
 from cluster.studies import annealing, compression, policies
 from cluster.studies.annealing import AnnealingStudy
@@ -29,7 +26,8 @@ from cluster.studies.base import (
     with_oracle,
 )
 from cluster.studies.compression import CompressionStudy
-from cluster.studies.design import Design, StudySetting
+from cluster.studies.design import StudySetting
+from cluster.studies.figures import violations_of
 from cluster.studies.request import (
     ANNEALING_MARKS,
     ANNEALING_PILOT,
@@ -40,8 +38,8 @@ from cluster.studies.request import (
     StudyRequest,
 )
 from cluster.studies.runner import Finished, OutputDirectory, run_study, stamped_as
-from plb import UnknownNameError
-from tests.cluster.small_studies import ONE_SETTING, SMALL, study
+from tests.cluster.small_studies import ONE_SETTING, SMALL, design_of, small_study, study
+from tests.command_line import plb
 
 CONSTRAINT = """
 from plb.registry import register_constraint
@@ -62,13 +60,8 @@ register_constraint(Nothing())
 
 
 def test_keys_of_tasks_contain_all_differences():
-    """Two arms on the same tenants differ only in key and digest, and so do two seeds."""
-    base = base_of_regions(["region1"])
     arms = (ORIGINAL, with_oracle(ORIGINAL), with_initial_demand(ORIGINAL, 90), MODIFIED)
-    described = {"days": 1.0, "repeats": 2, "engine": {}}
-    tasks = Design(base, [StudySetting("region1", 80.0, 2.0)], arms, seed=1, **described).tasks()
-    again = Design(base, [StudySetting("region1", 80.0, 2.0)], arms, seed=1, **described).tasks()
-    other = Design(base, [StudySetting("region1", 80.0, 2.0)], arms, seed=2, **described).tasks()
+    tasks, again, other = (design_of(arms=arms, repeats=2, seed=seed).tasks() for seed in (1, 1, 2))
     assert [task.key for task in tasks] == [task.key for task in again]
     assert len({task.key for task in (*tasks, *other)}) == 16
     assert [task.arguments["arm"] for task in tasks[:4]] == ["original", "original+oracle", "original@p90", "modified"]
@@ -76,14 +69,9 @@ def test_keys_of_tasks_contain_all_differences():
 
 
 def test_finished_runs_of_a_region_are_reused_with_more_regions():
-    """A study with an additional region runs only that region."""
-    described = {"days": 1.0, "repeats": 1, "seed": 0, "engine": {}}
     alone, both = base_of_regions(["region1"]), base_of_regions(["region1", "region2"])
-    first, *others = (
-        Design(base, [StudySetting(name, 80.0, 2.0) for name in base.workloads], [ORIGINAL], **described).tasks()
-        for base in (alone, both)
-    )
-    assert [task.key for task in first] == [task.key for task in others[0]][:1]
+    runs = [[task.key for task in design_of(base, [ORIGINAL]).tasks()] for base in (alone, both)]
+    assert runs[0] == runs[1][:1]
     samples = [[task.key for task in CompressionStudy(base, 200, 0).tasks()] for base in (alone, both)]
     assert samples[0] == samples[1][:1]
 
@@ -94,11 +82,11 @@ def test_pilot_interpolates_densities_at_the_marks():
 
     def run_tasks(design):
         density = design.settings[0].density
-        densities.append((density, [one.workload for one in design.settings]))
+        densities.append((density, [setting.workload for setting in design.settings]))
         assert design.seed == PILOT_SEED
         assert [arm.name for arm in design.arms] == ["original"]
         counts = {"grows": 2.0 ** (4 * density - 3), "full": 0.0}
-        names = [one.workload for one in design.settings if one.workload == "grows" or density <= 2.0]
+        names = [name for name in densities[-1][1] if name == "grows" or density <= 2.0]
         return [{"workload": name, "density": density, "violations": counts[name]} for name in names]
 
     chosen = ANNEALING_PILOT.densities(Base(("grows", "full"), 2.0, {"workload": {}}), run_tasks)
@@ -109,8 +97,6 @@ def test_pilot_interpolates_densities_at_the_marks():
 
 
 def test_pilot_of_a_sparse_cluster_chooses_distinct_densities():
-    """The densities are rounded in proportion, so none is 0."""
-
     def run_tasks(design):
         setting = design.settings[0]
         return [{"workload": "thin", "density": setting.density, "violations": 1e4 * setting.density}]
@@ -119,14 +105,7 @@ def test_pilot_of_a_sparse_cluster_chooses_distinct_densities():
     assert chosen["thin"] == [0.0038, 0.005, 0.012]
 
 
-def test_unknown_region_is_refused():
-    """The message names the region."""
-    with pytest.raises(UnknownNameError, match="region9"):
-        base_of_regions(["region9"])
-
-
 def test_a_study_uses_cluster_and_tenants_of_a_scenario(tmp_path):
-    """Density, days, seed and policies are those of the study."""
     path = tmp_path / "small.toml"
     more = "[run]\nfill_hours = 3.0\nseed = 5\n[metrics.cpu]\nweight = 2.0\n"
     path.write_text(SMALL.replace("nodes = 8", "nodes = 8\nvcores = 48.0") + more)
@@ -136,9 +115,7 @@ def test_a_study_uses_cluster_and_tenants_of_a_scenario(tmp_path):
     assert base.tables["workload"] == {"kind": "region", "history_tenants": 300}
     assert base.tables["cluster"] == {"nodes": 8, "upgrade_domains": 4, "fault_domains": 4, "vcores": 48.0}
     assert base.tables["metrics"] == {"cpu": {"weight": 2.0}}
-    task = Design(
-        base, [StudySetting("region1", 48.0, 1.5)], [ORIGINAL], days=1.0, repeats=1, seed=1, engine={}
-    ).tasks()[0]
+    task = design_of(base, [ORIGINAL], 1.5).tasks()[0]
     assert task.arguments["scenario"]["cluster"]["vcores"] == 48.0
 
 
@@ -187,8 +164,7 @@ def test_scenario_with_settings_of_a_study_is_refused(tmp_path, section, place):
     ],
 )
 def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, words):
-    """The exit code is 2, with a message, and no file is written."""
-    result = CliRunner().invoke(app, ["study", *arguments, "--out", str(tmp_path / "out")])
+    result = plb("study", *arguments, "--out", tmp_path / "out")
     assert result.exit_code == 2
     assert words in re.sub(r"[\s│]+", " ", result.stderr)
     assert not (tmp_path / "out").exists()
@@ -197,70 +173,39 @@ def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, wor
 @pytest.mark.parametrize("more", [["--density", "1.5"], []])
 def test_a_study_shorter_than_its_fill_is_refused(tmp_path, more):
     """The error precedes all runs, including the pilot of the densities."""
-    (tmp_path / "slow.toml").write_text(SMALL + "[run]\nfill_hours = 36.0\n")
-    command = ["study", "annealing", "--scenario", str(tmp_path / "slow.toml"), "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, [*command, "--days", "1", *more])
+    fill = "[run]\nfill_hours = 36.0\n"
+    result = small_study(tmp_path / "out", "annealing", "--days", 1, *more, more=fill)
     assert result.exit_code == 2
     assert "fill_hours = 36.0 is not allowed; expected at most the 1 days" in re.sub(r"\s+", " ", result.stderr)
     assert not (tmp_path / "out").exists()
 
 
 def test_directory_of_another_study_is_refused(tmp_path):
-    """Otherwise the results of two studies would be mixed."""
     study(tmp_path / "out", "compression", "--samples", "1", "--jobs", "1")
-    command = ["study", "annealing", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, [*command, "--quick", "--days", "0.05"])
+    result = small_study(tmp_path / "out", "annealing", "--quick", "--days", 0.05)
     assert result.exit_code == 2
     assert "has the results of the study 'compression'" in result.stderr
 
 
-def test_interrupted_run_is_not_kept(tmp_path):
-    """Ctrl-C ends the study. A kept part of a run would count as a run with fewer violations."""
-    (tmp_path / "small.toml").write_text(SMALL)
-    # a shell starts background processes with Ctrl-C ignored
-    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    start = [sys.executable, "-c", heard + "from cluster.cli.app import main; main()", "study", "annealing"]
-    command = [*start, "--scenario", str(tmp_path / "small.toml")]
-    more = ["--density", "1.5", "--days", "100", "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
-    with subprocess.Popen([*command, *more], stderr=subprocess.PIPE, text=True) as process:
-        journal = tmp_path / "out/journal.jsonl"
-        while not journal.exists() and process.poll() is None:
-            time.sleep(0.1)
-        time.sleep(1.0)
-        for _ in range(3):  # a library may ignore one interrupt during its import
-            process.send_signal(signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(10)
-                break
-        assert process.wait(60) == 130
-        assert "interrupted" in process.stderr.read()
-    kept = [json.loads(line)["values"]["totals"] for line in journal.read_text().splitlines()]
-    assert len(kept) < len(annealing.ARMS)
-    assert all(totals["simulated_seconds"] == 100 * 86400 for totals in kept)
-
-
 def test_policy_of_a_user_is_registered_in_every_process(tmp_path):
-    """Runs include the imported files of the scenario."""
     (tmp_path / "mine.py").write_text(CONSTRAINT)
     path = tmp_path / "small.toml"
     text = 'imports = ["mine.py"]\n' + SMALL.replace("[engine]", '[engine]\nextension_constraints = ["nothing"]')
     path.write_text(text)
-    command = ["study", "annealing", "--scenario", str(path), "--out", str(tmp_path / "out"), "--quick"]
-    result = CliRunner().invoke(app, [*command, "--days", "0.05", "--jobs", "2"])
+    chosen = ("--quick", "--days", 0.05, "--jobs", 2)
+    result = plb("study", "annealing", "--scenario", path, "--out", tmp_path / "out", *chosen)
     assert result.exit_code == 0, result.output
 
 
 def test_annealing_study_does_not_depend_on_processes_and_resumes(tmp_path):
-    """Figures and runs are equal for any number of processes. A third repeat adds only its runs."""
     one = study(tmp_path / "one", "annealing", *ONE_SETTING, "--jobs", "1")
     two = study(tmp_path / "two", "annealing", *ONE_SETTING, "--jobs", "2")
     assert one == two
     assert (tmp_path / "one/runs.parquet").read_bytes() == (tmp_path / "two/runs.parquet").read_bytes()
     assert (tmp_path / "one/figure8.png").stat().st_size > 10_000
     assert one["study"] == "annealing"
-    assert set(one["settings"][0]["violations"]) == {arm.name for arm in annealing.ARMS}
+    assert set(one["settings"][0]["violations"]) == set(one["arms"]) == {arm.name for arm in annealing.ARMS}
     assert set(one["ratios"]["original / modified"]) == {"mean", "low", "high", "settings", "without"}
-    assert set(one["arms"]) == {arm.name for arm in annealing.ARMS}
     assert one["arms"]["modified"]["not_placed"] == 0.0
     before = (tmp_path / "one/journal.jsonl").read_text()
     study(tmp_path / "one", "annealing", *ONE_SETTING[:-1], "3", "--jobs", "1")
@@ -283,11 +228,8 @@ def test_policies_study_compares_every_variant(tmp_path):
 
 
 def test_failed_run_is_reported_with_its_parameters_and_the_others_finish(tmp_path):
-    """A density beyond the cluster fails, and the runs of the other setting finish."""
-    (tmp_path / "small.toml").write_text(SMALL)
-    command = ["study", "annealing", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
-    more = ["--density", "1.5", "--density", "500", "--days", "0.05", "--repeats", "1", "--jobs", "1"]
-    result = CliRunner().invoke(app, [*command, *more])
+    chosen = ("--density", 1.5, "--density", 500, "--days", 0.05, "--repeats", 1, "--jobs", 1)
+    result = small_study(tmp_path / "out", "annealing", *chosen)
     assert result.exit_code == 1
     assert "8 runs failed. The first: region1, 80 vCores, density 500, original, repeat 0" in result.stderr
     failures = json.loads((tmp_path / "out/failures.json").read_text())["failures"]
@@ -307,25 +249,17 @@ def test_figures_have_the_seed_of_the_study(tmp_path):
 
 
 def test_arms_without_a_common_repeat_are_not_compared():
-    """Different arms failed in different settings. There is no table and no plot, but there are figures."""
     settings = [StudySetting("region1", 80.0, density) for density in (1.0, 2.0)]
-    design = Design(
-        base_of_regions(["region1"]), settings, (ORIGINAL, MODIFIED), days=1.0, repeats=1, seed=0, engine={}
-    )
+    design = attrs.evolve(design_of(), settings=settings)
     finished = {("original", 1.0), ("modified", 2.0)}
-    found = [
-        {**task.arguments, "violations": 3.0}
-        for task in design.tasks()
-        if (task.arguments["arm"], task.arguments["density"]) in finished
-    ]
-    found = AnnealingStudy(design).result(Finished(found))
+    runs = [{**task.arguments, "violations": 3.0} for task in design.tasks()]
+    found = AnnealingStudy(design).result(Finished([run for run in runs if (run["arm"], run["density"]) in finished]))
     assert found.tables == ()
     assert found.figures == {"study": "annealing", "settings": [], "ratios": {}, "arms": {}, "counts": {}}
     assert found.plots == {"figure8.png": None}
 
 
 def test_densities_are_those_of_all_pilots(tmp_path, monkeypatch):
-    """The study has the keys of every study, and its only runs are those of the pilots."""
     monkeypatch.setattr(Pilot, "run_in", lambda *_: {"region1": [1.0]})
     output = OutputDirectory(tmp_path)
     request = StudyRequest(base=base_of_regions(["region1"]), output=output)
@@ -344,30 +278,23 @@ def test_a_plot_without_data_is_removed(tmp_path):
 
 
 def test_compression_study_agrees_with_an_undivided_experiment(tmp_path):
-    """The probabilities equal those of all samples together, regardless of the division into parts."""
     figures = study(tmp_path / "c", "compression", "--samples", "3", "--jobs", "1")
     assert [one["tenants"] for one in figures["settings"]] == list(compression.TENANTS)
     assert (tmp_path / "c/figure7.png").stat().st_size > 5_000
     rows = pl.read_parquet(tmp_path / "c/runs.parquet").to_dicts()
     hits = json.loads(rows[0]["hits"])
-    assert [one["violations"]["compressed"] for one in figures["settings"]] == [
-        hits[str(tenants)][1] / 3 for tenants in compression.TENANTS
-    ]
-    assert [one["full"] for one in figures["settings"]] == [
-        hits[str(tenants)][0] / 3 for tenants in compression.TENANTS
-    ]
+    for setting in figures["settings"]:
+        of_setting = (setting["full"], setting["violations"]["compressed"])
+        assert of_setting == tuple(count / 3 for count in hits[str(setting["tenants"])])
 
 
 @pytest.mark.parametrize("options", [(), ("--restart",)])
 def test_runs_of_other_code_are_made_again(tmp_path, change_code, options):
-    """A message says how many of the requested runs there are."""
-    (tmp_path / "small.toml").write_text(SMALL)
-    command = ["study", "annealing", "--scenario", tmp_path / "small.toml", "--out", tmp_path / "out", "--jobs", "1"]
-    command += ["--density", "1.5", "--days", "0.05", "--repeats", "2", "--json", tmp_path / "f.json"]
     arms = len(annealing.ARMS)
 
     def run(*options):
-        done = CliRunner().invoke(app, [*map(str, command), *options])
+        figures = ("--json", tmp_path / "f.json")
+        done = small_study(tmp_path / "out", "annealing", *ONE_SETTING, "--jobs", 1, *figures, *options)
         assert done.exit_code == 0, done.output
         lines = (tmp_path / "out/journal.jsonl").read_text().splitlines()
         stamp = json.loads((tmp_path / "f.json").read_text())["stamp"]
@@ -384,3 +311,71 @@ def test_runs_of_other_code_are_made_again(tmp_path, change_code, options):
         change_code("CHANGED = False")
         said, _, _, _ = run("--repeats", "1")
         assert "8 finished runs of other code do not count" in said  # those of other repeats are not needed
+
+
+def rows(counts):
+    """Return runs with these violations by density and arm."""
+    return [
+        {"workload": "w", "vcores": 80.0, "density": density, "arm": arm, "repeat": repeat, "violations": count}
+        for density, of_arms in counts.items()
+        for arm, of_repeats in of_arms.items()
+        for repeat, count in enumerate(of_repeats)
+        if count is not None
+    ]
+
+
+def found_of(counts):
+    """Return the violations of runs, given by density and arm."""
+    return violations_of([StudySetting("w", 80.0, density) for density in counts], rows(counts))
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(*[st.tuples(*[st.integers(0, 20)] * 2)] * 3), min_size=1, max_size=4))
+def test_ratio_is_the_mean_of_the_ratios_of_means(table):
+    """Settings in which the second arm has no violations are omitted and counted."""
+    counts = {float(index): dict(zip("abc", of_arms, strict=True)) for index, of_arms in enumerate(table)}
+    ratio = found_of(counts).ratio(["a", "b"], "c")
+    expected = [
+        min(sum(of_arms["a"]), sum(of_arms["b"])) / sum(of_arms["c"])
+        for of_arms in counts.values()
+        if sum(of_arms["c"])
+    ]
+    assert (ratio.settings, ratio.without) == (len(expected), len(counts) - len(expected))
+    if expected:
+        assert math.isclose(ratio.mean, float(np.mean(expected)))
+        assert ratio.low is None or ratio.low <= ratio.mean * (1 + 1e-9)
+        assert ratio.high is None or ratio.high >= ratio.mean * (1 - 1e-9)
+    else:
+        assert ratio.mean is None
+
+
+def test_interval_has_no_width_where_repeats_agree_and_is_missing_for_one_repeat():
+    """The interval describes only the variation between repeats."""
+    alike = found_of({1.0: {"a": [6, 6, 6], "b": [2, 2, 2]}, 2.0: {"a": [4, 4, 4], "b": [4, 4, 4]}}).ratio(["a"], "b")
+    assert (alike.mean, alike.low, alike.high) == (2.0, 2.0, 2.0)
+    once = found_of({1.0: {"a": [6], "b": [2]}}).ratio(["a"], "b")
+    assert (once.mean, once.low, once.high) == (3.0, None, None)
+
+
+def test_interval_without_the_mean_is_omitted():
+    """In each setting, one of two repeats has almost no violations, so most resamples have a larger ratio."""
+    few = found_of({1.0: {"a": [10, 10], "b": [1, 9]}}).ratio(["a"], "b")
+    assert few.low < few.mean == 2.0 < few.high
+    many = found_of({float(number): {"a": [10, 10], "b": [1, 9]} for number in range(60)}).ratio(["a"], "b")
+    assert (many.mean, many.low, many.high) == (2.0, None, None)
+
+
+def test_ties_count_as_equally_good():
+    found = found_of({1.0: {"a": [0], "b": [0]}, 2.0: {"a": [3], "b": [3]}, 3.0: {"a": [4], "b": [3]}})
+    assert found.at_least_as_good("a", ["b"]) == 2
+    assert found.at_least_as_good("b", ["a"]) == 3
+
+
+def test_failed_repeat_is_omitted_for_all_arms():
+    counts = {1.0: {"a": [5, 7, 9], "b": [1, None, 3]}, 2.0: {"a": [2, 4, 6], "b": [1, 1, 1]}}
+    found = found_of(counts)
+    assert found.counts["a"].tolist() == [[5, 9], [2, 4]]
+    assert found.counts["b"].tolist() == [[1, 3], [1, 1]]
+    assert found_of({1.0: {"a": [5], "b": [None]}, 2.0: {"a": [2], "b": [1]}}).settings == (
+        StudySetting("w", 80.0, 2.0),
+    )
