@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 Disk = Callable[[str], Path]
+
+
+def fill(disk: Path) -> None:
+    """Fill a disk completely."""
+    with suppress(OSError), (disk / "ballast").open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
 
 
 @pytest.fixture

@@ -71,13 +71,7 @@ class Started:
 
 
 class Server:
-    """Starts processes in which Numba is loaded and plb is not.
-
-    Parameters
-    ----------
-    folder
-        Directory of their output.
-    """
+    """Starts processes in which Numba is loaded and plb is not; the folder has their output."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -101,7 +95,6 @@ class Server:
         self.process.communicate()
 
     def ask(self, **request: Any) -> int:
-        """Send a request and return the answer."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(request) + "\n")
@@ -117,20 +110,9 @@ class Server:
         plb: Path = ROOT,
         **environment: str | None,
     ) -> Started:
-        """Start a process.
+        """Call a function, ``module:function``, with a result that JSON can store, in a new process.
 
-        Parameters
-        ----------
-        call
-            A function of a module, ``module:function``, with a result that JSON can store.
-        cache
-            The directory of the compiled kernels; None for the one in the user's home.
-        path
-            Directories of modules.
-        plb
-            Directory of plb.
-        environment
-            Environment variables; None removes one.
+        `cache`: None for the one in the user's home; `path`: directories of modules; `environment`: None removes one.
         """
         out = self.folder / str(self.started)
         out.mkdir()
@@ -145,7 +127,6 @@ class Server:
         return Started(self, number, out)
 
     def run(self, call: str, *arguments: Any, **settings: Any) -> Ran:
-        """Run a process to its end; see `start`."""
         return self.start(call, *arguments, **settings).wait()
 
 

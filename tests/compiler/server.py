@@ -40,7 +40,6 @@ def run(request: dict[str, Any]) -> None:
 
 
 def start(request: dict[str, Any]) -> int:
-    """Fork a process, and return its id."""
     child = os.fork()
     if child:
         return child

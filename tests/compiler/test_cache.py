@@ -33,7 +33,6 @@ def names_in(directory: Path) -> set[str]:
 @examples(30)
 @given(st.dictionaries(st.tuples(st.text(max_size=200), keys), st.binary(max_size=50), max_size=5))
 def test_stored_entries_are_loaded(tmp_path_factory, entries):
-    """Another process loads each entry by its name and key, for any names of kernels."""
     directory = tmp_path_factory.mktemp("cache")
     for (name, key), data in entries.items():
         KernelCache(directory).store(name, key, data)
@@ -45,7 +44,6 @@ def test_stored_entries_are_loaded(tmp_path_factory, entries):
 
 @st.composite
 def damages(draw):
-    """Draw a possible damage of an entry."""
     whole = FORMAT + b"c" * 32 + DATA  # the length of the entry
     at = draw(st.integers(0, len(whole) - 1))
     flip = draw(st.integers(1, 255))
@@ -76,7 +74,6 @@ def test_damaged_entry_is_ignored(tmp_path_factory, damage):
 
 
 def test_directory_in_the_place_of_an_entry_is_ignored(tmp_path):
-    """It stays, and new code is not kept."""
     cache = KernelCache(tmp_path)
     cache.store(NAME, KEY, DATA)
     (path,) = tmp_path.iterdir()
@@ -89,7 +86,6 @@ def test_directory_in_the_place_of_an_entry_is_ignored(tmp_path):
 
 
 def test_unused_entries_are_removed_with_the_next_entry(tmp_path):
-    """The cache removes entries and files of killed processes, but never other files."""
     before = KernelCache(tmp_path)
     for key in ("a" * 64, "b" * 64, "c" * 64):
         before.store(NAME, key, DATA)
@@ -107,7 +103,6 @@ def test_unused_entries_are_removed_with_the_next_entry(tmp_path):
 
 
 def test_directory_that_cannot_be_created_is_reported_once(tmp_path, caplog):
-    """One sentence names the remedy, and no error is raised."""
     (tmp_path / "file").touch()
     cache = KernelCache(tmp_path / "file" / "cache")
     with caplog.at_level(logging.INFO, "plb"), cache.alone("f", KEY):
@@ -121,7 +116,6 @@ def test_directory_that_cannot_be_created_is_reported_once(tmp_path, caplog):
 
 
 def test_cache_without_a_directory_keeps_nothing(caplog):
-    """The cache gives no warning without a home."""
     cache = KernelCache(None)
     with caplog.at_level(logging.INFO, "plb"), cache.alone("f", KEY):
         cache.store(NAME, KEY, DATA)
@@ -130,7 +124,6 @@ def test_cache_without_a_directory_keeps_nothing(caplog):
 
 
 def test_failed_write_leaves_no_file(tmp_path, monkeypatch):
-    """It leaves none after any error, including Ctrl-C."""
     for raised in (OSError("no space"), KeyboardInterrupt()):
 
         def failing(_path, _target, raised=raised):
@@ -147,7 +140,6 @@ def test_failed_write_leaves_no_file(tmp_path, monkeypatch):
 
 
 def test_without_locks_no_process_waits(tmp_path, monkeypatch):
-    """Windows and some network file systems have no locks."""
     monkeypatch.setattr("plb.compiler.cache.fcntl", None)
     cache = KernelCache(tmp_path)
     with cache.alone("f", KEY):
@@ -167,7 +159,6 @@ def test_without_locks_no_process_waits(tmp_path, monkeypatch):
     ids=["chosen", "the user's caches", "the user's home", "below the home", "below the working directory"],
 )
 def test_cache_directory_follows_the_environment(monkeypatch, environment, directory):
-    """The order is that of the examples."""
     for name in ("PLB_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():

@@ -75,7 +75,6 @@ def runner(processes, tmp_path):
 
 
 def test_only_changed_kernels_are_compiled_again(runner):
-    """Other edits of a file and compiled kernels do not matter."""
     assert runner.run(CHAIN) == Ran([202, 0], ["example.caller", "example.other"], [])
     edited = (
         CHAIN.replace("Kernels that call each other.", "Some kernels.")
@@ -102,28 +101,6 @@ def run_after_an_edit():
     assert runner.run(source, "run_after_an_edit").result == 202
     assert runner.run(source.replace("LIMIT = 100", "LIMIT = 300")).result == [602, 0]
     assert runner.run(source) == Ran([202, 0], [], [])
-
-
-def test_edits_in_an_imported_module_count(runner):
-    """They are of a kernel and of a number that is read of the module, but not of a docstring."""
-    imported = 'from plb.compiler import kernel\nNUMBER = {0}\n@kernel\ndef g(x):\n    """{2}"""\n    return x + {1}\n'
-    source = """
-        import imported
-        from plb.compiler import kernel
-        @kernel
-        def f(x):
-            return imported.g(x) * imported.NUMBER
-        def run():
-            return f(1)
-    """
-    for number, summand, words, result, compiled in (
-        (1, 1, "A.", 2, ["example.f"]),
-        (1, 1, "B.", 2, []),
-        (2, 1, "A.", 4, ["example.f"]),
-        (1, 3, "A.", 4, ["example.f"]),
-    ):
-        write(runner.folder / "modules", imported=imported.format(number, summand, words))
-        assert runner.run(source) == Ran(result, compiled, [])
 
 
 SHARED = """
@@ -190,7 +167,6 @@ def test_symbol_of_a_shared_kernel_does_not_depend_on_the_process(runner):
 
 
 def test_lost_shared_kernel_is_compiled_again(runner):
-    """Only this kernel is compiled, after an entry is removed or on another machine."""
     runner.run(SHARED.format("1"))
     for entry in (runner.folder / "cache").glob("example.[gh]-*"):
         entry.unlink()
@@ -198,7 +174,6 @@ def test_lost_shared_kernel_is_compiled_again(runner):
 
 
 def test_shared_kernels_are_refused_within_a_function():
-    """Other processes find shared kernels by their names."""
 
     def g(x):
         return x
@@ -237,7 +212,6 @@ def test_redefined_shared_kernel_runs_its_new_code(runner):
 
 
 def test_code_with_a_changed_frozen_value_is_not_kept(runner):
-    """The code mixes the first value and the second."""
     source = (
         CHAIN
         + """
@@ -266,30 +240,8 @@ def test_swapped_members_of_a_tuple_are_found(runner, decorated):
     assert "example.first" in again.compiled
 
 
-def test_swapped_members_of_a_shared_result_are_found(runner):
-    """Callers read the members of a shared kernel's result by position as well."""
-    source = (
-        CHAIN
-        + """
-@kernel(shared=True)
-def made(x):
-    return Sums(total=x, number=x + 1)
-
-@kernel
-def total_of_made(x):
-    return made(x).total
-
-def run_made():
-    return total_of_made(1)
-"""
-    )
-    assert runner.run(source, "run_made").result == 1
-    assert runner.run(source.replace(*SWAPPED), "run_made").result == 1
-
-
 @pytest.mark.parametrize("decorated", ["", "@by_pointer"])
 def test_tuples_of_two_classes_of_one_name_are_distinguished(runner, decorated):
-    """In one process, each class has its own positions."""
     shape = "class Sums(NamedTuple):\n    {0}: int\n    {1}: int\n"
     one, other = shape.format("total", "number"), shape.format("number", "total")
     head = f"from typing import NamedTuple\nfrom plb.compiler import by_pointer\n{decorated}\n"
@@ -319,7 +271,6 @@ def test_tuples_of_two_classes_of_one_name_are_distinguished(runner, decorated):
 
 @pytest.mark.parametrize("decorated", ["class Sums", "@by_pointer\n    class Sums"])
 def test_tuples_of_a_class_within_a_function_are_compiled(runner, decorated):
-    """The call gives its result, whether or not the code is kept."""
     source = f"""
 from typing import NamedTuple
 from plb.compiler import by_pointer, kernel
@@ -336,7 +287,6 @@ def run():
 
 @pytest.mark.parametrize("names", ['{"__name__": "typed_in", "kernel": kernel}', '{"kernel": kernel}'])
 def test_kernels_defined_by_exec_run_in_every_process(runner, names):
-    """Their module cannot be imported."""
     source = f"""
 from plb.compiler import kernel
 def run():
@@ -347,88 +297,34 @@ def run():
     assert [runner.run(source).result for _ in range(2)] == [4, 4]
 
 
-@pytest.mark.parametrize("given", ["g", "h"])
-def test_kernel_given_as_an_argument_is_called(runner, given):
-    """The kernel of an earlier process does not matter."""
-    source = """
+HEAD = """
+import operator
+from typing import NamedTuple
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload, overload_method
 from plb.compiler import kernel
-@kernel
-def g(x):
-    return x + 1
-@kernel
-def h(x):
-    return x + 2
-@kernel
-def f(one, x):
-    return one(x)
-def run():
-    return f({0}, 5)
 """
-    assert [runner.run(source.format(name)).result for name in (given, "g", "h")] == [5 + 1 + (given == "h"), 6, 7]
-
-
-def test_intrinsics_and_overloads_count(runner):
-    """The code includes intrinsics and overloads of functions."""
-    source = """
-        from llvmlite import ir
-        from numba import types
-        from numba.extending import intrinsic, overload
-        from plb.compiler import kernel
-        @intrinsic
-        def number(context, x):
-            def generate(context, builder, signature, arguments):
-                return ir.Constant(ir.IntType(64), {0})
-            return types.int64(x), generate
-        def replaced(x):
-            raise NotImplementedError
-        @overload(replaced)
-        def typed(x):
-            def implementation(x):
-                return x + {1}
-            return implementation
-        @kernel
-        def f(x):
-            return number(x)
-        @kernel
-        def g(x):
-            return replaced(x)
-        def run():
-            return [f(1), g(1)]
-    """
-    assert runner.run(source.format(7, 70)) == Ran([7, 71], ["example.f", "example.g"], [])
-    assert runner.run(source.format(7, 70)) == Ran([7, 71], [], [])
-    assert runner.run(source.format(8, 70)) == Ran([8, 71], ["example.f"], [])
-    assert runner.run(source.format(8, 80)) == Ran([8, 81], ["example.f", "example.g"], [])
-
-
 EDITS = {
-    "the kernel of a name": (
+    "names_of_kernels": (
         """
 LESS, MORE = kernel(lambda x: x - 1), kernel(lambda x: x + 1)
 one, two, third = LESS, MORE, LESS
-@kernel
-def f(x):
-    return one(x) * 100 + two(x) * 10 + third(x)
-def run():
-    return f(5)
-""",
-        ("MORE, LESS\n", "MORE, MORE\n"),
-        (464, 466),
-    ),
-    "the kernels in a tuple": (
-        """
-LESS, MORE = kernel(lambda x: x - 1), kernel(lambda x: x + 1)
 ALL = (LESS, MORE, LESS)
 @kernel
 def f(x):
+    return one(x) * 100 + two(x) * 10 + third(x)
+@kernel
+def g(x):
     return ALL[0](x) * 100 + ALL[1](x) * 10 + ALL[2](x)
 def run():
-    return f(5)
+    return [f(5), g(5)]
 """,
-        ("MORE, LESS)", "MORE, MORE)"),
-        (464, 466),
+        ("MORE, LESS", "MORE, MORE"),
+        ([464, 464], [466, 466]),
     ),
-    "the default of a shared kernel": (
+    "default_of_a_shared_kernel": (
         """
 @kernel(shared=True)
 def g(x, y=1):
@@ -442,7 +338,7 @@ def run():
         ("y=1", "y=2"),
         (20, 30),
     ),
-    "the order of a shared kernel's arguments": (
+    "order_of_the_arguments_of_a_shared_kernel": (
         """
 @kernel(shared=True)
 def g(a, b):
@@ -456,7 +352,7 @@ def run():
         ("g(a, b)", "g(b, a)"),
         (9, 9),
     ),
-    "a further argument of a shared kernel": (
+    "further_argument_of_a_shared_kernel": (
         """
 @kernel(shared=True)
 def g(a):
@@ -470,7 +366,7 @@ def run():
         ("g(a):\n    return a", "g(a, b=5):\n    return a + b"),
         (10, 15),
     ),
-    "the members of a tuple that a shared kernel may return": (
+    "members_of_a_tuple_that_a_shared_kernel_may_return": (
         """
 class Sums(NamedTuple):
     total: int
@@ -490,7 +386,7 @@ def run():
         ("    total: int\n    number: int\n", "    number: int\n    total: int\n"),
         (10, 10),
     ),
-    "the name of a tuple that a shared kernel takes": (
+    "name_of_a_tuple_that_a_shared_kernel_takes": (
         """
 class Sums(NamedTuple):
     total: int
@@ -509,21 +405,24 @@ def run():
         ("Sums", "Totals"),
         (4, 4),
     ),
-    "a kernel given as an argument": (
+    "code_and_name_of_a_kernel_given_as_an_argument": (
         """
 @kernel
 def g(x):
     return x + 1
 @kernel
-def f(one, x):
-    return one(x)
+def h(x):
+    return x + 7
+@kernel
+def f(called, x):
+    return called(x)
 def run():
-    return f(g, 5)
+    return [f(g, 5), f(h, 5)]
 """,
         ("x + 1", "x + 2"),
-        (6, 7),
+        ([6, 12], [7, 12]),
     ),
-    "the layout of an array": (
+    "layout_of_an_array": (
         """
 TABLE = np.zeros((3, 2), order="C")
 @kernel
@@ -535,73 +434,63 @@ def run():
         ('"C"', '"F"'),
         (16, 8),
     ),
-    "an overload of a Python function": (
+    "intrinsics_and_overloads": (
         """
+@intrinsic
+def number(context, x):
+    def generate(context, builder, signature, arguments):
+        return ir.Constant(ir.IntType(64), 0 + 1000)
+    return types.int64(x), generate
+@kernel
+def constant(x):
+    return number(x)
 @overload(abs)
 def absolute(x):
     if isinstance(x, types.UniTuple):
         return lambda x: x[0] + 1000
-@kernel
-def f(x):
-    return abs((x, x))
-def run():
-    return f(1)
-""",
-        ("+ 1000", "+ 2000"),
-        (1001, 2001),
-    ),
-    "an overload of an operator": (
-        """
 @overload(operator.sub)
 def difference(x, y):
     if isinstance(x, types.UniTuple):
         return lambda x, y: x[0] + 1000
-@kernel
-def f(x):
-    return (x, x) - (x, x)
-def run():
-    return f(1)
-""",
-        ("+ 1000", "+ 2000"),
-        (1001, 2001),
-    ),
-    "an overloaded method": (
-        """
 @overload_method(types.Array, "first_plus")
 def first_plus(array):
     return lambda array: array[0] + 1000
 @kernel
-def f(array):
+def function(x):
+    return abs((x, x))
+@kernel
+def operation(x):
+    return (x, x) - (x, x)
+@kernel
+def method(array):
     return array.first_plus()
 def run():
-    return int(f(np.ones(2)))
+    return [function(1), operation(1), int(method(np.ones(2))), constant(1)]
 """,
         ("+ 1000", "+ 2000"),
-        (1001, 2001),
+        ([1001, 1001, 1001, 1000], [2001, 2001, 2001, 2000]),
     ),
 }
-"""Changes of a module: its source, the edit, and the results of both versions."""
-HEAD = """
-import operator
-from typing import NamedTuple
-import numpy as np
-from numba import types
-from numba.extending import overload, overload_method
-from plb.compiler import kernel
+"""Changes of modules: the source of each, the edit, and the results of both versions."""
+EXAMPLE = f"""
+from importlib import import_module
+def run():
+    return [import_module(name).run() for name in {list(EDITS)}]
 """
 
 
-@pytest.mark.parametrize(("source", "edit", "results"), EDITS.values(), ids=EDITS)
-def test_edited_module_runs_its_new_code(runner, source, edit, results):
-    """An unchanged module compiles nothing again; a changed one does."""
-    old, new = edit
-    assert old in source
-    assert runner.run(HEAD + source).result == results[0]
-    assert runner.run(HEAD + source) == Ran(results[0], [], [])
-    again = runner.run(HEAD + source.replace(old, new))
-    assert again.result == results[1]
-    assert again.compiled
-    assert runner.run(HEAD + source).result == results[0]
+def test_edited_modules_run_their_new_code(runner):
+    befores, afters = zip(*(results for _, _, results in EDITS.values()), strict=True)
+    modules = runner.folder / "modules"
+    write(modules, **{name: HEAD + source for name, (source, _, _) in EDITS.items()})
+    assert runner.run(EXAMPLE).result == [*befores]
+    assert runner.run(EXAMPLE) == Ran([*befores], [], [])
+    write(modules, **{name: HEAD + source.replace(*edit) for name, (source, edit, _) in EDITS.items()})
+    again = runner.run(EXAMPLE)
+    assert again.result == [*afters]
+    assert {name.partition(".")[0] for name in again.compiled} == {*EDITS}
+    write(modules, **{name: HEAD + source for name, (source, _, _) in EDITS.items()})
+    assert runner.run(EXAMPLE).result == [*befores]
 
 
 def test_kernels_of_the_same_code_are_separate(runner):
@@ -648,7 +537,6 @@ def run():
 
 
 def test_class_in_another_module_is_another_class(runner):
-    """Machine code contains the class, found by its module."""
     modules = runner.folder / "modules"
     sums = "from typing import NamedTuple\nclass Sums(NamedTuple):\n    total: int\n"
     source = "from {0} import Sums\nfrom plb.compiler import kernel\n@kernel\ndef f(x):\n    return Sums(x)\n"

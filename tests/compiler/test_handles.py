@@ -50,7 +50,6 @@ def raised_sum(members: Members, amount: int) -> int:
 @examples(25)
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 2**31), st.integers(-9, 9), st.booleans(), st.booleans())
 def test_kernels_read_the_members_of_the_tuple(rows, columns, seed, number, switch, transposed):
-    """They also read views, and arrays after a change."""
     rng = np.random.default_rng(seed)
     table = rng.integers(-99, 99, (rows, columns))
     members = Members(
@@ -68,7 +67,6 @@ def test_kernels_read_the_members_of_the_tuple(rows, columns, seed, number, swit
 
 
 def test_replaced_member_is_read():
-    """A tuple made from another has its own pointer."""
     members = Members(
         np.ones(2, np.int64), np.zeros((1, 1), np.int64), np.zeros((2, 3, 1), np.int64), np.ones(1, bool), 1, False
     )

@@ -19,7 +19,6 @@ def usual_handler():
 
 
 def interrupt():
-    """Press Ctrl-C."""
     signal.raise_signal(signal.SIGINT)
 
 
@@ -46,7 +45,6 @@ def test_interrupt_waits_for_the_end(depth):
 
 
 def test_second_interrupt_takes_effect_at_once():
-    """A user who presses Ctrl-C again does not want to wait."""
     done = []
 
     def compile_interrupted_twice():
@@ -64,7 +62,6 @@ def test_second_interrupt_takes_effect_at_once():
 
 @pytest.mark.parametrize("presses", [1, 2])
 def test_change_ends_before_any_interrupt(presses):
-    """Also one within another, and with an error."""
     done = []
 
     @uninterrupted
@@ -87,7 +84,6 @@ def test_change_ends_before_any_interrupt(presses):
 
 
 def test_context_without_an_interrupt_changes_nothing():
-    """An error within it passes."""
     with pytest.raises(ValueError, match="of the compiler"), interrupts_deferred():
         raise ValueError("of the compiler")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -109,7 +105,6 @@ def test_interrupt_is_not_lost_in_an_error():
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
 def test_handlers_that_are_no_functions_stay(handler):
-    """A host that ignores Ctrl-C goes on ignoring it."""
     signal.signal(signal.SIGINT, handler)
     with interrupts_deferred():
         assert signal.getsignal(signal.SIGINT) is handler

@@ -64,12 +64,10 @@ def run_slowly(name):
 
 @pytest.fixture
 def example(tmp_path):
-    """Return the folder of the example."""
     return write(tmp_path / "modules", example=EXAMPLE)
 
 
 def test_first_compilation_of_a_process_is_a_warning_and_later_ones_are_information(caplog):
-    """The warning names the kernel, its approximate time, and how to compile ahead."""
     notice = CompilationNotice()
     with caplog.at_level(logging.INFO, "plb"):
         notice.announce("plb.search.annealing.chain.anneal", 102)
@@ -88,7 +86,6 @@ def test_first_compilation_of_a_process_is_a_warning_and_later_ones_are_informat
 
 
 def test_without_a_handler_the_warning_reaches_standard_error(processes, example, tmp_path):
-    """It appears once for any number of kernels, and not at all without a compilation."""
     printed = []
     for _ in range(2):
         started = processes.start("example:run_unconfigured", cache=tmp_path / "cache", path=[example])
@@ -106,7 +103,6 @@ class Wall:
         self.now = 100.0
 
     def __call__(self) -> float:
-        """Return the time that the test has set."""
         return self.now
 
 
@@ -153,20 +149,7 @@ def test_seconds_in_nested_blocks_count_once(nested_blocks):
     assert clock.seconds == expected
 
 
-def test_working_time_excludes_compilation(wall):
-    """Differences are durations of work."""
-    before = working_time()
-    wall.now += 2.0
-    assert working_time() - before == pytest.approx(2.0)
-    with COMPILATION.running():
-        wall.now += 30.0
-    assert working_time() - before == pytest.approx(2.0)
-    wall.now += 1.0
-    assert working_time() - before == pytest.approx(3.0)
-
-
 def test_working_time_is_constant_during_a_compilation(wall):
-    """Another thread that reads it never sees it go back."""
     readings = [working_time()]
     with COMPILATION.running():
         wall.now += 30.0

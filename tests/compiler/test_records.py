@@ -43,7 +43,6 @@ class Tallies(NamedTuple):
 
 @kernel
 def note(tally: Tally, count: int, share: float) -> None:
-    """Add to a record."""
     tally.count += count
     tally.share = tally.share + share
     tally.late = tally.count > 3
@@ -72,7 +71,6 @@ def test_kernels_change_the_record_that_python_reads(steps):
 
 @pytest.mark.parametrize("copied", [Tally.copy, copy.deepcopy, lambda tally: pickle.loads(pickle.dumps(tally))])
 def test_copy_of_a_record_is_its_own(copied):
-    """It has the same class and numbers, and kernels change it alone."""
     tally = Tally.new()
     tally.count = 3
     other = copied(tally)
@@ -82,7 +80,6 @@ def test_copy_of_a_record_is_its_own(copied):
 
 
 def test_numbers_are_in_the_order_of_the_class():
-    """A new record has zeros."""
     assert Tally.names() == ("late", "count", "share")
     assert Tally.new().tolist() == (False, 0, 0.0)
 

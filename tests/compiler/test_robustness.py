@@ -7,7 +7,6 @@ import os
 import pickle
 import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from plb.compiler.cache import FORMAT, UNUSED_DAYS, KernelCache
 from plb.compiler.compilation import renew_readers
 from tests.compiler.processes import FailedError, Ran, write
 from tests.compiler.test_cache import with_age
+from tests.disks import fill
 
 EXAMPLE = """
 import pathlib, threading, time
@@ -43,11 +43,6 @@ def run():
     return [f(1), g(1)]
 
 def run_f():
-    return f(1)
-
-def run_as_another_version():
-    import numba
-    numba.__version__ = "0.68.99"
     return f(1)
 
 def run_slowly(signals, seconds):
@@ -117,29 +112,19 @@ class Runner:
         return self.processes.start(f"example:{function}", *arguments, cache=cache, path=[self.modules], **environment)
 
     def run(self, function="run", *arguments, cache, **environment):
-        """Run such a process to its end."""
         return self.start(function, *arguments, cache=cache, **environment).wait()
 
 
 @pytest.fixture
 def runner(processes, tmp_path):
-    """Return a runner of the example."""
     return Runner(processes, write(tmp_path / "modules", example=EXAMPLE))
 
 
 def wait_for(path):
-    """Wait for a file."""
     until = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < until
         time.sleep(0.005)
-
-
-def fill(disk):
-    """Fill a disk completely."""
-    with suppress(OSError), (disk / "ballast").open("wb", buffering=0) as file:
-        while True:
-            file.write(b"x" * 4096)
 
 
 def entries_in(cache):
@@ -148,7 +133,6 @@ def entries_in(cache):
 
 
 def test_read_only_directory_is_read(runner, disk):
-    """Its entries are run; the other kernels are compiled and not kept, with one warning."""
     cache = disk("size=4m")
     runner.run("run_f", cache=cache)
     disk("ro,size=4m")
@@ -160,7 +144,6 @@ def test_read_only_directory_is_read(runner, disk):
 
 
 def test_full_disk_keeps_nothing_and_does_no_harm(runner, disk):
-    """There is one warning and no part of an entry; entries are kept after space is freed."""
     cache = disk("size=256k")
     fill(cache)
     ran = runner.run(cache=cache)
@@ -173,19 +156,11 @@ def test_full_disk_keeps_nothing_and_does_no_harm(runner, disk):
     assert entries_in(cache) == EVERYTHING
 
 
-@pytest.mark.parametrize("place", ["/dev/full/cache", "/dev/null", "/proc/none"])
-def test_directory_that_cannot_be_created_does_no_harm(runner, place):
-    """Everything is compiled, and one warning says that it is not kept."""
-    ran = runner.run("run_f", cache=place)
-    assert (ran.result, ran.compiled) == (4, ["example.f", "example.shared"])
-    assert len(ran.warnings) == 1
-    assert place in ran.warnings[0]
-
-
-def test_missing_home_does_no_harm(runner):
-    """System users have such a home."""
+def test_directory_that_cannot_be_created_does_no_harm(runner):
     ran = runner.run("run_f", cache=None, HOME="/dev/null", XDG_CACHE_HOME=None)
-    assert (ran.result, ran.compiled, len(ran.warnings)) == (4, ["example.f", "example.shared"], 1)
+    assert (ran.result, ran.compiled) == (4, ["example.f", "example.shared"])
+    (warning,) = ran.warnings
+    assert "/dev/null" in warning
 
 
 def with_checksum(data):
@@ -193,27 +168,16 @@ def with_checksum(data):
     return FORMAT + hashlib.sha256(data).digest() + data
 
 
-DAMAGES = {
-    "truncated": lambda content: content[:-1],
-    "changed byte": lambda content: content[:-100] + bytes([content[-100] ^ 1]) + content[-99:],
-    "empty": lambda _: b"",
-    "garbage": lambda content: os.urandom(len(content)),
-    "another format": lambda content: content.replace(b"plb kernel", b"plb colonel"),
-}
 FOREIGN = {
+    "truncated": lambda content: content[:-1],
     "valid, of another object": lambda _: with_checksum(pickle.dumps({"object_file": b""})),
     "valid, but no pickle": lambda _: with_checksum(b"no pickle"),
     "valid, of a missing class": lambda _: with_checksum(b"cnowhere\nGone\n)R."),
 }
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [*DAMAGES.values(), *FOREIGN.values()],
-    ids=[*DAMAGES, *FOREIGN],
-)
+@pytest.mark.parametrize("damage", FOREIGN.values(), ids=FOREIGN)
 def test_damaged_entries_are_compiled_again(runner, tmp_path, damage):
-    """The result is right, and the next process finds whole entries."""
     runner.run("run_f", cache=tmp_path / "cache")
     whole = {path: path.read_bytes() for path in (tmp_path / "cache").glob("*.kernel")}
     assert len(whole) == 2
@@ -223,18 +187,7 @@ def test_damaged_entries_are_compiled_again(runner, tmp_path, damage):
     assert runner.run("run_f", cache=tmp_path / "cache") == Ran(4, [], [])
 
 
-def test_entries_of_another_version_are_kept(runner, tmp_path):
-    """Two environments may share a directory: each finds its own entries."""
-    cache = tmp_path / "cache"
-    both = ["example.f", "example.shared"]
-    assert runner.run("run_f", cache=cache) == Ran(4, both, [])
-    assert runner.run("run_as_another_version", cache=cache) == Ran(4, both, [])
-    assert runner.run("run_f", cache=cache) == Ran(4, [], [])
-    assert runner.run("run_as_another_version", cache=cache) == Ran(4, [], [])
-
-
 def test_processes_that_need_a_kernel_at_once_compile_it_once(runner, tmp_path):
-    """The second process waits for the first, and runs its code."""
     cache = tmp_path / "cache"
     first = runner.start("run_slowly", str(tmp_path), 0.5, cache=cache)
     wait_for(tmp_path / "compiling")
@@ -243,7 +196,6 @@ def test_processes_that_need_a_kernel_at_once_compile_it_once(runner, tmp_path):
 
 
 def test_processes_that_need_different_kernels_do_not_wait_for_each_other(runner, tmp_path):
-    """Each kernel has its own lock."""
     cache = tmp_path / "cache"
     first = runner.start("run_slowly", str(tmp_path), 60.0, cache=cache)
     wait_for(tmp_path / "compiling")
@@ -255,24 +207,14 @@ def test_processes_that_need_different_kernels_do_not_wait_for_each_other(runner
             first.wait()
 
 
-def test_many_processes_at_once_compile_each_kernel_once(runner, tmp_path):
-    """Their order does not matter."""
-    started = [runner.start("run", cache=tmp_path / "cache") for _ in range(4)]
-    ran = [one.wait() for one in started]
-    assert [one.result for one in ran] == [[4, 3]] * 4
-    assert sorted(name for one in ran for name in one.compiled) == EVERYTHING
-
-
 @pytest.mark.parametrize("cache", ["cache", "/dev/null"], ids=["kept", "not kept"])
 def test_threads_that_need_kernels_at_once_compile_each_once(runner, tmp_path, cache):
-    """The kernels are kept in a cache, or cannot be kept."""
     ran = runner.run("run_in_threads", cache=tmp_path / cache)
     assert ran.result == [3] * 4 + [4] * 4
     assert ran.compiled == EVERYTHING
 
 
 def test_interrupt_takes_effect_after_the_kernel_is_compiled(runner, tmp_path):
-    """Whenever it comes, no kernel is compiled twice, and later calls find all of them."""
     ran = runner.run("run_interrupted", cache=tmp_path / "cache")
     result, interrupts = ran.result
     assert result == [4, 3]
@@ -294,7 +236,6 @@ def test_interrupted_reader_of_a_registry_is_renewed():
 
 
 def test_process_killed_during_a_compilation_does_no_harm(runner, tmp_path):
-    """Its lock is free, and it has left no files."""
     cache = tmp_path / "cache"
     killed = runner.start("run_slowly", str(tmp_path), 60.0, cache=cache)
     wait_for(tmp_path / "compiling")
@@ -306,7 +247,6 @@ def test_process_killed_during_a_compilation_does_no_harm(runner, tmp_path):
 
 
 def test_incomplete_file_of_a_killed_process_is_removed_later(runner, tmp_path):
-    """No process reads it as an entry, and a later writer removes it when it is old."""
     cache = tmp_path / "cache"
     killed = runner.start("run_and_stop_before_renaming", str(tmp_path), cache=cache)
     wait_for(tmp_path / "written")

@@ -24,14 +24,12 @@ seeds = st.integers(0, 2**64 - 1)
 
 @kernel
 def draw_all(rng: Stream, drawn: Float) -> None:
-    """Fill an array with random numbers."""
     for index in range(drawn.shape[0]):
         drawn[index] = uniform(rng)
 
 
 @kernel
 def peek_and_advance(rng: Stream, values: Float) -> None:
-    """Store the next number and the third."""
     values[0] = _next(rng)
     values[1] = _third(rng)
 
@@ -45,7 +43,6 @@ def generate(problem: Problem, solution: Solution, choice: Choice, rng: Stream, 
 
 @kernel
 def generate_without_prefetching(problem: Problem, solution: Solution, choice: Choice, rng: Stream, drawn: Int) -> None:
-    """Do the same, and prefetch nothing."""
     proposal = _random_proposal(problem, solution, choice, rng)
     drawn[:] = proposal.row, proposal.target, proposal.partner, proposal.source
 
@@ -64,7 +61,6 @@ def test_kernel_and_generator_share_one_stream(seed, before):
 
 
 def test_stream_is_the_same_with_another_layout_of_the_state():
-    """NumPy's own function draws in this case."""
     import numba
 
     @numba.njit
@@ -79,7 +75,6 @@ def test_stream_is_the_same_with_another_layout_of_the_state():
 @examples(30)
 @given(seed=seeds)
 def test_peeked_numbers_are_the_next_ones(peek, seed):
-    """Peeking does not change the stream."""
     stream = Stream(seed)
     state = copy.deepcopy(stream.bit_generator.state)
     values = np.empty(2)
@@ -93,19 +88,7 @@ def test_layout_of_the_state_in_numpy_is_known():
     assert intrinsics._is_laid_out_as_known()
 
 
-@examples(20)
-@given(seed=seeds, steps=st.integers(1, 10))
-def test_jump_equals_the_same_number_of_steps(seed, steps):
-    """The state after a jump equals that of NumPy after the same number of draws."""
-    generator = np.random.PCG64(seed)
-    begun = generator.state["state"]
-    factor, summand = intrinsics.jump(steps)
-    np.random.Generator(generator).random(steps)
-    assert (factor * begun["state"] + summand * begun["inc"]) % 2**128 == generator.state["state"]["state"]
-
-
 def test_prefetched_rows_change_no_proposal():
-    """In a cluster that is large enough to prefetch rows, proposals are as without."""
     configuration = configuration_of(bench_cluster(400, seed=0))
     problem, solution = configuration.problem, configuration.solution
     assert len(solution.node) > ROWS_IN_CACHE

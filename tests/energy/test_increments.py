@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Application, CheckFailedError, Metric
-from plb.array_types import NOWHERE
 from plb.energy import expected_failovers
 from plb.energy.from_scratch import solution_from_scratch
 from plb.evaluation.delta import ACCUMULATORS, compare_with_scratch, what_counts
@@ -200,14 +199,3 @@ def test_copy_of_a_solution_shares_nothing(cluster, data):
         twin.apply(proposal)
     start = solution_from_scratch(configuration.problem, configuration.problem.origin.copy())
     assert same_solutions(configuration.solution, start)
-
-
-def test_built_in_terms_keep_no_sums(small_cluster):
-    """The methods apply and undo of the built-in terms do not change the configuration, which keeps their sums."""
-    configuration = configuration_of(small_cluster.engine())
-    before = configuration.solution.copy()
-    for term in TERMS:
-        term.apply(configuration, Proposal(0, 2))
-        term.undo(configuration, Proposal(0, 2))
-    assert same_solutions(configuration.solution, before)
-    assert Proposal(0, 2) == (0, 2, NOWHERE, NOWHERE)

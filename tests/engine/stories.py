@@ -84,14 +84,19 @@ def three_nodes() -> Cluster:
 
 
 def four_nodes(
-    places: Sequence[str | None] = ("n0", "n1", "n2", "n3", None), **settings: Any
+    places: Sequence[str | None] = ("n0", "n1", "n2", "n3", None),
+    *,
+    nodes: int = 4,
+    load: float = 3,
+    extensions: Mapping[str, Any] | None = None,
+    **settings: Any,
 ) -> PlacementAndLoadBalancing:
-    """Return four nodes of capacity 20, and partitions of one replica with load 3 at these places."""
-    defaults = {"max_percentage_to_move": 1.0, "chains": 2}
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **{**defaults, **settings}), seed=3)
-    for index in range(4):
+    """Return nodes of capacity 20, and partitions of one replica with this load at these places."""
+    config = PlbConfig(metrics=[Metric("cpu")], **{"max_percentage_to_move": 1.0, "chains": 2, **settings})
+    engine = PlacementAndLoadBalancing(config, seed=3, **(extensions or {}))
+    for index in range(nodes):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
-    engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 3}}))
+    engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": load}}))
     for index, place in enumerate(places):
         replicas = [] if place is None else [Replica(Role.INSTANCE, place)]
         engine.update_partition(Partition(f"web/{index}", service="web", replicas=replicas))

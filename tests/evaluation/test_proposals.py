@@ -43,7 +43,6 @@ def test_evaluation_returns_the_exact_energy_if_it_is_low_enough(cluster, data):
 @examples(60)
 @given(clusters(with_history=True), st.data())
 def test_evaluation_changes_nothing(cluster, data):
-    """The evaluation of a proposal leaves every array unchanged, except for scratch arrays."""
     configuration = configuration_of(cluster.engine())
     before = configuration.solution.copy()
     for proposal in data.draw(walks(configuration, steps=1, usable_only=True)):
@@ -61,7 +60,6 @@ def test_evaluation_changes_nothing(cluster, data):
 @examples(60)
 @given(clusters(with_history=True), st.data())
 def test_weight_of_zero_skips_the_monte_carlo_term(cluster, data):
-    """With w_failovers = w_overload = 0, the original energy, no repetition is evaluated."""
     configuration = configuration_of(cluster.engine(w_failovers=0.0, w_overload=0.0))
     for proposal in data.draw(walks(configuration, usable_only=True)):
         tally = new_tally()

@@ -24,11 +24,9 @@ class Fuse:
         self.failed = None
 
     def set(self, left, error=FuseError):
-        """Let this many calls go well."""
         self.left, self.error, self.failed = left, error, None
 
     def burn(self, name, method):
-        """Count a call."""
         if self.left is None:
             return
         if self.left == 0:
@@ -52,29 +50,24 @@ class Spread:
         return np.bincount(node[node != NOWHERE], minlength=configuration.nodes)
 
     def total(self, configuration):
-        """Compute the term from scratch."""
         FUSE.burn(self.name, "total")
         return float((self._counts(configuration) ** 2).sum())
 
     def begin(self, configuration):
-        """Count the replicas of each node."""
         FUSE.burn(self.name, "begin")
         self.counts = self._counts(configuration)
 
     def delta(self, configuration, proposal):
-        """Return the change."""
         FUSE.burn(self.name, "delta")
         after = self.counts.copy()
         self._add(after, configuration, proposal)
         return float((after**2).sum() - (self.counts**2).sum())
 
     def apply(self, configuration, proposal):
-        """Count with the proposal."""
         self._add(self.counts, configuration, proposal)
         FUSE.burn(self.name, "apply")
 
     def undo(self, configuration, proposal):
-        """Count without it."""
         self._add(self.counts, configuration, proposal, -1)
         FUSE.burn(self.name, "undo")
 
@@ -92,7 +85,6 @@ class OffFirstNode:
     name = "off_first_node"
 
     def refuses(self, configuration, proposal):
-        """Refuse the first node."""
         back = configuration.apply(proposal)
         FUSE.burn(self.name, "refuses")
         refused = any(configuration.node_of(row) == 0 for row in (proposal.row, proposal.partner) if row != NOWHERE)
@@ -100,7 +92,6 @@ class OffFirstNode:
         return refused
 
     def broken(self, configuration):
-        """Return the replicas on the first node."""
         FUSE.burn(self.name, "broken")
         return [row for row in configuration.rows.tolist() if configuration.node_of(row) == 0]
 
@@ -111,7 +102,6 @@ class Restless:
     name = "restless"
 
     def propose(self, configuration, row, random):
-        """Propose the move, and another replica in return."""
         here, target = configuration.node_of(row), int(random.integers(configuration.nodes))
         back = configuration.apply(Proposal(row, target))
         there = configuration.rows_on(target)
@@ -129,18 +119,15 @@ class InTurn:
         self.turns = []
 
     def begin(self, configuration, rng):
-        """Note the beginning of a search."""
         self.turns.append(-1)
         FUSE.burn(self.name, "begin")
 
     def choose(self, configuration, row, nodes):
-        """Return the node whose turn it is."""
         self.turns.append(row)
         FUSE.burn(self.name, "choose")
         return nodes[len(self.turns) % len(nodes)]
 
     def leaving(self, configuration, node, rows):
-        """Return the rows in the order of their turns."""
         self.turns.append(node)
         FUSE.burn(self.name, "leaving")
         return rows[:: 1 if len(self.turns) % 2 else -1]
@@ -155,17 +142,14 @@ class InTurnWithMemory(InTurn):
         return type(self)()
 
     def memory(self):
-        """Return the turns."""
         return {"turns": self.turns}
 
     def recall(self, memory):
-        """Go on with them."""
         self.turns = memory["turns"]
 
 
 @kernel
 def _spend(_problem, _solution, sums, _proposal):
-    """Fail at a certain call."""
     sums[0] -= 1
     if sums[0] == 0:
         raise ValueError("the sums are spent")
@@ -174,7 +158,6 @@ def _spend(_problem, _solution, sums, _proposal):
 
 @kernel
 def _spend_on_keeping(_problem, _solution, sums, _proposal):
-    """Fail at a certain call."""
     sums[0] -= 1
     if sums[0] == 0:
         raise ValueError("the sums are spent")
@@ -194,11 +177,9 @@ class Spent(CompiledTerm):
     calls = 0
 
     def new_sums(self, configuration):
-        """Return the number of calls; 0 for no error."""
         return [type(self).calls]
 
     def total(self, configuration):
-        """Return nothing."""
         return 0.0
 
 
@@ -226,5 +207,4 @@ class FailsForARow(CompiledConstraint):
     test = _fails_for_a_row
 
     def broken(self, configuration):
-        """Return no row."""
         return []

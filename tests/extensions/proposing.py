@@ -49,7 +49,6 @@ class SwiftRotation(CompiledNeighbourhood):
     propose = _rotate
 
     def new_data(self, configuration):
-        """Return the next node of each."""
         return Following((np.arange(configuration.nodes) + 1) % configuration.nodes)
 
 
@@ -59,7 +58,6 @@ class Rotation:
     name = "rotation"
 
     def propose(self, configuration, row, random):
-        """Return the moves."""
         nodes, solution = configuration.nodes, configuration.solution
         first = configuration.node_of(row)
         rows = [row]
@@ -78,7 +76,6 @@ class Anything:
     name = "anything"
 
     def propose(self, configuration, row, random):
-        """Yield up to as many moves as are allowed."""
         count = random.integers(0, random.choice([3, MOST_PROPOSED + 1]))
         last = configuration.rows.max() + 1
         for number in range(count):
@@ -113,7 +110,6 @@ class Wrong(NamedTuple):
 
 @kernel
 def _propose_wrong(_problem, _solution, data, _row, _rng, moves):
-    """Propose what the data say."""
     moves.row[0], moves.target[0] = data.row, data.target
     return data.count
 
@@ -128,7 +124,6 @@ class SwiftFixed(CompiledNeighbourhood):
         self.wrong = Wrong(count, row, target)
 
     def new_data(self, _configuration):
-        """Return the move."""
         return self.wrong
 
 
@@ -141,5 +136,4 @@ class Fixed:
         self.proposed = proposed
 
     def propose(self, _configuration, _row, _random):
-        """Return it."""
         return self.proposed

@@ -44,7 +44,6 @@ def test_no_phase_breaks_a_constraint_and_repair_restores_it():
 
 
 def test_replica_that_only_a_constraint_excludes_names_it():
-    """The node that only the constraint rules out is counted under its name."""
     engine = four_nodes(("n0", "n1", "n2", None, None), extension_constraints=["off_last_node"])
     for index in range(3):
         engine.report_load(f"web/{index}", f"n{index}", {"cpu": 18})
@@ -54,12 +53,10 @@ def test_replica_that_only_a_constraint_excludes_names_it():
 
 
 def primary(node: str, **fields) -> Replica:
-    """Return a primary."""
     return Replica(Role.PRIMARY, node, **fields)
 
 
 def secondary(node: str, **fields) -> Replica:
-    """Return a secondary."""
     return Replica(Role.SECONDARY, node, **fields)
 
 
@@ -71,7 +68,6 @@ def database_engine(*constraints: str, replicas: int = 3, **settings) -> Placeme
 
 
 def texts_of(plan) -> list[str]:
-    """Return the moves of a plan as text."""
     return [str(move) for move in plan.moves]
 
 
@@ -81,14 +77,12 @@ class Together:
     name = "together"
 
     def refuses(self, configuration, proposal):
-        """Refuse a proposal after which they are not."""
         back = configuration.apply(proposal)
         broken = bool(self.broken(configuration))
         configuration.apply(back)
         return broken
 
     def broken(self, configuration):
-        """Return the replicas if they are on both sides."""
         rows = [row for row in configuration.rows if configuration.service_of(row).name in ("web", "beside")]
         return rows if len({configuration.node_of(row) // 2 for row in rows}) > 1 else []
 
@@ -137,7 +131,6 @@ def test_role_stays_if_a_constraint_allows_no_other_node():
 
 @pytest.mark.parametrize(("constraints", "taker"), [((), "n1"), (("off_last_node",), "n2")])
 def test_aligned_primaries_swap_together_only_if_all_of_them_may(constraints, taker):
-    """A refusal of one of them refuses all."""
     engine = database_engine(*constraints, check_aligned_affinity_for_upgrade=True)
     engine.update_service(Service("child", target_replicas=3, affinity_to="db", default_load=LOADS))
     places = ["n3" if taker == "n2" else "n1", "n2"]
@@ -213,7 +206,6 @@ def test_violations_list_every_broken_constraint():
 
 
 def test_all_or_nothing_placement_reports_the_nodes_that_a_constraint_excluded():
-    """Three of four replicas would find a node; only the constraint keeps the last one off n3."""
     engine = database_engine("off_last_node", replicas=4, partially_place_services=False)
     add_partition(engine, "db/0")
     unplaced = engine.place().unplaced

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 import numpy as np
@@ -14,20 +13,12 @@ from plb import (
     CheckFailedError,
     ExtensionError,
     InvalidValueError,
-    Metric,
-    Node,
     Partition,
-    PlacementAndLoadBalancing,
-    PlbConfig,
-    Replica,
-    Role,
-    Service,
 )
 from plb.array_types import NOWHERE
 from plb.compiler import by_pointer, kernel
 from plb.extensions.constraints import CompiledConstraint
 from plb.extensions.energy_terms import CompiledTerm
-from plb.registry import register_constraint
 from plb.search import extensions as plan_extensions
 from plb.testing import Invariant, all_clusters, configuration_of, counterexample
 from tests.engine.stories import four_nodes
@@ -67,7 +58,6 @@ def prices_of(configuration):
 
 
 def used_of(configuration):
-    """Return the sums, replica by replica."""
     group = np.arange(configuration.nodes) // 2
     services = int(configuration.problem.service.max(initial=0)) + 1
     used = Used(np.zeros(group.max(initial=0) + 1, np.int32), np.zeros((services, group.max(initial=0) + 1), np.uint16))
@@ -108,7 +98,6 @@ def _price_change(_problem, _solution, data, sums, proposal):
 
 @kernel
 def _keep_used(problem, _solution, data, sums, proposal):
-    """Update the numbers of replicas."""
     row, target, partner, source = proposal
     for one, here, there in ((row, source, target), (partner, target, source)):
         if one != NOWHERE:
@@ -128,15 +117,12 @@ class Bill(CompiledTerm):
     keep = _keep_used
 
     def new_data(self, configuration):
-        """Return the prices."""
         return prices_of(configuration)
 
     def new_sums(self, configuration):
-        """Return the numbers of replicas."""
         return used_of(configuration)
 
     def total(self, configuration):
-        """Add up, replica by replica."""
         prices, used = prices_of(configuration), used_of(configuration)
         nodes = [configuration.node_of(row) for row in configuration.rows.tolist()]
         of_nodes = sum(prices.of_node[node] for node in nodes if node != NOWHERE)
@@ -150,7 +136,6 @@ class BillInPython:
     total = Bill.total
 
     def delta(self, configuration, proposal):
-        """Return the change by trial, which leaves displaced rows in their order."""
         node = configuration.solution.node
         before, total = node.copy(), self.total(configuration)
         for one in configuration.relocations(proposal):
@@ -181,7 +166,6 @@ def _too_many(problem, _solution, data, sums, proposal):
 
 @kernel
 def _count_used(problem, data, sums, row, node, sign):
-    """Count a replica."""
     sums.by_group[data.group[node]] += sign
     sums.by_service[problem.service[row], data.group[node]] += sign
 
@@ -196,7 +180,6 @@ class FewOfAService(CompiledConstraint):
     new_sums = Bill.new_sums
 
     def broken(self, configuration):
-        """Return all replicas of a service in a group with too many."""
         found = {}
         for row in configuration.rows.tolist():
             node = configuration.node_of(row)
@@ -212,7 +195,6 @@ class FewInPython:
     broken = FewOfAService.broken
 
     def refuses(self, configuration, proposal):
-        """Count in the result, for services and groups that a replica reaches."""
         moves = configuration.relocations(proposal)
         if any(one.target == NOWHERE for one in moves):
             return False
@@ -228,18 +210,10 @@ class FewInPython:
         )
 
 
-def with_extension(one, **settings):
+def with_extension(extension, **settings):
     """Return an engine of four nodes with a term or a constraint of its own."""
-    field = "extension_terms" if isinstance(one, CompiledTerm) else "extension_constraints"
-    config = PlbConfig(metrics=[Metric("cpu")], max_percentage_to_move=1.0, **settings)
-    engine = PlacementAndLoadBalancing(config, seed=2, **{field: [one]})
-    for index in range(4):
-        engine.update_node(Node(f"n{index}", capacities={"cpu": 50}))
-    engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 3}}))
-    for index, node in enumerate(["n0", "n0", "n1", None]):
-        replicas = [] if node is None else [Replica(Role.INSTANCE, node)]
-        engine.update_partition(Partition(f"web/{index}", service="web", replicas=replicas))
-    return engine
+    field = "extension_terms" if isinstance(extension, CompiledTerm) else "extension_constraints"
+    return four_nodes(("n0", "n0", "n1", None), extensions={field: [extension]}, **settings)
 
 
 TestBill = short_machine_of(Bill(), without=[Invariant.NODES])
@@ -332,7 +306,6 @@ class WrongData(NamedTuple):
 )
 @pytest.mark.parametrize("kind", [Bill, FewOfAService])
 def test_data_that_are_no_numbers_are_refused(monkeypatch, kind, data):
-    """The message names the extension and the field."""
     monkeypatch.setattr(kind, "new_data", lambda *_: data)
     item = "energy term bill" if kind is Bill else "constraint few_of_a_service"
     engine = with_extension(kind())
@@ -343,7 +316,6 @@ def test_data_that_are_no_numbers_are_refused(monkeypatch, kind, data):
 @pytest.mark.parametrize("sums", [Used(np.ones(2), [["a"]]), Used([0.5], [[1]]), None])
 @pytest.mark.parametrize("kind", [Bill, FewOfAService])
 def test_sums_that_are_not_exact_are_refused(monkeypatch, kind, sums):
-    """The message names the extension and the field."""
     monkeypatch.setattr(kind, "new_sums", lambda *_: sums)
     engine = with_extension(kind())
     with pytest.raises(InvalidValueError, match=r"new_sums(.by_service|.by_group)? = .* whole numbers of 64 bits"):
@@ -352,7 +324,6 @@ def test_sums_that_are_not_exact_are_refused(monkeypatch, kind, sums):
 
 @kernel
 def _forgets(problem, data, sums, row, node, sign):
-    """Count only replicas that come."""
     if sign > 0:
         sums.by_group[data.group[node]] += 1
         sums.by_service[problem.service[row], data.group[node]] += 1
@@ -366,7 +337,6 @@ class Forgetful(FewOfAService):
 
 
 def test_wrong_counts_of_a_constraint_are_found():
-    """By the machine of the constraint, and by step checks, with the name of the sum."""
     assert "sum by_group[0] is" in counterexample(Forgetful(), without=[Invariant.NODES, Invariant.AGREEMENT])
     engine = with_extension(Forgetful(), checks="step", w_imbalance=1000.0)
     with pytest.raises(CheckFailedError, match=r"sum by_group\[\d\] of constraint forgetful is \d, from scratch it is"):
@@ -393,11 +363,9 @@ class FlatPairs(CompiledConstraint):
     count = _flat_count
 
     def new_sums(self, configuration):
-        """Count the replicas of the nodes."""
         return [len(configuration.rows_on(node)) for node in range(configuration.nodes)]
 
     def broken(self, configuration):
-        """Return the replicas of nodes with more."""
         groups = [configuration.rows_on(node).tolist() for node in range(configuration.nodes)]
         return [row for group in groups if len(group) > 2 for row in group]
 
@@ -422,11 +390,9 @@ class Closed(CompiledConstraint):
     test = _is_forbidden
 
     def new_data(self, configuration):
-        """Forbid the last node."""
         return Limits(np.arange(configuration.nodes) == configuration.nodes - 1)
 
     def broken(self, configuration):
-        """Return nothing: who is there may stay."""
         return []
 
 
@@ -434,7 +400,6 @@ TestFlatPairs = short_machine_of(FlatPairs())
 
 
 def test_kernels_take_what_their_extension_has():
-    """Sums as one array without data, and data without sums."""
     pairs = with_extension(FlatPairs())
     assert {move.target for move in pairs.place().moves} <= {"n1", "n2", "n3"}
     assert pairs.place().proposals.refused_by_rule.get("flat_pairs", 0) >= 0
@@ -478,7 +443,6 @@ def _takes_too_much(_problem, _solution, _data, sums, _row, node, sign):
 
 @pytest.mark.parametrize(("count", "message"), [(_raises, "ValueError: no count"), (_takes_too_much, "has to take")])
 def test_errors_of_a_count_name_the_constraint(monkeypatch, count, message):
-    """Both of the signature and within."""
     monkeypatch.setattr(FewOfAService, "count", count)
     engine = with_extension(FewOfAService(), w_imbalance=1000.0)
     with pytest.raises(ExtensionError, match=f"constraint few_of_a_service: count has failed: .*{message}"):
@@ -487,28 +451,6 @@ def test_errors_of_a_count_name_the_constraint(monkeypatch, count, message):
 
 @pytest.mark.parametrize("missing", ["count", "new_sums"])
 def test_count_and_sums_belong_together(monkeypatch, missing):
-    """One without the other is refused by name."""
     monkeypatch.delattr(FewOfAService, missing)
     with pytest.raises(InvalidValueError, match="constraint few_of_a_service: count = "):
         with_extension(FewOfAService()).place()
-
-
-@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
-def test_kernels_that_read_unknown_fields_are_named(monkeypatch):
-    """The compiler's own words are in the message."""
-
-    @kernel
-    def unknown(_problem, _solution, data, _sums, _proposal):
-        return data.colour > 0
-
-    monkeypatch.setattr(FewOfAService, "test", unknown)
-    engine = with_extension(FewOfAService())
-    with pytest.raises(ExtensionError, match=r"constraint few_of_a_service: test has failed: .*attribute 'colour'"):
-        engine.place()
-
-
-def test_registered_constraints_have_data_and_sums_too():
-    """As objects of the engine have."""
-    register_constraint(FewOfAService())
-    unplaced = four_nodes(extension_constraints=["few_of_a_service"]).place().unplaced
-    assert [one.ruled_out for one in unplaced] == [{"few_of_a_service": 4}]

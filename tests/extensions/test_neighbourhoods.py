@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import pickle
 
 import attrs
@@ -26,7 +25,7 @@ from plb import (
     UnknownNameError,
 )
 from plb.compiler import kernel
-from plb.extensions.neighbourhoods import MOST_PROPOSED, CompiledNeighbourhood, Neighbourhood
+from plb.extensions.neighbourhoods import MOST_PROPOSED, CompiledNeighbourhood
 from plb.registry import check_extensions, register_neighbourhood
 from plb.settings.config import NEIGHBOURHOODS
 from plb.testing import busy_clusters
@@ -50,7 +49,6 @@ def engine_with(*neighbourhoods, **settings):
 
 
 def fill(engine):
-    """Describe the cluster."""
     for node in range(3):
         engine.update_node(Node(f"n{node}", capacities={"cpu": 20}), now=-1e6)
     engine.update_service(Service("web", stateful=False))
@@ -68,7 +66,6 @@ def tried_by(engine):
 @examples(60)
 @given(busy_clusters(), st.sampled_from([0.3, 1.0]), st.sampled_from([(), ("ejection_chain", "service")]))
 def test_kernels_and_python_lead_to_the_same_plans(cluster, share, others):
-    """Moves, energies and counts are equal."""
     settings = {"larger_neighbourhood_share": share, "larger_neighbourhoods": (*others, "rotation")}
     both = [{"extension_neighbourhoods": [one]} for one in (SwiftRotation(), Rotation())]
     plans = [cluster.engine(extensions=extensions, **settings).balance(budget=600) for extensions in both]
@@ -92,12 +89,10 @@ def test_setting_chooses_the_neighbourhoods():
 
 
 def test_naming_the_default_changes_no_plan():
-    """The order of the names is that of the draws."""
     assert engine_with().balance() == engine_with(larger_neighbourhoods=NEIGHBOURHOODS).balance()
 
 
 def test_other_settings_can_be_set():
-    """A neighbourhood of the host never gets lost, and has to keep its part of the budget."""
     engine = engine_with(Rotation())
     engine.configure(attrs.evolve(engine.config, larger_neighbourhoods=("service",)))
     assert engine.config.larger_neighbourhoods == ("service", "rotation")
@@ -111,7 +106,6 @@ def test_other_settings_can_be_set():
 
 
 def test_copies_and_snapshots_keep_the_neighbourhood():
-    """They make the same plans; a snapshot needs the object again."""
     engine = engine_with(Rotation())
     snapshot = engine.snapshot()
     copies = [copy.deepcopy(engine), pickle.loads(pickle.dumps(engine))]
@@ -151,21 +145,14 @@ def test_registered_neighbourhood_is_found_by_its_name():
     ],
 )
 def test_settings_without_sense_are_refused(settings, error, message):
-    """The message names the setting."""
     with pytest.raises(error, match=message):
         PlbConfig(metrics=METRICS, **settings)
-
-
-def test_empty_choice_without_a_part_of_the_budget_is_allowed():
-    """It says what is the case."""
-    assert PlbConfig(metrics=METRICS, larger_neighbourhoods=[]).larger_neighbourhoods == ()
 
 
 class WithSums(SwiftAnything):
     """A neighbourhood with sums, which nothing would bring up to date."""
 
     def new_sums(self, _configuration):
-        """Return a number."""
         return [0]
 
 
@@ -192,7 +179,6 @@ class NamedLikeABuiltIn(Rotation):
     ],
 )
 def test_objects_that_are_no_neighbourhoods_are_refused(neighbourhood, error, message):
-    """At the engine and on registration."""
     with pytest.raises(error, match=f"engine: extension_neighbourhoods: {message}"):
         engine_with(neighbourhood)
     with pytest.raises(error, match=f"register_neighbourhood: {message}"):
@@ -201,18 +187,11 @@ def test_objects_that_are_no_neighbourhoods_are_refused(neighbourhood, error, me
 
 @pytest.mark.usefixtures("registry")
 def test_two_under_one_name_are_refused():
-    """Objects of one engine, and registered classes."""
     with pytest.raises(ConflictError, match="extension_neighbourhoods has two objects with the name 'rotation'"):
         engine_with(Rotation(), SwiftRotation())
     register_neighbourhood(Rotation())
     with pytest.raises(ConflictError, match=r"register_neighbourhood: Rotation.* has the name 'rotation' already"):
         register_neighbourhood(SwiftRotation())
-
-
-def test_neighbourhood_without_a_part_of_the_budget_is_refused():
-    """At the constructor, as nothing would ask it."""
-    with pytest.raises(ConflictError, match="names 'rotation', which has no effect"):
-        engine_with(Rotation(), larger_neighbourhood_share=0.0)
 
 
 # errors
@@ -228,7 +207,6 @@ OUT_OF_RANGE = [
 @pytest.mark.parametrize(("wrong", "message"), OUT_OF_RANGE)
 @pytest.mark.parametrize("compiled", [False, True])
 def test_moves_out_of_range_are_an_error(wrong, message, compiled):
-    """It says what was proposed; the engine is as before."""
     one = SwiftFixed(*wrong) if compiled else Fixed([wrong[1:]])
     engine = engine_with(one, chains=2)
     engine.violations()
@@ -241,7 +219,6 @@ def test_moves_out_of_range_are_an_error(wrong, message, compiled):
 
 @pytest.mark.parametrize("count", [-1, MOST_PROPOSED + 1, 2**40])
 def test_number_of_moves_out_of_range_is_an_error(count):
-    """Whatever was written."""
     with pytest.raises(ExtensionError, match=f"it has proposed {count} moves; expected 0 to {MOST_PROPOSED}"):
         engine_with(SwiftFixed(count, 0, 0)).balance(budget=20_000)
 
@@ -257,7 +234,6 @@ def test_number_of_moves_out_of_range_is_an_error(count):
     ],
 )
 def test_what_is_no_list_of_moves_is_an_error(proposed, message):
-    """In plain Python; the message quotes it."""
     with pytest.raises(ExtensionError, match=f"neighbourhood fixed: propose has failed: {message}"):
         engine_with(Fixed(proposed)).balance(budget=20_000)
 
@@ -274,13 +250,7 @@ def _takes_too_few(_problem, _solution, _row):
     return 0
 
 
-@kernel
-def _reads_nothing(problem, _solution, row, _rng, _moves):
-    return problem.nothing[row]
-
-
 def test_errors_of_a_neighbourhood_name_it(monkeypatch):
-    """Those of a method and of a kernel, with the original as cause."""
 
     def fail(*_):
         yield 0, 1
@@ -296,7 +266,6 @@ def test_errors_of_a_neighbourhood_name_it(monkeypatch):
 
 
 def test_other_kernels_are_refused(monkeypatch):
-    """One with other arguments, and a plain function."""
     monkeypatch.setattr(SwiftAnything, "propose", _takes_too_few)
     expected = "neighbourhood swift_anything: propose .* has to take problem, solution, row, rng, moves"
     with pytest.raises(ExtensionError, match=expected):
@@ -307,17 +276,3 @@ def test_other_kernels_are_refused(monkeypatch):
     monkeypatch.setattr(SwiftRotation, "propose", Rotation.propose)
     with pytest.raises(InvalidValueError, match=r"rotation: propose = .*plb.compiler.kernel"):
         engine_with(SwiftRotation()).balance()
-
-
-@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
-def test_kernel_that_does_not_compile_is_refused(monkeypatch):
-    """The message quotes Numba."""
-    monkeypatch.setattr(SwiftAnything, "propose", _reads_nothing)
-    with pytest.raises(ExtensionError, match=r"swift_anything: propose has failed: kernel .*_reads_nothing"):
-        engine_with(SwiftAnything()).balance()
-
-
-def test_both_kinds_are_neighbourhoods():
-    """The protocol is checked by the names of its members."""
-    assert all(isinstance(one, Neighbourhood) for one in (Rotation(), SwiftRotation()))
-    assert not isinstance(Nothing(), Neighbourhood)

@@ -34,5 +34,4 @@ class MachineOfNeighbourhoods(EngineMachine):
 
 @pytest.mark.kernels
 def test_events_keep_every_invariant_with_neighbourhoods():
-    """No rule is newly broken, energies are exact, and equal engines make the same plan."""
     run_state_machine_as_test(MachineOfNeighbourhoods, settings=settings(examples(30), stateful_step_count=20))

@@ -12,21 +12,14 @@ from hypothesis import strategies as st
 from plb import (
     ExtensionError,
     InvalidValueError,
-    Metric,
-    Node,
-    Partition,
-    PlacementAndLoadBalancing,
-    PlbConfig,
-    Replica,
-    Role,
-    Service,
 )
 from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
-from plb.extensions.energy_terms import CompiledTerm, cost_at_node
+from plb.extensions.energy_terms import CompiledTerm
 from plb.search.annealing.move_generation import COMPARED_ROWS, Choice, costly_row
 from plb.search.extension_state import extensions_of_chain
 from plb.testing import busy_clusters, verify
+from tests.engine.stories import four_nodes
 from tests.engine.strategies import examples
 
 pytestmark = pytest.mark.kernels
@@ -65,12 +58,10 @@ class Squares(CompiledTerm):
     node_cost = _square_of_node
 
     def new_sums(self, configuration):
-        """Count the replicas of each node."""
         node = configuration.solution.node
         return np.bincount(node[node != NOWHERE], minlength=configuration.nodes)
 
     def total(self, configuration):
-        """Add up the squares."""
         return float((self.new_sums(configuration) ** 2).sum())
 
 
@@ -81,11 +72,9 @@ class SquaresInPython:
     asked = 0
 
     def total(self, configuration):
-        """Add up the squares."""
         return Squares().total(configuration)
 
     def delta(self, configuration, proposal):
-        """Count without a trial, which would change the order of displaced rows."""
         node = configuration.solution.node.copy()
         for one in configuration.relocations(proposal):
             node[one.row] = one.target
@@ -93,7 +82,6 @@ class SquaresInPython:
         return float((counts**2).sum()) - self.total(configuration)
 
     def node_cost(self, configuration, node):
-        """Return the square of a node."""
         type(self).asked += 1
         return float((configuration.solution.node == node).sum() ** 2)
 
@@ -114,17 +102,14 @@ class OneNode:
         self.node = node
 
     def total(self, configuration):
-        """Return nothing."""
         return 0.0 * configuration.nodes
 
     def node_cost(self, _configuration, node):
-        """Return the cost."""
         return 1.0 if node == self.node else 0.0
 
 
 @kernel
 def _draw(problem, solution, choice, extension_state, rng, drawn):
-    """Write the rows at which steps begin."""
     for number in range(drawn.shape[0]):
         drawn[number] = costly_row(problem, solution, choice, extension_state, rng)
 
@@ -132,7 +117,6 @@ def _draw(problem, solution, choice, extension_state, rng, drawn):
 @examples(60)
 @given(busy_clusters(), st.sampled_from([0.3, 1.0]), st.sampled_from([0.5, 50.0]))
 def test_kernels_and_python_lead_to_the_same_plans(cluster, share, weight):
-    """All draws are equal, so that moves, energies and counts are."""
     settings = {"larger_neighbourhood_share": share, "extension_terms": {"squares": weight}}
     engines = [
         cluster.engine(extensions={"extension_terms": [one()]}, **settings) for one in (Squares, SquaresInPython)
@@ -144,7 +128,6 @@ def test_kernels_and_python_lead_to_the_same_plans(cluster, share, weight):
 @examples(30)
 @given(busy_clusters())
 def test_term_is_asked_only_for_steps_of_several_moves(cluster):
-    """Without them a plan asks for no node; a term that says nothing of nodes is never asked."""
     SquaresInPython.asked = 0
     cluster.engine(extensions={"extension_terms": [SquaresInPython()]}).balance(budget=300)
     if cluster.config.get("larger_neighbourhood_share", 0.0) == 0.0:
@@ -153,17 +136,10 @@ def test_term_is_asked_only_for_steps_of_several_moves(cluster):
     engine.balance(budget=300)
 
 
-def engine_on(*places, term=None, **settings):
-    """Return an engine of ten unlimited nodes with an instance on each of these, and no built-in cost."""
-    config = PlbConfig(metrics=[Metric("cpu")], w_imbalance=0.0, max_percentage_to_move=1.0, **settings)
-    engine = PlacementAndLoadBalancing(config, seed=5, extension_terms=[] if term is None else [term])
-    for node in range(10):
-        engine.update_node(Node(f"n{node}"))
-    engine.update_service(Service("web", stateful=False))
-    for number, place in enumerate(places):
-        partition = Partition(f"web/{number}", service="web", replicas=[Replica(Role.INSTANCE, f"n{place}")])
-        engine.update_partition(partition)
-    return engine
+def engine_on(*places, term, **settings):
+    """Return an engine of ten nodes with an instance without load on each of these, and no built-in cost."""
+    names, extensions = [f"n{place}" for place in places], {"extension_terms": [term]}
+    return four_nodes(names, nodes=10, load=0, extensions=extensions, w_imbalance=0.0, **settings)
 
 
 @pytest.mark.parametrize("weight", [0.0, 2.0])
@@ -185,7 +161,6 @@ def test_steps_begin_at_nodes_that_only_the_own_term_calls_costly(weight):
 
 
 def test_facts_state_the_costs_of_nodes():
-    """They follow the moves; without a `node_cost` all are 0, and a wrong number is named."""
     for term in (Squares(), SquaresInPython()):
         facts = verify(term).given(nodes=3, replicas=[(0, 1), (0, 1), (1, 1)])
         facts.costs_by_node(4, 1, 0).moves((0, 2)).costs_by_node(1, 1, 1)
@@ -196,20 +171,11 @@ def test_facts_state_the_costs_of_nodes():
     verify(Elsewhere()).given(nodes=2, replicas=[(0, 1)]).costs_by_node(0, 0)
 
 
-def test_compiled_term_without_a_kernel_says_nothing(monkeypatch):
-    """Its nodes cost 0."""
-    monkeypatch.setattr(Squares, "node_cost", None)
-    facts = verify(Squares()).given(nodes=2, replicas=[(0, 1)])
-    assert cost_at_node(facts.subject, facts.configuration, 0) == 0.0
-    engine_on(0, 0, term=Squares(), larger_neighbourhood_share=1.0).balance(budget=300)
-
-
 # errors
 
 
 @kernel
 def _fails(_problem, _solution, replicas, node):
-    """Fail where a replica is."""
     if replicas[node] > 0:
         raise ValueError("no price")
     return 0.0
@@ -220,33 +186,11 @@ def _takes_too_much(_problem, _solution, _sums, _node, _more):
     return 0.0
 
 
-def test_error_of_a_kernel_names_term_and_kernel(monkeypatch):
-    """The cause is its error."""
-    monkeypatch.setattr(Squares, "node_cost", _fails)
-    engine = engine_on(0, 0, 1, term=Squares(), larger_neighbourhood_share=1.0)
-    with pytest.raises(
-        ExtensionError, match="energy term squares: node_cost has failed: ValueError: no price"
-    ) as error:
-        engine.balance(budget=2000)
-    assert type(error.value.__cause__) is ValueError
-
-
 def test_error_of_a_method_names_term_and_method(monkeypatch):
-    """As for `delta`."""
     monkeypatch.setattr(SquaresInPython, "node_cost", lambda *_: {}["price"])
     engine = engine_on(0, 0, 1, term=SquaresInPython(), larger_neighbourhood_share=1.0)
     with pytest.raises(ExtensionError, match="energy term squares: node_cost has failed: KeyError: 'price'"):
         engine.balance(budget=2000)
-
-
-def test_other_kernels_are_refused(monkeypatch):
-    """One with other arguments, and a plain function; the message says what it has to be."""
-    monkeypatch.setattr(Squares, "node_cost", _takes_too_much)
-    with pytest.raises(ExtensionError, match=r"squares: node_cost .* has to take problem, solution, sums, node"):
-        engine_on(0, 0, term=Squares()).balance()
-    monkeypatch.setattr(Squares, "node_cost", _square_of_node.py_func)
-    with pytest.raises(InvalidValueError, match=r"squares: node_cost = .*plb.compiler.kernel"):
-        engine_on(0, 0, term=Squares()).balance()
 
 
 @kernel
@@ -254,9 +198,21 @@ def _reads_nothing(problem, _solution, _sums, node):
     return problem.nothing[node]
 
 
-@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
-def test_kernel_that_does_not_compile_is_refused(monkeypatch):
-    """The message quotes Numba."""
-    monkeypatch.setattr(Squares, "node_cost", _reads_nothing)
-    with pytest.raises(ExtensionError, match=r"squares: node_cost has failed: kernel .*_reads_nothing"):
-        engine_on(0, 0, term=Squares()).balance()
+@pytest.mark.parametrize(
+    ("node_cost", "error", "message"),
+    [
+        (_fails, ExtensionError, "energy term squares: node_cost has failed: ValueError: no price"),
+        (_takes_too_much, ExtensionError, "squares: node_cost .* has to take problem, solution, sums, node"),
+        (_square_of_node.py_func, InvalidValueError, "squares: node_cost = .*plb.compiler.kernel"),
+        pytest.param(
+            _reads_nothing,
+            ExtensionError,
+            "squares: node_cost has failed: kernel .*_reads_nothing",
+            marks=pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled"),
+        ),
+    ],
+)
+def test_errors_of_a_kernel_name_term_and_kernel(monkeypatch, node_cost, error, message):
+    monkeypatch.setattr(Squares, "node_cost", node_cost)
+    with pytest.raises(error, match=message):
+        engine_on(0, 0, 1, term=Squares(), larger_neighbourhood_share=1.0).balance(budget=2000)

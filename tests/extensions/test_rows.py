@@ -31,7 +31,6 @@ class OddRowsStay(CompiledConstraint):
     test = _stays
 
     def broken(self, configuration):
-        """Return no row."""
         return []
 
 
@@ -42,7 +41,6 @@ class Seen:
     rows: dict = {}  # noqa: RUF012  # of all copies
 
     def total(self, configuration):
-        """Note partition and node of every row."""
         for row in configuration.rows.tolist():
             self.rows[row] = configuration.partition_of(row), configuration.role_of(row)
         return 0.0
@@ -88,7 +86,6 @@ def test_row_has_the_partition_role_and_node_of_its_replica(cluster, verbs):
 @examples(40)
 @given(cluster=busy_clusters(), verb=st.sampled_from(["repair", "balance"]))
 def test_kernels_get_the_index_as_the_row(cluster, verb):
-    """A constraint on odd rows keeps the replicas of odd index on their nodes."""
     engine = cluster.engine(extensions={"extension_constraints": [OddRowsStay()]})
     moves = getattr(engine, verb)(budget=400).moves
     for move in moves:

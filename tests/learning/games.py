@@ -28,23 +28,19 @@ class Game(gymnasium.Env):
         self.action_space = gymnasium.spaces.Discrete(1 + self.shape.machines)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
-        """Begin the game of a seed."""
         super().reset(seed=seed, options=options)
         self.time = 0
         return self.observe()._asdict(), {}
 
     def step(self, action: int):
-        """Decide."""
         reward = self.reward(int(action))
         self.time += 1
         return self.observe()._asdict(), reward, self.time == self.steps, False, {}
 
     def observe(self) -> Observation:
-        """Return what there is to see."""
         raise NotImplementedError
 
     def reward(self, action: int) -> float:
-        """Return the reward of an action."""
         raise NotImplementedError
 
 
@@ -52,16 +48,13 @@ class EmptierMachine(Game):
     """Each step has a job of 0.6 and new usages; the job fits only on the emptiest machine; waiting costs 1."""
 
     def reward(self, action: int) -> float:
-        """Return the reward of an action."""
         return 0.0 if action != WAIT and action - 1 == self.best else -1.0
 
     @property
     def best(self) -> int:
-        """Index of the emptiest machine."""
         return int(self.usage.argmin())
 
     def observe(self) -> Observation:
-        """Return what there is to see."""
         machines = self.shape.machines
         self.usage = self.np_random.permutation(np.linspace(0.2, 0.9, machines))
         curves = np.zeros((machines, 1, 3), dtype=np.float32)
@@ -77,29 +70,13 @@ class WaitingPays(Game):
     shape = attrs.evolve(SMALL, machines=1)
 
     def reward(self, action: int) -> float:
-        """Return the reward of an action."""
         full = self.time % 2 == 0
         return -0.5 if action == WAIT and not full else -1.0 if action != WAIT and full else 0.0
 
     def observe(self) -> Observation:
-        """Return what there is to see."""
         machines = np.zeros((1, 1, 3), dtype=np.float32)
         machines[0, 0, 1:] = 1.0 if self.time % 2 == 0 else 0.0
         return _observation(machines, np.full((2, 1, 2), 0.5, dtype=np.float32), 0)
-
-
-class Cheap(Game):
-    """A game as large as a real one without content."""
-
-    shape = LARGE
-
-    def reward(self, action: int) -> float:
-        """Return the reward of an action."""
-        return -float(action)
-
-    def observe(self) -> Observation:
-        """Return what there is to see."""
-        return random_observation(self.np_random, self.shape)
 
 
 def random_observation(random: np.random.Generator, shape: ObservationShape) -> Observation:

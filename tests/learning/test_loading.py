@@ -20,14 +20,12 @@ NEED_TORCH = ("networks", "training", "checkpoints", "policy")
 
 
 def test_interface_and_settings_load_no_torch():
-    """Games and settings work without it."""
     done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("module", NEED_TORCH)
 def test_missing_torch_is_named_with_its_remedy(module, monkeypatch):
-    """Every module that needs it names the package to install."""
     for name in [name for name in sys.modules if name.startswith("plb.learning.")]:
         if name not in ("plb.errors", "plb.learning.placement_game", "plb.learning.settings"):
             monkeypatch.delitem(sys.modules, name)
@@ -40,7 +38,6 @@ def test_missing_torch_is_named_with_its_remedy(module, monkeypatch):
     "error", [MissingExtraError("torch"), CheckpointError("here.pt", "is damaged"), DivergedError(3, "a weight is")]
 )
 def test_errors_can_be_sent_between_processes(error):
-    """The copies have the same messages."""
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
     assert str(again) == str(error)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plb.learning.networks import batch_of, empty_network, first_weights
 from plb.learning.placement_game import ObservationShape
-from plb.learning.settings import IMAGE, NETWORKS, SCORER, TrainingSettings
+from plb.learning.settings import NETWORKS, SCORER, TrainingSettings
 from tests.learning.games import LARGE, SMALL, random_observation, stacked
 
 
@@ -40,7 +40,6 @@ def logits_of(network, *observations):
 @given(seed=st.integers(0, 2**32), machines=st.integers(1, 12), data=st.data())
 @settings(max_examples=40, deadline=None)
 def test_permuted_machines_permute_the_scores(seed, machines, data):
-    """The score moves with its machine; that of waiting stays."""
     order = data.draw(st.permutations(range(machines)))
     network = network_of(SCORER, SMALL, seed % 7)
     seen = random_observation(np.random.default_rng(seed), attrs.evolve(SMALL, machines=machines))
@@ -53,7 +52,6 @@ def test_permuted_machines_permute_the_scores(seed, machines, data):
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=20, deadline=None)
 def test_equal_machines_have_equal_scores_in_any_number(seed):
-    """A cluster of copies of a machine scores each as a cluster of one does."""
     network = network_of(SCORER, SMALL)
     one = random_observation(np.random.default_rng(seed), attrs.evolve(SMALL, machines=1))
     many = one._replace(machines=np.repeat(one.machines, 9, axis=0), occupied=np.repeat(one.occupied, 9))
@@ -63,7 +61,6 @@ def test_equal_machines_have_equal_scores_in_any_number(seed):
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_every_input_counts(kind):
-    """A change of any part of an observation changes the logits."""
     network = network_of(kind, LARGE)
     seen = random_observation(np.random.default_rng(1), LARGE)
     plain = logits_of(network, seen)
@@ -73,7 +70,6 @@ def test_every_input_counts(kind):
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_first_policy_is_almost_uniform(kind):
-    """The first policy explores all actions."""
     network = new_network(kind, LARGE, hidden=64)
     seen = [random_observation(np.random.default_rng(seed), LARGE) for seed in range(20)]
     logits = logits_of(network, *seen)
@@ -82,7 +78,6 @@ def test_first_policy_is_almost_uniform(kind):
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_smallest_shape_is_accepted(kind):
-    """It has one machine, no past, one step ahead, one visible job, and one step of arrivals."""
     shape = ObservationShape(machines=1, resources=1, past=0, horizon=1, visible=1, arrivals=1)
     logits = logits_of(network_of(kind, shape), random_observation(np.random.default_rng(0), shape))
     assert logits.shape == (1, 2)
@@ -91,20 +86,8 @@ def test_smallest_shape_is_accepted(kind):
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_weights_come_from_the_given_randomness_only(kind):
-    """PyTorch's global stream is not used and does not advance."""
     before = torch.get_rng_state()
     networks = [new_network(kind, SMALL) for _ in range(2)]
     assert torch.equal(before, torch.get_rng_state())
     first, second = (network.state_dict() for network in networks)
     assert all(torch.equal(first[name], second[name]) for name in first)
-
-
-def test_image_depends_on_the_number_of_machines_and_the_scorer_does_not():
-    """The input of the image grows with the cluster, a limit that [4] states; that of the scorer does not."""
-    shapes = [attrs.evolve(LARGE, machines=machines) for machines in (10, 20)]
-    sizes = {
-        kind: [sum(value.numel() for value in new_network(kind, shape).parameters()) for shape in shapes]
-        for kind in NETWORKS
-    }
-    assert sizes[IMAGE][1] > 1.5 * sizes[IMAGE][0]
-    assert sizes[SCORER][0] == sizes[SCORER][1]

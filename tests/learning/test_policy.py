@@ -18,13 +18,11 @@ from tests.learning.test_networks import logits_of, network_of
 
 
 def checkpoint_of(kind, shape):
-    """Return a checkpoint of some weights."""
     settings = TrainingSettings(network=kind, hidden=16)
     return Checkpoint(settings, shape, 0, dict(network_of(kind, shape).state_dict()), optimiser={})
 
 
 def seen(shape, seed=0):
-    """Return an observation."""
     return random_observation(np.random.default_rng(seed), shape)
 
 
@@ -33,7 +31,6 @@ def seen(shape, seed=0):
 )
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_policy_takes_the_most_likely_action(kind, part, tmp_path):
-    """Logits are those of the network, also for a policy from a file with or without training."""
     write_checkpoint(tmp_path / "policy.pt", part(checkpoint_of(kind, LARGE)))
     policy = LearnedPolicy.load(tmp_path / "policy.pt")
     for seed in range(20):
@@ -43,7 +40,6 @@ def test_policy_takes_the_most_likely_action(kind, part, tmp_path):
 
 
 def test_only_allowed_actions_are_chosen():
-    """Of these it is the most likely one."""
     policy = LearnedPolicy(checkpoint_of("scorer", LARGE))
     logits = policy.logits(seen(LARGE))
     allowed = np.arange(10) % 3 == 1
@@ -54,7 +50,6 @@ def test_only_allowed_actions_are_chosen():
 
 
 def test_no_allowed_action_is_refused():
-    """Without an allowed machine and without waiting there is no decision."""
     policy = LearnedPolicy(checkpoint_of("scorer", LARGE))
     with pytest.raises(ConflictError, match="no machine is allowed"):
         policy.act(seen(LARGE), np.full(10, False), may_wait=False)
@@ -75,7 +70,6 @@ def test_first_of_equal_machines_is_taken():
 
 
 def test_scorer_accepts_any_number_of_machines_and_image_does_not():
-    """The error names the shape of the training."""
     many = seen(attrs.evolve(SMALL, machines=40))
     scorer, image = (LearnedPolicy(checkpoint_of(kind, SMALL)) for kind in ("scorer", "image"))
     assert scorer.logits(many).shape == (41,)
@@ -85,7 +79,6 @@ def test_scorer_accepts_any_number_of_machines_and_image_does_not():
 
 @pytest.mark.parametrize("field", ["resources", "past", "horizon", "visible", "arrivals"])
 def test_observation_of_another_shape_is_refused(field):
-    """A policy of one shape is not valid for another."""
     policy = LearnedPolicy(checkpoint_of("scorer", SMALL))
     other = attrs.evolve(SMALL, **{field: getattr(SMALL, field) + 1})
     with pytest.raises(InvalidValueError, match="an array of shape"):
@@ -93,7 +86,6 @@ def test_observation_of_another_shape_is_refused(field):
 
 
 def test_policy_can_be_sent_to_another_process():
-    """Its decisions there are the same."""
     policy = LearnedPolicy(checkpoint_of("scorer", LARGE))
     again = pickle.loads(pickle.dumps(policy))
     assert np.array_equal(again.logits(seen(LARGE)), policy.logits(seen(LARGE)))

@@ -14,7 +14,7 @@ from plb.learning import training
 from plb.learning.networks import batch_of
 from plb.learning.settings import NETWORKS
 from plb.learning.training import Trajectories, add_gradient, advantages, baselines, play, returns_to_go
-from tests.learning.games import LARGE, SMALL, Cheap, EmptierMachine, random_observation, stacked
+from tests.learning.games import SMALL, EmptierMachine, random_observation, stacked
 from tests.learning.test_networks import network_of
 
 
@@ -42,13 +42,6 @@ PLAYED = trajectories(
 )
 
 
-def test_return_is_the_sum_of_later_rewards():
-    """Decisions of one time step have the same return if only the last of them has a reward."""
-    returns = returns_to_go(PLAYED, 1.0)
-    assert returns[PLAYED.trajectory == 0].tolist() == [-7.0, -7.0, -6.0, -4.0]
-    assert returns[PLAYED.trajectory == 1].tolist() == [-3.0, -2.0, -2.0, -1.0]
-
-
 def test_discount_depends_on_time_not_on_decisions():
     """At a discount of a half, a reward two steps later counts a quarter, one in the same step in full."""
     returns = returns_to_go(PLAYED, 0.5)
@@ -65,7 +58,6 @@ def test_baseline_is_the_mean_at_the_same_time():
 
 
 def test_advantages_are_in_standard_deviations():
-    """Rewards in other units give the same advantages."""
     plain = advantages(PLAYED, 1.0)
     assert plain.std() == pytest.approx(1.0)
     scaled = trajectories(
@@ -120,18 +112,6 @@ def test_gradient_is_that_of_the_loss(kind, chunk, monkeypatch):
     assert 0 < entropy <= np.log(4)
 
 
-def test_gradient_step_makes_good_actions_more_likely():
-    """The log probability of actions with an advantage rises."""
-    network = network_of("scorer", SMALL)
-    advantage = np.ones(len(PLAYED.actions))
-    before = loss_of(network, PLAYED, advantage, 0.0).item()
-    add_gradient(network, PLAYED, advantage, 0.0)
-    with torch.no_grad():
-        for value in network.parameters():
-            value -= 0.01 * value.grad
-    assert loss_of(network, PLAYED, advantage, 0.0).item() < before
-
-
 def randoms(count):
     """Return random generators of the given number of trajectories."""
     return [np.random.default_rng([7, number]) for number in range(count)]
@@ -147,7 +127,6 @@ class Uneven(EmptierMachine):
     """Ends immediately after a wait, so that trajectories differ in length."""
 
     def step(self, action):
-        """Decide."""
         seen, reward, over, truncated, info = super().step(action)
         return seen, reward, over or action == 0, truncated, info
 
@@ -179,26 +158,14 @@ def test_trajectories_in_lockstep_equal_separate_ones(kind):
     assert len(set(lengths)) > 1
 
 
-def test_actions_are_sampled_with_the_probabilities_of_the_policy():
-    """The shares of many samples approach the probabilities."""
-    network = network_of("image", LARGE)
-    played = played_by(network, (Cheap, 400), 3, 8)
-    with torch.inference_mode():
-        expected = torch.softmax(network(batch_of(played.observations)), 1).numpy().mean(axis=0)
-    counts = np.bincount(played.actions, minlength=11) / len(played.actions)
-    assert counts == pytest.approx(expected, abs=0.04)
-
-
 class Broken(EmptierMachine):
     """Gives a reward that is not a number."""
 
     def reward(self, action):
-        """Return the reward of an action."""
         return action * float("nan")
 
 
 def test_numbers_that_are_not_finite_are_refused():
-    """They may come from the game or from the network."""
     network = network_of("scorer", SMALL)
     with pytest.raises(FloatingPointError, match="reward"):
         played_by(network, (Broken, 8), 0, 1)

@@ -41,7 +41,6 @@ def skilled():
 
 
 def test_training_learns_the_emptiest_machine_of_any_number(skilled):
-    """A policy trained with three machines chooses well among eight."""
     policy = LearnedPolicy(skilled)
     for machines in (3, 8):
         game = EmptierMachine(machines=machines, steps=50)
@@ -55,7 +54,6 @@ def test_training_learns_the_emptiest_machine_of_any_number(skilled):
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_training_learns_to_wait_if_waiting_pays(network):
-    """At the end nothing is placed on the full machine, and every job on the free one."""
     policy = LearnedPolicy(train(attrs.evolve(LEARNING, network=network, seed=1), WaitingPays))
     game = WaitingPays()
     (seen, _), actions = game.reset(seed=0), []
@@ -63,14 +61,6 @@ def test_training_learns_to_wait_if_waiting_pays(network):
         actions.append(policy.act(Observation(**seen)))
         seen, *_ = game.step(actions[-1])
     assert actions == [0, 1] * 4
-
-
-@pytest.mark.parametrize("network", NETWORKS)
-def test_reward_rises(network, skilled):
-    """The curves of both networks rise."""
-    settings = attrs.evolve(LEARNING, network=network)
-    curve = (skilled if settings == LEARNING else train(settings, EmptierMachine)).curve
-    assert np.mean([row.reward for row in curve[-5:]]) > np.mean([row.reward for row in curve[:5]]) + 1.5
 
 
 def test_equal_seeds_give_equal_trainings(whole):
@@ -89,7 +79,6 @@ def test_workers_in_other_processes_change_nothing(whole):
 
 
 def test_order_of_sequences_does_not_matter(whole):
-    """Each sequence has its own random streams."""
 
     def backwards(function, items):
         return [function(item) for item in reversed(list(items))][::-1]
@@ -107,8 +96,9 @@ def stop_after(iterations, kind, row):
         raise kind
 
 
-@pytest.mark.parametrize("kind", [StoppedError, KeyboardInterrupt])
-@pytest.mark.parametrize("stop", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    ("kind", "stop"), [(StoppedError, 1), (KeyboardInterrupt, 2), (StoppedError, 3), (KeyboardInterrupt, 5)]
+)
 def test_resumed_training_equals_an_uninterrupted_one(stop, kind, whole, tmp_path):
     """It does so after any interruption, even before the first checkpoint; only the checkpoint file remains."""
     file = tmp_path / "policy.pt"
@@ -152,7 +142,6 @@ def test_training_can_start_from_a_policy(skilled, tmp_path):
 
 
 def test_policy_without_training_can_start_one_but_not_resume(tmp_path):
-    """A new training needs only the weights; a resumed one needs the optimiser as well."""
     whole, alone = tmp_path / "whole.pt", tmp_path / "alone.pt"
     checkpoint = train(attrs.evolve(QUICK, iterations=2), EmptierMachine, checkpoint=whole)
     write_checkpoint(alone, checkpoint.policy_alone())
@@ -166,17 +155,14 @@ class InfiniteRewards(EmptierMachine):
     """Gives infinite rewards in some games."""
 
     def reset(self, *, seed=None, options=None):
-        """Begin the game of a seed."""
         self.broken = seed % 7 == 0
         return super().reset(seed=seed, options=options)
 
     def reward(self, action):
-        """Return the reward of an action."""
         return float("inf") if self.broken else super().reward(action)
 
 
 def test_number_that_is_not_finite_ends_the_training():
-    """The error names the iteration."""
     rows = []
     with pytest.raises(DivergedError, match="diverged in iteration") as caught:
         train(attrs.evolve(QUICK, iterations=50), InfiniteRewards, progress=rows.append)
@@ -185,7 +171,6 @@ def test_number_that_is_not_finite_ends_the_training():
 
 
 def test_diverging_weights_end_the_training(tmp_path):
-    """Numbers that are not finite give no policy."""
     file = tmp_path / "policy.pt"
     state = train(attrs.evolve(QUICK, iterations=1), EmptierMachine)
     large = {name: torch.full_like(value, 1e30) for name, value in state.weights.items()}
@@ -204,7 +189,6 @@ def test_diverging_weights_end_the_training(tmp_path):
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e38])
 def test_gradient_that_is_not_finite_ends_the_training(wrong):
-    """A norm beyond float32 does as well."""
 
     def over(function, items):
         for result in map(function, items):
@@ -216,13 +200,11 @@ def test_gradient_that_is_not_finite_ends_the_training(wrong):
 
 @pytest.mark.parametrize("every", [0, -1, 1.5])
 def test_checkpoints_are_at_least_one_iteration_apart(every):
-    """The check comes before any game."""
     with pytest.raises(InvalidValueError, match=f"training: every = {every} is not allowed"):
         train(QUICK, EmptierMachine, every=every)
 
 
 def test_training_is_resumed_only_with_the_same_resources(whole, tmp_path):
-    """The names of resources change no weight."""
     file = tmp_path / "policy.pt"
     train(attrs.evolve(QUICK, iterations=2), EmptierMachine, checkpoint=file, resources=["cpu"])
     for others in ((), ("memory",)):
@@ -236,7 +218,6 @@ def test_training_is_resumed_only_with_the_same_resources(whole, tmp_path):
 
 
 def test_curve_describes_the_games():
-    """Decisions are counted, and the mean reward lies between the extremes."""
     for row in train(QUICK, EmptierMachine).curve:
         assert row.decisions == 3 * 4 * 8
         assert row.lowest <= row.reward <= row.highest <= 0
@@ -245,7 +226,6 @@ def test_curve_describes_the_games():
 
 
 def test_long_gradient_is_shortened():
-    """All its parts have the same factor; a short gradient stays the same."""
     first = []
     for limit in (1e6, 1e-3):
         trained = train(attrs.evolve(QUICK, iterations=1, gradient_norm=limit), EmptierMachine)

@@ -39,7 +39,6 @@ class Stub:
         self.calls: list[tuple[list[bool], bool]] = []
 
     def act(self, observation: Observation, allowed: np.ndarray, *, may_wait: bool) -> int:
-        """Return the action."""
         self.seen.append(observation)
         self.calls.append((allowed.tolist(), may_wait))
         if self.answer is not None:
@@ -97,7 +96,6 @@ def test_observation_has_nodes_and_waiting_replicas():
 
 
 def test_replicas_are_placed_in_sequence():
-    """Each observation has the replicas placed before it, and the number that still waits."""
     stub = Stub()
     engine = engine_of(learned(stub, name="following"))
     for name in ("x", "y", "z"):
@@ -111,7 +109,6 @@ def test_replicas_are_placed_in_sequence():
 
 
 def test_policy_may_wait_if_that_is_allowed():
-    """The replica then stays unplaced."""
     stub = Stub(answer=WAIT)
     engine = engine_of(learned(stub, name="waiting", may_wait=True))
     add(engine, "new", 4.0)
@@ -137,7 +134,6 @@ def test_past_has_the_observations_of_earlier_plans():
 
 
 def test_last_observation_holds_until_the_next_one():
-    """The interval between the plans does not matter."""
     stub = Stub()
     engine = engine_of(learned(stub, name="far_apart"))
     add(engine, "old", 1.0, "a")
@@ -152,7 +148,6 @@ def test_last_observation_holds_until_the_next_one():
 
 
 def test_replica_that_is_to_move_does_not_count():
-    """The observation of its node leaves it out."""
     stub = Stub()
     engine = engine_of(learned(stub, name="moving"))
     add(engine, "one", 6.0, "a")
@@ -194,13 +189,11 @@ def test_forecast_is_that_of_past_tenants():
     ],
 )
 def test_invalid_options_are_refused(options: dict[str, object], message: str):
-    """The error names the policy and the option."""
     with pytest.raises(InvalidValueError, match=f"policy learned: {message}"):
         extension_policy("learned", options)
 
 
 def test_policy_without_a_checkpoint_names_the_missing_option():
-    """The first placement raises the error."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy="learned"))
     engine.update_node(Node("a", capacities={"cpu": 10}))
     add(engine, "new", 1.0)
@@ -209,7 +202,6 @@ def test_policy_without_a_checkpoint_names_the_missing_option():
 
 
 def test_metrics_name_the_resources_of_the_training():
-    """The names must match the number of resources in training."""
     for metrics, error, message in (
         (("disk",), UnknownNameError, "policy naming: metrics: unknown metric 'disk'"),
         (("cpu", "cpu"), InvalidValueError, "expected 1 metrics, one for each resource"),
@@ -221,7 +213,6 @@ def test_metrics_name_the_resources_of_the_training():
 
 
 def test_copy_has_no_past():
-    """It shares the network, and starts with an empty past."""
     policy = learned(Stub(), name="copied", step_minutes=5.0)
     policy._past.append((0.0, {}))
     copy = deepcopy(policy)
@@ -230,7 +221,6 @@ def test_copy_has_no_past():
 
 
 def test_trained_policy_places_a_replica(tmp_path):
-    """The policy comes from a file; a scorer accepts any number of nodes."""
     pytest.importorskip("torch")
     pytest.importorskip("gymnasium")
     from plb.learning.checkpoints import write_checkpoint

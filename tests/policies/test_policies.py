@@ -33,6 +33,7 @@ from plb.registry import extension_policy, register_constraint, register_policy
 from plb.settings.config import ANNEALING
 from plb.testing import all_clusters, clusters, configuration_of, walks
 from tests.engine.oracle import assert_rules_are_kept, placement_of, sums_from_scratch
+from tests.engine.stories import four_nodes
 from tests.engine.strategies import examples
 from tests.machines import short_policy_test
 from tests.risk.oracles import draw_forecast
@@ -44,7 +45,6 @@ class LastFit:
     name = "last_fit"
 
     def choose(self, configuration, row, nodes):
-        """Return the last node."""
         return nodes[-1]
 
 
@@ -54,7 +54,6 @@ class Picky(LastFit):
     name = "picky"
 
     def choose(self, configuration, row, nodes):
-        """Return n1 if it is offered."""
         return next((node for node in nodes if configuration.node(node).name == "n1"), None)
 
 
@@ -64,11 +63,9 @@ class Stray(LastFit):
     name = "stray"
 
     def choose(self, configuration, row, nodes):
-        """Return node 3."""
         return 3
 
     def leaving(self, configuration, node, rows):
-        """Return row 0."""
         return [0]
 
 
@@ -78,7 +75,6 @@ class LargestFirst(LastFit):
     name = "largest_first"
 
     def leaving(self, configuration, node, rows):
-        """Return the rows by load."""
         return sorted(rows, key=lambda row: -configuration.load_of(row).sum())
 
 
@@ -91,7 +87,6 @@ class Counting(LastFit):
         self.placed = 0
 
     def choose(self, configuration, row, nodes):
-        """Return the next node."""
         self.placed += 1
         return nodes[self.placed % len(nodes)]
 
@@ -102,11 +97,9 @@ class Clearing(LastFit):
     name = "clearing"
 
     def evict(self, configuration, row):
-        """Move the other replicas of node 0 to the last node."""
         return [Proposal(int(one), configuration.nodes - 1) for one in configuration.rows_on(0) if one != row]
 
     def choose(self, configuration, row, nodes):
-        """Return the first node."""
         return nodes[0]
 
 
@@ -119,7 +112,6 @@ class Evicting(LastFit):
         self.moves = moves
 
     def evict(self, configuration, row):
-        """Return the given moves."""
         return self.moves
 
 
@@ -129,11 +121,9 @@ class OffEvenNodes:
     name = "off_even_nodes"
 
     def refuses(self, configuration, proposal):
-        """Refuse proposals to n0 and n2."""
         return any(one.target in (0, 2) for one in configuration.relocations(proposal))
 
     def broken(self, configuration):
-        """Return the replicas on n0 and n2."""
         return [row for row in configuration.rows if configuration.node_of(row) in (0, 2)]
 
 
@@ -144,12 +134,10 @@ class ChildrenOffLowNodes:
     nodes = (0,)
 
     def refuses(self, configuration, proposal):
-        """Refuse proposals of children to these nodes."""
         relocations = configuration.relocations(proposal)
         return any(one.target in self.nodes and self._is_child(configuration, one.row) for one in relocations)
 
     def broken(self, configuration):
-        """Return the children on these nodes."""
         rows = [row for row in configuration.rows if self._is_child(configuration, row)]
         return [row for row in rows if configuration.node_of(row) in self.nodes]
 
@@ -170,7 +158,6 @@ class NowhereButOnOddNodes(OffEvenNodes):
     name = "nowhere_but_on_odd_nodes"
 
     def broken(self, configuration):
-        """Return the replicas that are not on an odd node."""
         return [row for row in configuration.rows if configuration.node_of(row) in (0, 2, -1)]
 
 
@@ -183,20 +170,12 @@ VERBS = ("place", "repair", "refresh")
 
 
 def plan_of(engine, verb):
-    """Return the plan of a verb."""
     return engine.refresh(0.0) if verb == "refresh" else getattr(engine, verb)()
 
 
-def engine_of(policy, places=(), load=3, nodes=4, **settings):
-    """Return nodes of capacity 20, and partitions of one replica with load 3 at these places."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy=policy, **settings), seed=3)
-    for index in range(nodes):
-        engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
-    engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": load}}))
-    for index, place in enumerate(places):
-        replicas = [] if place is None else [Replica(Role.INSTANCE, place)]
-        engine.update_partition(Partition(f"web/{index}", service="web", replicas=replicas))
-    return engine
+def engine_of(policy, places=(), **options):
+    """Return an engine of `four_nodes` with a policy."""
+    return four_nodes(places, policy=policy, **options)
 
 
 def targets(plan):
@@ -243,7 +222,6 @@ def test_counts_of_a_plan_are_consistent(cluster, policy):
     st.sampled_from(["first_fit", "random", "worst_fit_max", "largest_first"]),
 )
 def test_repair_relieves_a_node_if_another_has_free_capacity(loads, policy):
-    """No node is in violation after it, and nothing moves if none was before."""
     engine = engine_of(policy, ("n0",) * len(loads), nodes=7)
     for index, load in enumerate(loads):
         engine.report_load(f"web/{index}", "n0", {"cpu": load})
@@ -321,7 +299,6 @@ def test_forecasts_of_replicas_have_what_their_draws_depend_on(cluster):
 
 
 def test_each_policy_places_on_its_nodes():
-    """New replicas are placed in sequence; each placement knows the earlier ones."""
     waiting = (None,) * 7
     assert list(targets(engine_of("first_fit", waiting).place()).values()) == ["n0"] * 6 + ["n1"]
     assert list(targets(engine_of("last_fit", waiting).place()).values()) == ["n3"] * 6 + ["n2"]
@@ -335,7 +312,6 @@ def test_each_policy_places_on_its_nodes():
 
 
 def test_random_policy_uses_all_nodes_and_the_seed_of_the_engine():
-    """Each node is equally likely; another seed gives another plan."""
     plans = []
     for seed in (1, 1, 2):
         engine = engine_of("random", (None,) * 600, load=0)
@@ -385,7 +361,6 @@ def test_policy_does_not_balance_and_reports_it():
 
 
 def test_policy_keeps_its_state_with_its_engine():
-    """It keeps its state between plans; another engine has a separate copy."""
     first, second = engine_of("counting", (None,)), engine_of("counting", (None,))
     assert [targets(first.place())["web/0"] for _ in range(3)] == ["n1", "n2", "n3"]
     assert targets(second.place())["web/0"] == "n1"
@@ -423,7 +398,6 @@ def test_nodes_that_a_constraint_refuses_are_not_offered():
 
 
 def test_children_join_a_parent_that_a_policy_moves():
-    """The child joins its parent on the new node."""
     engine = engine_of("largest_first", ("n0", "n0"))
     engine.update_service(Service("tail", stateful=False, affinity_to="web", default_load={Role.INSTANCE: {"cpu": 1}}))
     engine.remove_partition("web/1")
@@ -433,7 +407,6 @@ def test_children_join_a_parent_that_a_policy_moves():
 
 
 def test_all_or_nothing_placement_is_complete_or_empty():
-    """If one replica has no place, or the policy takes none, the others wait as well."""
     engine = engine_of("picky", partially_place_services=False)
     engine.update_service(Service("pair", stateful=False, target_replicas=2))
     engine.update_partition(Partition("pair/0", service="pair"))
@@ -446,7 +419,6 @@ def test_all_or_nothing_placement_is_complete_or_empty():
 
 
 def test_node_or_row_that_was_not_offered_is_an_error():
-    """The node is full, or the row is not on the node; the engine does not change."""
     engine = engine_of("stray", ("n3",) * 6 + (None,))
     with pytest.raises(InvalidValueError, match=r"policy stray: choose for row 6 = 3 is not allowed; expected None or"):
         engine.place()
@@ -469,7 +441,6 @@ def test_eviction_that_frees_no_capacity_is_refused(move, monkeypatch):
 
 
 def test_evictions_may_be_exchanges():
-    """Two replicas change nodes."""
     register_policy(Evicting(Proposal(0, 2, 1)))
     engine = engine_of("evicting", ("n0", "n2", None))
     assert targets(engine.place()) == {"web/0": "n2", "web/1": "n0", "web/2": "n3"}
@@ -477,7 +448,6 @@ def test_evictions_may_be_exchanges():
 
 @pytest.mark.parametrize("answer", [True, 1.0, "n1", -1, 99, [1]])
 def test_answer_of_another_kind_is_refused(answer, monkeypatch):
-    """Only a whole number of an offered node is accepted."""
     engine = engine_of("last_fit", (None,))
     monkeypatch.setattr(LastFit, "choose", lambda *_: answer)
     with pytest.raises(InvalidValueError, match="policy last_fit"):
@@ -486,7 +456,6 @@ def test_answer_of_another_kind_is_refused(answer, monkeypatch):
 
 @pytest.mark.parametrize("answer", [None, 3, "all", [(0, 1)], [None]])
 def test_evictions_and_orders_of_another_type_are_refused(answer, monkeypatch):
-    """The message names the policy and the method."""
     monkeypatch.setattr(Evicting, "evict", lambda *_: answer)
     with pytest.raises(InvalidValueError, match="policy evicting: evict for row 1 = "):
         engine_of("evicting", ("n0", None)).place()
@@ -496,7 +465,6 @@ def test_evictions_and_orders_of_another_type_are_refused(answer, monkeypatch):
 
 
 def test_policy_cannot_change_the_offered_nodes(monkeypatch):
-    """Changes of the given array do not change the offered nodes."""
 
     def choose(_policy, _configuration, _row, nodes):
         nodes[:] = 3
@@ -565,12 +533,10 @@ class Undecided(LastFit):
     searches = 0
 
     def begin(self, configuration, rng):
-        """Count the searches of all engines."""
         Undecided.searches += 1
         self.first = Undecided.searches % 2
 
     def choose(self, configuration, row, nodes):
-        """Return the first or the last node."""
         return nodes[0] if self.first else nodes[-1]
 
 
@@ -580,7 +546,6 @@ class Untidy(LastFit):
     name = "untidy"
 
     def choose(self, configuration, row, nodes):
-        """Return the last node."""
         configuration.apply(Proposal(row, int(nodes[-1])))
         return nodes[-1]
 
@@ -600,7 +565,6 @@ def test_verifier_finds_errors_of_a_policy(policy, error, message):
 
 
 def test_configuration_without_description_has_no_forecast():
-    """Replicas without a description have no forecast."""
     known = configuration_of(engine_of("annealing", ("n0",)))
     bare = Configuration(known.problem, known.solution)
     with pytest.raises(ConflictError, match="no description"):

@@ -55,7 +55,6 @@ def test_options_change_a_copy_of_the_policy():
     ],
 )
 def test_unknown_or_invalid_option_is_refused(policy, options, error, message):
-    """The error names policy, option and range, or the nearest name."""
     with pytest.raises(error, match=message):
         check_extensions(PlbConfig(metrics=[Metric("cpu")], policy=policy, policy_options=options))
 
@@ -68,12 +67,10 @@ class Measured:
     most: int = attrs.field(default=1, validator=attrs.validators.ge(0))
 
     def choose(self, configuration, row, nodes):
-        """Return a node."""
         return nodes[min(self.most, len(nodes) - 1)]
 
 
 def test_policy_of_a_user_has_the_options_of_its_class():
-    """An error of its constructor becomes one that names policy and value."""
     register_policy(Measured())
     assert extension_policy("measured", {"most": 2}).most == 2
     with pytest.raises(InvalidValueError, match=r"policy_options = {'most': -1} .* policy measured takes"):
@@ -81,7 +78,6 @@ def test_policy_of_a_user_has_the_options_of_its_class():
 
 
 def test_options_of_settings_cannot_change():
-    """Neither changes of the given mapping nor of the settings have an effect."""
     options = {"theta": 0.02}
     config = PlbConfig(metrics=[Metric("cpu")], policy="prv_best_fit", policy_options=options)
     options["theta"] = 7
@@ -92,7 +88,6 @@ def test_options_of_settings_cannot_change():
 
 
 def test_engine_uses_other_options_when_it_is_configured_again():
-    """The policy is created from scratch, as for another policy."""
     config = PlbConfig(metrics=[Metric("cpu")], policy="prv_worst_fit", policy_options={"held_out": 0})
     engine = PlacementAndLoadBalancing(config)
     for node in range(2):

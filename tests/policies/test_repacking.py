@@ -103,7 +103,6 @@ def packed(nodes, waiting, **settings):
     ],
 )
 def test_repacking_of_examples(nodes, waiting, moves):
-    """The examples give the moves for a replica, and its target."""
     assert packed(nodes, waiting) == moves
 
 
@@ -124,7 +123,6 @@ def test_repacking_checks_only_the_metrics_of_the_replica():
 
 
 def test_repacking_moves_nothing_if_placement_must_not():
-    """It is first fit in this case."""
     assert packed([[4, 7], []], 10, move_existing_replica_for_placement=False) == {"new": "n1"}
     assert packed([[4, 7], []], 10, policy_options={"most_moves": 0}) == {"new": "n1"}
 

@@ -52,27 +52,16 @@ def write_inputs(folder: Path) -> Path:
 
 @attrs.frozen
 class Command:
-    """A command that writes files.
-
-    Parameters
-    ----------
-    name
-        Name for the tests.
-    arguments
-        Function from the folders of the inputs and of the outputs to the arguments.
-    writes
-        Files in the folder of the outputs that the command overwrites only on request.
-    overwrites
-        Option that allows overwriting.
-    """
+    """A command that writes files."""
 
     name: str
     arguments: Callable[[Path, Path], Sequence[Any]]
+    """From the folders of the inputs and of the outputs."""
     writes: tuple[str, ...]
+    """Files in the folder of the outputs that the command overwrites only on request."""
     overwrites: str = "--force"
 
     def run(self, inputs: Path, out: Path, *further: Any) -> Any:
-        """Run the command in this process."""
         return plb(*self.arguments(inputs, out), *further)
 
 

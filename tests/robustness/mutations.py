@@ -60,7 +60,6 @@ def damaged_bytes(draw: st.DrawFn, original: bytes) -> bytes:
 
 
 def nested(depth: int = DEPTH) -> list[Any]:
-    """Return nested lists of a given depth."""
     found: list[Any] = []
     for _ in range(depth):
         found = [found]
@@ -165,7 +164,6 @@ def _value(value: Any) -> str:
 
 
 def toml(original: str) -> st.SearchStrategy[bytes]:
-    """Return damaged TOML files."""
     data = tomllib.loads(original)
     structured = damaged_tree(data).map(lambda tree: as_toml(tree).encode("utf-8", errors="replace"))
     extra = st.sampled_from(

@@ -63,7 +63,6 @@ def _databases(draw: st.DrawFn) -> bytes:
 
 
 def public_formats(scratch: Path) -> dict[str, Target]:
-    """Return the targets of public traces."""
     bins = pl.DataFrame(
         {
             "vm": [1] * 30,

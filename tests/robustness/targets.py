@@ -43,23 +43,13 @@ Files = Mapping[str, bytes]
 
 @attrs.frozen
 class Target:
-    """A reader and its files.
-
-    Parameters
-    ----------
-    files
-        Valid files, by path in the folder.
-    victim
-        Path of the damaged file.
-    damage
-        Strategy for its contents.
-    read
-        Function that reads the folder.
-    """
+    """A reader and its valid files, by path in the folder."""
 
     files: Files
     victim: str
+    """Path of the damaged file."""
     damage: st.SearchStrategy[bytes]
+    """Its contents."""
     read: Callable[[Path], object]
 
 
@@ -157,7 +147,6 @@ def parquet_target(files: Files, victim: str, read: Callable[[Path], object], ke
 
 
 def as_parquet(frame: pl.DataFrame) -> bytes:
-    """Return the bytes of a Parquet file."""
     file = io.BytesIO()
     frame.write_parquet(file)
     return file.getvalue()

@@ -28,7 +28,6 @@ from plb.errors import InvalidValueError
     ],
 )
 def test_scenarios_have_a_largest_size(section: str, key: str, value: Any, allowed: str):
-    """All sizes of arrays have a limit."""
     with pytest.raises(ScenarioError) as raised:
         scenario_from({section: {key: value}})
     assert f"{section}.{key}" in str(raised.value)
@@ -56,14 +55,12 @@ def test_jobs_on_machines_have_a_largest_size(tmp_path: Path):
 
 
 def test_episodes_of_given_jobs_have_a_largest_size():
-    """An example is a job that arrives very late."""
     late = JobSequence([Job(1_000_000, np.ones((1, 2)))])
     with pytest.raises(InvalidValueError, match=r"last step = 1000080 is not allowed; expected at most \d+, "):
         Episode(late, Dimensions(machines=10_000))
 
 
 def test_numpy_numbers_are_written_as_python_numbers():
-    """A configuration from Python has the hash of the same configuration from a file."""
     of_numpy = LearningConfig(
         jobs=SyntheticJobs(jobs=np.int64(8), rate=np.float32(3.5)),
         evaluation=EvaluationSection(machines=(np.int32(4),)),

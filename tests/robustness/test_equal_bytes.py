@@ -44,7 +44,6 @@ def written(inputs: Path, out: Path, name: str, hash_seed: int, jobs: int) -> di
     ],
 )
 def test_bytes_depend_on_neither_hash_seeds_nor_workers(inputs: Path, tmp_path: Path, name: str):
-    """The output includes plots."""
     first = written(inputs, tmp_path / "out", name, hash_seed=0, jobs=1)
     (tmp_path / "out").rename(tmp_path / "first")
     second = written(inputs, tmp_path / "out", name, hash_seed=12345, jobs=2)

@@ -51,7 +51,6 @@ def contents_of(inputs: Path, name: str) -> st.SearchStrategy[bytes]:
     ids=["predict", "provision", "replan", "traces convert", "traces describe", "learn evaluate"],
 )
 def test_commands_end_with_a_message(inputs: Path, name: str, arguments: Arguments):
-    """The command gives a result, or exit code 2 without output."""
 
     @settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
     @given(contents=contents_of(inputs, name))
@@ -71,7 +70,6 @@ def test_commands_end_with_a_message(inputs: Path, name: str, arguments: Argumen
 
 
 def test_damaged_scenarios_end_with_a_message(tmp_path: Path):
-    """The error precedes the simulation."""
 
     @settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
     @given(contents=damaged.toml(SCENARIO))

@@ -32,7 +32,6 @@ def lay(folder: Path, target: Target, contents: bytes) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_damaged_files_are_refused(name: str):
-    """Neither errors of libraries nor warnings occur."""
     target = TARGETS[name]
 
     examples = max(1, settings.default.max_examples // PART)  # type: ignore[union-attr]

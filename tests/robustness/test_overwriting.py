@@ -26,7 +26,6 @@ def test_a_file_of_results_is_unchanged(inputs: Path, tmp_path: Path, name: str,
 
 @pytest.mark.parametrize("name", ["provision", "replan", "predict", "traces convert", "traces generate"])
 def test_a_file_of_results_is_overwritten_on_request(inputs: Path, tmp_path: Path, name: str):
-    """With `--force`, the new file replaces the old one."""
     command = BY_NAME[name]
     for file in command.writes:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +38,6 @@ def test_a_file_of_results_is_overwritten_on_request(inputs: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_a_file_in_place_of_a_directory_is_named(inputs: Path, tmp_path: Path, name: str):
-    """The error precedes all other work."""
     (tmp_path / "out").write_text("mine")
     run = BY_NAME[name].run(inputs, tmp_path / "out")
     assert run.exit_code == 2, run.output

@@ -14,7 +14,6 @@ from workloads.trace_files import check_traces
 
 
 def stamp_of(path: Path) -> dict[str, Any]:
-    """Return the stamp of a file of figures."""
     found: dict[str, Any] = json.loads(path.read_text())["stamp"]
     assert {"plb", "python", "numpy", "polars"} <= set(found["versions"])
     return found
@@ -31,7 +30,6 @@ def stamp_of(path: Path) -> dict[str, Any]:
     ],
 )
 def test_figures_are_stamped(inputs: Path, tmp_path: Path, name: str, other: tuple[str, Any]):
-    """Another setting gives another hash. Equal settings give equal hashes in any folder."""
     stamps = []
     for place, further in (("a", ()), ("b", ()), ("c", other)):
         figures = tmp_path / f"{place}.json"
@@ -44,7 +42,6 @@ def test_figures_are_stamped(inputs: Path, tmp_path: Path, name: str, other: tup
 
 
 def test_traces_are_stamped(inputs: Path, tmp_path: Path):
-    """They are converted or generated."""
     for name in ("traces convert", "traces generate"):
         assert BY_NAME[name].run(inputs, tmp_path / name).exit_code == 0
         assert "plb" in check_traces(tmp_path / name)[0].provenance["versions"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import attrs
 import numpy as np
 import pytest
@@ -61,11 +59,9 @@ class ByHand:
         self.newest: int | None = None
 
     def put(self, name: str, node: str) -> None:
-        """Describe a new partition."""
         self.node[name], self.load[name], self.slots[name] = node, None, [None] * SLOTS
 
     def remove(self, name: str) -> None:
-        """Forget a partition."""
         for one in (self.node, self.load, self.slots):
             one.pop(name)
 
@@ -184,27 +180,14 @@ def check_columns_from_scratch(engine: PlacementAndLoadBalancing) -> None:
     assert np.array_equal(made.windows, kept.windows)
 
 
-def shown_for_two_days(engine: PlacementAndLoadBalancing, loads: Mapping[str, list[float]]) -> float:
-    """Report the loads of partitions by slot, and return the time afterwards."""
-    for number in range(len(next(iter(loads.values())))):
-        now = hours(8 * number)
-        for name, values in loads.items():
-            engine.report_load(name, "n0", {"cpu": values[number]})
-        engine.refresh(now)
-    return now
-
-
-def test_demand_at_the_same_time_adds_up_and_at_different_times_does_not():
-    """Two replicas with the same distribution of demand are a risk only if their peaks coincide."""
-    found = {}
-    for name, other in {"together": [14.0, 1.0, 1.0] * 2, "apart": [1.0, 14.0, 1.0] * 2}.items():
-        engine = new_engine(w_failovers=0.0, policy="prv_worst_fit")
-        put(engine, "web/0", "n0")
-        put(engine, "web/1", "n0")
-        now = shown_for_two_days(engine, {"web/0": [14.0, 1.0, 1.0] * 2, "web/1": other})
-        found[name] = engine.violation_probabilities(now)["n0"]
-    assert found["apart"] == 0.0
-    assert found["together"] > 0.0
+def shown_for_two_days(loads: list[float]) -> tuple[PlacementAndLoadBalancing, float]:
+    """Return an engine with an instance that has reported these loads, one a slot, and the time afterwards."""
+    engine = new_engine()
+    put(engine, "web/0", "n0")
+    for number, load in enumerate(loads):
+        engine.report_load("web/0", "n0", {"cpu": load})
+        engine.refresh(hours(8 * number))
+    return engine, hours(8 * (len(loads) - 1))
 
 
 def test_replica_without_a_report_follows_the_traces_of_past_tenants():
@@ -221,10 +204,7 @@ def test_replica_without_a_report_follows_the_traces_of_past_tenants():
 
 
 def test_past_of_a_replica_moves_with_it():
-    """A replica takes its columns to its next node."""
-    engine = new_engine()
-    put(engine, "web/0", "n0")
-    now = shown_for_two_days(engine, {"web/0": [25.0, 1.0, 1.0] * 2})
+    engine, now = shown_for_two_days([25.0, 1.0, 1.0] * 2)
     before = engine.violation_probabilities(now)
     engine.update_partition(Partition("web/0", service="web", replicas=[Replica(Role.INSTANCE, "n1")]))
     assert engine.violation_probabilities(now) == {"n0": before["n1"], "n1": before["n0"]}
@@ -232,10 +212,7 @@ def test_past_of_a_replica_moves_with_it():
 
 @pytest.mark.parametrize("passed", [-24.0, 0.0, 8.0, 10_000.0])
 def test_questions_at_any_time_change_nothing(passed):
-    """Only a plan enters a slot."""
-    engine = new_engine()
-    put(engine, "web/0", "n0")
-    now = shown_for_two_days(engine, {"web/0": [9.0, 8.0, 7.0, 6.0]})
+    engine, now = shown_for_two_days([9.0, 8.0, 7.0, 6.0])
     engine.update_partition(Partition("new", service="web"))
     engine.violation_probabilities(now)
     before = engine.snapshot()
@@ -259,10 +236,7 @@ def test_slot_is_entered_without_any_replica():
 
 
 def test_plan_at_an_earlier_time_enters_no_slot():
-    """The past stays as it is."""
-    engine = new_engine()
-    put(engine, "web/0", "n0")
-    now = shown_for_two_days(engine, {"web/0": [9.0, 8.0, 7.0, 6.0]})
+    engine, now = shown_for_two_days([9.0, 8.0, 7.0, 6.0])
     before = engine._state.rows.past.values.copy()
     engine.refresh(now - hours(16))
     assert np.array_equal(engine._state.rows.past.values, before)
@@ -270,25 +244,12 @@ def test_plan_at_an_earlier_time_enters_no_slot():
 
 def test_past_begins_anew_after_a_wrong_time():
     """A time in milliseconds loses what was kept, but slots are entered again at the right time."""
-    engine = new_engine()
-    put(engine, "web/0", "n0")
-    now = shown_for_two_days(engine, {"web/0": [25.0] * 6})
+    engine, now = shown_for_two_days([25.0] * 6)
     engine.refresh(1000.0 * now)
     engine.report_load("web/0", "n0", {"cpu": 3.0})
     engine.refresh(now + hours(8))
     assert sorted(engine._state.rows.past.values[0, 0].tolist()) == [-1] * (SLOTS - 1) + [3]
     assert engine.violation_probabilities(now + hours(8))["n0"] == 0.0
-
-
-def test_slots_that_were_forgotten_leave_no_columns():
-    """After a reset, a report of the same load as before stands for all slots."""
-    engine = new_engine()
-    put(engine, "web/0", "n0")
-    now = shown_for_two_days(engine, {"web/0": [25.0, 25.0, 25.0, 4.0]})
-    assert engine.violation_probabilities(now)["n0"] > 0.0
-    engine.reset_load("web/0")
-    engine.report_load("web/0", "n0", {"cpu": 4.0})
-    assert engine.violation_probabilities(now)["n0"] == 0.0
 
 
 def test_plan_that_fails_enters_no_slot():
@@ -337,7 +298,6 @@ def test_probability_with_a_new_replica_is_smoothed_to_the_nodes_as_they_are():
 
 
 def test_demand_beyond_31_bits_is_a_violation():
-    """Sums with a new replica are not cut to 32 bits."""
     engine = new_engine()
     for node in NODES:
         engine.update_node(Node(node, capacities={"cpu": 1.5e9}))
@@ -353,7 +313,6 @@ def test_demand_beyond_31_bits_is_a_violation():
 
 
 def test_only_replicas_with_a_node_have_a_past():
-    """A slot in which a replica is nowhere is missing."""
     engine = new_engine()
     put(engine, "web/0", "n0")
     engine.report_load("web/0", "n0", {"cpu": 9.0})
@@ -365,9 +324,7 @@ def test_only_replicas_with_a_node_have_a_past():
 
 def test_slots_of_another_length_begin_anew():
     """What was kept in slots of eight hours says nothing about slots of one hour."""
-    engine = new_engine()
-    put(engine, "web/0", "n0")
-    now = shown_for_two_days(engine, {"web/0": [25.0, 1.0, 1.0] * 2})
+    engine, now = shown_for_two_days([25.0, 1.0, 1.0] * 2)
     assert engine.violation_probabilities(now)["n0"] > 0.0
     changed = ESTIMATOR.replace(f"slot_minutes={MINUTES}", "slot_minutes=60")
     engine.configure(attrs.evolve(engine.config, estimator=changed))
@@ -375,7 +332,6 @@ def test_slots_of_another_length_begin_anew():
 
 
 def test_engine_without_weight_on_risk_keeps_no_columns():
-    """The original energy has no cost for this estimator."""
     engine = new_engine(w_failovers=0.0, w_overload=0.0)
     put(engine, "web/0", "n0")
     engine.refresh(0.0)
@@ -395,7 +351,6 @@ def test_only_historical_simulation_has_a_horizon_to_choose():
 
 @pytest.mark.parametrize("text", ["slots=0", "horizon=0", "horizon=169", "slot_minutes=0", "slot_minutes=1000", "n=3"])
 def test_parameters_out_of_range_are_refused(text):
-    """The message names the estimator and the parameter."""
     with pytest.raises(Exception, match=r"historical-simulation|predictor") as caught:
         PlbConfig(metrics=[Metric("cpu")], estimator=f"historical-simulation:{text}")
     assert text.split("=")[0] in str(caught.value)

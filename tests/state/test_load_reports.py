@@ -119,7 +119,6 @@ def test_new_secondaries_have_the_rounded_mean(updates, separate):
 
 
 def test_later_secondary_has_the_mean():
-    """A secondary without a report keeps its load."""
     engine = engine_with_secondaries()
     engine.report_secondary_loads("p", {"n1": {"cpu": 4}, "n2": {"cpu": 7}})
     engine.update_service(Service("db", target_replicas=6))
@@ -129,7 +128,6 @@ def test_later_secondary_has_the_mean():
 
 
 def test_primary_keeps_its_load():
-    """A report for the node of the primary does not count."""
     engine = engine_with_secondaries()
     engine.report_secondary_loads("p", {"n0": {"cpu": 8}, "n1": {"cpu": 2}})
     assert loads_of(engine) == {"n0": 0, "n1": 2, "n2": 1, "n3": 1, None: 1}
@@ -137,7 +135,6 @@ def test_primary_keeps_its_load():
 
 @pytest.mark.parametrize("everywhere", [False, True])
 def test_instances_report_by_node_as_secondaries_do(*, everywhere: bool):
-    """A new instance has the mean; the settings may exclude services on every node."""
     metrics = [Metric("cpu", quantum=1)]
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics, use_default_load_for_service_on_every_node=True))
     for name in PLACES:
@@ -161,7 +158,6 @@ BAD = [
 
 @pytest.mark.parametrize(("loads", "error", "message"), BAD)
 def test_bad_report_changes_nothing(loads, error, message):
-    """The call is refused as a whole, with the name in the message."""
     engine = engine_with_secondaries()
     before = loads_of(engine)
     with pytest.raises(error, match=message):
@@ -204,7 +200,6 @@ REPORT = st.one_of(
 @examples(40)
 @given(st.lists(REPORT, max_size=5), st.sampled_from(["monte-carlo", "gaussian"]))
 def test_reset_loads_are_those_of_an_engine_without_reports(reports, estimator):
-    """Replicas, loads of nodes, the load of the next replica, violations and energy are equal."""
     engine, fresh = engine_of(estimator), engine_of(estimator)
     for verb, *arguments in reports:
         getattr(engine, verb)("db/0", *arguments)
@@ -218,6 +213,5 @@ def test_reset_loads_are_those_of_an_engine_without_reports(reports, estimator):
 
 
 def test_reports_of_an_unknown_partition_cannot_be_reset():
-    """The error names it."""
     with pytest.raises(UnknownNameError, match="unknown partition 'none'"):
         engine_of("monte-carlo").reset_load("none")

@@ -15,14 +15,12 @@ class Crowding:
     kind: type = np.float64
 
     def begin(self, configuration: Configuration) -> None:
-        """Compute the load of every node."""
         self.load = np.zeros((configuration.nodes, configuration.problem.load.shape[1]), self.kind)
         for row in configuration.rows:
             if configuration.node_of(row) != NOWHERE:
                 self.load[configuration.node_of(row)] += configuration.load_of(row)
 
     def total(self, configuration: Configuration) -> float:
-        """Return the sum over all nodes."""
         return float((configuration.loads**2).sum())
 
     def after(self, configuration: Configuration, proposal: Proposal) -> dict[int, np.ndarray]:
@@ -35,17 +33,14 @@ class Crowding:
         return load
 
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
-        """Return the change on the changed nodes."""
         after = self.after(configuration, proposal)
         return sum(float((load**2).sum() - (self.load[node] ** 2).sum()) for node, load in after.items())
 
     def apply(self, configuration: Configuration, proposal: Proposal) -> None:
-        """Update the sums of the changed nodes."""
         for node, load in self.after(configuration, proposal).items():
             self.load[node] = load
 
     def undo(self, configuration: Configuration, proposal: Proposal) -> None:
-        """Restore the sums."""
         for row, source, target in configuration.relocations(proposal):
             for node, sign in ((source, 1), (target, -1)):
                 if node != NOWHERE:
@@ -69,40 +64,10 @@ class StaleSums(Crowding):
         pass
 
 
-class ForgottenMetric(Crowding):
-    """Deltas of the first metric only."""
-
-    def delta(self, configuration, proposal):
-        after = self.after(configuration, proposal)
-        return sum(float(load[0] ** 2 - self.load[node][0] ** 2) for node, load in after.items())
-
-
 class FloatDrift(Crowding):
-    """Sums of shares in single precision."""
+    """Sums in single precision."""
 
     kind = np.float32
-
-    def begin(self, configuration):
-        super().begin(configuration)
-        self.load /= 7
-
-    def delta(self, configuration, proposal):
-        self.load *= 7
-        change = super().delta(configuration, proposal)
-        self.load /= 7
-        return change
-
-    def apply(self, configuration, proposal):
-        for row, source, target in configuration.relocations(proposal):
-            for node, sign in ((source, -1), (target, 1)):
-                if node != NOWHERE:
-                    self.load[node] += sign * configuration.load_of(row) / 7
-
-    def undo(self, configuration, proposal):
-        for row, source, target in configuration.relocations(proposal):
-            for node, sign in ((source, 1), (target, -1)):
-                if node != NOWHERE:
-                    self.load[node] += sign * configuration.load_of(row) / 7
 
 
 class ForgottenDeparture(Crowding):
@@ -250,7 +215,6 @@ class UpgradeDomains:
     name = "upgrade_domains"
 
     def counts(self, configuration):
-        """Return the number of replicas in each domain."""
         names = [configuration.node(node).upgrade_domain_name for node in range(configuration.nodes)]
         counts = dict.fromkeys(names, 0)
         for node, name in enumerate(names):
@@ -258,11 +222,9 @@ class UpgradeDomains:
         return counts
 
     def total(self, configuration):
-        """Return the sum over all domains."""
         return float(sum(count**2 for count in self.counts(configuration).values()))
 
     def delta(self, configuration, proposal):
-        """Return the change in the changed domains."""
         counts = self.counts(configuration)
         before = sum(count**2 for count in counts.values())
         for _, source, target in configuration.relocations(proposal):
@@ -272,7 +234,6 @@ class UpgradeDomains:
         return float(sum(count**2 for count in counts.values()) - before)
 
     def counts_node(self, configuration, node):
-        """Return whether a node counts: all nodes do."""
         return True
 
 

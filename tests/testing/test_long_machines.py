@@ -38,5 +38,4 @@ CASES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_every_invariant_holds_in_many_more_runs(case: Any):
-    """The machines are those that the other tests run for a shorter time."""
     run_state_machine_as_test(case.machine, settings=SETTINGS)

@@ -23,13 +23,11 @@ class AtMostTwo:
     name = "at_most_two"
 
     def refuses(self, configuration, proposal):
-        """Refuse a third replica."""
         gone = 1 if proposal.partner >= 0 else 0
         targets = [one.target for one in configuration.relocations(proposal) if one.target >= 0]
         return any(len(configuration.rows_on(target)) + 1 - gone > 2 for target in targets)
 
     def broken(self, configuration):
-        """Return the replicas of nodes with more than two."""
         on = [configuration.rows_on(node) for node in range(configuration.nodes)]
         return [row for rows in on if len(rows) > 2 for row in rows.tolist()]
 
@@ -38,7 +36,6 @@ class AllowsAThird(AtMostTwo):
     """The limit is off by one: a third replica is allowed."""
 
     def refuses(self, configuration, proposal):
-        """Refuse a fourth replica."""
         return proposal.target >= 0 and len(configuration.rows_on(proposal.target)) >= 3
 
 
@@ -46,7 +43,6 @@ class RefusesValidProposals(AtMostTwo):
     """Refuses valid proposals."""
 
     def refuses(self, configuration, proposal):
-        """Refuse every proposal to the first node."""
         return proposal.target == 0
 
 
@@ -59,16 +55,13 @@ class Fees:
         self.fees, self.paying = fees or {}, paying
 
     def fee_of(self, configuration, row, node):
-        """Return the fee of a replica."""
         pays = configuration.service_of(row).name in self.paying
         return self.fees[configuration.node(node).name] if node >= 0 and pays else 0
 
     def total(self, configuration):
-        """Add up the fees."""
         return float(sum(self.fee_of(configuration, row, configuration.node_of(row)) for row in configuration.rows))
 
     def delta(self, configuration, proposal):
-        """Return the change."""
         moved = configuration.relocations(proposal)
         return float(
             sum(self.fee_of(configuration, one.row, one.target) for one in moved)
@@ -80,13 +73,11 @@ class WrongFees(Fees):
     """Takes the fees of services that do not pay."""
 
     def fee_of(self, configuration, row, node):
-        """Return the fee of the node."""
         return self.fees[configuration.node(node).name] if node >= 0 else 0
 
     total = Fees.total
 
     def delta(self, configuration, proposal):
-        """Charge everybody, but count only those that pay."""
         change = Fees.delta(self, configuration, proposal)
         return change if configuration.service_of(proposal.row).name in self.paying else 0.0
 
@@ -101,11 +92,9 @@ class OnlyPayingOnFirst:
         self.fees, self.paying = fees or {}, paying
 
     def refuses(self, configuration, proposal):
-        """Refuse the others."""
         return any(self._bad(configuration, one.row, one.target) for one in configuration.relocations(proposal))
 
     def broken(self, configuration):
-        """Return the others there."""
         return [row for row in configuration.rows.tolist() if self._bad(configuration, row, configuration.node_of(row))]
 
     def _bad(self, configuration, row, node):
@@ -143,14 +132,12 @@ def test_errors_are_found_in_clusters_that_suit_the_data():
 @settings(max_examples=40, deadline=None)
 @given(FEES)
 def test_fields_of_nodes_and_services_replace_those_that_are_drawn(cluster):
-    """All others are drawn as ever."""
     assert {node.properties["fee"] for node in cluster.nodes} <= {"0", "3", "7"}
     assert {(one.tenant_class, one.max_moves) for one in cluster.services} <= {("gold", None), ("silver", None)}
     cluster.engine().place(budget=10)
 
 
 def test_risk_models_have_no_clusters():
-    """The node of a risk model is drawn otherwise."""
     for wrong in ({"clusters": FEES}, {"made_for": suited(Fees)}):
         with pytest.raises(InvalidValueError, match=r"machine_of: clusters or made_for = .* None for a risk model"):
             machine_of(Summed(), **wrong)
@@ -160,7 +147,6 @@ class Summed:
     """A risk model that is certain where the largest demands reach a threshold together."""
 
     def probability_of_violation(self, replicas, *, thresholds, now):
-        """Return 0 or 1."""
         sums = {name: sum(one.largest_demand[name] for one in replicas) for name in thresholds}
         return float(any(sums[name] >= threshold for name, threshold in thresholds.items()))
 
@@ -169,7 +155,6 @@ class Certain:
     """A risk model that depends only on the first replica, not on the thresholds."""
 
     def probability_of_violation(self, replicas, *, thresholds, now):
-        """Return a number from the first key."""
         return replicas[0].key % 8 / 7 if replicas else 0.0
 
 
@@ -177,7 +162,6 @@ class Percent(Certain):
     """A risk model that returns percentages."""
 
     def probability_of_violation(self, replicas, *, thresholds, now):
-        """Return 100 if there is a replica."""
         return 100.0 if replicas else 0.0
 
 
@@ -196,7 +180,6 @@ TestSummed = machine_of(Summed())
     ids=lambda value: type(value).__name__ if not isinstance(value, set) else "",
 )
 def test_planted_error_of_a_constraint_or_risk_model_is_found(subject, broken):
-    """The error breaks the expected invariant."""
     assert first_failure(subject) in broken
 
 
@@ -206,7 +189,6 @@ def test_excluded_invariant_is_not_checked():
 
 
 def test_same_call_has_the_same_result():
-    """A counterexample is the same in every call."""
     text = counterexample(planted.TrialNotTakenBack())
     assert text is not None
     assert text == counterexample(planted.TrialNotTakenBack())
@@ -225,7 +207,6 @@ def test_facts_may_be_given_in_one_line():
 
 
 def test_wrong_facts_report_the_right_values():
-    """Totals, deltas, refusals and broken replicas have the numbers that were found."""
     with pytest.raises(AssertionError, match="crowding: the total is 16, expected 5"):
         verify(planted.Crowding()).given(nodes=1, replicas=[(0, 4)]).totals(5)
     facts = verify(planted.WrongSign()).given(nodes=2, replicas=[(0, 4), (0, 2)]).moves((1, 1))
@@ -243,7 +224,6 @@ def test_wrong_facts_report_the_right_values():
 
 
 def test_invalid_subjects_are_refused():
-    """The objects are of no kind, or have half of the methods for sums."""
 
     class Half(planted.Peaks):
         def begin(self, configuration):

@@ -15,12 +15,10 @@ class NaiveJob:
         self.placed = 0
 
     def uses(self, step: int, resource: int) -> float:
-        """Return its usage in a step of the episode."""
         place = step - self.placed
         return self.usage[place][resource] if 0 <= place < len(self.usage) else 0.0
 
     def runs(self, step: int) -> bool:
-        """Return whether it runs on a machine in a step."""
         return self.machine is not None and self.placed <= step < self.placed + len(self.usage)
 
 
@@ -43,7 +41,6 @@ class NaiveEpisode:
         self.queue += [job for job in self.jobs if job.arrival == self.time]
 
     def decide(self, action: int) -> float:
-        """Place the head of the queue, or wait; return the reward."""
         if action:
             job = self.queue.pop(0)
             job.machine, job.placed = action - 1, self.time
@@ -91,7 +88,6 @@ class NaiveEpisode:
         }
 
     def observe(self) -> dict[str, list]:
-        """Return the observation."""
         sizes, now = self.sizes, self.time
         resources = range(len(sizes.resources))
         placed = [job for job in self.jobs if job.machine is not None]

@@ -21,7 +21,6 @@ def job(arrival: int, *cpu: float) -> Job:
 
 
 def jobs(*given: Job, name: str = "jobs") -> JobSequence:
-    """Return a sequence of jobs."""
     return JobSequence(given, name)
 
 

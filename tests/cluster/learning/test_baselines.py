@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import pickle
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,7 +49,6 @@ def test_each_heuristic_has_its_measure_of_free_capacity(policy, action):
 
 @pytest.mark.parametrize("kind", ["tetris", "best-fit", "worst-fit", "random"])
 def test_all_wait_if_the_head_fits_on_no_machine(kind):
-    """A shortage of one resource is sufficient."""
     episode = episode_with([[0.1, 0.6]], [[0.0, 0.5]], [[0.0, 0.5]], [[0.0, 0.5]])
     assert BASELINES[f"{kind}-present"](episode) == WAIT
     assert all(BASELINES[f"{kind}-{fit.value}"](episode_with([[0.1, 0.5]])) != WAIT for fit in FitRule)
@@ -69,7 +66,6 @@ def test_feasibility_depends_on_the_compared_usage():
 
 
 def test_finished_jobs_use_no_capacity():
-    """Mean and peak are those of the running jobs."""
     episode = Episode(jobs(job(0, 0.5), job(0, 0.25, 0.25), job(1, 0.5)), one_resource(1))
     episode.decide(1)
     episode.decide(1)
@@ -79,7 +75,6 @@ def test_finished_jobs_use_no_capacity():
 
 @pytest.mark.parametrize("name", [name for name in BASELINES if not name.startswith("random")])
 def test_ties_go_to_the_first_machine(name):
-    """On empty machines, all scores are equal."""
     assert BASELINES[name](episode_with([[0.5, 0.25]])) == 1
 
 
@@ -102,7 +97,6 @@ def test_baselines_place_the_head_only_on_feasible_machines(data, sizes, weights
 
 @given(st.data(), dimensions(), penalties)
 def test_least_penalty_is_the_least_of_all_machines(data, sizes, weights):
-    """No other machine for the last job gives a higher reward. Every job is placed at once."""
     sequence = data.draw(sequences(sizes))
     episode = Episode(JobSequence([Job(0, each.usage) for each in sequence.jobs]), sizes, weights)
     while episode.queue > 1:
@@ -125,17 +119,8 @@ def test_random_placement_is_seeded_and_uses_all_machines():
 
 
 def test_a_job_larger_than_a_machine_waits_until_the_end():
-    """The episode is truncated, and no later job is placed."""
     episode = Episode(jobs(job(0, 1.5), job(0, 0.5)), one_resource(2))
     found = play(episode, BASELINES["tetris-present"])
     assert episode.truncated
     assert found["unplaced"] == 2.0
     assert (episode.placed == NOT_PLACED).all()
-
-
-def test_baselines_can_be_pickled():
-    """Each makes the same decisions after pickling."""
-    episode = episode_with([[0.4, 0.2]], [[0.0, 0.8]], [[0.5, 0.0]], [[0.1, 0.1]])
-    for policy in BASELINES.values():
-        assert pickle.loads(pickle.dumps(policy))(episode) == policy(episode)
-    assert np.isin(["tetris-present", "tetris-mean", "tetris-peak", "least-penalty"], list(BASELINES)).all()

@@ -46,12 +46,10 @@ def config_of(folder: Path, text: str) -> LearningConfig:
 
 
 def test_an_empty_file_gives_the_defaults(tmp_path: Path):
-    """The name is that of the file."""
     assert config_of(tmp_path, "") == LearningConfig(name="learning")
 
 
 def test_every_section_is_read(tmp_path: Path):
-    """A path counts from the folder of the file."""
     config = config_of(tmp_path, WHOLE)
     assert (config.name, config.machines.machines, config.machines.horizon) == ("both", 4, 12)
     assert config.bootstrap == TraceSource(kind="traces", path=str(tmp_path / "past"), steps=(2, 8))
@@ -92,7 +90,6 @@ def test_every_section_is_read(tmp_path: Path):
     ],
 )
 def test_errors_are_located(tmp_path: Path, text: str, place: str, words: str):
-    """The message contains the nearest valid name."""
     with pytest.raises(ScenarioError) as error:
         config_of(tmp_path, text)
     problems = {problem.place: problem.message for problem in error.value.problems}
@@ -100,14 +97,12 @@ def test_errors_are_located(tmp_path: Path, text: str, place: str, words: str):
 
 
 def test_all_problems_are_reported_together(tmp_path: Path):
-    """They come from every section."""
     with pytest.raises(ScenarioError) as error:
         config_of(tmp_path, "[jobs]\nrate = -1\n[machines]\nmachine = 1\n[training]\nseed = -1\n")
     assert {problem.place for problem in error.value.problems} == {"jobs.rate", "machines.machine", "training.seed"}
 
 
 def test_the_digest_covers_all_inputs_of_the_weights():
-    """Evaluation and name are not part of it."""
     config = LearningConfig()
     evaluation = attrs.evolve(config.evaluation, sequences=3)
     assert attrs.evolve(config, name="other", evaluation=evaluation).digest() == config.digest()
@@ -116,7 +111,6 @@ def test_the_digest_covers_all_inputs_of_the_weights():
 
 
 def test_the_number_of_jobs_grows_with_the_cluster():
-    """The length of the sequence stays the same."""
     jobs = SyntheticJobs(rate=2.0, jobs=50)
     assert scaled(jobs, 4.0) == SyntheticJobs(rate=8.0, jobs=200)
     assert scaled(jobs, 1.0) == jobs
@@ -125,6 +119,5 @@ def test_the_number_of_jobs_grows_with_the_cluster():
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_examples_can_be_read(path: Path):
-    """Their names are those of their files."""
     if "[cluster]" not in path.read_text():
         assert path.stem in read_config(path).name

@@ -25,7 +25,6 @@ JOBS = SyntheticJobs(jobs=12, rate=1.0, long_steps=(4, 6))
 
 
 def environment_of(**options: object) -> PlacementEnvironment:
-    """Return an environment of these jobs."""
     from cluster.learning.environment import PlacementEnvironment
 
     return PlacementEnvironment(JOBS, SIZES, **options)
@@ -96,6 +95,5 @@ except ImportError as error:
 
 
 def test_only_the_environment_needs_the_extra():
-    """Its error states what to install. Only `train` and the trained policy need PyTorch."""
     done = subprocess.run([sys.executable, "-c", MISSING], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "gymnasium is not installed; pip install 'plb[learning]' brings it"

@@ -59,24 +59,6 @@ def test_an_episode_follows_the_rules(data, sizes, weights, longest):
     ]
 
 
-def test_time_does_not_advance_during_placement():
-    """Jobs of one step are placed one after another. Only the last placement gives a reward."""
-    episode = begun(2, job(0, 0.5), job(0, 0.5, 0.5), job(0, 0.5))
-    assert [episode.decide(1), episode.decide(2)] == [0.0, 0.0]
-    assert (episode.time, episode.queue) == (0, 1)
-    episode.decide(1)
-    assert (episode.time, episode.over) == (2, True)
-
-
-def test_waiting_ends_the_step():
-    """There is no further decision in that step. Each waiting job costs W, including jobs that are not visible."""
-    episode = begun(1, *[job(0, 0.5)] * 7, visible=5)
-    assert episode.decide(0) == -7.0
-    assert (episode.time, episode.queue) == (1, 7)
-    episode.decide(1)
-    assert episode.decide(0) == -6.0
-
-
 def test_a_job_runs_from_the_step_in_which_it_is_placed():
     """After a wait and a placement in step 1, it uses its first value in that step."""
     episode = begun(1, job(0, 0.75, 0.25), job(5, 0.5), past=2)
@@ -87,36 +69,6 @@ def test_a_job_runs_from_the_step_in_which_it_is_placed():
     episode.decide(0)
     episode.decide(1)
     assert episode.observe().machines.tolist() == [[[0, 0, 0.75, 0.25, 0, 0]]]
-
-
-def test_a_machine_can_be_used_beyond_its_capacity():
-    """Two simultaneous peaks cost their excess over the capacity. Two alternating peaks cost nothing."""
-    early, late = (0.75, 0.25), (0.25, 0.75)
-    for second, reward in ((early, -0.5), (late, 0.0)):
-        episode = begun(1, job(0, *early), job(0, *second), only="over_use")
-        episode.decide(1)
-        assert episode.decide(1) == reward
-
-
-def test_contention_depends_on_the_aligned_steps_of_jobs():
-    """A job placed in the second step of another coincides with its second value, not with its first."""
-    episode = begun(1, job(0, 1.0, 0.5), job(1, 0.5), only="contention")
-    episode.decide(1)
-    assert episode.decide(1) == -0.25
-
-
-def test_machines_without_a_job_cost_nothing():
-    """Only machines with a job cost their unused capacity, even if that job uses nothing."""
-    episode = begun(3, job(0, 0.25, 0.0), only="under_use")
-    assert episode.decide(2) == -1.75
-
-
-def test_an_episode_begins_with_its_first_job():
-    """Earlier steps are skipped without reward."""
-    episode = begun(1, job(7, 0.5), only="under_use")
-    assert episode.time == 7
-    assert episode.decide(1) == -0.5
-    assert len(episode.states().queue) == 1
 
 
 def test_an_episode_of_waiting_is_truncated():
@@ -130,16 +82,7 @@ def test_an_episode_of_waiting_is_truncated():
     assert episode.placed.tolist() == [NOT_PLACED] * 2
 
 
-def test_an_episode_that_ends_in_its_last_step_is_not_truncated():
-    """The last job finishes in that step. One step less truncates the episode."""
-    for longest, truncated in ((2, False), (1, True)):
-        episode = begun(1, job(0, 0.5, 0.5), longest=longest)
-        episode.decide(1)
-        assert (episode.over, episode.truncated) == (True, truncated)
-
-
 def test_observations_are_copies():
-    """Later decisions do not change them."""
     episode = begun(2, job(0, 0.5, 0.5), job(0, 0.5), job(0, 0.25))
     seen, before = episode.observe(), episode.observe()
     episode.decide(1)
@@ -148,7 +91,6 @@ def test_observations_are_copies():
 
 
 def test_running_jobs_are_those_on_a_machine():
-    """Waiting jobs and finished jobs do not run."""
     episode = begun(1, job(0, 0.5), job(0, 0.5, 0.5), job(1, 0.5), job(1, 0.5))
     assert episode.running().tolist() == []
     episode.decide(1)
@@ -160,13 +102,11 @@ def test_running_jobs_are_those_on_a_machine():
 
 @pytest.mark.parametrize("action", [-1, 3, 1.0, None])
 def test_other_actions_are_refused(action):
-    """An action is a whole number from 0 to M, and the message states this."""
     with pytest.raises(InvalidValueError, match="action"):
         begun(2, job(0, 0.5)).decide(action)
 
 
 def test_decisions_after_the_end_are_errors():
-    """The message states what to do."""
     episode = begun(1, job(0, 0.5))
     episode.decide(1)
     with pytest.raises(ConflictError, match="begin another"):
@@ -174,7 +114,6 @@ def test_decisions_after_the_end_are_errors():
 
 
 def test_jobs_that_an_observation_cannot_represent_are_refused():
-    """Such jobs exceed the horizon or have other resources. The message names the sequence."""
     with pytest.raises(InvalidValueError, match=r"'jobs'.*at most the horizon, 4"):
         begun(1, job(0, *[0.5] * 5))
     with pytest.raises(InvalidValueError, match=r"'jobs': resources = 1"):
@@ -182,6 +121,5 @@ def test_jobs_that_an_observation_cannot_represent_are_refused():
 
 
 def test_an_episode_without_a_decision_is_refused():
-    """Such an episode would end before the arrival of its first job."""
     with pytest.raises(InvalidValueError, match="longest_steps = 3 is not allowed; expected more than 5"):
         begun(1, job(5, 0.5), longest=3)

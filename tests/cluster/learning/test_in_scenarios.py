@@ -45,7 +45,6 @@ def scenario(tmp_path: Path) -> Path:
 
 
 def test_the_path_of_its_file_is_relative_to_the_scenario(scenario: Path):
-    """Other options do not change."""
     options = read_scenario(scenario).policies["chosen"]["policy_options"]
     assert options == {"checkpoint": str(scenario.parent / "trained" / "policy.pt"), "step_minutes": 30}
 
@@ -79,7 +78,6 @@ def test_a_policy_file_is_identified_by_its_content(scenario: Path):
     "options", ["5", "[]", '"x"', "true", "{ checkpoint = 5 }", '{ checkpoint = ["a"] }', "{ x = 1 }"]
 )
 def test_options_of_a_wrong_kind_are_refused(scenario: Path, section: str, options: str):
-    """The message names the section and the option."""
     scenario.write_text(f"{section}\npolicy = 'learned'\npolicy_options = {options}\n")
     with pytest.raises(ScenarioError, match="policy_options"):
         read_scenario(scenario)
@@ -87,14 +85,12 @@ def test_options_of_a_wrong_kind_are_refused(scenario: Path, section: str, optio
 
 @pytest.mark.parametrize("value", ["", "none.pt", "trained", "a\\u0000b"])
 def test_a_missing_file_is_refused_with_the_scenario(scenario: Path, value: str):
-    """The message names the option."""
     scenario.write_text(SCENARIO.replace("trained/policy.pt", value))
     with pytest.raises(ScenarioError, match=r"policies.learned.policy_options.checkpoint"):
         read_scenario(scenario)
 
 
 def test_without_its_file_the_policy_cannot_run(scenario: Path):
-    """The error precedes the simulation."""
     scenario.write_text("[run]\npolicies = ['learned']\n")
     with pytest.raises(ScenarioError, match=r"policies.learned: policy_options.checkpoint = '' is not allowed"):
         read_scenario(scenario)
@@ -102,7 +98,6 @@ def test_without_its_file_the_policy_cannot_run(scenario: Path):
 
 @pytest.mark.slow
 def test_it_runs_in_several_processes(scenario: Path, tmp_path: Path):
-    """All tenants are placed, and the results equal those of one process."""
     pytest.importorskip("torch")
     summaries = []
     for jobs in ("1", "2"):
@@ -114,12 +109,3 @@ def test_it_runs_in_several_processes(scenario: Path, tmp_path: Path):
     totals = {run["policy"]: run for run in summaries[0]["runs"]}
     assert set(totals) == {"learned", "chosen"}
     assert all(run["placement_failures"] == 0 for run in totals.values())
-
-
-def test_a_missing_file_is_named(scenario: Path):
-    """The message replaces a traceback."""
-    (scenario.parent / "trained" / "policy.pt").unlink()
-    run = CliRunner().invoke(app, ["simulate", str(scenario), "--out", str(scenario.parent / "out")])
-    assert run.exit_code == 2
-    assert "policy.pt" in run.output
-    assert "Traceback" not in run.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     ],
 )
 def test_cells_show_the_first_digit_of_the_interval(mean: float, half: float, text: str):
-    """They have at most two decimals."""
     assert cell(Interval(mean, half)) == text
 
 
@@ -65,7 +65,6 @@ machines = [3, 6]
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """Return a small learning file."""
     path = tmp_path / "small.toml"
     path.write_text(SMALL)
     return path
@@ -80,23 +79,36 @@ def train(config: Path, out: Path, *options: Any) -> dict[str, Any]:
     return found
 
 
-def test_training_leaves_a_policy_and_its_curve(config: Path, tmp_path: Path):
-    """The summary covers both stages and their inputs."""
-    found = train(config, tmp_path / "out")
-    curve = pl.read_csv(tmp_path / "out" / "curve.csv")
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a small training; its figures are beside it."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "small.toml").write_text(SMALL)
+    train(folder / "small.toml", folder / "out")
+    return folder / "out"
+
+
+@pytest.fixture
+def out(trained: Path, tmp_path: Path) -> Path:
+    """Return a copy of the directory of the small training."""
+    return shutil.copytree(trained, tmp_path / "out")
+
+
+def test_training_leaves_a_policy_and_its_curve(trained: Path):
+    found = json.loads(trained.with_suffix(".json").read_text())
+    curve = pl.read_csv(trained / "curve.csv")
     assert curve["stage"].to_list() == ["bootstrap"] * 2 + ["training"] * 3
     assert curve["iteration"].to_list() == [1, 2, 1, 2, 3]
     assert curve["reward"].to_list() == pytest.approx([row["reward"] for row in found["curve"]])
-    summary = json.loads((tmp_path / "out" / "training.json").read_text())
+    summary = json.loads((trained / "training.json").read_text())
     assert summary["complete"]
     assert summary["policy_sha256"] == found["policy_sha256"]
     assert summary["config"]["training"]["hidden"] == 8
-    assert (tmp_path / "out" / "curve.png").stat().st_size > 1000
+    assert (trained / "curve.png").stat().st_size > 1000
 
 
-def test_equal_seeds_give_equal_weights_and_curves(config: Path, tmp_path: Path):
-    """One process and two give equal results. Another seed gives others."""
-    first = train(config, tmp_path / "a")
+def test_equal_seeds_give_equal_weights_and_curves(trained: Path, config: Path, tmp_path: Path):
+    first = json.loads(trained.with_suffix(".json").read_text())
     second = train(config, tmp_path / "b", "--jobs", 2)
     other = train(config, tmp_path / "d", "--seed", 1)
     assert first["policy_sha256"] == second["policy_sha256"]
@@ -124,7 +136,6 @@ def test_an_interrupted_training_resumes_exactly(config: Path, tmp_path: Path, s
 
 
 def test_training_starts_from_the_bootstrapped_policy(config: Path, tmp_path: Path):
-    """The bootstrap changes the later policy, and the two stages share no random numbers."""
     with_bootstrap = train(config, tmp_path / "a")
     config.write_text(SMALL.replace("[bootstrap]\njobs = 6\nlong_steps = [4, 6]\niterations = 2\n", ""))
     without = train(config, tmp_path / "b")
@@ -136,36 +147,31 @@ def test_training_starts_from_the_bootstrapped_policy(config: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("damage", ["{", "[1]", "", "[" * 100_000, None], ids=lambda text: repr(text)[:5])
-def test_a_training_that_cannot_resume_is_refused(config: Path, tmp_path: Path, damage: str | None):
-    """Its summary is damaged or missing. The policy stays."""
-    train(config, tmp_path / "out")
-    summary, policy = tmp_path / "out" / "training.json", (tmp_path / "out" / "policy.pt").read_bytes()
+def test_a_training_that_cannot_resume_is_refused(config: Path, out: Path, damage: str | None):
+    summary, policy = out / "training.json", (out / "policy.pt").read_bytes()
     summary.unlink()
     if damage is not None:
         summary.write_text(damage)
-    run = plb("learn", "train", config, "--out", tmp_path / "out", "--resume")
+    run = plb("learn", "train", config, "--out", out, "--resume")
     assert run.exit_code == 2
     assert "has no training, or one with other settings" in run.output
-    assert (tmp_path / "out" / "policy.pt").read_bytes() == policy
+    assert (out / "policy.pt").read_bytes() == policy
 
 
-def test_a_failed_start_keeps_the_previous_training(config: Path, tmp_path: Path):
-    """Even --force keeps it, for example if the traces are missing."""
-    train(config, tmp_path / "out")
-    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+def test_a_failed_start_keeps_the_previous_training(config: Path, out: Path):
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
     config.write_text(SMALL.replace("[jobs]", '[jobs]\nkind = "traces"\npath = "nowhere"\nsteps = [2, 3]'))
-    run = plb("learn", "train", config, "--out", tmp_path / "out", "--force", "--jobs", 1)
+    run = plb("learn", "train", config, "--out", out, "--force", "--jobs", 1)
     assert run.exit_code == 2
     assert "nowhere" in run.output
-    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
-def test_a_policy_of_other_resources_is_refused(config: Path, tmp_path: Path):
+def test_a_policy_of_other_resources_is_refused(config: Path, out: Path, tmp_path: Path):
     """Resources are compared by name, even if their number is equal."""
-    train(config, tmp_path / "out")
     other = 'resources = ["gpu", "net"]'
     config.write_text(SMALL.replace("[machines]", f"[machines]\n{other}").replace("jobs = ", f"{other}\njobs = "))
-    run = plb("learn", "evaluate", config, "--policy", tmp_path / "out" / "policy.pt", "--out", tmp_path)
+    run = plb("learn", "evaluate", config, "--policy", out / "policy.pt", "--out", tmp_path)
     assert run.exit_code == 2
     assert "was trained with cpu, memory" in run.output
 
@@ -183,7 +189,6 @@ def test_names_are_printed_and_drawn_literally(config: Path, tmp_path: Path):
 
 
 def test_a_training_is_overwritten_only_with_force(config: Path, tmp_path: Path):
-    """It does not resume with other settings."""
     train(config, tmp_path / "out", "--iterations", 1)
     again = plb("learn", "train", config, "--out", tmp_path / "out")
     assert again.exit_code == 2
@@ -197,27 +202,25 @@ def test_a_training_is_overwritten_only_with_force(config: Path, tmp_path: Path)
     train(config, tmp_path / "out", "--iterations", 1, "--force")
 
 
-def test_a_policy_is_evaluated_for_each_number_of_machines(config: Path, tmp_path: Path):
-    """The baselines of the file are evaluated, too. The directory also contains the figures."""
-    train(config, tmp_path / "out")
-    policy = tmp_path / "out" / "policy.pt"
+def test_a_policy_is_evaluated_for_each_number_of_machines(config: Path, out: Path, tmp_path: Path):
+    policy = out / "policy.pt"
     figures = tmp_path / "figures.json"
-    options = ["--policy", policy, "--jobs", 1, "--json", figures, "--out", tmp_path / "out"]
+    options = ["--policy", policy, "--jobs", 1, "--json", figures, "--out", out]
     run = plb("learn", "evaluate", config, *options)
     assert run.exit_code == 0, run.output
     found = json.loads(figures.read_text())
     assert [one["machines"] for one in found["evaluations"]] == [3, 6]
     assert set(found["evaluations"][0]["policies"]) == {"learned", "tetris-mean", "best-fit-peak"}
     assert found["evaluations"][0]["policies"]["best-fit-peak"]["over_use"]["mean"] == pytest.approx(0.0, abs=1e-12)
-    assert json.loads((tmp_path / "out" / "evaluation.json").read_text()) == found
+    assert json.loads((out / "evaluation.json").read_text()) == found
     assert "tetris-mean" in run.stdout
     for machines in (3, 6):
-        assert (tmp_path / "out" / f"evaluation-{machines}.png").stat().st_size > 1000
+        assert (out / f"evaluation-{machines}.png").stat().st_size > 1000
     again = plb("learn", "evaluate", config, *options)
     assert again.exit_code == 2
     assert "or --force" in again.output
     assert plb("learn", "evaluate", config, *options, "--sequences", 3, "--force").exit_code == 0
-    over = plb("learn", "evaluate", config, *options, "--force", "--json", tmp_path / "out" / "policy.pt")
+    over = plb("learn", "evaluate", config, *options, "--force", "--json", out / "policy.pt")
     assert over.exit_code == 2
     assert "is read; give another file to write to" in over.output
 
@@ -233,7 +236,6 @@ def test_a_policy_is_evaluated_for_each_number_of_machines(config: Path, tmp_pat
     ],
 )
 def test_bad_input_gives_one_message(config: Path, tmp_path: Path, arguments: list[str], words: str):
-    """There is no traceback."""
     run = plb("learn", *(one.format(config=config, folder=tmp_path) for one in arguments))
     assert run.exit_code == 2
     assert words in run.output
@@ -241,7 +243,6 @@ def test_bad_input_gives_one_message(config: Path, tmp_path: Path, arguments: li
 
 
 def test_a_policy_for_one_number_of_machines_is_refused_for_others(config: Path, tmp_path: Path):
-    """The network over the whole state is such a policy."""
     config.write_text(SMALL.replace("[training]", '[training]\nnetwork = "image"'))
     train(config, tmp_path / "out", "--iterations", 1)
     run = plb(
@@ -262,29 +263,25 @@ def test_a_policy_for_one_number_of_machines_is_refused_for_others(config: Path,
 
 
 def test_a_training_of_another_pytorch_does_not_resume(
-    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its version is a part of the code of trainings."""
-    train(config, tmp_path / "out")
     real = code_digest.version
     monkeypatch.setattr(code_digest, "version", lambda name: "0.0" if name == "torch" else real(name))
-    run = plb("learn", "train", config, "--out", tmp_path / "out", "--resume")
+    run = plb("learn", "train", config, "--out", out, "--resume")
     assert run.exit_code == 2
     assert "another version of PyTorch, has begun the training" in " ".join(run.output.split())
 
 
 def test_a_training_of_other_code_begins_again_on_request_only(
-    config: Path, tmp_path: Path, change_code: Callable[[str], None]
+    config: Path, out: Path, change_code: Callable[[str], None]
 ):
-    """The summary names the code."""
-    summary = tmp_path / "out" / "training.json"
-    train(config, tmp_path / "out")
+    summary = out / "training.json"
     first = json.loads(summary.read_text())
     change_code("CHANGED = True")
-    run = plb("learn", "train", config, "--out", tmp_path / "out", "--resume")
+    run = plb("learn", "train", config, "--out", out, "--resume")
     assert run.exit_code == 2
     assert "other code, or another version of PyTorch, has begun the training" in " ".join(run.output.split())
-    train(config, tmp_path / "out", "--resume", "--force")
+    train(config, out, "--resume", "--force")
     again = json.loads(summary.read_text())
     assert again["versions"]["code"] != first["versions"]["code"]
     assert again["policy_sha256"] == first["policy_sha256"]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cluster.learning.episode import Episode
-from cluster.learning.metrics import FIGURES, UTILISATION, figure, figures, fragmentation
+from cluster.learning.metrics import FIGURES, UTILISATION, figure, figures
 from tests.cluster.learning.naive import NaiveEpisode
 from tests.cluster.learning.strategies import dimensions, job, jobs, one_resource, penalties, sequences
 
 
 def mean(values: list[float]) -> float:
-    """Return a mean, or 0 for an empty list."""
     return sum(values) / len(values) if values else 0.0
 
 
@@ -90,19 +88,7 @@ def test_figures_by_hand():
     assert found["steps"] == 2.0
 
 
-def test_fragmentation_counts_only_steps_with_free_capacity():
-    """Free capacity on one machine is not fragmented; equal free capacity on two is fragmented by half.
-
-    Over-use counts as 0.
-    """
-    assert fragmentation(np.array([[[0.5]], [[1.5]]])) == 0.0
-    assert fragmentation(np.array([[[0.5]], [[0.5]]])) == 0.5
-    assert fragmentation(np.array([[[0.5, 1.0]], [[0.5, 2.0]]])) == 0.5
-    assert fragmentation(np.ones((2, 1, 3))) == 0.0
-
-
 def test_every_figure_has_a_description():
-    """So does every figure of a single resource. An unknown name is an error."""
     episode = Episode(jobs(job(0, 0.5)), one_resource(1))
     episode.decide(1)
     found = figures(episode)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.learning.episode import PARTS, Penalties, RewardState, contention, over_use, under_use
+from cluster.learning.episode import PARTS, Penalties, RewardState, contention
 from plb.errors import InvalidValueError
 from tests.cluster.learning.strategies import levels, penalties
 
@@ -29,17 +29,8 @@ def test_contention_is_the_inner_product_of_every_pair(jobs):
     np.testing.assert_allclose(found[0], pairs, atol=1e-9)
 
 
-def test_over_use_and_under_use_add_up_over_resources():
-    """Free capacity of one resource does not offset over-use of another. A machine without a job has no under-use."""
-    usage = np.array([[[1.25], [0.5]], [[2.0], [1.5]], [[0.0], [0.0]]])
-    assert over_use(usage).tolist() == [[0.25], [1.5], [0.0]]
-    assert under_use(usage, np.array([[2], [2], [0]])).tolist() == [[0.5], [0.0], [0.0]]
-    assert under_use(usage, np.array([[2], [2], [1]])).tolist() == [[0.5], [0.0], [2.0]]
-
-
 @given(tables, penalties)
 def test_penalties_sum_equally_over_machines_and_steps(jobs, weights):
-    """The two sums are equal except for waiting, and no penalty is negative."""
     usage, squares = np.stack([jobs.sum(axis=0)] * 2), np.stack([(jobs**2).sum(axis=0)] * 2)
     count = np.full((2, jobs.shape[2]), len(jobs))
     parts = weights.of(RewardState(usage, squares, count, np.arange(jobs.shape[2])))
@@ -51,6 +42,5 @@ def test_penalties_sum_equally_over_machines_and_steps(jobs, weights):
 
 
 def test_weights_are_at_least_0():
-    """A negative weight is refused."""
     with pytest.raises(InvalidValueError, match="contention"):
         Penalties(contention=-1.0)

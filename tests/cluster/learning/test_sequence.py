@@ -27,13 +27,11 @@ from tests.cluster.learning.strategies import dimensions, job, jobs, sequences
     ],
 )
 def test_impossible_jobs_are_refused(arrival, usage, field):
-    """The message names the field."""
     with pytest.raises(InvalidValueError, match=field):
         Job(arrival, usage)
 
 
 def test_impossible_sequences_are_refused():
-    """A sequence needs at least one job, arrivals in order, and equal resources."""
     with pytest.raises(InvalidValueError, match="at least one"):
         jobs()
     with pytest.raises(ConflictError, match="order"):
@@ -43,7 +41,6 @@ def test_impossible_sequences_are_refused():
 
 
 def test_the_usage_of_a_job_cannot_change():
-    """Changes of the given array or of the array of the job do not affect an episode."""
     usage = np.array([[0.5]])
     made = Job(0, usage)
     usage[:] = 1.0
@@ -53,7 +50,6 @@ def test_the_usage_of_a_job_cannot_change():
 
 @given(st.data(), dimensions())
 def test_arrays_contain_every_job(data, sizes):
-    """Usage, arrival and length are given by job. Mean and peak use only the steps of the job."""
     sequence: JobSequence = data.draw(sequences(sizes))
     arrays = job_arrays(sequence, sizes.horizon)
     for number, each in enumerate(sequence.jobs):
@@ -76,7 +72,6 @@ def test_arrivals_are_poisson():
 
 
 def test_dimensions_are_checked():
-    """At least one machine and one resource are necessary, and resources are distinct."""
     with pytest.raises(InvalidValueError, match="machines"):
         Dimensions(machines=0)
     for resources in ((), ("cpu", "cpu")):

@@ -25,7 +25,6 @@ def usages(source: SourceOf, seed: int = 3) -> list[np.ndarray]:
 
 
 def test_synthetic_jobs_depend_on_settings_and_seed():
-    """Training and evaluation use equal settings, and different seeds give different jobs."""
     jobs = SyntheticJobs(jobs=7)
     for held_back in (False, True):
         found = SourceOf(jobs, held_back).sequence(5)
@@ -63,7 +62,6 @@ def test_traces_are_split_by_tenant(folder: Path):
 
 
 def test_a_source_is_small_and_the_same_in_another_process(folder: Path):
-    """The traces themselves are not sent."""
     source = SourceOf(TraceSource(path=str(folder), jobs=5, steps=(2, 4)), held_back=True)
     assert len(pickle.dumps(source)) < 2000
     here, there = usages(source), list(map_in_processes(usages, [source, source], jobs=2, ordered=True))
@@ -83,12 +81,10 @@ def test_a_source_is_small_and_the_same_in_another_process(folder: Path):
     ],
 )
 def test_invalid_fields_are_refused(fields, error, words):
-    """The message names the field."""
     with pytest.raises(error, match=words):
         RegionSource(**fields)
 
 
 def test_traces_need_a_directory():
-    """A missing directory is an error."""
     with pytest.raises(InvalidValueError, match="the directory of the traces"):
         TraceSource()

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.learning.baselines import BASELINES, play
-from cluster.learning.episode import Episode
 from cluster.learning.job_sources import TraceJobs, TraceWindows
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.model import Role
 from tests.workloads.trace_strategies import one_tenant, trace_sets
-from workloads.readers import READERS, read_public
 from workloads.trace import TraceSet
-
-DATA = Path(os.environ.get("PLB_DATA", "/work/shared/data"))
 
 
 def windows(**fields: object) -> TraceWindows:
@@ -90,7 +82,6 @@ def _sizes(curve: np.ndarray, usage: np.ndarray) -> bool:
 
 
 def test_equal_seeds_give_equal_jobs():
-    """Other seeds give other jobs."""
     source = TraceJobs(ramp(), windows())
     usage = [[job.usage.tolist() for job in source.sequence(seed).jobs] for seed in (1, 1, 2)]
     assert usage[0] == usage[1] != usage[2]
@@ -123,21 +114,3 @@ def test_traces_that_give_no_jobs_are_refused():
         windows(sizes=(0.5, 0.25))
     with pytest.raises(InvalidValueError, match="seed"):
         TraceJobs(ramp(), windows()).sequence(-1)
-
-
-def test_bitbrains(tmp_path):
-    """Some real machines give jobs for an episode: hours of CPU and memory, at most of the random size."""
-    source = DATA / "bitbrains_rnd" / "rnd_5min.parquet"
-    if not source.is_file():
-        pytest.skip(f"{source} is not here")
-    pl.scan_parquet(source).filter(pl.col("vm") < 40).collect().write_parquet(tmp_path / source.name)
-    traces, _ = read_public(READERS["bitbrains"], tmp_path)
-    learned, evaluated = TraceJobs(traces, TraceWindows(jobs=200), name="bitbrains").halves(0.5, 1)
-    for jobs in (learned, evaluated):
-        sequence = jobs.sequence(1)
-        means = np.concatenate([job.usage for job in sequence.jobs]).mean(axis=0)
-        assert ((means > 0.05) & (means < 0.5)).all()
-        assert max(job.usage.max() for job in sequence.jobs) <= 1.0
-        found = play(Episode(sequence), BASELINES["best-fit-peak"])
-        assert found["over_use"] == pytest.approx(0.0, abs=1e-6)
-        assert found["unplaced"] == 0.0
