@@ -136,13 +136,7 @@ def _most_jobs_and_steps(sizes: Dimensions) -> tuple[int, int]:
 
 
 def read_config(path: str | Path) -> LearningConfig:
-    """Read a learning file. Paths of traces are relative to its folder.
-
-    Raises
-    ------
-    ScenarioError
-        The file cannot be read, or a field is unknown or out of range. Every problem is named with its field.
-    """
+    """Read a learning file, with paths of traces relative to its folder; `ScenarioError` names every problem."""
     file = Path(path)
     text, data = read_toml(file)
     reader = _ConfigReader(text, file.parent)

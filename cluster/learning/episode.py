@@ -139,17 +139,8 @@ class Penalties(Section):
 class Episode:
     """An episode of a sequence of jobs, which begins with empty machines in the step of the first arrival.
 
-    Parameters
-    ----------
-    sequence
-        The jobs.
-    dimensions
-        Dimensions of the machines and of observations.
-    penalties
-        Weights of the rewards.
-    longest_steps
-        Step at which an episode is truncated, so that it also ends for a policy that always waits. None: four horizons
-        after the last arrival.
+    It is truncated in step `longest_steps`, so that it also ends for a policy that always waits; None: four horizons
+    after the last arrival.
     """
 
     machine: Int

@@ -56,7 +56,7 @@ class EvaluationResult:
     def difference(self, baseline: str, name: str) -> Interval:
         """Return the mean difference of the learned policy to a baseline on the same sequences."""
         pairs = zip(self.figures[LEARNED][name], self.figures[baseline][name], strict=True)
-        return Interval.of([learned - other for learned, other in pairs])
+        return Interval.of([learned - of_baseline for learned, of_baseline in pairs])
 
     def verdict(self, baseline: str, name: str) -> str:
         """Return ``"better"`` or ``"worse"`` if the interval of the difference does not contain 0, else ``"equal"``."""
@@ -93,28 +93,10 @@ def evaluate(
     over: Map = map,
     progress: Callable[[], object] | None = None,
 ) -> EvaluationResult:
-    """Let the trained policy and the baselines play the same held-out job sequences.
+    """Let the trained policy of a file and the baselines play the same held-out job sequences.
 
-    Parameters
-    ----------
-    config
-        Jobs, rewards and baselines.
-    policy
-        File of the trained policy. It chooses the most likely action.
-    machines
-        Number of machines; None: that of the configuration. For other numbers, jobs arrive in proportion.
-    over
-        Evaluates the sequences: `map`, or `cluster.runs.pool.map_in_processes` in order.
-    progress
-        Called after each sequence.
-
-    Raises
-    ------
-    CheckpointError
-        The file has no policy.
-    InvalidValueError
-        The policy was trained for other observations or another number of machines, or the jobs in proportion are out
-        of range.
+    With other `machines` than in the configuration, jobs arrive in proportion. `over` evaluates the sequences: `map`,
+    or `cluster.runs.pool.map_in_processes` in order; `progress` is called after each.
     """
     count = config.machines.machines if machines is None else machines
     attrs.evolve(config, evaluation=attrs.evolve(config.evaluation, machines=(count,)))  # is checked

@@ -64,18 +64,7 @@ def stages(config: LearningConfig, folder: Path) -> list[TrainingStage]:
 
 
 def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: bool) -> None:
-    """Raise an error for a directory whose results must not be overwritten or cannot be continued.
-
-    Raises
-    ------
-    ResultsExistError
-        The path is a file.
-    OSError
-        The directory cannot be written to.
-    ConflictError
-        The directory has files, and neither `resume` nor `force` is given; or its training cannot be continued: it has
-        other settings, its summary is missing or damaged, or other code or another version of PyTorch has begun it.
-    """
+    """Raise an error for a directory whose results must not be overwritten or cannot be continued."""
     check_free(folder, force=True)
     if force or not folder.exists() or not any(folder.iterdir()):
         return
@@ -95,19 +84,8 @@ def train(
 ) -> dict[str, Checkpoint]:
     """Train a policy, write it, its curve and its configuration to a directory, and return the state after each stage.
 
-    Parameters
-    ----------
-    config
-        Jobs, machines, rewards and settings of the training.
-    folder
-        Directory of the files; created if it does not exist. The files of an earlier training are removed unless
-        `resume`.
-    resume
-        True: continue from the checkpoints. The result is that of an uninterrupted training.
-    over
-        Runs the job sequences: `map`, or `cluster.runs.pool.map_in_processes` in order.
-    progress
-        Called after each iteration.
+    The files of an earlier training are removed unless `resume`, which gives the result of an uninterrupted training.
+    `over` runs the job sequences: `map`, or `cluster.runs.pool.map_in_processes` in order.
     """
     from plb.learning.checkpoints import write_checkpoint
 
@@ -162,13 +140,7 @@ def write_curves(path: Path, trained: Mapping[str, Checkpoint]) -> None:
 
 
 def plot_curve(ax: Axes, curves: Mapping[str, Sequence[CurveRow]]) -> None:
-    """Draw the mean reward of each iteration, the range of its trajectories, and a mean over ten iterations, by stage.
-
-    Parameters
-    ----------
-    curves
-        Rows by stage, in the order of the stages.
-    """
+    """Draw the mean reward of each iteration, the range of its trajectories, and a mean over ten, by stage."""
     first = 0
     for (stage, curve), colour in coloured(curves.items()):
         iterations = first + np.arange(1, len(curve) + 1)

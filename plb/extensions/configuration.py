@@ -290,15 +290,6 @@ class BuiltInTerm:
             configuration.apply(back)
         return float((after - before) / self._description.unit(problem))
 
-    def begin(self, configuration: Configuration) -> None:
-        """Do nothing: the configuration has the sums."""
-
-    def apply(self, configuration: Configuration, proposal: Proposal) -> None:
-        """Do nothing: the configuration changes the sums."""
-
-    def undo(self, configuration: Configuration, proposal: Proposal) -> None:
-        """Do nothing: the configuration changes the sums."""
-
 
 TERMS = tuple(BuiltInTerm(number, term) for number, term in enumerate(TERMS_IN_ORDER))
 """The terms in the order of `plb.energy.terms.TERMS_IN_ORDER`."""

@@ -105,7 +105,10 @@ def delta(term: EnergyTerm, configuration: Configuration, proposal: Proposal) ->
 def cost_at_node(term: EnergyTerm, configuration: Configuration, node: int) -> float:
     """Return what a node contributes to a term with the sums of the configuration; 0 if the term does not say it."""
     if isinstance(term, CompiledTerm):
-        return term.cost_at(configuration, node)
+        if term.node_cost is None:
+            return 0.0
+        node_cost = term.kernel_of("node_cost", term.sums)
+        return float(node_cost(configuration.problem, configuration.solution, term.data, term.sums, node))
     return term.node_cost(configuration, node) if tells_node_cost(term) else 0.0
 
 
@@ -162,13 +165,6 @@ class CompiledTerm(WithKernels):
         problem, solution = configuration.problem, configuration.solution
         change, whole = self.kernel_of("change", self.sums), configuration.from_its_node(proposal)
         return float(change(problem, solution, self.data, self.sums, whole))
-
-    def cost_at(self, configuration: Configuration, node: int) -> float:
-        """Return what a node contributes to the term; 0 without a kernel `node_cost`."""
-        if self.node_cost is None:
-            return 0.0
-        node_cost = self.kernel_of("node_cost", self.sums)
-        return float(node_cost(configuration.problem, configuration.solution, self.data, self.sums, node))
 
     def apply(self, configuration: Configuration, proposal: Proposal) -> None:
         """Update the sums, before the configuration applies the proposal."""

@@ -149,13 +149,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 def resumed_checkpoint(
     path: str | os.PathLike[str], settings: TrainingSettings, shape: ObservationShape, resources: tuple[str, ...]
 ) -> Checkpoint:
-    """Return the checkpoint in a file to resume a training with these settings and this game.
-
-    Raises
-    ------
-    CheckpointError
-        The file cannot be read, or it is of another training: only the number of iterations may differ.
-    """
+    """Return the checkpoint in a file to resume a training; only the number of iterations may differ."""
     state = read_checkpoint(path)
     if state.optimiser is None:
         raise CheckpointError(path, "holds a policy alone, whose training cannot be resumed")

@@ -409,11 +409,11 @@ def siblings_of(problem: Problem, row: int) -> Iterator[int]:
 @kernel
 def are_siblings(problem: Problem, row: int, partner: int) -> bool:
     """Return whether the two rows belong to one partition."""
-    other = problem.sibling[row]
-    while other != row:
-        if other == partner:
+    sibling = problem.sibling[row]
+    while sibling != row:
+        if sibling == partner:
             return True
-        other = problem.sibling[other]
+        sibling = problem.sibling[sibling]
     return False
 
 

@@ -70,12 +70,12 @@ def set_due(queue: DueQueue, row: int, time: float) -> None:
 
 
 @kernel
-def take_due(queue: DueQueue, now: float, found: Int) -> int:
-    """Take the rows that are due at `now` or before out of the queue; write them to `found`, (M,), return how many."""
+def take_due(queue: DueQueue, now: float, due: Int) -> int:
+    """Take the rows that are due at `now` or before out of the queue; write them to `due`, (M,), return how many."""
     count = 0
     while queue.size[0] > 0 and queue.time[queue.heap[0]] <= now:
         row = queue.heap[0]
-        found[count] = row
+        due[count] = row
         count += 1
         set_due(queue, row, NEVER)
     return count
@@ -155,13 +155,7 @@ class Forecast(Protocol):
     """The past tenants; None: none are used."""
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
-        """Return the rows whose peaks have to be renewed, ascending.
-
-        Parameters
-        ----------
-        changed
-            The rows that the host has changed since the last call; None: all rows may have changed.
-        """
+        """Return the rows whose peaks have to be renewed, ascending; `changed`: what may have changed, None: all."""
         ...
 
     def renew(self, state: ClusterState) -> None:
@@ -187,12 +181,7 @@ class Forecast(Protocol):
     ) -> Float | None:
         """Return the probability of a violation of each node from now on, (N,); None: it is that of the energy.
 
-        Parameters
-        ----------
-        row
-            A row without a node; probabilities are those with it on the node. NOWHERE: as the nodes are.
-        within
-            Seconds within which a violation counts; None: the horizon of the estimator.
+        `row`: one without a node, which is then on the node, or NOWHERE; `within`: seconds, None: the estimator's.
         """
         del state, problem, solution, row, within
         return None

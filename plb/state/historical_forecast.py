@@ -142,11 +142,6 @@ class HistoricalForecast(Forecast):
 
         Nodes that do not count, or hold no replica, have 0. The mean to which others are smoothed is that of the nodes
         as they are.
-
-        Raises
-        ------
-        InvalidValueError
-            `within` is longer than the slots that are kept.
         """
         horizon = self._horizon_of(within)
         sums = solution.aggregate.astype(np.int64)
@@ -203,8 +198,8 @@ class HistoricalForecast(Forecast):
         new |= state.service_table.changed_at[table.service[rows]] > self._services_version
         without_slots = _are_without_slots(table, rows)
         new |= without_slots & (self._lived[rows] | (table.load[rows] != self._load[rows]).any(axis=1))
-        found: Int = rows[new]
-        return found
+        changed: Int = rows[new]
+        return changed
 
 
 def _are_without_slots(table: RowTable, rows: Int) -> Bool:

@@ -116,8 +116,8 @@ class ObservedDemandForecast(Forecast):
         new |= table.vacant[rows] != self._vacant[rows]
         new |= state.service_table.changed_at[table.service[rows]] > self._services_version
         new |= (seen < self._needed) & (table.load[rows] != self._load[rows]).any(axis=1)
-        found: Int = rows[table.used[rows] & ~table.leaving[rows] & new]
-        return found
+        changed: Int = rows[table.used[rows] & ~table.leaving[rows] & new]
+        return changed
 
     def _update(self, rows: Int, state: ClusterState) -> None:
         """Compute the columns of rows from scratch."""

@@ -53,8 +53,8 @@ class PastLoads:
         """Make a row as if never used."""
         self.values[row] = MISSING
 
-    def enter(self, slot: int, load: Int, known: Bool) -> EnteredSlot | None:
-        """Enter loads, (M, R) quanta, of `known` rows, (M,), for a slot; return what was there, None if it is not new.
+    def enter(self, slot: int, load: Int, shown: Bool) -> EnteredSlot | None:
+        """Enter loads, (M, R) quanta, of `shown` rows, (M,), for a slot; return what was there, None if it is not new.
 
         Slots that passed without being entered are missing in all rows; after a slot before the kept ones, all are.
         """
@@ -64,7 +64,7 @@ class PastLoads:
         columns = np.arange(first, slot + 1) % self.slots
         before = EnteredSlot(self.newest, columns, self.values[:, :, columns])
         self.values[:, :, columns] = MISSING
-        self.values[:, :, slot % self.slots] = np.where(known[:, np.newaxis], np.minimum(load, LARGEST_LEVEL), MISSING)
+        self.values[:, :, slot % self.slots] = np.where(shown[:, np.newaxis], np.minimum(load, LARGEST_LEVEL), MISSING)
         self.newest = slot
         return before
 
@@ -278,11 +278,6 @@ class RowTable:
             self.seen[:] = 0
         if (kept.slots, kept.slot_minutes) != (self.past.slots, self.past.slot_minutes):
             self.past = PastLoads(self.load.shape[1], self.capacity, kept.slots, kept.slot_minutes)
-
-    @property
-    def keeps_samples(self) -> bool:
-        """Whether samples of the rows are kept."""
-        return bool(self.samples.shape[2])
 
     def note_samples(self, rows: Int) -> None:
         """Record the present loads of rows as a sample of each."""

@@ -398,7 +398,7 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
     entered = (table.load, table.largest_demand, table.reported, table.service)
     count = enter_loads(rows, new, loads, *entered, changed, services)
     table.note_samples(rows)
-    table.changes.note_many(rows.copy() if table.keeps_samples else changed[:count], loads_only=True)
+    table.changes.note_many(rows.copy() if table.samples.shape[2] else changed[:count], loads_only=True)
     for service in np.flatnonzero(services).tolist():
         state.load_version[service] += 1
 

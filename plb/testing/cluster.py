@@ -48,12 +48,7 @@ class Cluster:
     def engine(self, *, extensions: Mapping[str, Any] | None = None, **changes: Any) -> PlacementAndLoadBalancing:
         """Return an engine that knows this cluster.
 
-        Parameters
-        ----------
-        extensions
-            Its own extensions, by the parameters of the engine such as ``extension_terms``.
-        changes
-            Fields of its configuration.
+        `extensions`: by the parameters of the engine such as ``extension_terms``; `changes`: fields of its settings.
         """
         config = PlbConfig(metrics=self.metrics, **{**self.config, **changes})
         names = [metric.name for metric in self.metrics]

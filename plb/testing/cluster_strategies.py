@@ -225,7 +225,9 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
     step, parts = draw(st.sampled_from([(None, 4), (1.0, 1)]))  # whole loads reach limits exactly more often
     metrics = tuple(Metric(name, quantum=step) for name in METRICS[: draw(st.integers(1, 3))])
     cluster_nodes = _busy_nodes(draw, random, metrics)
-    cluster_services = _busy_services(draw, random, metrics)
+    cluster_services = tuple(
+        _busy_service(draw, random, metrics, f"s{index}") for index in range(draw(st.integers(1, 3)))
+    )
     complete = draw(st.booleans())
     made = tuple(
         _busy_partition(random, cluster_nodes, random.choice(cluster_services), f"p{index}", complete)
@@ -273,29 +275,19 @@ def _busy_nodes(draw: st.DrawFn, random: Random, metrics: tuple[Metric, ...]) ->
     )
 
 
-def _busy_services(draw: st.DrawFn, random: Random, metrics: tuple[Metric, ...]) -> tuple[Service, ...]:
-    """Generate services of all kinds, most of them without a placement constraint, whose replicas have load."""
-    described = tuple(
-        Service(
-            f"s{index}",
-            stateful=draw(st.booleans()),
-            tenant_class=random.choice(CLASSES),
-            target_replicas=draw(st.integers(1, 4)),
-            placement_constraint=random.choice(["", "", "", *CONSTRAINTS]),
-            move_cost=random.choice(list(MoveCost)),
-            max_moves=draw(st.sampled_from([None, None, None, 1, 2])),
-        )
-        for index in range(draw(st.integers(1, 3)))
-    )
-    return tuple(
-        attrs.evolve(
-            service,
-            default_load={
-                role: {metric.name: random.randint(1, 12) for metric in metrics}
-                for role in ([Role.PRIMARY, Role.SECONDARY] if service.stateful else [Role.INSTANCE])
-            },
-        )
-        for service in described
+def _busy_service(draw: st.DrawFn, random: Random, metrics: tuple[Metric, ...], name: str) -> Service:
+    """Generate a service of any kind, mostly without a placement constraint, whose replicas have load."""
+    stateful = draw(st.booleans())
+    roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
+    return Service(
+        name,
+        stateful=stateful,
+        tenant_class=random.choice(CLASSES),
+        target_replicas=draw(st.integers(1, 4)),
+        default_load={role: {metric.name: random.randint(1, 12) for metric in metrics} for role in roles},
+        placement_constraint=random.choice(["", "", "", *CONSTRAINTS]),
+        move_cost=random.choice(list(MoveCost)),
+        max_moves=draw(st.sampled_from([None, None, None, 1, 2])),
     )
 
 
@@ -378,7 +370,14 @@ def small_clusters(draw: st.DrawFn, *, nodes: Fields = _TRAITS, services: Fields
     unit = draw(_UNIT)
     capacities = draw(st.lists(st.tuples(_CAPACITY, _DOMAIN, nodes), min_size=2, max_size=5))
     made_nodes = tuple(
-        _node(f"n{i}", {} if capacity is None else dict.fromkeys(names, capacity * unit), domain, traits)
+        Node(
+            f"n{i}",
+            **{
+                "capacities": {} if capacity is None else dict.fromkeys(names, capacity * unit),
+                "fault_domain": domain,
+                **traits,
+            },
+        )
         for i, (capacity, domain, traits) in enumerate(capacities)
     )
     groups = draw(_groups(len(names), unit, services))
@@ -398,10 +397,6 @@ def small_clusters(draw: st.DrawFn, *, nodes: Fields = _TRAITS, services: Fields
         history=history,
         seed=0,
     )
-
-
-def _node(name: str, capacities: dict[str, float], domain: str | None, traits: dict[str, Any]) -> Node:
-    return Node(name, **{"capacities": capacities, "fault_domain": domain, **traits})
 
 
 def _service(group: _Group, name: str, metrics: tuple[str, ...], nodes: int) -> Service:

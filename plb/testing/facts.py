@@ -65,15 +65,7 @@ TOLERANCE = 1e-9
 
 
 class BrokenInvariantError(AssertionError):
-    """Something does not hold that should.
-
-    Parameters
-    ----------
-    invariant
-        What does not hold.
-    story
-        What was found instead, with the numbers.
-    """
+    """An invariant does not hold; `story` has the numbers."""
 
     def __init__(self, invariant: Invariant, story: str) -> None:
         super().__init__(invariant, story)
@@ -83,10 +75,10 @@ class BrokenInvariantError(AssertionError):
         return f"{self.invariant.value}: {self.story}"
 
 
-def same(one: float, other: float, size: float = 1.0) -> bool:
+def same(value: float, expected: float, size: float = 1.0) -> bool:
     """Return whether two values of a term agree; `size` is that of the values they come from, if these are larger."""
-    largest = max(abs(one), abs(other), abs(size), 1.0)
-    return math.isfinite(one) and math.isfinite(other) and abs(one - other) <= TOLERANCE * largest
+    largest = max(abs(value), abs(expected), abs(size), 1.0)
+    return math.isfinite(value) and math.isfinite(expected) and abs(value - expected) <= TOLERANCE * largest
 
 
 def begun(term: EnergyTerm, configuration: Configuration) -> EnergyTerm:
@@ -148,9 +140,9 @@ def check_order(term: EnergyTerm, configuration: Configuration, right: float, fi
         raise BrokenInvariantError(Invariant.ORDER, story)
 
 
-def check_label(term: EnergyTerm, before: float, other: Configuration, invariant: Invariant) -> None:
+def check_label(term: EnergyTerm, before: float, relabelled: Configuration, invariant: Invariant) -> None:
     """Compare the value of a configuration with that of another, which differs in what should not matter."""
-    after = value_from_scratch(term, other)
+    after = value_from_scratch(term, relabelled)
     if not same(before, after):
         raise BrokenInvariantError(invariant, f"the total goes from {before:.9g} to {after:.9g}")
 
@@ -217,7 +209,7 @@ class Verification:
         partition's name: the first of these is the primary.
         `metrics`: names of the metrics.
         """
-        partitions = [given[2] if len(given) > 2 else f"replica {number}" for number, given in enumerate(replicas)]
+        partitions = [name[0] if name else f"replica {number}" for number, (_, _, *name) in enumerate(replicas)]
         engine = _engine(nodes, replicas, partitions, metrics)
         places = [partitions[:number].count(name) for number, name in enumerate(partitions)]
         rows = [engine.replicas(name)[place].index for name, place in zip(partitions, places, strict=True)]
@@ -227,14 +219,7 @@ class Verification:
 class Facts:
     """A configuration with assertions; every method returns the facts, so that calls can be chained.
 
-    Parameters
-    ----------
-    subject
-        The term or the constraint.
-    configuration
-        What is given; changed by `moves`.
-    rows
-        Row of each replica that was given.
+    `rows`: the row of each replica.
     """
 
     def __init__(self, subject: EnergyTerm | Constraint, configuration: Configuration, rows: Sequence[int]) -> None:
@@ -253,8 +238,8 @@ class Facts:
 
     def exchanges(self, *pairs: tuple[int, int]) -> Facts:
         """Let pairs of replicas change nodes."""
-        for one, two in pairs:
-            first, second = self._rows[one], self._rows[two]
+        for number, other_number in pairs:
+            first, second = self._rows[number], self._rows[other_number]
             self._apply_moves(Proposal(first, self.configuration.node_of(second), second))
         return self
 
@@ -288,10 +273,10 @@ class Facts:
 
     def breaks(self, *replicas: int) -> Facts:
         """Assert which replicas, by number, break the constraint now."""
-        found = broken_rows(self._constraint, self.configuration)
+        broken = broken_rows(self._constraint, self.configuration)
         right = {self._rows[number] for number in replicas}
-        numbers = sorted(self._rows.index(row) for row in found)
-        assert found == right, f"{self._constraint.name} is broken by replicas {numbers}, not by {sorted(replicas)}"
+        numbers = sorted(self._rows.index(row) for row in broken)
+        assert broken == right, f"{self._constraint.name} is broken by replicas {numbers}, not by {sorted(replicas)}"
         return self
 
     @property
@@ -315,8 +300,8 @@ class Facts:
             self.refused.append(text_of_proposal(proposal))
         self.configuration.apply(proposal)
 
-    def _expect(self, what: str, expected: float, found: float) -> None:
-        assert same(found, expected), f"{self.subject.name}: the {what} is {found:.9g}, expected {expected:.9g}"
+    def _expect(self, what: str, expected: float, value: float) -> None:
+        assert same(value, expected), f"{self.subject.name}: the {what} is {value:.9g}, expected {expected:.9g}"
 
 
 def verify(subject: EnergyTerm | Constraint) -> Verification:
@@ -334,8 +319,8 @@ def _engine(
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric(name) for name in metrics]))
     described = [{}] * nodes if isinstance(nodes, int) else nodes
     made = [
-        one if isinstance(one, Node) else Node(f"n{i}", capacities=_by_metric(one, metrics))
-        for i, one in enumerate(described)
+        node if isinstance(node, Node) else Node(f"n{i}", capacities=_by_metric(node, metrics))
+        for i, node in enumerate(described)
     ]
     for node in made:
         engine.update_node(node)

@@ -113,7 +113,7 @@ def _changed(before: Solution, after: Solution) -> list[str]:
     return [name for name in names if not np.array_equal(what_counts(before, name), what_counts(after, name))]
 
 
-def _difference(one: Story, other: Story) -> str:
+def _difference(first: Story, second: Story) -> str:
     """Return the first answers in which two stories differ."""
-    pairs = zip(one, other, strict=False)
-    return next((f"{a} and then {b}" for a, b in pairs if a != b), f"{len(one)} answers and then {len(other)}")
+    pairs = zip(first, second, strict=False)
+    return next((f"{a} and then {b}" for a, b in pairs if a != b), f"{len(first)} answers and then {len(second)}")

@@ -54,24 +54,25 @@ TABLE_LOADS = ("load", "largest_demand", "samples")
 """Arrays of a `RowTable` whose values are loads."""
 
 
-def with_nodes_swapped(configuration: Configuration, one: int, other: int) -> Configuration:
+def with_nodes_swapped(configuration: Configuration, first: int, second: int) -> Configuration:
     """Return the configuration in which the indices of two nodes are swapped."""
     problem, description = configuration.problem, configuration.description
-    changed = _swapped(problem, NODE_AXIS, NODE_VALUES, one, other)
-    node = _swapped_values(configuration.solution.node, one, other)
+    changed = _swapped(problem, NODE_AXIS, NODE_VALUES, first, second)
+    node = _swapped_values(configuration.solution.node, first, second)
     nodes = list(description.nodes)
     if nodes:
-        nodes[one], nodes[other] = nodes[other], nodes[one]
+        nodes[first], nodes[second] = nodes[second], nodes[first]
     return Configuration(changed, solution_from_scratch(changed, node), attrs.evolve(description, nodes=tuple(nodes)))
 
 
-def with_rows_swapped(configuration: Configuration, one: int, other: int) -> Configuration:
+def with_rows_swapped(configuration: Configuration, first: int, second: int) -> Configuration:
     """Return the configuration in which two replicas have each other's row."""
     problem, description = configuration.problem, configuration.description
-    changed = _swapped(problem, ROW_AXIS, ROW_VALUES, one, other)
-    node = _swapped_along(configuration.solution.node, 0, one, other)
-    names = {_other_of(row, one, other): name for row, name in description.partitions.items()}
-    table = None if description.replicas is None else _with_table_swapped(description.replicas, one, other)
+    changed = _swapped(problem, ROW_AXIS, ROW_VALUES, first, second)
+    node = _swapped_along(configuration.solution.node, 0, first, second)
+    place = {first: second, second: first}
+    names = {place.get(row, row): name for row, name in description.partitions.items()}
+    table = None if description.replicas is None else _with_table_swapped(description.replicas, first, second)
     described = attrs.evolve(description, partitions=names, replicas=table)
     return Configuration(changed, solution_from_scratch(changed, node), described)
 
@@ -100,14 +101,14 @@ def _twice(quantities: Mapping[str, float]) -> dict[str, float]:
     return {metric: 2 * value for metric, value in quantities.items()}
 
 
-def _with_table_swapped(table: RowTable, one: int, other: int) -> RowTable:
+def _with_table_swapped(table: RowTable, first: int, second: int) -> RowTable:
     """Return a table in which two rows have changed places."""
     twin = copy(table)
     for name, array in vars(table).items():
         if isinstance(array, np.ndarray):
-            setattr(twin, name, _swapped_along(array, 0, one, other))
+            setattr(twin, name, _swapped_along(array, 0, first, second))
     for name in TABLE_ROW_VALUES:
-        setattr(twin, name, _swapped_values(getattr(twin, name), one, other))
+        setattr(twin, name, _swapped_values(getattr(twin, name), first, second))
     return twin
 
 
@@ -125,30 +126,26 @@ def _doubled(values: Array) -> Array:
     return np.where(values >= unlimited // 2, values, 2 * values).astype(values.dtype)
 
 
-def _swapped(problem: Problem, axes: Mapping[str, int], valued: tuple[str, ...], one: int, other: int) -> Problem:
+def _swapped(problem: Problem, axes: Mapping[str, int], valued: tuple[str, ...], first: int, second: int) -> Problem:
     """Return a problem with two indices swapped along axes, and in the values of some arrays."""
     arrays: Any = {name: getattr(problem, name) for name in (*axes, *valued)}
     for name, axis in axes.items():
-        arrays[name] = _swapped_along(arrays[name], axis, one, other)
+        arrays[name] = _swapped_along(arrays[name], axis, first, second)
     for name in valued:
-        arrays[name] = _swapped_values(arrays[name], one, other)
+        arrays[name] = _swapped_values(arrays[name], first, second)
     arrays = {name: np.sort(array) if name in ("targets", "held_out") else array for name, array in arrays.items()}
     return problem._replace(**arrays)
 
 
-def _swapped_along(array: Array, axis: int, one: int, other: int) -> Array:
+def _swapped_along(array: Array, axis: int, first: int, second: int) -> Array:
     if not array.shape[axis]:  # the problem has no need of it
         return array
     order = np.arange(array.shape[axis])
-    order[[one, other]] = other, one
+    order[[first, second]] = second, first
     return np.ascontiguousarray(np.take(array, order, axis=axis))
 
 
-def _swapped_values(array: Array, one: int, other: int) -> Array:
+def _swapped_values(array: Array, first: int, second: int) -> Array:
     values = array.copy()
-    values[array == one], values[array == other] = other, one
+    values[array == first], values[array == second] = second, first
     return values
-
-
-def _other_of(value: int, one: int, other: int) -> int:
-    return {one: other, other: one}.get(value, value)

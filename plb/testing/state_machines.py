@@ -104,26 +104,26 @@ class ConfigurationMachine(RuleBasedStateMachine):
     @rule(row=some_row, node=some_node)
     def move(self, row: int, node: int) -> None:
         """Move a replica, or place one that waits."""
-        found = self._row(row)
-        if found is not None and self.configuration.node_of(found) != node % self.configuration.nodes:
-            self.propose(Proposal(found, node % self.configuration.nodes))
+        moved = self._row(row)
+        if moved is not None and self.configuration.node_of(moved) != node % self.configuration.nodes:
+            self.propose(Proposal(moved, node % self.configuration.nodes))
 
     @rule(row=some_row, partner=some_row)
     def exchange(self, row: int, partner: int) -> None:
         """Let two replicas change nodes; of one partition they swap roles."""
-        one, two = self._row(row), self._row(partner)
-        if one is None or two is None:
+        first, second = self._row(row), self._row(partner)
+        if first is None or second is None:
             return
-        here, there = self.configuration.node_of(one), self.configuration.node_of(two)
+        here, there = self.configuration.node_of(first), self.configuration.node_of(second)
         if NOWHERE not in (here, there) and here != there:
-            self.propose(Proposal(one, there, two))
+            self.propose(Proposal(first, there, second))
 
     @rule(row=some_row)
     def take_off(self, row: int) -> None:
         """Take a replica off its node."""
-        found = self._row(row)
-        if found is not None and self.configuration.node_of(found) != NOWHERE:
-            self.propose(Proposal(found, NOWHERE))
+        taken = self._row(row)
+        if taken is not None and self.configuration.node_of(taken) != NOWHERE:
+            self.propose(Proposal(taken, NOWHERE))
 
     @rule()
     def undo(self) -> None:
@@ -131,19 +131,19 @@ class ConfigurationMachine(RuleBasedStateMachine):
         if self.passed:
             self.take_back()
 
-    @rule(one=some_node, other=some_node)
-    def relabel_nodes(self, one: int, other: int) -> None:
+    @rule(first=some_node, second=some_node)
+    def relabel_nodes(self, first: int, second: int) -> None:
         """Let two nodes have each other's index."""
-        one, other = one % self.configuration.nodes, other % self.configuration.nodes
-        if one != other and Invariant.NODES in self.asked:
-            self.compare(with_nodes_swapped(self.configuration, one, other), Invariant.NODES)
+        first, second = first % self.configuration.nodes, second % self.configuration.nodes
+        if first != second and Invariant.NODES in self.asked:
+            self.compare(with_nodes_swapped(self.configuration, first, second), Invariant.NODES)
 
-    @rule(one=some_row, other=some_row)
-    def relabel_replicas(self, one: int, other: int) -> None:
+    @rule(first=some_row, second=some_row)
+    def relabel_replicas(self, first: int, second: int) -> None:
         """Let two replicas have each other's row."""
-        first, second = self._row(one), self._row(other)
-        if first is not None and second is not None and first != second and Invariant.REPLICAS in self.asked:
-            self.compare(with_rows_swapped(self.configuration, first, second), Invariant.REPLICAS)
+        rows = self._row(first), self._row(second)
+        if None not in rows and rows[0] != rows[1] and Invariant.REPLICAS in self.asked:
+            self.compare(with_rows_swapped(self.configuration, *rows), Invariant.REPLICAS)  # type: ignore[arg-type]
 
     @rule()
     def halve_units(self) -> None:
@@ -205,9 +205,9 @@ class TermMachine(ConfigurationMachine):
         if Invariant.UNDO in self.asked:
             check_total(self.tested, self.configuration, self.value, Invariant.UNDO)
 
-    def compare(self, other: Configuration, invariant: Invariant) -> None:
+    def compare(self, relabelled: Configuration, invariant: Invariant) -> None:
         """Compare the totals."""
-        check_label(self.tested, self.value, other, invariant)
+        check_label(self.tested, self.value, relabelled, invariant)
 
     @rule(first=some_row)
     def reorder(self, first: int) -> None:
@@ -265,16 +265,16 @@ class ConstraintMachine(ConfigurationMachine):
                     count_in(self.tested, self.configuration, self.sums, relocation.row, node, sign)
 
     def _check_sums(self, invariant: Invariant) -> None:
-        found = difference(self.sums, sums_from_scratch(self.tested, self.configuration))
-        if found is not None and invariant in self.asked:
-            at, kept, right = found
+        wrong = difference(self.sums, sums_from_scratch(self.tested, self.configuration))
+        if wrong is not None and invariant in self.asked:
+            at, kept, right = wrong
             raise BrokenInvariantError(invariant, f"sum {at} is {kept}, from scratch it is {right}")
 
-    def compare(self, other: Configuration, invariant: Invariant) -> None:
+    def compare(self, relabelled: Configuration, invariant: Invariant) -> None:
         """Compare how many replicas are broken."""
-        one, two = len(self.broken), len(broken_rows(self.tested, other))
-        if one != two:
-            raise BrokenInvariantError(invariant, f"the broken rows go from {one} to {two}")
+        before, after = len(self.broken), len(broken_rows(self.tested, relabelled))
+        if before != after:
+            raise BrokenInvariantError(invariant, f"the broken rows go from {before} to {after}")
 
 
 class RiskMachine(RuleBasedStateMachine):
@@ -313,15 +313,15 @@ class RiskMachine(RuleBasedStateMachine):
     @rule()
     def ask_again(self) -> None:
         """Estimate the same risk with a new copy of the model."""
-        one, two = self._risk(self.replicas), self._risk(self.replicas, deepcopy(self.subject))
-        self._expect(Invariant.REPEATS, one == two, f"the risk is {one:.9g}, a copy says {two:.9g}")
+        risk, again = self._risk(self.replicas), self._risk(self.replicas, deepcopy(self.subject))
+        self._expect(Invariant.REPEATS, risk == again, f"the risk is {risk:.9g}, a copy says {again:.9g}")
 
     @rule(first=st.integers(0, 7))
     def reorder(self, first: int) -> None:
         """Give the replicas in another order."""
         first = first % len(self.replicas) if self.replicas else 0
-        one, two = self._risk(self.replicas), self._risk(self.replicas[first:] + self.replicas[:first])
-        self._expect(Invariant.ORDER, same(one, two), f"the risk goes from {one:.9g} to {two:.9g}")
+        before, after = self._risk(self.replicas), self._risk(self.replicas[first:] + self.replicas[:first])
+        self._expect(Invariant.ORDER, same(before, after), f"the risk goes from {before:.9g} to {after:.9g}")
 
     @rule(metric=st.integers(0, 7))
     def raise_threshold(self, metric: int) -> None:
@@ -394,8 +394,8 @@ def machine_of(
     if issubclass(base, ConfigurationMachine):
         begin = base.begins_with(small_clusters() if clusters is None else clusters)
     elif clusters is not None or made_for is not None:
-        given = clusters if made_for is None else made_for
-        raise InvalidValueError("machine_of", "clusters or made_for", given, "None for a risk model")
+        extra = clusters if made_for is None else made_for
+        raise InvalidValueError("machine_of", "clusters or made_for", extra, "None for a risk model")
     else:
         begin = {}
     left = frozenset(invariants) - frozenset(without)
