@@ -109,30 +109,6 @@ def engine_of(*metrics: Metric, nodes: int = 2, **capacities: float) -> Placemen
     return engine
 
 
-def test_capacity_of_zero_accepts_no_load():
-    """A replica with load does not fit; one without load does, and is no violation."""
-    engine = engine_of(Metric("cpu"), cpu=0)
-    assert engine.violations() == ()
-    engine.update_partition(Partition("idle", service="web"))
-    assert len(engine.place("idle").moves) == 1
-    engine.report_load("p", "n0", {"cpu": 1})
-    assert [v.node for v in engine.violations()] == ["n0"]
-    engine.update_service(Service("busy", stateful=False, default_load={Role.INSTANCE: {"cpu": 1}}))
-    engine.update_partition(Partition("busy", service="busy"))
-    assert dict(engine.place("busy").unplaced[0].ruled_out) == {"capacity": 2}
-
-
-def test_missing_capacity_accepts_any_load():
-    engine = engine_of(Metric("cpu", quantum=1.0), nodes=1)
-    engine.report_load("p", "n0", {"cpu": 2**30})
-    engine.update_service(Service("busy", stateful=False, default_load={Role.INSTANCE: {"cpu": 2**30}}))
-    engine.update_partition(Partition("busy", service="busy"))
-    plan = engine.place("busy")
-    assert len(plan.moves) == 1
-    engine.apply(plan)
-    assert engine.violations() == ()
-
-
 @pytest.mark.parametrize(("load", "fits"), [(18, True), (18.5, True), (18.999, True), (19, False), (20, False)])
 def test_node_is_filled_to_the_largest_quantum_below_the_threshold(load, fits):
     """With capacity 20 and threshold 0.95, a load of 19 is a violation, and lower loads are none."""

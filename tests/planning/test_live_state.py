@@ -16,7 +16,6 @@ from plb.evaluation.delta import compare_with_scratch
 from plb.planning.live import live_state
 from plb.risk import DemandHistory
 from plb.state.demand_forecast import NEVER, empty_queue, set_due, take_due
-from tests.engine.kept_arrays import check_kept
 from tests.engine.strategies import examples
 
 
@@ -134,38 +133,6 @@ def test_service_for_each_tenant_makes_no_new_arrays():
     assert table.capacity in sizes_of_services
     assert len(made) <= len(sizes_of_services) + 3  # the rows have grown twice, from 64 to 144
     assert {len(engine.replicas(f"s{index}")) for index in range(60) if index % 3} == {3}
-
-
-@pytest.mark.parametrize("change", ["other requirements", "removed"])
-def test_rows_out_of_use_follow_their_service(change):
-    """Rows of a removed partition are as in arrays made from the description, whatever happens to its service."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
-    engine.update_node(Node("n0", capacities={"cpu": 100.0}, properties={"ssd": "true"}))
-    one = Service("one", stateful=False, target_replicas=1, placement_constraint="ssd == true")
-    engine.update_service(Service("other", stateful=False, target_replicas=1))
-    engine.update_service(one)
-    engine.update_partition(Partition("one", service="one"))
-    engine.remove_partition("one")
-    planner = engine._planner
-    solution = planner.start(planner.problem(0.0))
-    if change == "removed":
-        engine.remove_service("one")
-    else:
-        engine.update_service(attrs.evolve(one, placement_constraint=""))
-    assert planner.start(planner.problem(0.0)) is solution
-    check_kept(engine)
-
-
-def test_rows_that_were_never_used_follow_no_service():
-    """The first service of an engine that has made a plan leaves their costs of moves as they are."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], use_move_cost_reports=True))
-    engine.update_node(Node("n0", capacities={"cpu": 100.0}))
-    planner = engine._planner
-    solution = planner.start(planner.problem(0.0))
-    engine.update_service(Service("one", target_replicas=1, move_cost="high"))
-    engine.update_partition(Partition("one", service="one"))
-    assert planner.start(planner.problem(0.0)) is solution
-    check_kept(engine)
 
 
 def test_engine_works_again_after_memory_was_short(monkeypatch):

@@ -514,20 +514,6 @@ def test_explanation_of_an_unplaced_replica_names_the_upgraded_domains() -> None
     assert "by preferred location (none is in an upgraded domain)" in engine.place().explain("db/0")
 
 
-def test_upgraded_domains_are_a_collection() -> None:
-    """A single name is refused; its letters are not names."""
-    with pytest.raises(InvalidValueError, match="collection of names"):
-        engine_of("n0").update_upgraded_domains("u0")
-
-
-def test_refresh_with_one_action_hands_over_roles_as_placement() -> None:
-    """An upgrade is work of the placement stage."""
-    engine = engine_of("n0", "n1", one_action_per_refresh=True)
-    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), missing=0)
-    plan = engine.refresh(0.0)
-    assert (texts(plan), dict(plan.actions)) == (["swap primary of db/0 from n0 to n1"], {"db": "NewReplicaPlacement"})
-
-
 @pytest.mark.parametrize(
     ("role", "mark"), [(Role.SECONDARY, "swap_out"), (Role.INSTANCE, "replica_returns"), (Role.INSTANCE, "swap_out")]
 )
