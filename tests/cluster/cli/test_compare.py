@@ -292,7 +292,8 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     (folder / "small.toml").write_text(SMALL)
     (folder / "more.toml").write_text(SMALL.replace("nodes = 10", "nodes = 12").replace("1.5", "1.25"))
     for name in ("small", "more"):
-        run = plb("simulate", folder / f"{name}.toml", "--repeats", 2, "--out", folder / name, "--quiet")
+        chosen = ("--repeats", 2, "--days", 0.05, "--out", folder / name, "--quiet")
+        run = plb("simulate", folder / f"{name}.toml", *chosen)
         assert run.exit_code == 0, run.output
     return folder / "small", folder / "more"
 

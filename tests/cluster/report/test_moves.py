@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from cluster.report import sections as listed
+from cluster.report import writing
 from cluster.report.writing import report_page
 from cluster.results.reading import read_results
 from tests.cluster.report.pages import Page, number
@@ -69,6 +70,7 @@ def test_energies_of_a_move_are_those_of_its_plan(page: Page, eventful: Path):
 
 def test_the_list_of_moves_is_bounded(eventful: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(listed, "MOST_IN_ALL", 8)
+    monkeypatch.setattr(writing, "SECTIONS", {})
     results = read_results(eventful)
     page = Page(report_page(results))
     rows = page.table("moved")[1:]
