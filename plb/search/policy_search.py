@@ -19,13 +19,22 @@ from plb.extensions.kernel_data import POLICY, errors_of
 from plb.extensions.policies import choose, leaving_order, moves_for, prepares, repacks
 from plb.model.rules import JOINING, NO_REFUSAL
 from plb.search.budget import EndReason, stream_of
+from plb.search.extension_kernels import ExtensionState
 from plb.search.extension_state import constraints_of
 from plb.search.extensions import Extensions
 from plb.search.repair.affinity_moves import move_children
 from plb.search.repair.applications import holds_reservation
 from plb.search.repair.breaches import breaking_rows, broken_applications, suspects_after
 from plb.search.result import Annealed, new_tally
-from plb.search.transactions import NO_ROWS, Transaction, has_capacity, new_transaction, try_move, undo_transaction
+from plb.search.transactions import (
+    NO_ROWS,
+    Transaction,
+    Trial,
+    has_capacity,
+    new_transaction,
+    try_move,
+    undo_transaction,
+)
 from plb.state.arrays import Problem, Solution, proposed
 
 Place = Callable[[int], Sequence[Proposal]]
@@ -201,18 +210,11 @@ class Decisions:
         """Apply a proposal with its affinity moves; return whether all could be applied."""
         problem, solution, transaction = self.problem, self.solution, self._transaction
         for relocation in self.configuration.relocations(proposal):
-            if not _move_if_possible(problem, solution, transaction, relocation.row, relocation.target):
-                return False
-            has_children = problem.first_child[relocation.row] != NOWHERE
-            if not has_children:
-                continue
-            before, constraints = int(transaction.length[0]) - 1, self._constraints.state
+            row, target, state = relocation.row, relocation.target, self._constraints.state
             with self._constraints.calls():
-                together = move_children(
-                    problem, solution, constraints, enforced, relocation.row, before, self._rng, transaction
-                )
+                made = _move_together(problem, solution, state, enforced, row, target, self._rng, transaction)
             self._constraints.raise_error()
-            if not together:
+            if not made:
                 return False
         return True
 
@@ -245,12 +247,22 @@ def _find_allowed(problem: Problem, solution: Solution, enforced: int, row: int,
 
 
 @kernel
-def _move_if_possible(problem: Problem, solution: Solution, transaction: Transaction, row: int, target: int) -> bool:
-    """Make a move and append it to the transaction if this has capacity; return whether it has."""
+def _move_together(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    target: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Make a move and those of the children, if the transaction has capacity; return whether all could be made."""
     if not has_capacity(solution, transaction):
         return False
     try_move(problem, solution, transaction, row, target)
-    return True
+    trial = Trial(extension_state, rng, transaction)
+    return move_children(problem, solution, trial, enforced, row, transaction.length[0] - 1)
 
 
 @kernel

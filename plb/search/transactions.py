@@ -39,13 +39,19 @@ def new_transaction(most: int) -> Transaction:
     return Transaction(row, source, target, np.zeros(1, np.int64))
 
 
+class Trial(NamedTuple):
+    """What tries moves, within kernels."""
+
+    extension_state: ExtensionState
+    """The extensions, whose constraints bind the moves."""
+    rng: Stream
+    transaction: Transaction
+    """Where the moves are noted."""
+
+
 @kernel
 def is_allowed(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    proposal: Proposal,
+    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: int, proposal: Proposal
 ) -> bool:
     """Return whether no enforced rule and no extension constraint refuses a proposal."""
     if refusal(problem, solution, enforced, proposal) != NO_REFUSAL:
@@ -63,21 +69,15 @@ def may_move(
 
 @kernel
 def quick_target(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    row: int,
-    avoid: int,
-    rng: Stream,
+    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: int, row: int, rng: Stream
 ) -> int:
-    """Return the first of a few random nodes that every rule and constraint allows; arguments of `random_target`."""
+    """Return the first of a few random other nodes that every rule and constraint allows for `row`, or NOWHERE."""
     targets = problem.targets
     if targets.shape[0] == 0:
         return NOWHERE
     for _ in range(QUICK_DRAWS):
         target = targets[int(uniform(rng) * targets.shape[0])]
-        if target != avoid and may_move(problem, solution, extension_state, enforced, row, target):
+        if target != solution.node[row] and may_move(problem, solution, extension_state, enforced, row, target):
             return int(target)
     return NOWHERE
 
@@ -90,21 +90,15 @@ def takes_place(rng: Stream, seen: int) -> bool:
 
 @kernel
 def random_target(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    row: int,
-    avoid: int,
-    rng: Stream,
+    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: int, row: int, rng: Stream
 ) -> int:
-    """Return a random node, except `avoid`, of those that every rule and constraint allows for `row`, or NOWHERE."""
-    chosen = quick_target(problem, solution, extension_state, enforced, row, avoid, rng)
-    if chosen != NOWHERE or (solution.node[row] != NOWHERE and budget_that_holds(problem, solution, row) != NO_REFUSAL):
+    """Return a random other node of those that every rule and constraint allows for `row`, or NOWHERE."""
+    chosen, here = quick_target(problem, solution, extension_state, enforced, row, rng), solution.node[row]
+    if chosen != NOWHERE or (here != NOWHERE and budget_that_holds(problem, solution, row) != NO_REFUSAL):
         return chosen
     seen = 0
     for target in problem.targets:
-        if target == avoid or capacity.refuses(problem, solution, enforced, row, target):
+        if target == here or capacity.refuses(problem, solution, enforced, row, target):
             continue  # most nodes are too full where a few random ones are
         if may_move(problem, solution, extension_state, enforced, row, target):
             seen += 1
@@ -195,28 +189,19 @@ def into_single_moves(solution: Solution, transaction: Transaction, tried: int) 
 
 
 @kernel
-def try_with_terms(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    transaction: Transaction,
-    row: int,
-    target: int,
-) -> None:
+def try_with_terms(problem: Problem, solution: Solution, trial: Trial, row: int, target: int) -> None:
     """Move `row` to `target`, with the sums of extension terms, and append the move to the transaction."""
-    _append(solution, transaction, row, target)
-    last = transaction.length[0] - 1
-    apply_with_terms(problem, solution, extension_state, move_of(transaction, last))
+    _append(solution, trial.transaction, row, target)
+    last = trial.transaction.length[0] - 1
+    apply_with_terms(problem, solution, trial.extension_state, move_of(trial.transaction, last))
 
 
 @kernel
-def undo_tried_with_terms(
-    problem: Problem, solution: Solution, extension_state: ExtensionState, transaction: Transaction, length: int
-) -> None:
+def undo_tried_with_terms(problem: Problem, solution: Solution, trial: Trial, length: int) -> None:
     """Undo moves of `try_with_terms` until `length` are left."""
-    for entry in range(transaction.length[0] - 1, length - 1, -1):
-        undo_with_terms(problem, solution, extension_state, move_of(transaction, entry))
-    transaction.length[0] = length
+    for entry in range(trial.transaction.length[0] - 1, length - 1, -1):
+        undo_with_terms(problem, solution, trial.extension_state, move_of(trial.transaction, entry))
+    trial.transaction.length[0] = length
 
 
 @kernel
@@ -272,7 +257,7 @@ def place_in_turn(
         if last:
             target = last_target(problem, solution, extension_state, enforced, rows[index])
         else:
-            target = random_target(problem, solution, extension_state, enforced, rows[index], NOWHERE, rng)
+            target = random_target(problem, solution, extension_state, enforced, rows[index], rng)
         if target != NOWHERE:
             try_move(problem, solution, transaction, rows[index], target)
         elif group != NOWHERE:

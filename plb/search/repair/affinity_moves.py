@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from plb.array_types import NOWHERE
-from plb.compiler import Stream, kernel
+from plb.compiler import kernel
 from plb.constraints.affinity import has_company, parts_from_parent, was_apart
 from plb.model.role import PRIMARY
 from plb.model.rules import JOINING, Rule
-from plb.search.extension_kernels import ExtensionState
-from plb.search.transactions import Transaction, is_allowed, may_move, random_target, try_move, undo_transaction
+from plb.search.transactions import Trial, is_allowed, may_move, random_target, try_move, undo_transaction
 from plb.state.arrays import Problem, Solution, proposed
 
 _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
 
 
 @kernel
-def move_children(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    row: int,
-    first: int,
-    rng: Stream,
-    transaction: Transaction,
-) -> bool:
+def move_children(problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int, first: int) -> bool:
     """Move children that are apart from the partition of `row` since entry `first`; return whether all could move.
 
     A child that was apart before the search stays, unless this step moved a replica off its node.
     """
-    moved = transaction.length[0]
+    moved = trial.transaction.length[0]
     child = problem.first_child[row]
     while child != NOWHERE:
         this = child
@@ -39,8 +29,8 @@ def move_children(
             if counts and parts_from_parent(problem, solution, this, at):
                 left_alone = at == problem.origin[this] and was_apart(problem, this)
                 for entry in range(first, moved):
-                    left_alone = left_alone and transaction.source[entry] != at
-                if not left_alone and not rejoin(problem, solution, extension_state, enforced, this, rng, transaction):
+                    left_alone = left_alone and trial.transaction.source[entry] != at
+                if not left_alone and not rejoin(problem, solution, trial, enforced, this):
                     return False
             this = problem.sibling[this]
             if this == child:
@@ -50,59 +40,36 @@ def move_children(
 
 
 @kernel
-def move_with_children(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    row: int,
-    rng: Stream,
-    transaction: Transaction,
-) -> bool:
+def move_with_children(problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int) -> bool:
     """Move `row` to a random other feasible node, then its children; return whether all could move."""
-    target = random_target(problem, solution, extension_state, enforced, row, solution.node[row], rng)
+    target = random_target(problem, solution, trial.extension_state, enforced, row, trial.rng)
     if target == NOWHERE:
         return False
-    return move_to_with_children(problem, solution, extension_state, enforced, row, target, rng, transaction)
+    return move_to_with_children(problem, solution, trial, enforced, row, target)
 
 
 @kernel
 def move_to_with_children(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    row: int,
-    target: int,
-    rng: Stream,
-    transaction: Transaction,
+    problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int, target: int
 ) -> bool:
     """Move `row` to `target`, then its children; return whether all could move."""
-    before = transaction.length[0]
-    try_move(problem, solution, transaction, row, target)
-    if move_children(problem, solution, extension_state, enforced, row, before, rng, transaction):
+    before = trial.transaction.length[0]
+    try_move(problem, solution, trial.transaction, row, target)
+    if move_children(problem, solution, trial, enforced, row, before):
         return True
-    undo_transaction(problem, solution, transaction, before)
+    undo_transaction(problem, solution, trial.transaction, before)
     return False
 
 
 @kernel
-def rejoin(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    row: int,
-    rng: Stream,
-    transaction: Transaction,
-) -> bool:
+def rejoin(problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int) -> bool:
     """Move a child's replica to its parent, or swap roles where the other stays with one; return whether it worked."""
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
     at = solution.node[row]
-    target = random_target(problem, solution, extension_state, enforced | JOINING, row, at, rng)
+    target = random_target(problem, solution, trial.extension_state, enforced | JOINING, row, trial.rng)
     if target != NOWHERE:
-        try_move(problem, solution, transaction, row, target)
+        try_move(problem, solution, trial.transaction, row, target)
         return True
     sibling = problem.sibling[row]
     while sibling != row:
@@ -113,9 +80,13 @@ def rejoin(
             problem, solution, sibling, there
         )
         swap = proposed(solution, row, there, sibling)
-        if helps and not parts and is_allowed(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, swap):
-            try_move(problem, solution, transaction, row, there)
-            try_move(problem, solution, transaction, sibling, at)
+        if (
+            helps
+            and not parts
+            and is_allowed(problem, solution, trial.extension_state, enforced & _WITHOUT_AFFINITY, swap)
+        ):
+            try_move(problem, solution, trial.transaction, row, there)
+            try_move(problem, solution, trial.transaction, sibling, at)
             return True
         sibling = problem.sibling[sibling]
     return False
@@ -130,15 +101,7 @@ def lacks_child(problem: Problem, solution: Solution, row: int, parent: int) -> 
 
 
 @kernel
-def bring_parent(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    row: int,
-    rng: Stream,
-    transaction: Transaction,
-) -> bool:
+def bring_parent(problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int) -> bool:
     """Move a replica of the parent of `row`, so that both are on one node; return whether it worked.
 
     The target is the child's node if the parent may move there, else a random node to which the child moves too.
@@ -147,16 +110,16 @@ def bring_parent(
     this = parent
     while True:
         if lacks_child(problem, solution, row, this):
-            before = transaction.length[0]
-            at, left, loose = solution.node[row], solution.node[this], enforced & _WITHOUT_AFFINITY
+            before = trial.transaction.length[0]
+            at, loose = solution.node[row], enforced & _WITHOUT_AFFINITY
             target = at
-            if not may_move(problem, solution, extension_state, loose, this, at):
-                target = random_target(problem, solution, extension_state, loose, this, left, rng)
+            if not may_move(problem, solution, trial.extension_state, loose, this, at):
+                target = random_target(problem, solution, trial.extension_state, loose, this, trial.rng)
             if target != NOWHERE:
-                try_move(problem, solution, transaction, this, target)
-                if target == at or rejoin(problem, solution, extension_state, enforced, row, rng, transaction):
+                try_move(problem, solution, trial.transaction, this, target)
+                if target == at or rejoin(problem, solution, trial, enforced, row):
                     return True
-                undo_transaction(problem, solution, transaction, before)
+                undo_transaction(problem, solution, trial.transaction, before)
         this = problem.sibling[this]
         if this == parent:
             return False

@@ -3,51 +3,37 @@
 from __future__ import annotations
 
 from plb.array_types import NOWHERE
-from plb.compiler import Stream, kernel, uniform
+from plb.compiler import kernel, uniform
 from plb.constraints import application_capacity, scale_out
-from plb.search.extension_kernels import ExtensionState
 from plb.search.repair.affinity_moves import move_with_children
-from plb.search.repair.lists import RepairState, list_rows_on_nodes, listed_applications, note_moves
+from plb.search.repair.lists import Attempt, RepairState, list_rows_on_nodes, listed_applications, note_moves
 from plb.search.repair.swaps import swap_with_lighter
-from plb.search.transactions import has_capacity, undo_transaction
+from plb.search.transactions import Trial, has_capacity, undo_transaction
 from plb.state.arrays import Problem, Solution
 
 
 @kernel
 def repair_applications(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    repaired: int,
-    binding: int,
-    swaps: bool,
-    rng: Stream,
-    state: RepairState,
+    problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, state: RepairState
 ) -> None:
-    """Repair the rules of each application that breaks one; `swaps`: whether roles may be swapped."""
+    """Repair the rules of each application that breaks one."""
     index = 0
     while index < listed_applications(state.suspects):  # a move may add applications
         application = state.suspects.applications[index]
         index += 1
-        if repaired >> scale_out.RULE & 1:
-            _leave_nodes(problem, solution, extension_state, binding, application, rng, state)
-        if repaired >> application_capacity.RULE & 1:
-            _unload(problem, solution, extension_state, binding, application, swaps, rng, state)
+        if attempt.repaired >> scale_out.RULE & 1:
+            _leave_nodes(problem, solution, trial, attempt.binding, application, state)
+        if attempt.repaired >> application_capacity.RULE & 1:
+            _unload(problem, solution, trial, attempt, application, state)
 
 
 @kernel
 def _leave_nodes(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    application: int,
-    rng: Stream,
-    state: RepairState,
+    problem: Problem, solution: Solution, trial: Trial, enforced: int, application: int, state: RepairState
 ) -> None:
     """Move an application off the nodes with the fewest of its replicas, to its others, until it uses few enough."""
     nodes = solution.application_replicas.shape[1]
-    shift = int(uniform(rng) * nodes)
+    shift = int(uniform(trial.rng) * nodes)
     replicas, place = 0, NOWHERE
     while scale_out.nodes_above_limit(problem, solution, application) > 0:
         node = _next_smallest(solution, application, shift, replicas, place)
@@ -55,7 +41,7 @@ def _leave_nodes(
             return
         list_rows_on_nodes(solution, state.on_nodes)
         replicas, place = solution.application_replicas[application, node], (node + shift) % nodes
-        if _leave_together(problem, solution, extension_state, enforced, application, node, rng, state):
+        if _leave_together(problem, solution, trial, enforced, application, node, state):
             replicas, place = 0, NOWHERE
 
 
@@ -78,23 +64,16 @@ def _next_smallest(solution: Solution, application: int, shift: int, replicas: i
 
 @kernel
 def _leave_together(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    application: int,
-    node: int,
-    rng: Stream,
-    state: RepairState,
+    problem: Problem, solution: Solution, trial: Trial, enforced: int, application: int, node: int, state: RepairState
 ) -> bool:
     """Move all replicas of an application off `node`, or none; return whether all could move."""
-    transaction, on_nodes = state.transaction, state.on_nodes
+    transaction, on_nodes = trial.transaction, state.on_nodes
     begun = transaction.length[0]
     row = on_nodes.first[node]
     while row != NOWHERE:
         if problem.application[row] == application and solution.node[row] == node:  # a child may have moved already
             moved = problem.movable[row] and has_capacity(solution, transaction)
-            if not moved or not move_with_children(problem, solution, extension_state, enforced, row, rng, transaction):
+            if not moved or not move_with_children(problem, solution, trial, enforced, row):
                 undo_transaction(problem, solution, transaction, begun)
                 return False
         row = on_nodes.following[row]
@@ -104,27 +83,17 @@ def _leave_together(
 
 @kernel
 def _unload(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    application: int,
-    swaps: bool,
-    rng: Stream,
-    state: RepairState,
+    problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, application: int, state: RepairState
 ) -> None:
     """Move random replicas of an application off each node on which it exceeds its capacity, until it does not."""
     for node in range(solution.application_replicas.shape[1]):
         for metric in range(problem.load.shape[1]):
             while application_capacity.excess_on_node(problem, solution, application, node, metric) > 0:
                 list_rows_on_nodes(solution, state.on_nodes)
-                relieved = _take_load_off(
-                    problem, solution, extension_state, enforced, application, node, metric, False, rng, state
-                )
-                if not relieved and swaps:
-                    relieved = _take_load_off(
-                        problem, solution, extension_state, enforced, application, node, metric, True, rng, state
-                    )
+                binding = attempt.binding
+                relieved = _take_load_off(problem, solution, trial, binding, application, node, metric, False, state)
+                if not relieved and attempt.swaps:
+                    relieved = _take_load_off(problem, solution, trial, binding, application, node, metric, True, state)
                 if not relieved:
                     break
 
@@ -133,18 +102,17 @@ def _unload(
 def _take_load_off(
     problem: Problem,
     solution: Solution,
-    extension_state: ExtensionState,
+    trial: Trial,
     enforced: int,
     application: int,
     node: int,
     metric: int,
     swaps: bool,
-    rng: Stream,
     state: RepairState,
 ) -> bool:
     """Move a replica of an application off `node`, or swap its role (`swaps`); return whether one could."""
-    on_nodes, transaction = state.on_nodes, state.transaction
-    first = int(uniform(rng) * solution.application_replicas[application, node])
+    on_nodes, transaction = state.on_nodes, trial.transaction
+    first = int(uniform(trial.rng) * solution.application_replicas[application, node])
     for later in range(2):
         number = 0
         row = on_nodes.first[node]
@@ -158,11 +126,9 @@ def _take_load_off(
                 begun = transaction.length[0]
                 relieved = False
                 if may_leave and is_turn and swaps:
-                    relieved = swap_with_lighter(
-                        problem, solution, extension_state, enforced, row, metric, rng, transaction
-                    )
+                    relieved = swap_with_lighter(problem, solution, trial, enforced, row, metric)
                 elif may_leave and is_turn:
-                    relieved = move_with_children(problem, solution, extension_state, enforced, row, rng, transaction)
+                    relieved = move_with_children(problem, solution, trial, enforced, row)
                 if relieved:
                     note_moves(problem, solution, state, begun)
                     return True
@@ -180,14 +146,7 @@ def holds_reservation(problem: Problem, row: int, metric: int) -> bool:
 
 @kernel
 def relieve_by(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    row: int,
-    metric: int,
-    rng: Stream,
-    state: RepairState,
+    problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int, metric: int, state: RepairState
 ) -> bool:
     """Move `row` off its node with its children, and with its whole application if it alone would free nothing."""
     node, application = solution.node[row], problem.application[row]
@@ -195,5 +154,5 @@ def relieve_by(
         load = solution.application_load[application, node, metric]
         alone = solution.application_replicas[application, node] == 1
         if not alone and load <= problem.reservation[application, metric]:
-            return _leave_together(problem, solution, extension_state, enforced, application, node, rng, state)
-    return move_with_children(problem, solution, extension_state, enforced, row, rng, state.transaction)
+            return _leave_together(problem, solution, trial, enforced, application, node, state)
+    return move_with_children(problem, solution, trial, enforced, row)

@@ -25,6 +25,7 @@ from plb.search.extension_kernels import ExtensionState
 from plb.search.repair.affinity_moves import move_with_children
 from plb.search.transactions import (
     Transaction,
+    Trial,
     has_capacity,
     keep_transaction,
     may_move,
@@ -81,9 +82,12 @@ def evict(
     `all_or_nothing`: see `plb.search.placement.place_rows`; `slots`: largest number of displaced replicas;
     `tries`: random attempts to move parents; each row has 5 times as many.
     """
-    _shift_parents(problem, solution, extension_state, rows, all_or_nothing, enforced, slots, tries, rng)
     most = 8 * len(solution.node) + 8
     transaction, best = new_transaction(most), new_transaction(most)
+    is_child = problem.affinity[rows] == AFFINITY_CHILD
+    if is_child.any():
+        children = rows[is_child], all_or_nothing[is_child]
+        _try_shifts(problem, solution, extension_state, *children, enforced, slots, tries, rng, transaction, best)
     residents = residents_of(problem)
 
     def place(row: int) -> list[tuple[int, int]]:
@@ -110,27 +114,6 @@ def evict(
             break
 
 
-def _shift_parents(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    rows: Int,
-    all_or_nothing: Int,
-    enforced: int,
-    slots: int,
-    tries: int,
-    rng: Stream,
-) -> None:
-    """Place children among `rows` after moves of their parents; arguments of `evict`."""
-    related = problem.affinity[rows] == AFFINITY_CHILD
-    if not related.any():
-        return
-    most = MOST_SHIFTS * (2 * len(solution.node) + 2) + len(rows)
-    transaction, best = new_transaction(most), new_transaction(most)
-    children, together = rows[related], all_or_nothing[related]
-    _try_shifts(problem, solution, extension_state, children, together, enforced, slots, tries, rng, transaction, best)
-
-
 @kernel
 def _try_shifts(
     problem: Problem,
@@ -151,13 +134,14 @@ def _try_shifts(
     """
     most = 0
     lowest = np.inf
+    trial = Trial(extension_state, rng, transaction)
     for _ in range(tries):
         for _ in range(MOST_SHIFTS):
             row = _random_parent(problem, solution, rows[int(uniform(rng) * rows.shape[0])], rng)
             if row == NOWHERE:
                 continue
             before = transaction.length[0]
-            if not move_with_children(problem, solution, extension_state, enforced, row, rng, transaction):
+            if not move_with_children(problem, solution, trial, enforced, row):
                 continue
             if solution.totals.displaced > slots:
                 undo_transaction(problem, solution, transaction, before)
@@ -210,6 +194,7 @@ def _try_evictions(
 ) -> None:
     """Place `row` on a random node that others have left; apply the attempt of lowest energy, if one succeeds."""
     lowest = np.inf
+    trial = Trial(extension_state, rng, transaction)
     best.length[0] = transaction.row.shape[0]
     if problem.targets.shape[0] == 0:
         return
@@ -222,7 +207,7 @@ def _try_evictions(
         if _exceeds(problem, solution, row, residents.load[target], target):
             continue
         most = best.length[0] - 1
-        fits = _clear(problem, solution, extension_state, residents, row, target, enforced, most, rng, transaction)
+        fits = _clear(problem, solution, trial, residents, row, target, enforced, most)
         fits = fits and solution.totals.displaced <= slots
         if fits and may_move(problem, solution, extension_state, enforced, row, target):
             try_move(problem, solution, transaction, row, target)
@@ -239,23 +224,21 @@ def _try_evictions(
 def _clear(
     problem: Problem,
     solution: Solution,
-    extension_state: ExtensionState,
+    trial: Trial,
     residents: Residents,
     row: int,
     target: int,
     enforced: int,
     most: int,
-    rng: Stream,
-    transaction: Transaction,
 ) -> bool:
     """Move random replicas off `target`, in at most so many moves, until `row` fits there; return whether it does."""
     while _is_full(problem, solution, row, target, enforced):
-        if transaction.length[0] >= most:
+        if trial.transaction.length[0] >= most:
             return False
-        leaver = _random_on(solution, residents, target, rng)
-        if leaver == NOWHERE or not has_capacity(solution, transaction):
+        leaver = _random_on(solution, residents, target, trial.rng)
+        if leaver == NOWHERE or not has_capacity(solution, trial.transaction):
             return False
-        if not move_with_children(problem, solution, extension_state, enforced, leaver, rng, transaction):
+        if not move_with_children(problem, solution, trial, enforced, leaver):
             return False
     return True
 

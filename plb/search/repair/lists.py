@@ -58,6 +58,23 @@ class RowsOnNodes(NamedTuple):
     """(1,) whether the lists are made; they are only needed where a node is overloaded."""
 
 
+class Attempt(NamedTuple):
+    """What an attempt repairs, and how."""
+
+    repaired: int
+    """Bit mask of the rules to repair."""
+    binding: int
+    """Bit mask of the rules that bind the moves. Without capacity, nodes may be overfilled; a second call unloads."""
+    swaps: bool
+    """Whether roles may be swapped where no replica can move."""
+    prefers: bool
+    """Whether replicas draw among moves and swaps."""
+    parents: bool
+    """Whether parents may move to their children."""
+    unusable_first: bool
+    """Whether replicas in unusable domains leave a crowded one before others (`leave_crowded_domains`)."""
+
+
 class RepairState(NamedTuple):
     """The moves of a repair, and the lists that follow from them."""
 

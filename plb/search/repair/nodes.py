@@ -7,11 +7,11 @@ from plb.compiler import Stream, kernel, uniform
 from plb.constraints import affinity, exclusion
 from plb.constraints.capacity import RULE, excess_of
 from plb.constraints.domains import others_leave_first, stands_wrongly
-from plb.search.extension_kernels import ExtensionState
 from plb.search.repair.affinity_moves import bring_parent, lacks_child, move_children, move_with_children, rejoin
 from plb.search.repair.applications import holds_reservation, relieve_by
 from plb.search.repair.breaches import is_misplaced
 from plb.search.repair.lists import (
+    Attempt,
     RepairState,
     RowsOnNodes,
     list_rows_on_nodes,
@@ -20,21 +20,12 @@ from plb.search.repair.lists import (
     note_moves,
 )
 from plb.search.repair.swaps import move_or_swap, swap_with_lighter
-from plb.search.transactions import Transaction, has_capacity, takes_place, undo_transaction
+from plb.search.transactions import Trial, has_capacity, takes_place, undo_transaction
 from plb.state.arrays import Problem, Solution
 
 
 @kernel
-def unload(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    swaps: bool,
-    prefers: bool,
-    rng: Stream,
-    state: RepairState,
-) -> None:
+def unload(problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, state: RepairState) -> None:
     """Move random replicas off each overloaded node until it is within its limits or no replica can leave."""
     node = next_listed_node(state.suspects, NOWHERE)
     while node != NOWHERE:
@@ -42,9 +33,7 @@ def unload(
             while excess_of(problem, solution, node, metric) > 0:
                 list_rows_on_nodes(solution, state.on_nodes)
                 begun = state.transaction.length[0]
-                if not _take_load_off(
-                    problem, solution, extension_state, enforced, node, metric, swaps, prefers, rng, state
-                ):
+                if not _take_load_off(problem, solution, trial, attempt, node, metric, state):
                     break
                 note_moves(problem, solution, state, begun)
         node = next_listed_node(state.suspects, node)
@@ -52,28 +41,20 @@ def unload(
 
 @kernel
 def _take_load_off(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    node: int,
-    metric: int,
-    swaps: bool,
-    prefers: bool,
-    rng: Stream,
-    state: RepairState,
+    problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, node: int, metric: int, state: RepairState
 ) -> bool:
     """Move a replica off `node`, or swap its role with a lighter one; return whether that was possible."""
-    row = _random_leaver(problem, solution, enforced, node, metric, rng, state.on_nodes)
+    enforced = attempt.binding
+    row = _random_leaver(problem, solution, enforced, node, metric, trial.rng, state.on_nodes)
     if row == NOWHERE or not has_capacity(solution, state.transaction):
         return False
-    if prefers and move_or_swap(problem, solution, extension_state, enforced, row, metric, rng, state.transaction):
+    if attempt.prefers and move_or_swap(problem, solution, trial, enforced, row, metric):
         return True
-    if relieve_by(problem, solution, extension_state, enforced, row, metric, rng, state):
+    if relieve_by(problem, solution, trial, enforced, row, metric, state):
         return True
-    if _relieve(problem, solution, extension_state, enforced, node, metric, False, rng, state):
+    if _relieve(problem, solution, trial, enforced, node, metric, False, state):
         return True
-    return swaps and _relieve(problem, solution, extension_state, enforced, node, metric, True, rng, state)
+    return attempt.swaps and _relieve(problem, solution, trial, enforced, node, metric, True, state)
 
 
 @kernel
@@ -108,12 +89,11 @@ def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, me
 def _relieve(
     problem: Problem,
     solution: Solution,
-    extension_state: ExtensionState,
+    trial: Trial,
     enforced: int,
     node: int,
     metric: int,
     swaps: bool,
-    rng: Stream,
     state: RepairState,
 ) -> bool:
     """Reduce the load of `node` by the first replica, from a random one on, that can move or swap (`swaps`)."""
@@ -124,16 +104,14 @@ def _relieve(
         rows += 1
         row = on_nodes.following[row]
     row = on_nodes.first[node]
-    for _ in range(int(uniform(rng) * rows)):
+    for _ in range(int(uniform(trial.rng) * rows)):
         row = on_nodes.following[row]
     for _ in range(rows):
         if swaps:
-            relieved = swap_with_lighter(
-                problem, solution, extension_state, enforced, row, metric, rng, state.transaction
-            )
+            relieved = swap_with_lighter(problem, solution, trial, enforced, row, metric)
         else:
             relieved = _may_leave(problem, solution, enforced, row, metric) and relieve_by(
-                problem, solution, extension_state, enforced, row, metric, rng, state
+                problem, solution, trial, enforced, row, metric, state
             )
         if relieved:
             return True
@@ -148,82 +126,50 @@ TRIES_TO_LEAVE = 8
 
 
 @kernel
-def move_misplaced(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    prefers: bool,
-    parents: bool,
-    rng: Stream,
-    state: RepairState,
-) -> None:
-    """Move misplaced replicas to allowed nodes, together with their children.
-
-    `prefers`: whether replicas without parent draw among moves and swaps; `parents`: whether parents may move.
-    """
-    transaction, suspects = state.transaction, state.suspects
+def move_misplaced(problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, state: RepairState) -> None:
+    """Move misplaced replicas to allowed nodes, together with their children; those with a parent draw no swaps."""
+    suspects, enforced = state.suspects, attempt.binding
     index = 0
     while index < listed_rows(suspects):  # a move may add rows
         row = suspects.rows[index]
         index += 1
         placed = problem.movable[row] and solution.node[row] != NOWHERE
-        if placed and is_misplaced(problem, solution, enforced, row) and has_capacity(solution, transaction):
-            before = transaction.length[0]
+        if placed and is_misplaced(problem, solution, enforced, row) and has_capacity(solution, trial.transaction):
+            before = trial.transaction.length[0]
             head = row
             moved = False
-            if prefers and problem.parent_row[row] == NOWHERE and not exclusion.is_broken(problem, solution, row):
-                moved = move_or_swap(problem, solution, extension_state, enforced, row, NOWHERE, rng, transaction)
+            alone = problem.parent_row[row] == NOWHERE
+            if attempt.prefers and alone and not exclusion.is_broken(problem, solution, row):
+                moved = move_or_swap(problem, solution, trial, enforced, row, NOWHERE)
             if not moved:
-                moved = rejoin(problem, solution, extension_state, enforced, row, rng, transaction)
-            if not moved and parents and problem.parent_row[row] != NOWHERE:
+                moved = rejoin(problem, solution, trial, enforced, row)
+            if not moved and attempt.parents and not alone:
                 head = problem.parent_row[row]
-                moved = bring_parent(problem, solution, extension_state, enforced, row, rng, transaction)
-            if moved and not move_children(
-                problem, solution, extension_state, enforced, head, before, rng, transaction
-            ):
-                undo_transaction(problem, solution, transaction, before)
+                moved = bring_parent(problem, solution, trial, enforced, row)
+            if moved and not move_children(problem, solution, trial, enforced, head, before):
+                undo_transaction(problem, solution, trial.transaction, before)
             note_moves(problem, solution, state, before)
 
 
 @kernel
-def _leave_domain(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    binding: int,
-    level: int,
-    row: int,
-    rng: Stream,
-    transaction: Transaction,
-) -> None:
+def _leave_domain(problem: Problem, solution: Solution, trial: Trial, binding: int, level: int, row: int) -> None:
     """Move `row` out of its domain of a level; moves within it are allowed, but of no use."""
-    before, here = transaction.length[0], problem.domain[solution.node[row], level]
+    before, here = trial.transaction.length[0], problem.domain[solution.node[row], level]
     for _ in range(TRIES_TO_LEAVE):
-        move_with_children(problem, solution, extension_state, binding, row, rng, transaction)
+        move_with_children(problem, solution, trial, binding, row)
         if problem.domain[solution.node[row], level] != here:
             return
-        undo_transaction(problem, solution, transaction, before)
+        undo_transaction(problem, solution, trial.transaction, before)
 
 
 @kernel
 def leave_crowded_domains(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    repaired: int,
-    binding: int,
-    unusable_first: bool,
-    rng: Stream,
-    state: RepairState,
+    problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, state: RepairState
 ) -> None:
-    """Move replicas out of domains with too many replicas of their partition.
-
-    `unusable_first`: whether only replicas in unusable domains below a crowded one leave it while there are enough.
-    """
-    transaction, suspects = state.transaction, state.suspects
+    """Move replicas out of domains with too many replicas of their partition."""
+    suspects = state.suspects
     for level in range(problem.domain.shape[1]):
-        if not repaired >> problem.domain_rule[level] & 1:
+        if not attempt.repaired >> problem.domain_rule[level] & 1:
             continue
         index = 0
         while index < listed_rows(suspects):  # a move may add rows
@@ -231,22 +177,17 @@ def leave_crowded_domains(
             index += 1
             if not problem.movable[row]:
                 continue
-            if unusable_first and others_leave_first(problem, solution, level, row):
+            if attempt.unusable_first and others_leave_first(problem, solution, level, row):
                 continue
-            if stands_wrongly(problem, solution, level, row) and has_capacity(solution, transaction):
-                before = transaction.length[0]
-                _leave_domain(problem, solution, extension_state, binding, level, row, rng, transaction)
+            if stands_wrongly(problem, solution, level, row) and has_capacity(solution, trial.transaction):
+                before = trial.transaction.length[0]
+                _leave_domain(problem, solution, trial, attempt.binding, level, row)
                 note_moves(problem, solution, state, before)
 
 
 @kernel
 def move_parents_without_child(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    rng: Stream,
-    state: RepairState,
+    problem: Problem, solution: Solution, trial: Trial, enforced: int, state: RepairState
 ) -> None:
     """Move replicas of parents that a misplaced child has left alone to random nodes, with all children beside them."""
     suspects = state.suspects
@@ -262,7 +203,7 @@ def move_parents_without_child(
             settled = solution.node[this] != problem.origin[this]
             if not settled and lacks_child(problem, solution, row, this) and has_capacity(solution, state.transaction):
                 begun = state.transaction.length[0]
-                move_with_children(problem, solution, extension_state, enforced, this, rng, state.transaction)
+                move_with_children(problem, solution, trial, enforced, this)
                 note_moves(problem, solution, state, begun)
             this = problem.sibling[this]
             if this == parent:

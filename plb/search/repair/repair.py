@@ -38,6 +38,7 @@ from plb.search.repair.breaches import (
     suspects_after,
 )
 from plb.search.repair.lists import (
+    Attempt,
     RepairState,
     Suspects,
     adds_overload,
@@ -52,6 +53,7 @@ from plb.search.result import Annealed, new_tally
 from plb.search.transactions import (
     NO_ROWS,
     Transaction,
+    Trial,
     go_to,
     keep_transaction,
     new_transaction,
@@ -64,40 +66,15 @@ from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.replica_table import merged
 
 
-class Attempt(NamedTuple):
-    """What an attempt repairs, and how."""
-
-    repaired: int
-    """Bit mask of the rules to repair."""
-    binding: int
-    """Bit mask of the rules that bind the moves. Without capacity, nodes may be overfilled; a second call unloads."""
-    swaps: bool
-    """Whether roles may be swapped where no replica can move."""
-    prefers: bool
-    """Whether replicas draw among moves and swaps."""
-    parents: bool
-    """Whether parents may move to their children."""
-    unusable_first: bool
-    """Whether replicas in unusable domains leave a crowded one before others (`leave_crowded_domains`)."""
-
-
 @kernel
-def repair_each_rule(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    attempt: Attempt,
-    rng: Stream,
-    state: RepairState,
-) -> None:
+def repair_each_rule(problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, state: RepairState) -> None:
     """Repair one rule after the other."""
-    repaired, binding, swaps, prefers = attempt.repaired, attempt.binding, attempt.swaps, attempt.prefers
-    if repaired >> RULE & 1:
-        unload(problem, solution, extension_state, binding, swaps, prefers, rng, state)
+    if attempt.repaired >> RULE & 1:
+        unload(problem, solution, trial, attempt, state)
     if problem.grouped:
-        repair_applications(problem, solution, extension_state, repaired, binding, swaps, rng, state)
-    leave_crowded_domains(problem, solution, extension_state, repaired, binding, attempt.unusable_first, rng, state)
-    move_misplaced(problem, solution, extension_state, binding, prefers, attempt.parents, rng, state)
+        repair_applications(problem, solution, trial, attempt, state)
+    leave_crowded_domains(problem, solution, trial, attempt, state)
+    move_misplaced(problem, solution, trial, attempt, state)
 
 
 _CAPACITY, _AFFINITY = int(Rule.CAPACITY), int(Rule.AFFINITY)
@@ -120,12 +97,7 @@ _OF_ROWS = SPREADING | _OF_PLACES
 
 @kernel
 def repair_rules_alone(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    attempt: Attempt,
-    rng: Stream,
-    state: RepairState,
+    problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, state: RepairState
 ) -> None:
     """Repair each rule while of the rules that can be repaired it alone binds the moves, affinity last.
 
@@ -135,12 +107,17 @@ def repair_rules_alone(
         if attempt.repaired >> rule & 1:
             binding = attempt.binding & ~_REPAIRABLE | 1 << rule
             if rule == _AFFINITY and attempt.parents:
-                move_parents_without_child(problem, solution, extension_state, binding, rng, state)
-            alone = Attempt(1 << rule, binding, attempt.swaps, attempt.prefers, attempt.parents, attempt.unusable_first)
-            repair_each_rule(problem, solution, extension_state, alone, rng, state)
+                move_parents_without_child(problem, solution, trial, binding, state)
+            repair_each_rule(problem, solution, trial, _bound_by(attempt, 1 << rule, binding), state)
     if attempt.repaired >> _CAPACITY & 1:
-        loose = attempt.binding & ~SPREADING
-        unload(problem, solution, extension_state, loose, attempt.swaps, attempt.prefers, rng, state)
+        loose = _bound_by(attempt, attempt.repaired, attempt.binding & ~SPREADING)
+        unload(problem, solution, trial, loose, state)
+
+
+@kernel
+def _bound_by(attempt: Attempt, repaired: int, binding: int) -> Attempt:
+    """Return an attempt with other rules."""
+    return Attempt(repaired, binding, attempt.swaps, attempt.prefers, attempt.parents, attempt.unusable_first)
 
 
 def rules_broken_before(problem: Problem, solution: Solution, binding: int, suspects: Int) -> Int:
@@ -215,9 +192,8 @@ def repair_constraints(
     for row in sorted(extensions.broken(configuration)):
         if not problem.movable[row] or row not in extensions.broken(configuration):
             continue
-        here = configuration.node_of(row)
         with constraints.calls():
-            target = int(random_target(problem, solution, constraints.state, enforced, row, here, rng))
+            target = int(random_target(problem, solution, constraints.state, enforced, row, rng))
         constraints.raise_error()
         if target != NOWHERE:
             configuration.apply(Proposal(row, target))
@@ -273,7 +249,8 @@ def try_repairs(
     best: Transaction,
 ) -> None:
     """Try random repairs and apply the best one, which adds no load from `load`, (N, R), to an overloaded node."""
-    repaired, binding, swaps, one_action = repairs.repaired, repairs.binding, repairs.swaps, repairs.one_action
+    repaired, binding, one_action = repairs.repaired, repairs.binding, repairs.one_action
+    trial = Trial(extension_state, rng, state.transaction)
     fewest, least = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
     crowded = _counted_singly(problem, solution, repairs, state)
     lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
@@ -282,13 +259,13 @@ def try_repairs(
         parents = index >= repairs.transactions * (1.0 - problem.parents_move)
         prefers = repairs.prefers_swaps and index // 2 % 2 == 1
         independent = one_action and index % 4 == 1
-        attempt = Attempt(repaired, binding, swaps, prefers, parents, one_action)
+        attempt = Attempt(repaired, binding, repairs.swaps, prefers, parents, one_action)
         if independent:
-            repair_rules_alone(problem, solution, extension_state, attempt, rng, state)
+            repair_rules_alone(problem, solution, trial, attempt, state)
         elif index % 2 == 1:
-            loose = Attempt(repaired, binding & _WITHOUT_CAPACITY, swaps, prefers, parents, one_action)
-            repair_each_rule(problem, solution, extension_state, loose, rng, state)
-        repair_each_rule(problem, solution, extension_state, attempt, rng, state)
+            loose = _bound_by(attempt, repaired, binding & _WITHOUT_CAPACITY)
+            repair_each_rule(problem, solution, trial, loose, state)
+        repair_each_rule(problem, solution, trial, attempt, state)
         broken, overload = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
         energy = present_energy(problem, solution)
         singly = _counted_singly(problem, solution, repairs, state)
