@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.array_types import NOWHERE, Bool, Int, Int32
+from plb.array_types import NOWHERE, Bool
 from plb.compiler import kernel
 from plb.energy.node_sums import may_both_lose, peaks_by_hand, replace_share, total_of_others
 from plb.energy.score import UNITS, TermDescription
@@ -93,34 +93,20 @@ def _is_weighed(problem: Problem) -> bool:
 
 @kernel
 def _overload(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Return the overload of a node after `incoming` joined and `outgoing` left; the row NOWHERE has peaks of 0."""
-    return overload_with(
-        solution.aggregate[node],
-        solution.ceiling[node],
-        problem.threshold[node],
-        problem.peak[incoming],
-        problem.peak_ceiling[incoming],
-        problem.peak[outgoing],
-    )
+    """Return the overload of a node after `incoming` joined and `outgoing` left, summed over repetitions; O(R·K).
 
-
-@kernel(inline=True)
-def overload_with(
-    aggregate: Int32, ceiling: Int, threshold: Int32, incoming: Int32, incoming_ceiling: Int, outgoing: Int32
-) -> int:
-    """Return the overload of a node after one replica joined and one left, in units summed over repetitions; O(R·K).
-
-    In quanta: sums of peaks `aggregate` (R, K), `ceiling` (R,) above them, `threshold` (R,) of at least 1, and the
-    peaks of the replicas, (R, K) with a ceiling (R,), zeros if none.
+    The row NOWHERE has peaks of 0.
     """
+    aggregate, ceiling, threshold = solution.aggregate[node], solution.ceiling[node], problem.threshold[node]
+    joining, leaving, joining_ceiling = problem.peak[incoming], problem.peak[outgoing], problem.peak_ceiling[incoming]
     overload = 0
     for metric in range(aggregate.shape[0]):
         bound = threshold[metric]
-        if ceiling[metric] + incoming_ceiling[metric] <= bound:
+        if ceiling[metric] + joining_ceiling[metric] <= bound:
             continue
         excess = np.int64(0)
         for k in range(aggregate.shape[1]):
-            excess += max(0, aggregate[metric, k] + incoming[metric, k] - outgoing[metric, k] - bound)
+            excess += max(0, aggregate[metric, k] + joining[metric, k] - leaving[metric, k] - bound)
         overload += int(min(excess * (UNITS / bound), float(aggregate.shape[1] * MOST)))
     return overload
 

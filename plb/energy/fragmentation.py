@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.array_types import NOWHERE, Float, Int
+from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.energy.node_sums import load_by_hand
 from plb.energy.score import TermDescription
@@ -23,15 +23,7 @@ def after(problem: Problem, solution: Solution, proposal: Proposal) -> float:
     here = proposal.source
     if not (_is_held_out(problem.held_out, proposal.target) or _is_held_out(problem.held_out, here)):
         return float(solution.totals.fragmentation)
-    return _fragmentation_after(
-        problem.held_out,
-        problem.inverse_capacity,
-        solution.node_load,
-        problem.load[proposal.row],
-        problem.load[proposal.partner],
-        here,
-        proposal.target,
-    )
+    return _fragmentation_after(problem, solution, proposal)
 
 
 @kernel
@@ -43,10 +35,8 @@ def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
 @kernel
 def from_scratch(problem: Problem, solution: Solution) -> None:
     """Compute the fragmentation from the loads of the nodes."""
-    none = problem.load[NOWHERE]
-    solution.totals.fragmentation = _fragmentation_after(
-        problem.held_out, problem.inverse_capacity, solution.node_load, none, none, NOWHERE, NOWHERE
-    )
+    still = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    solution.totals.fragmentation = _fragmentation_after(problem, solution, still)
 
 
 @kernel(inline=True)
@@ -59,31 +49,20 @@ def _is_held_out(held_out: Int, node: int) -> bool:
 
 
 @kernel(inline=True)
-def _fragmentation_after(
-    held_out: Int,
-    inverse_capacity: Float,
-    node_load: Int,
-    incoming: Int,
-    outgoing: Int,
-    source: int,
-    target: int,
-) -> float:
-    """Return F(X) after `target` gains `incoming` − `outgoing` and `source` loses as much; O(R) per held-out node.
-
-    `inverse_capacity` (N, R) is 0 where the capacity is unlimited or 0; loads (N, R) and (R,) are in quanta. Source and
-    target may be NOWHERE.
-    """
-    metrics = node_load.shape[1]
+def _fragmentation_after(problem: Problem, solution: Solution, proposal: Proposal) -> float:
+    """Return F(X) after a proposal; O(R) per held-out node."""
+    incoming, outgoing = problem.load[proposal.row], problem.load[proposal.partner]
+    metrics = solution.node_load.shape[1]
     result = 0.0
-    for node in held_out:
+    for node in problem.held_out:
         share = 0.0
         for metric in range(metrics):
-            load = node_load[node, metric]
-            if node == target:
+            load = solution.node_load[node, metric]
+            if node == proposal.target:
                 load += incoming[metric] - outgoing[metric]
-            if node == source:
+            if node == proposal.source:
                 load -= incoming[metric] - outgoing[metric]
-            share += float(load) * inverse_capacity[node, metric]
+            share += float(load) * problem.inverse_capacity[node, metric]
         result += share / metrics
     return result
 

@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from plb.array_types import NOWHERE, Bool, Float, Int
+from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
 from plb.constraints.description import NamedSolution
-from plb.energy.node_sums import change_load, load_by_hand
+from plb.energy.node_sums import load_by_hand
 from plb.energy.score import TermDescription
 from plb.model.move import Phase, Reason
 from plb.state.arrays import Problem, Proposal, Solution
@@ -102,19 +102,24 @@ PARTS = 2**20
 
 @kernel(inline=True)
 def after(problem: Problem, solution: Solution, proposal: Proposal) -> float:
-    """Return the imbalance after a proposal; only for `PLAIN_DEVIATION`."""
-    return _imbalance_after(
-        problem.nodes_of_metric,
-        solution.total,
-        solution.squares,
-        problem.metric_weight,
-        solution.node_load,
-        problem.counted_for,
-        problem.load[proposal.row],
-        problem.load[proposal.partner],
-        proposal.source,
-        proposal.target,
-    )
+    """Return the imbalance after a proposal; only for `PLAIN_DEVIATION`; O(R)."""
+    source, target, node_load, counted = proposal.source, proposal.target, solution.node_load, problem.counted_for
+    incoming, outgoing = problem.load[proposal.row], problem.load[proposal.partner]
+    weighted = 0.0
+    weights = 0.0
+    for metric in range(solution.total.shape[0]):
+        change = incoming[metric] - outgoing[metric]
+        new_total = solution.total[metric]
+        new_squares = solution.squares[metric]
+        if counted[target, metric]:
+            new_total += change
+            new_squares += change * (2 * node_load[target, metric] + change)
+        if source != NOWHERE and counted[source, metric]:
+            new_total -= change
+            new_squares += change * (change - 2 * node_load[source, metric])
+        weighted += problem.metric_weight[metric] * _deviation(problem.nodes_of_metric[metric], new_total, new_squares)
+        weights += problem.metric_weight[metric]
+    return weighted / weights if weights > 0.0 else 0.0
 
 
 @kernel(inline=True)
@@ -126,12 +131,16 @@ def apply(problem: Problem, solution: Solution) -> None:
 @kernel
 def add(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Add `sign` times the load of `row` to `node` and to all sums of the imbalance."""
-    if problem.weights.plain_deviation:
-        change_load(
-            solution.node_load, solution.total, solution.squares, problem.counted_for, node, problem.load[row], sign
-        )
-    else:
+    if not problem.weights.plain_deviation:
         _change_load_deviation(problem, solution, row, node, sign)
+        return
+    load, node_load = problem.load[row], solution.node_load
+    for metric in range(load.shape[0]):
+        change = sign * load[metric]
+        if problem.counted_for[node, metric]:  # changing x to x + c changes Σx² by c·(2x + c)
+            solution.total[metric] += change
+            solution.squares[metric] += change * (2 * node_load[node, metric] + change)
+        node_load[node, metric] += change
 
 
 @kernel
@@ -175,41 +184,6 @@ def imbalance(nodes: Int, total: Int, squares: Int, metric_weight: Float) -> flo
     weights = 0.0
     for metric in range(total.shape[0]):
         weighted += metric_weight[metric] * _deviation(nodes[metric], total[metric], squares[metric])
-        weights += metric_weight[metric]
-    return weighted / weights if weights > 0.0 else 0.0
-
-
-@kernel(inline=True)
-def _imbalance_after(
-    nodes: Int,
-    total: Int,
-    squares: Int,
-    metric_weight: Float,
-    node_load: Int,
-    counted: Bool,
-    incoming: Int,
-    outgoing: Int,
-    source: int,
-    target: int,
-) -> float:
-    """Return I(X) after `target` gains `incoming` − `outgoing`, (R,) quanta, and `source` loses as much; O(R).
-
-    `node_load` (N, R) is in quanta, `counted` (N, R) says which nodes count; the sums are those of `imbalance`. Without
-    a source node, `source` is NOWHERE.
-    """
-    weighted = 0.0
-    weights = 0.0
-    for metric in range(total.shape[0]):
-        change = incoming[metric] - outgoing[metric]
-        new_total = total[metric]
-        new_squares = squares[metric]
-        if counted[target, metric]:
-            new_total += change
-            new_squares += change * (2 * node_load[target, metric] + change)
-        if source != NOWHERE and counted[source, metric]:
-            new_total -= change
-            new_squares += change * (change - 2 * node_load[source, metric])
-        weighted += metric_weight[metric] * _deviation(nodes[metric], new_total, new_squares)
         weights += metric_weight[metric]
     return weighted / weights if weights > 0.0 else 0.0
 

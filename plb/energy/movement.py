@@ -67,14 +67,7 @@ def from_scratch(problem: Problem, solution: Solution) -> None:
 
 
 @kernel(inline=True)
-def _change(
-    problem: Problem,
-    solution: Solution,
-    cost: Int,
-    swap_cost: int,
-    add_cost: int,
-    proposal: Proposal,
-) -> int:
+def _change(problem: Problem, solution: Solution, cost: Int, swap_cost: int, add_cost: int, proposal: Proposal) -> int:
     """Return the change of a movement cost by a proposal; arguments as in `_partition_movement`."""
     row, target, partner, here = proposal
     if partner == NOWHERE and _siblings_stand_still(problem, solution, row):

@@ -10,24 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from plb.array_types import NOWHERE, Bool, Float, Int, Int32
+from plb.array_types import NOWHERE, Float, Int, Int32
 from plb.compiler import Stream, kernel, uniform
 from plb.state.arrays import Problem, Solution
-
-
-@kernel
-def change_load(node_load: Int, total: Int, squares: Int, counted: Bool, node: int, load: Int, sign: int) -> None:
-    """Add `sign`·`load` to the load of `node`, and to the sums of the metrics for which the node is counted.
-
-    Changing x to x + c changes Σx² by c·(2x + c). `node_load` and `counted` are (N, R), the others (R,); loads are in
-    quanta.
-    """
-    for metric in range(load.shape[0]):
-        change = sign * load[metric]
-        if counted[node, metric]:
-            total[metric] += change
-            squares[metric] += change * (2 * node_load[node, metric] + change)
-        node_load[node, metric] += change
 
 
 def load_by_hand(problem: Problem, solution: Solution) -> Float:
@@ -137,12 +122,7 @@ def stand_in_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
     """Insert a row into the list of rows on a node, in ascending order, unless it is in the list.
 
     It is there if an extension in Python has failed before it took back what it tried: the search goes on to the next
-    point at which it can end, and must not make the list a circle.
-
-    Parameters
-    ----------
-    first_on, next_on
-        As in `plb.state.arrays.Solution`; modified.
+    point at which it can end, and must not make the list a circle. `first_on`, `next_on`: those of `Solution`.
     """
     before = NOWHERE
     after = first_on[node]

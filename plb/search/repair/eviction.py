@@ -204,7 +204,7 @@ def _try_evictions(
             continue
         if scale_out.refuses(problem, solution, enforced, row, target):
             continue
-        if _exceeds(problem, solution, row, residents.load[target], target):
+        if exceeds_capacity(problem, solution, problem.limit, row, residents.load[target], target):
             continue
         most = best.length[0] - 1
         fits = _clear(problem, solution, trial, residents, row, target, enforced, most)
@@ -246,18 +246,11 @@ def _clear(
 @kernel
 def _is_full(problem: Problem, solution: Solution, row: int, target: int, enforced: int) -> bool:
     """Return whether `row` would exceed a limit of `target`, or of its application there."""
-    if _exceeds(problem, solution, row, problem.load[NOWHERE], target):
+    if exceeds_capacity(problem, solution, problem.limit, row, problem.load[NOWHERE], target):
         return True
     if problem.reserves and exceeds_with_reservations(problem, solution, row, NOWHERE, target):
         return True
     return application_capacity.is_full(problem, solution, enforced, row, target)
-
-
-@kernel
-def _exceeds(problem: Problem, solution: Solution, row: int, without: Int, target: int) -> bool:
-    """Return whether `row` would exceed the capacity of `target` without a load, (R,)."""
-    limit, leaving, load = problem.limit, problem.leaving_load, solution.node_load
-    return exceeds_capacity(limit, leaving, load, problem.load[row], without, target)
 
 
 @kernel

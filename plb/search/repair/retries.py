@@ -152,14 +152,7 @@ def _choose_neighbours(
     left = CLEARED_NODES
     for step in range(targets):
         target = problem.targets[(begin + step) % targets]
-        if exceeds_capacity(
-            problem.limit,
-            problem.leaving_load,
-            solution.node_load,
-            problem.load[row],
-            again.load[target],
-            target,
-        ):
+        if exceeds_capacity(problem, solution, problem.limit, row, again.load[target], target):
             continue
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
