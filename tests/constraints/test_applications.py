@@ -29,9 +29,7 @@ from plb import (
 )
 from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration, Proposal
-from plb.search.transactions import new_transaction, try_move, undo_transaction
 from plb.state.tables import MOST_REMOVED
-from plb.testing import configuration_of
 from tests.engine.applications_by_hand import sums_of_applications
 from tests.engine.ruled_clusters import exchanges, visited_configurations
 from tests.engine.strategies import examples
@@ -67,33 +65,6 @@ def test_sums_follow_proposals_and_return_when_they_are_undone(configuration, st
     assert_sums_are_exact(configuration)
     for name in ("application_load", "application_replicas", "application_total", "application_nodes", "reserved"):
         assert np.array_equal(getattr(configuration.solution, name), getattr(before, name)), name
-
-
-@examples(100)
-@given(
-    visited_configurations(), st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=8), st.integers(0, 8)
-)
-def test_sums_follow_transactions_and_their_undoing(configuration, moves, kept):
-    """All but the first moves of a transaction are undone."""
-    problem, solution = configuration.problem, configuration.solution
-    transaction, rows = new_transaction(99), configuration.rows.tolist()
-    for row, node in moves if rows else ():
-        try_move(problem, solution, transaction, rows[row % len(rows)], node % configuration.nodes)
-        assert_sums_are_exact(configuration)
-    undo_transaction(problem, solution, transaction, min(kept, int(transaction.length[0])))
-    assert_sums_are_exact(configuration)
-
-
-def test_cluster_without_limits_of_applications_keeps_no_sums():
-    """Neither does an application without limits, and no array has an entry for a node."""
-    engine = engine_of({"n0": 9.0})
-    engine.update_application(Application("plain", minimum_nodes=3))
-    put(engine, "a", {"n0": 1.0}, "plain")
-    problem, solution = configuration_of(engine).problem, configuration_of(engine).solution
-    assert not problem.grouped
-    sums = (solution.application_load, solution.application_replicas, solution.reserved, problem.application_leaving)
-    assert [array.size for array in sums] == [0, 0, 0, 0]
-    assert problem.application.max() == NOWHERE
 
 
 # placement, repair and balancing
@@ -246,21 +217,6 @@ def test_repair_moves_a_replica_to_a_standby_whose_load_it_replaces(of_applicati
         replicas = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1", state=ReplicaState.STANDBY)]
         engine.update_partition(Partition(f"{name}/0", service=name, replicas=replicas))
     assert [(move.partition, move.target) for move in engine.repair().moves] == [("x/0", "n1")]
-
-
-def test_leaving_replicas_count_for_the_capacity_on_a_node_only():
-    """A departing end of 4 on a node leaves 3 of 7 for the application there, and counts in no reservation."""
-    engine = engine_of({"n0": 20.0})
-    engine.update_application(Application("a", node_capacity={"cpu": 7.0}, node_reservation={"cpu": 7.0}))
-    load = {Role.INSTANCE: {"cpu": 4.0}}
-    engine.update_service(Service("gone", stateful=False, application="a", default_load=load))
-    leaving = Replica(Role.INSTANCE, "n0", leaving=True)
-    engine.update_partition(Partition("gone/0", service="gone", replicas=[leaving], missing=0))
-    configuration = configuration_of(engine)
-    assert configuration.solution.reserved.tolist() == [[0]]
-    assert configuration.problem.application_leaving.tolist()[0] == [[4]]
-    put(engine, "web", {}, "a", missing=2)
-    assert len(engine.place().moves) == 1
 
 
 def test_services_of_an_application_with_limits_share_a_domain():

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.evaluation.delta import compare_with_scratch
 from plb.model import ReplicaState
-from plb.model.rules import Rule
 from plb.testing import all_clusters, busy_clusters, configuration_of, walks
 from tests.engine.stories import engine_with
 from tests.engine.strategies import examples
@@ -97,35 +96,19 @@ def test_transient_metric_counts_on_both_nodes_in_repairs(transient, moved):
 
 
 @pytest.mark.parametrize(("counts", "moves"), [(True, 0), (False, 1)])
-def test_disappearing_load_counts_in_annealing_unless_set_otherwise(counts, moves):
-    """The load that leaves n1 excludes the second instance; if it does not count, there is enough free capacity."""
+@pytest.mark.parametrize(("verb", "capacity"), [("balance", 10), ("repair", 6)])
+def test_disappearing_load_counts_unless_set_otherwise(verb, capacity, counts, moves):
+    """One of two instances is to leave n0; the load that leaves n1 excludes it there only if it counts."""
     engine = engine_with(
-        {"n0": 10, "n1": 10},
+        {"n0": capacity, "n1": 10},
         {"a": ("n0", 4), "b": ("n0", 4)},
         prevent_transient_overcommit=True,
         count_disappearing_load_for_simulated_annealing=counts,
     )
-    engine.update_partition(
-        Partition("gone", service="web", replicas=[Replica(Role.INSTANCE, "n1", leaving=True)], missing=0)
-    )
+    leaving = Replica(Role.INSTANCE, "n1", leaving=True)
+    engine.update_partition(Partition("gone", service="web", replicas=[leaving], missing=0))
     engine.report_load("gone", "n1", {"cpu": 8})
-    assert len(engine.balance().moves) == moves
-
-
-@pytest.mark.parametrize(("counts", "moves"), [(True, 0), (False, 1)])
-def test_disappearing_load_counts_in_repairs_unless_set_otherwise(counts, moves):
-    """One of two instances has to leave n0; the load that leaves n1 excludes it there only if it counts."""
-    engine = engine_with(
-        {"n0": 6, "n1": 10},
-        {"a": ("n0", 4), "b": ("n0", 4)},
-        prevent_transient_overcommit=True,
-        count_disappearing_load_for_simulated_annealing=counts,
-    )
-    engine.update_partition(
-        Partition("gone", service="web", replicas=[Replica(Role.INSTANCE, "n1", leaving=True)], missing=0)
-    )
-    engine.report_load("gone", "n1", {"cpu": 8})
-    assert len(engine.repair().moves) == moves
+    assert len(getattr(engine, verb)().moves) == moves
 
 
 @pytest.mark.parametrize(("capacity", "moves"), [(10, 0), (8, 1), (4, 2), (0, 3)])
@@ -278,8 +261,3 @@ def test_no_phase_builds_more_than_the_limit(cluster, most):
         counted = [move for move in arriving if move.partition in throttled - begun]
         built = [move.target for move in counted if move.role is not Role.INSTANCE]
         assert all(built.count(node) <= most for node in built)
-
-
-def test_throttling_is_checked_before_domains_and_capacity():
-    """The order is that of docs/service-fabric.md, Constraint priorities."""
-    assert Rule.PREFERRED_LOCATION < Rule.THROTTLING < Rule.FAULT_DOMAIN < Rule.CAPACITY

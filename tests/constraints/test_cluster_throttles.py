@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from plb import MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.evaluation.delta import compare_with_scratch
-from plb.extensions.configuration import Proposal
 from plb.model import ReplicaState
-from plb.model.rules import Rule
 from plb.testing import all_clusters, busy_clusters, configuration_of, walks
 from tests.engine.refusals_by_hand import builds_and_swaps
 from tests.engine.stories import CPU, engine_with
@@ -98,20 +96,6 @@ def test_limits_that_do_not_bind_change_no_plan(cluster, call):
     """A plan under large limits is that without throttles."""
     plans = [getattr(cluster.engine(**settings), call)() for settings in ({}, limited(1000, 1000))]
     assert plans[0].moves == plans[1].moves
-
-
-@pytest.mark.parametrize(("most", "refused"), [(0, Rule.SWAPS), (2, Rule.SWAPS), (3, None)])
-def test_throttle_that_is_exceeded_refuses_only_further_swaps(most, refused):
-    """Two of three primaries have swapped: they may return, also where not a single swap is allowed."""
-    configuration = configuration_of(pairs(3, **limited(None, most)))
-    problem = configuration.problem
-    primaries = [row for row in configuration.rows.tolist() if problem.role[row] == Role.PRIMARY]
-    swaps = [Proposal(row, 1, int(problem.sibling[row])) for row in primaries]
-    for swap in swaps[:2]:
-        configuration.apply(swap)
-    assert configuration.refusal(swaps[2], 0) is refused
-    for swap in swaps[:2]:
-        assert configuration.refusal(Proposal(swap.row, 0, swap.partner), 0) is None
 
 
 @pytest.mark.parametrize(("most", "built"), [(None, 4), (0, 0), (1, 0), (2, 1), (3, 2), (9, 4)])

@@ -57,14 +57,6 @@ def test_new_replicas_fill_a_node_to_its_total_capacity(share, largest):
         assert bool(engine.place().moves) is fits
 
 
-@pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize(("capacity", "moves"), [(8, 1), (7, 0)])
-def test_balancing_moves_use_no_overbooked_capacity(share, capacity, moves):
-    """An instance of 8 moves to a node with a capacity of 8, and to none with 7."""
-    engine = engine_with({"n0": 20, "n1": capacity}, {"a": ("n0", 8), "b": ("n0", 8)}, metric=overbooked(share))
-    assert len(engine.balance().moves) == moves
-
-
 @examples(60)
 @given(busy_clusters(), st.sampled_from(SHARES))
 def test_balancing_overbooks_no_node(cluster, share):
@@ -113,14 +105,6 @@ def test_repair_brings_a_node_back_to_its_capacity(share, load, moved, settings)
     assert [move.reason.numbers for move in plan.moves] == [{"load": load, "limit": 10}] * moved
     engine.apply(plan)
     assert not engine.repair().moves
-
-
-@pytest.mark.parametrize(("share", "load", "violated"), [(0.5, 14, False), (0.5, 15, True), (None, 90, False)])
-def test_violations_count_from_the_threshold_of_the_total(share, load, violated):
-    """With a total of 15, all of it the threshold, a load of 15 is a violation and 14 is none."""
-    engine = engine_with({"n0": 10}, {"a": ("n0", load)}, metric=overbooked(share))
-    found = [(one.load, one.threshold, one.limit) for one in engine.violations()]
-    assert found == [(15, 15, 15)] * violated
 
 
 def test_why_a_new_replica_does_not_fit_counts_the_total():

@@ -7,23 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb import InvalidValueError, Node, Partition, Replica, Role, Service
+from plb import InvalidValueError
 from plb.array_types import NOWHERE
 from plb.constraints.affinity import breaks_pair
-from plb.constraints.domains import SPREADING
 from plb.constraints.range import LARGEST_SUM, check_range
 from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration, Proposal
-from plb.model.rules import ALL_RULES, BUDGETS, JOINING, NO_REFUSAL, RULES, Rule
+from plb.model.rules import ALL_RULES, NO_REFUSAL, Rule
 from plb.search.repair.breaches import breaking_rows, broken_rules
-from plb.state.arrays import NO_BUDGET
-from plb.state.topology import LARGEST_THRESHOLD
 from plb.testing import configuration_of
 from tests.engine.applications_by_hand import kept_free, load_of, members, nodes_in_use, standing, without_replaced
 from tests.engine.breaches_by_pass import is_misplaced_by_hand
 from tests.engine.refusals_by_hand import arrivals, by_hand, departed
 from tests.engine.ruled_clusters import enforced_rules, exchanges, visited_configurations
-from tests.engine.stories import engine_on, engine_with
+from tests.engine.stories import engine_with
 from tests.engine.strategies import examples
 
 OF_APPLICATIONS = (Rule.SCALE_OUT, Rule.APPLICATION_CAPACITY)
@@ -150,58 +147,6 @@ def test_pairs_that_a_lost_replica_would_break_equal_the_definition(configuratio
             assert breaks_pair(configuration.problem, configuration.solution, row) == right.pair_would_break(row)
 
 
-def test_domains_share_the_replicas_of_their_parent():
-    """One of two racks in hall a has a replica, hall b two: the new replica goes to the other rack of hall a."""
-    racks = ["fd:/a/1", "fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2"]
-    engine = engine_on(*(Node(f"n{index}", fault_domain=rack) for index, rack in enumerate(racks)))
-    engine.update_service(Service("web", stateful=False, target_replicas=4))
-    standing = [Replica(Role.INSTANCE, name) for name in ("n0", "n3", "n4")]
-    engine.update_partition(Partition("p", service="web", replicas=standing))
-    configuration = configuration_of(engine)
-    (row,) = (row for row in configuration.rows.tolist() if configuration.node_of(row) == NOWHERE)
-    rules = [Rule.EXCLUSION, Rule.FAULT_DOMAIN, NO_REFUSAL, Rule.EXCLUSION, Rule.EXCLUSION]
-    assert configuration.refusals(row).tolist() == rules
-
-
-def _two_replicas(roles: tuple[Role, Role]) -> Configuration:
-    """Return two replicas on three nodes, the first on the last node and the second on the middle one."""
-    engine = engine_on(
-        *(Node(f"n{index}", properties={"NodeType": "small"}) for index in range(3)),
-        throttle_placement_phase=True,
-        maximum_in_build_replicas_per_node={"small": 5},
-        allow_chained_moves=True,
-    )
-    engine.update_service(Service("db", target_replicas=2))
-    first, second = roles
-    engine.update_partition(Partition("p", service="db", replicas=[Replica(first, "n2"), Replica(second, "n1")]))
-    return configuration_of(engine)
-
-
-@pytest.mark.parametrize(
-    ("roles", "refused"),
-    [((Role.PRIMARY, Role.SECONDARY), None), ((Role.SECONDARY, Role.SECONDARY), Rule.EXCLUSION)],
-    ids=["a primary and a secondary", "two secondaries"],
-)
-def test_only_replicas_of_different_roles_may_change_places(roles, refused):
-    """The first gives way and the second takes its node; the last step makes a swap of roles, or a cycle."""
-    configuration = _two_replicas(roles)
-    first, second = (int(np.flatnonzero(configuration.solution.node == node)[0]) for node in (2, 1))
-    configuration.apply(Proposal(first, 0))
-    configuration.apply(Proposal(second, 2))
-    assert configuration.refusal(Proposal(first, 1)) is refused
-
-
-def test_replica_that_takes_the_node_of_a_moved_sibling_is_built():
-    """The sibling is built as well; only two replicas that change places are there already."""
-    configuration = _two_replicas((Role.PRIMARY, Role.SECONDARY))
-    first, second = (int(np.flatnonzero(configuration.solution.node == node)[0]) for node in (2, 1))
-    configuration.apply(Proposal(second, 0))
-    configuration.apply(Proposal(first, 1))
-    assert configuration.solution.arrivals.tolist() == [1, 1, 0]
-    configuration.apply(Proposal(second, 2))
-    assert configuration.solution.arrivals.tolist() == [0, 0, 0]
-
-
 @pytest.mark.parametrize("capacity", [0, 1, 5])
 @pytest.mark.parametrize("partner", [NOWHERE, 1])
 @examples(20)
@@ -227,30 +172,6 @@ def test_peaks_beyond_their_range_are_an_error():
         InvalidValueError, match=rf"{LARGEST_SUM + 1} is not allowed; expected at most {LARGEST_SUM}: give a"
     ):
         check_range(configuration.solution)
-
-
-def test_largest_sum_is_one_below_the_unreachable_threshold():
-    """It is a number of 32 bits, and no violation if the node has no limit."""
-    assert LARGEST_SUM + 1 == LARGEST_THRESHOLD == np.iinfo(np.int32).max
-
-
-def test_rules_are_numbered_in_the_order_of_checking_and_have_a_bit_each():
-    """Constraints come before budgets; joining a parent has a further bit."""
-    assert list(Rule) == list(range(RULES)) == sorted(Rule)
-    assert set(BUDGETS) == {Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES, Rule.BUILDS, Rule.SWAPS}
-    assert min(BUDGETS) > max(set(Rule) - set(BUDGETS))
-    assert NO_REFUSAL not in list(Rule)
-    assert [ALL_RULES >> rule & 1 for rule in Rule] == [1] * RULES
-    assert ALL_RULES + 1 == JOINING
-    assert [rule for rule in Rule if SPREADING >> rule & 1] == [Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN]
-
-
-def test_budgets_without_a_limit_never_bind():
-    """They exceed every number of moves, and no proposal is compared with them."""
-    problem = configuration_of(engine_with({"n0": None, "n1": None}, {"a": ("n0", 1), "b": ("n1", 1)})).problem
-    assert not problem.bounded
-    assert min(problem.max_moves, *problem.max_node_moves, *problem.max_service_moves) == NO_BUDGET == 2**31
-    assert (problem.throttled, problem.max_builds, problem.max_swaps) == (False, NO_BUDGET, NO_BUDGET)
 
 
 def _two_instances() -> Configuration:

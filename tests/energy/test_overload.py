@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.energy.expected_overload import MOST
-from plb.energy.node_sums import evaluates_peaks
 from plb.energy.score import UNITS
 from plb.extensions.configuration import built_in_term
 from plb.model.move import Phase
@@ -109,15 +108,6 @@ def test_overload_without_weight_is_not_kept():
     assert engine.balance(now=0.0, budget=0).energy_before == right
     engine.configure(attrs.evolve(always.config, w_overload=0.0))
     assert engine.balance(now=0.0, budget=0).energy_before.expected_overload == 0.0
-
-
-@pytest.mark.kernels
-@pytest.mark.parametrize("overload", [0.0, 100.0])
-@pytest.mark.parametrize("failovers", [0.0, 0.1])
-def test_peaks_are_evaluated_only_for_terms_with_a_weight(failovers, overload):
-    """Either of the two terms is enough."""
-    problem = configuration_of(two_nodes(w_failovers=failovers, w_overload=overload)).problem
-    assert evaluates_peaks(problem) == bool(failovers or overload)
 
 
 @pytest.mark.kernels

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.compiler import Stream
+from plb.compiler import Stream, kernel
 from plb.evaluation.delta import compare_with_scratch
 from plb.extensions.configuration import Proposal
 from plb.model.rules import Rule
 from plb.search.extension_state import constraints_of
 from plb.search.move_order import Steps, executable_order
 from plb.search.repair.affinity_moves import bring_parent
-from plb.search.transactions import new_transaction
+from plb.search.transactions import Trial, new_transaction
 from plb.testing import configuration_of
 
 from .stories import search_of
@@ -125,6 +125,12 @@ def test_swap_waits_for_the_move_that_frees_capacity():
     assert (order.row.tolist(), order.partner.tolist()) == ([other, primary], [-1, secondary])
 
 
+@kernel
+def _bring_parent(problem, solution, extension_state, enforced, row, rng, transaction):
+    """Move the parent of a row to it."""
+    return bring_parent(problem, solution, Trial(extension_state, rng, transaction), enforced, row)
+
+
 def test_parent_that_cannot_come_to_its_child_is_not_moved_to_its_own_node():
     """A move from there to there would count its demand twice, and nothing would correct this."""
     engine = cluster(estimator="gaussian", w_failovers=1.0)
@@ -138,6 +144,6 @@ def test_parent_that_cannot_come_to_its_child_is_not_moved_to_its_own_node():
     rng, transaction = Stream(np.random.SeedSequence(1)), new_transaction(4)
     bound = 1 << Rule.PLACEMENT
     with constraints.calls():
-        moved = bring_parent(run.problem, run.solution, constraints.state, bound, child, rng, transaction)
+        moved = _bring_parent(run.problem, run.solution, constraints.state, bound, child, rng, transaction)
     assert not moved
     compare_with_scratch(run.problem, run.solution, "after the attempt")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from plb import InvalidValueError, MoveKind, Partition, Replica, Role, Service
 from plb.ready_made import LeastDomains
-from plb.testing import Cluster, configuration_of, small_clusters, verify
+from plb.testing import Cluster, configuration_of, small_clusters
 from tests.machines import short_machine_of
 from tests.rules.questions import RACKS, check_every_proposal, domain_of, engine_with, racks_of
 
@@ -76,22 +76,6 @@ def test_exactly_the_proposals_that_break_it_are_refused(cluster, numbers, level
     check_every_proposal(rule, oracle_of(rule, group_of), lambda row: group_of(configuration, row), configuration)
 
 
-def test_last_replica_of_a_domain_may_not_join_another():
-    """It may go to a further domain, and another replica may leave a shared one."""
-    standing = [(0, 1, "db"), (1, 1, "db"), (2, 1, "db")]
-    two = verify(LeastDomains({"db": 2}))
-    two.given(nodes=RACKS, replicas=standing).moves((2, 0)).is_refused().breaks(0, 1, 2)
-    two.given(nodes=RACKS, replicas=standing).moves((2, 4), (1, 3)).is_allowed().breaks()
-    two.given(nodes=RACKS, replicas=standing).exchanges((0, 2)).is_allowed().breaks()
-    verify(LeastDomains({"db": 3})).given(nodes=RACKS, replicas=standing).moves((1, 4)).is_allowed().breaks()
-
-
-def test_broken_placement_does_not_get_worse():
-    """A replica with a domain of its own stays there, and one that shares goes only to a new domain."""
-    three = verify(LeastDomains({"db": 3})).given(nodes=RACKS, replicas=[(0, 1, "db"), (1, 1, "db"), (2, 1, "db")])
-    three.breaks(0, 1).moves((0, 3)).is_refused()
-
-
 def test_placement_reaches_the_number_and_explains_what_it_refuses():
     """Three replicas find three racks; a fourth rack does not exist, and the fourth replica says so."""
     engine = engine_with(LeastDomains({"db": 3}), db=(["n0"], 2))
@@ -123,12 +107,6 @@ def test_surplus_replica_leaves_a_shared_domain():
     engine.update_service(Service("db", stateful=False, target_replicas=2))
     engine.apply(engine.place(budget=300))
     assert racks_of(engine, "db/0") == ["a", "b"]
-
-
-def test_swap_of_roles_is_allowed():
-    """The primary leaves its node for an upgrade; domains stay as they are."""
-    rule = verify(LeastDomains({"db": 2}))
-    rule.given(nodes=RACKS, replicas=[(0, 1, "db"), (2, 1, "db")]).exchanges((0, 1)).is_allowed().breaks()
 
 
 @pytest.mark.parametrize(("least", "kind"), [(2, MoveKind.PROMOTE), (3, MoveKind.VOID)])

@@ -19,9 +19,9 @@ from plb import (
     Service,
 )
 from plb.ready_made import SameDomain
-from plb.testing import configuration_of, verify
+from plb.testing import configuration_of
 from tests.machines import short_machine_of
-from tests.rules.questions import RACKS, check_every_proposal, domain_of, engine_with, racks_of
+from tests.rules.questions import check_every_proposal, domain_of, engine_with, racks_of
 from tests.rules.test_least_domains import CLUSTERS, LEVELS
 
 pytestmark = pytest.mark.kernels
@@ -73,24 +73,6 @@ def test_exactly_the_proposals_that_break_it_are_refused(cluster, needs, level):
 
 
 FRONT = SameDomain({"web": "db"})
-
-
-def test_last_replica_that_others_need_may_not_leave():
-    """It may after another one has come."""
-    standing = [(0, 1, "db"), (2, 1, "db"), (1, 1, "web")]
-    facts = verify(FRONT).given(nodes=RACKS, replicas=standing)
-    facts.moves((0, 4)).is_refused().breaks(2)
-    verify(FRONT).given(nodes=RACKS, replicas=standing).moves((2, 3), (0, 4)).is_allowed().breaks()
-    verify(FRONT).given(nodes=RACKS, replicas=standing).moves((2, 4)).is_refused().breaks(2)
-
-
-def test_exchange_counts_both_ends():
-    """A replica and the one that it needs change places, and each ends where the other is missing."""
-    apart = [(0, 1, "db"), (2, 1, "db"), (1, 1, "web")]
-    verify(FRONT).given(nodes=RACKS, replicas=apart).exchanges((1, 2)).is_refused().breaks(2)
-    pair = [(0, 1, "db"), (1, 1, "db"), (2, 1, "db"), (3, 1, "web")]
-    verify(FRONT).given(nodes=RACKS, replicas=pair).exchanges((0, 3)).is_allowed().breaks()
-    verify(FRONT).given(nodes=RACKS, replicas=pair).exchanges((0, 2)).is_allowed().breaks()
 
 
 def test_placement_goes_to_the_domains_of_the_other_service():

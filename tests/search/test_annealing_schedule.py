@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -182,10 +181,3 @@ def test_new_seed_starts_a_new_search():
     assert engine.balance(budget=120).proposals.generated == 0
     engine.seed = seed + 1
     assert engine.balance(budget=120).proposals.generated == 120
-
-
-def test_settings_of_the_schedule_survive_a_snapshot():
-    """Also the way of cooling, which is a name."""
-    engine = crowded(cooling="by_budget", last_temperature=0.5, restarts=2, absolute_quiet_change=0.25, quiet_rounds=3)
-    again = type(engine).from_snapshot(engine.snapshot())
-    assert attrs.asdict(again.config) == attrs.asdict(engine.config)

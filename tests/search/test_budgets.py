@@ -39,8 +39,6 @@ END_REASONS = {
     "the time limit was reached",
 }
 
-limits = st.none() | st.integers(0, 3)
-
 
 @examples(150)
 @given(
@@ -319,100 +317,6 @@ def test_cluster_without_nodes_gets_an_empty_plan(settings):
     for each in (engine, twin):
         each.update_nodes([Node("n0"), Node("n1")])
         assert len(each.refresh(2000.0).moves) == 5
-
-
-@pytest.mark.parametrize(
-    ("per_node", "of_first", "of_second", "moves", "bound"),
-    [
-        (None, None, None, 2, ()),
-        (2, 1, 1, 2, ()),
-        (1, None, None, 0, ("node_moves",)),
-        (None, 0, None, 0, ("service_moves",)),
-        (None, None, 0, 0, ("service_moves",)),
-    ],
-    ids=[
-        "an exchange is two moves",
-        "two moves per node, one per service",
-        "one move per node is too few",
-        "the first service may not move",
-        "the second service may not move",
-    ],
-)
-def test_exchange_counts_both_of_its_moves(per_node, of_first, of_second, moves, bound):
-    """An exchange of replicas of two services counts twice at each node and once for each service."""
-    config = PlbConfig(
-        metrics=[Metric("cpu")],
-        w_imbalance=100.0,
-        max_moves=2,
-        max_moves_per_node=per_node,
-        swap_primary_probability=0.0,
-        exchange_probability=1.0,
-        max_percentage_to_move=1.0,
-    )
-    engine = PlacementAndLoadBalancing(config, seed=1)
-    for name in ("a", "b"):
-        engine.update_node(Node(name, capacities={"cpu": 100}))
-    engine.update_service(Service("first", stateful=False, max_moves=of_first))
-    engine.update_service(Service("second", stateful=False, max_moves=of_second))
-    for service, node, load in (("first", "a", 12), ("second", "b", 4)):
-        engine.update_partition(Partition(service, service=service, replicas=[Replica(Role.INSTANCE, node)]))
-        engine.report_load(service, node, {"cpu": load})
-    engine.update_service(Service("fixed", stateful=False))
-    fixed = Replica(Role.INSTANCE, "a", pinned=True)
-    engine.update_partition(Partition("fixed", service="fixed", replicas=[fixed]))
-    engine.report_load("fixed", "a", {"cpu": 6})
-    plan = engine.balance(budget=400)
-    assert len(plan.moves) == moves
-    assert set(bound) <= set(plan.bound_by)
-
-
-def test_exchange_within_one_service_counts_twice_for_it():
-    """A service that may move one replica cannot exchange two of its replicas."""
-    for most, moves in ((1, 0), (2, 2)):
-        engine = web(
-            nodes=2,
-            replicas=2,
-            spread=2,
-            swap_primary_probability=0.0,
-            exchange_probability=1.0,
-            max_percentage_to_move=1.0,
-            cooling="by_round",
-        )
-        engine.update_service(Service("fixed", stateful=False))
-        fixed = Replica(Role.INSTANCE, "n1", pinned=True)
-        engine.update_partition(Partition("fixed", service="fixed", replicas=[fixed]))
-        engine.report_load("fixed", "n1", {"cpu": 9})
-        engine.report_load("web/1", "n1", {"cpu": 12})
-        engine.update_service(Service("web", stateful=False, max_moves=most))
-        plan = engine.balance(budget=400)
-        assert len(plan.moves) == moves
-        assert ("service_moves" in plan.bound_by) == (moves == 0)
-
-
-def test_exchange_beyond_the_share_to_move_is_not_proposed():
-    """Two exchanges would balance both metrics, but make four moves; the share allows three."""
-    metrics = [Metric("cpu"), Metric("memory"), Metric("count")]
-    for share, most in ((0.75, 3), (1.0, 4)):
-        config = PlbConfig(
-            metrics=metrics,
-            w_imbalance=1000.0,
-            swap_primary_probability=0.0,
-            exchange_probability=1.0,
-            max_percentage_to_move=share,
-            cooling="by_round",
-        )
-        engine = PlacementAndLoadBalancing(config, seed=0)
-        for name in ("a", "b"):
-            engine.update_node(Node(name))
-        engine.update_service(Service("web", stateful=False))
-        loads = {"a": [(20, 0), (0, 20), (20, 20)], "b": [(0, 0), (0, 0), (0, 0)]}
-        for node, index in ((node, index) for node in loads for index in range(3)):
-            replica = Replica(Role.INSTANCE, node, pinned=index == 2)
-            engine.update_partition(Partition(f"web/{node}{index}", service="web", replicas=[replica]))
-            cpu, memory = loads[node][index]
-            engine.report_load(f"web/{node}{index}", node, {"cpu": cpu, "memory": memory, "count": 1})
-        moves = len(engine.balance(budget=2000).moves)
-        assert moves == 4 if most == 4 else 0 < moves <= 3
 
 
 def test_budget_of_a_small_numpy_integer_is_converted():

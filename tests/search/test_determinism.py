@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import attrs
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,19 +46,6 @@ def test_unrelated_calls_in_between_do_not_matter(cluster):
     for node in cluster.nodes:
         asked.update_node(attrs.evolve(node))
     assert asked.refresh(0.0, budget=240) == first
-
-
-@pytest.mark.parametrize("threads", [2, 4])
-def test_number_of_threads_does_not_matter(threads, small_cluster):
-    """With budgets large enough for threads, plans equal those of one thread."""
-    many = attrs.evolve(small_cluster, config={**small_cluster.config, "chains": 4})
-    for seed in range(3):
-        cluster = attrs.evolve(many, seed=seed)
-        budget = 4 * THREADED_PROPOSALS
-        alone, together = cluster.engine(threads=1), cluster.engine(threads=threads)
-        plan = alone.balance(budget=budget)
-        assert plan == together.balance(budget=budget)
-        assert plan.proposals.generated > 0
 
 
 @examples(5)

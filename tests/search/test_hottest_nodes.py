@@ -120,17 +120,6 @@ def test_nothing_is_kept_where_moves_suffice_or_no_node_is_hot(case):
     assert relief(**case) is None
 
 
-def test_what_is_kept_is_not_used_by_the_search():
-    """Moves, proposals and time."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], max_moves=20))
-    problem = configuration_of(engine).problem
-    held, budget = Relief(3, 3000).held_back(problem, Budget(10_000, seconds=1.0, until=5.0))
-    assert held.max_moves == 17
-    assert budget.proposals == 7000
-    assert budget.seconds == pytest.approx(0.997)
-    assert budget.until == pytest.approx(4.997)
-
-
 @pytest.mark.parametrize(("proposals", "moves"), [(500, 36), (2000, 10), (5000, 36)])
 def test_search_and_relief_keep_to_the_budget_together(proposals, moves):
     """Also where many nodes are stuck."""

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 
 from plb import Application, Metric, Node, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
-from plb.compiler import Stream
 from plb.constraints.capacity import NodeViolation
 from plb.extensions.configuration import Configuration
 from plb.model.rules import ALL_RULES, Rule
 from plb.planning.rule_priorities import rule_priorities
-from plb.search.extension_state import constraints_of
-from plb.search.repair.breaches import find_breaches
-from plb.search.repair.lists import new_repair_state, undo_repair
-from plb.search.repair.nodes import move_parents_without_child
 from plb.state.arrays import siblings_of
 from plb.testing import all_clusters
 from tests.engine.applications_by_hand import load_of, members, nodes_in_use
@@ -240,46 +234,6 @@ def over_capacity(engine: PlacementAndLoadBalancing) -> set[tuple[str, str]]:
     """Return each node and metric with more load than the capacity."""
     found = [one for one in engine.violations(soft=True) if isinstance(one, NodeViolation)]
     return {(one.node, one.metric) for one in found if one.load > one.limit}
-
-
-def parent_and_children(**node_of_child: str) -> PlacementAndLoadBalancing:
-    """Return an engine of four nodes with a parent on n0, and its children, by name, on their nodes."""
-    engine = engine_on("n0", "n1", "n2", "n3")
-    engine.update_service(Service("parent", stateful=False))
-    add_partition(engine, "parent/0", Replica(Role.INSTANCE, "n0"))
-    for child, node in node_of_child.items():
-        engine.update_service(Service(child, stateful=False, affinity_to="parent"))
-        add_partition(engine, f"{child}/0", Replica(Role.INSTANCE, node))
-    return engine
-
-
-def test_parent_that_its_child_has_left_takes_its_other_children_along():
-    """It leaves its node with the child beside it; the child elsewhere, and the parent that has its child, stay."""
-    engine = parent_and_children(near="n0", far="n1")
-    run = search_of(engine)
-    rows = len(run.solution.node)
-    constraints = constraints_of(None, run.problem, run.solution)
-    parent, near, far = (engine.replicas(f"{name}/0")[0].index for name in ("parent", "near", "far"))
-    breaches = find_breaches(run.problem, run.solution, 1 << Rule.AFFINITY, np.arange(rows))
-    state = new_repair_state(run.problem, breaches, 8 * rows + 8)
-    move_parents_without_child(run.problem, run.solution, constraints.state, 1 << Rule.AFFINITY, Stream(1), state)
-    assert run.solution.node[parent] not in (0, NOWHERE)
-    assert run.solution.node[near] == run.solution.node[parent]
-    assert run.solution.node[far] == 1
-
-
-def test_parent_that_two_children_have_left_moves_once():
-    """The second child finds it on another node already."""
-    engine = parent_and_children(one="n1", other="n1")
-    run = search_of(engine)
-    rows, affinity = len(run.solution.node), 1 << Rule.AFFINITY
-    constraints = constraints_of(None, run.problem, run.solution)
-    for seed in range(12):
-        breaches = find_breaches(run.problem, run.solution, affinity, np.arange(rows))
-        state = new_repair_state(run.problem, breaches, 8 * rows + 8)
-        move_parents_without_child(run.problem, run.solution, constraints.state, affinity, Stream(seed), state)
-        assert state.transaction.length[0] == 1
-        undo_repair(run.problem, run.solution, state)
 
 
 @seeds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -24,13 +23,11 @@ from plb.search.annealing.neighbourhoods import (
     NEIGHBOURHOODS,
     NODE,
     PARTITION,
-    SERVICE,
     STRETCH,
     adapt_parts,
     new_neighbourhoods,
     note_step,
     random_neighbourhood,
-    rows_of_services,
 )
 from plb.search.transactions import into_single_moves, new_transaction, redo_transaction, try_move, undo_transaction
 from plb.state.arrays import Proposal
@@ -183,17 +180,6 @@ def test_parts_of_the_budget_are_kept_whatever_is_won(results, budget_share, str
                 assert of_chain.part[1 + first] >= of_chain.part[1 + second]
 
 
-def test_part_of_the_budget_is_that_of_the_winnings():
-    """Of two neighbourhoods one wins twice as much for its cost, and gets nearly twice as much of the budget."""
-    of_chain = new_neighbourhoods([PARTITION, NODE], 0.5)
-    for _ in range(200):
-        for number, cost, won in ((1, 10, 10.0), (2, 20, 40.0)):
-            for _ in range(STRETCH // cost):
-                note_step(of_chain, number, cost, won, 0.0)
-        adapt_parts(of_chain)
-    assert of_chain.part[1] == pytest.approx(LEAST_PART + (1 - 2 * LEAST_PART) / 3)
-
-
 def test_neighbourhoods_are_drawn_by_their_probabilities():
     """In 20,000 draws each comes as often as its probability says."""
     of_chain = new_neighbourhoods([PARTITION, NODE], 0.9)
@@ -336,11 +322,6 @@ def test_settings_can_be_changed_between_plans():
     assert not engine.balance(budget=4000).moves
 
 
-def test_names_of_neighbourhoods_are_in_the_order_of_their_numbers():
-    """Plans show names, kernels use numbers."""
-    assert [NEIGHBOURHOODS[number - 1] for number in (PARTITION, NODE, SERVICE)] == ["partition", "node", "service"]
-
-
 @examples(40)
 @given(busy_clusters(), st.integers(0, 2**32 - 1))
 def test_replicas_that_have_moved_are_exchanged_where_the_settings_ask_for_it(cluster, seed):
@@ -413,13 +394,3 @@ def test_neighbourhoods_that_cannot_apply_take_no_budget(replicas: int, partitio
                 engine.report_load(name, node, {"cpu": 1 + service})
     tried = engine.balance(budget=5_000).proposals.tried_by_neighbourhood
     assert {name for name in NEIGHBOURHOODS if not tried.get(name)} == idle
-
-
-def test_rows_of_services_are_those_that_may_move_of_services_with_several_partitions():
-    """They are listed by service, ascending; partitions are rings of siblings in any order."""
-    sibling = np.array([4, 1, 2, 3, 6, 5, 0])
-    service = np.array([1, 0, 0, 2, 1, 1, 1], np.int32)
-    problem = SimpleNamespace(sibling=sibling, service=service, max_service_moves=np.zeros(4))
-    found = rows_of_services(problem, np.array([0, 1, 2, 3, 5, 6]))
-    assert found.row.tolist() == [1, 2, 0, 5, 6]
-    assert found.first.tolist() == [0, 2, 5, 5, 5]

@@ -9,18 +9,10 @@ import numpy as np
 import pytest
 
 from plb import Node, Partition, PlacementAndLoadBalancing, Replica, Role, Service
-from plb.extensions.neighbourhoods import MOST_PROPOSED
-from plb.search.annealing.neighbourhoods import MOST_ASKED, OF_USERS, kinds_of
-from plb.settings.config import NEIGHBOURHOODS
 from tests.extensions.proposing import Fixed, Rotation, SwiftFixed, SwiftRotation
 from tests.search.test_larger_neighbourhoods import circle
 
 pytestmark = pytest.mark.kernels
-
-
-def test_largest_step_fits_the_budget_of_a_step():
-    """Each move takes a row off its node, asks for the new one, and places the row there."""
-    assert 3 * MOST_PROPOSED <= MOST_ASKED
 
 
 @pytest.mark.parametrize("rotation", [Rotation(), SwiftRotation()])
@@ -87,12 +79,6 @@ def test_one_move_may_be_a_step():
     plan = engine.balance(budget=4000)
     assert [(move.partition, move.target) for move in plan.moves] == [("free", "n1")]
     assert plan.proposals.accepted_by_neighbourhood["fixed"] > 0
-
-
-def test_kinds_are_numbered_in_the_order_of_the_names():
-    """Built-in ones have numbers of their own, and those of users follow."""
-    assert kinds_of(NEIGHBOURHOODS) == [1, 2, 3, 4]
-    assert kinds_of(["b", "node", "a"]) == [OF_USERS, 3, OF_USERS + 1]
 
 
 class Watching:

@@ -24,13 +24,7 @@ CAPACITY = 20
 
 
 def engine_of(replicas, *, pair=False, seed=1, **settings):
-    """Return an engine with four nodes and replicas, pairs of a node and loads, each in a partition of its own.
-
-    Parameters
-    ----------
-    pair
-        Whether a further partition has two replicas without load.
-    """
+    """Return four nodes and replicas, each a node and loads, in partitions; `pair`: one more has two without load."""
     metrics = [Metric("a"), Metric("b", transient=True)]
     config = PlbConfig(metrics=metrics, capacity_limit="capacity", **{**SOFT, **settings})
     engine = PlacementAndLoadBalancing(config, seed=seed)

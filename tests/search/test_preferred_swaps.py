@@ -8,11 +8,11 @@ import pytest
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
-from plb.compiler import Stream
+from plb.compiler import Stream, kernel
 from plb.model.rules import ALL_RULES
 from plb.search.extension_state import constraints_of
 from plb.search.repair.swaps import move_or_swap
-from plb.search.transactions import new_transaction, undo_transaction
+from plb.search.transactions import Trial, new_transaction, undo_transaction
 from tests.engine.stories import search_of
 
 DRAWS = 600
@@ -31,6 +31,12 @@ def engine_with(*, secondary: float, capacity: float = 100, **settings) -> Place
     return engine
 
 
+@kernel
+def _move_or_swap(problem, solution, extension_state, row, metric, rng, transaction):
+    """Move a row, or swap its role, under all rules."""
+    return move_or_swap(problem, solution, Trial(extension_state, rng, transaction), ALL_RULES, row, metric)
+
+
 def drawn(engine: PlacementAndLoadBalancing, metric: int) -> Counter[int]:
     """Return how often the primary reaches each node, in many draws that are undone."""
     run, transaction, rng = search_of(engine), new_transaction(8), Stream(3)
@@ -38,7 +44,7 @@ def drawn(engine: PlacementAndLoadBalancing, metric: int) -> Counter[int]:
     primary = engine.replicas("db/0")[0].index
     found: Counter[int] = Counter()
     for _ in range(DRAWS):
-        assert move_or_swap(run.problem, run.solution, constraints.state, ALL_RULES, primary, metric, rng, transaction)
+        assert _move_or_swap(run.problem, run.solution, constraints.state, primary, metric, rng, transaction)
         found[int(run.solution.node[primary])] += 1
         undo_transaction(run.problem, run.solution, transaction, 0)
     return found

@@ -13,7 +13,6 @@ from cluster.bench.engine import bench_cluster
 from plb import MoveKind, Node, Partition, Replica, Role, Service
 from plb.extensions.configuration import Proposal
 from plb.model.rules import Rule
-from plb.search.annealing.cooling_schedule import Settings, first_temperature
 from plb.search.budget import Budget
 from plb.testing import all_clusters, busy_clusters, configuration_of, walks
 from tests.engine.oracle import sums_from_scratch
@@ -91,19 +90,6 @@ def test_parallel_searches_share_the_time():
     assert Budget(seconds=4.0).deadline(10.0, 0.5) == 12.0
     assert attrs.evolve(budget, until=20.0, seconds=4.0).deadline(10.0, 0.5) == 12.0
     assert attrs.evolve(budget, until=13.0, seconds=4.0).deadline(10.0, 1.0) == 13.0
-
-
-@examples(60)
-@given(st.floats(0, 100), st.integers(1, 10**6), st.floats(0, 10), st.floats(0, 60))
-def test_cluster_specific_temperature_is_bounded_by_the_usual_one(coefficient, slots, imbalance, usual):
-    """It falls with the movable replicas and their imbalance; a coefficient of 0 makes it 0."""
-    plain = Settings(10, 10, 10, usual, -1.0, 0.8)
-    specific = plain._replace(cluster_coefficient=coefficient)
-    assert first_temperature(plain, slots, imbalance) == usual
-    found = first_temperature(specific, slots, imbalance)
-    assert found == min(usual, coefficient / (slots * (imbalance + 0.0001)))
-    assert first_temperature(specific, 2 * slots, imbalance) <= found
-    assert first_temperature(specific, slots, imbalance + 1) <= found
 
 
 def test_cluster_specific_temperature_of_zero_accepts_only_improvements():

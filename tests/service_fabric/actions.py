@@ -31,13 +31,7 @@ class CollectedActions:
         self._by_partition.clear()
 
     def texts(self, stateless: Collection[int] = ()) -> tuple[str, ...]:
-        """Return the actions in the notation of the patterns, with partitions by id.
-
-        Parameters
-        ----------
-        stateless
-            Ids of the partitions of services that are described as stateless: their secondaries are instances.
-        """
+        """Return the actions in the notation of the patterns; secondaries of `stateless` partitions are instances."""
         ordered = sorted((identifier_of(name), moves) for name, moves in self._by_partition.items())
         printed = ((one, _printed(one, moves)) for one, moves in ordered)
         return tuple(

@@ -68,16 +68,8 @@ class PendingUpdates:
 class Player:
     """One engine, with the failover manager of the original tests.
 
-    The engine plans and receives no applied plans; only updates of the scenario change the cluster.
-
-    Parameters
-    ----------
-    scenario
-        The scenario to run. Its metrics are collected in advance, because those of an engine never change.
-    settings
-        The settings at the start, by their original names.
-    seed
-        Seed of the engine.
+    The engine plans and receives no applied plans; only updates of the scenario change the cluster. The metrics of the
+    scenario are collected in advance, because those of an engine never change.
     """
 
     def __init__(self, scenario: Scenario, settings: Mapping[str, Any], *, seed: int) -> None:
@@ -101,13 +93,7 @@ class Player:
         self._failover_table: dict[int, Step] = {}
 
     def play(self, step: Step) -> None:
-        """Run one step of any operation except ``expect``.
-
-        Raises
-        ------
-        NotImplementedError
-            If the operation has no known fields, so that it has no method.
-        """
+        """Run one step of any operation except ``expect``."""
         operation = OPERATIONS.get(step["op"])
         if operation is None:
             raise NotImplementedError(f"op {step['op']!r}: not played, as it is not described")

@@ -152,15 +152,7 @@ def stateful_services(scenario: Scenario) -> frozenset[str]:
 
 
 def service_from(step: Step, *, stateful: bool, blocked_nodes: Iterable[int]) -> Service:
-    """Return the service of a step.
-
-    Parameters
-    ----------
-    stateful
-        Whether it has primaries; see `stateful_services`.
-    blocked_nodes
-        Ids of the nodes for which its service type is blocked.
-    """
+    """Return the service of a step; `blocked_nodes`: ids of the nodes for which its type is blocked."""
     blocked: frozenset[str] = frozenset(name_of(node) for node in blocked_nodes)
     return Service(
         step["name"],
@@ -208,15 +200,7 @@ def _default_load(name: str, written: Mapping[str, Mapping[str, Any]], role: Rol
 
 
 def partition_from(step: Step, *, stateful: bool, on_every_node: bool, nodes: Collection[int]) -> Partition:
-    """Return the partition of a step.
-
-    Parameters
-    ----------
-    stateful, on_every_node
-        Properties of its service.
-    nodes
-        Ids of the known nodes. A replica on another node is omitted, because the original ignores it.
-    """
+    """Return the partition of a step; replicas on unknown nodes are omitted, because the original ignores them."""
     present = [item for item in step["replicas"] if item["node"] in nodes and not _is_gone(item)]
     return Partition(
         name_of(step["id"]),

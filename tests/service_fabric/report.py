@@ -25,15 +25,7 @@ def features_of(scenario: Scenario) -> tuple[str, ...]:
 
 
 def passed_table(kind: str, outcomes: Sequence[Outcome], groups_of: Callable[[Scenario], tuple[str, ...]]) -> str:
-    """Return a table of passed and failed scenarios, one row per group, such as a feature.
-
-    Parameters
-    ----------
-    kind
-        What the groups are.
-    groups_of
-        Returns the groups of a scenario.
-    """
+    """Return a table of passed and failed scenarios, one row per group of a kind, such as a feature."""
     passed, failed = _counts(outcomes, groups_of, passed=True), _counts(outcomes, groups_of, passed=False)
     names = sorted(passed.keys() | failed.keys())
     width = max(map(len, (kind, *names)))

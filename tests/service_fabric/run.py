@@ -20,20 +20,11 @@ SEED = 255
 
 @attrs.frozen
 class Outcome:
-    """The result of a scenario.
-
-    Parameters
-    ----------
-    scenario
-        The scenario.
-    failures
-        Those of the first seed with any.
-    failed_seeds
-        The seeds with failures.
-    """
+    """The result of a scenario."""
 
     scenario: Scenario
     failures: tuple[Failure, ...]
+    """Those of the first seed with any."""
     failed_seeds: tuple[int, ...] = ()
 
     @property

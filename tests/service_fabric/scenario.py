@@ -53,13 +53,7 @@ def read_settings(folder: Path | None = None) -> dict[str, Any]:
 
 
 def read_scenarios(path: Path) -> tuple[Scenario, ...]:
-    """Return the scenarios of a file with one scenario per line; empty lines are ignored.
-
-    Raises
-    ------
-    ScenarioFileError
-        If lines are no scenarios; the message names all of them.
-    """
+    """Return the scenarios of a file with one scenario per line; an error names all lines that are none."""
     scenarios, problems = [], []
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         if not line.strip():

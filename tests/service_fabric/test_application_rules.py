@@ -27,55 +27,7 @@ def test_application_uses_no_more_nodes_than_it_may(seed: int) -> None:
     assert len({"3"} | set(targets(actions))) == 2
 
 
-@every_seed
-def test_node_with_the_fewest_replicas_is_emptied_if_too_many_are_in_use(seed: int) -> None:
-    """Its replicas go to nodes of the application."""
-    fabric = Fabric(nodes(4), seed=seed)
-    fabric.application("shop", most_nodes=2)
-    fabric.service("web", stateful=False, application="shop")
-    fabric.partitions(web0="I0", web1="I0", web2="I1", web3="I2", web4="I2")
-    (action,) = fabric.refresh()
-    assert action in {"web2 move I 1>0", "web2 move I 1>2"}
-    assert fabric.last_actions() == {"ConstraintCheck"}
-
-
-def test_replicas_on_their_way_out_use_no_node() -> None:
-    """Nodes with only these are free for others to be used."""
-    for leaving, placed in (("I1~", 1), ("I1", 0)):
-        fabric = Fabric(nodes(3))
-        fabric.application("shop", most_nodes=2)
-        fabric.service("web", stateful=False, application="shop")
-        fabric.service("api", stateful=False, application="shop", blocked_nodes={"0", "1"})
-        fabric.partitions(web0="I0", web1=leaving)
-        fabric.partitions(1, api0="")
-        assert len(fabric.refresh()) == placed
-
-
-@every_seed
-def test_balancing_keeps_an_application_on_its_nodes(seed: int) -> None:
-    """Without the limit, the third node gets a share."""
-    for most, used in ((2, {"1"}), (0, {"1", "2"})):
-        fabric = Fabric(nodes(3), seed=seed)
-        fabric.application("shop", most_nodes=most)
-        fabric.service("web", 2, stateful=False, application="shop")
-        fabric.partitions(**{f"web{index}": "I1" if index == 0 else "I0" for index in range(6)})
-        assert set(targets(fabric.refresh())) == used
-
-
 # capacities and reservations
-
-
-def test_total_capacity_refuses_new_replicas_and_no_moves() -> None:
-    """Nothing that moves changes the total."""
-    fabric = Fabric(nodes(2))
-    fabric.application("shop", total_capacity={"load": 6})
-    fabric.service("web", 2, stateful=False, application="shop")
-    fabric.partitions(web0="I0", web1="I0")
-    fabric.partitions(1, web2="", web3="")
-    assert len(fabric.refresh()) == 1
-    fabric.application("shop", total_capacity={"load": 1})
-    fabric.partitions(web2="I0", web3="I0")
-    assert len(fabric.refresh(20.0)) == 2
 
 
 @every_seed
@@ -90,31 +42,6 @@ def test_application_has_no_more_load_on_a_node_than_it_may(seed: int) -> None:
     assert len(fabric.refresh()) == 1
     fabric.partitions(1, web3="", web4="", web5="", web6="", web7="")
     assert sorted(action[-1] for action in fabric.refresh(20.0)) == ["1", "1", "2", "2"]
-
-
-@every_seed
-def test_first_replica_on_a_node_needs_the_whole_reservation(seed: int) -> None:
-    """A further one uses what is reserved already."""
-    for present, placed in (("I0", ["web1 add I >0"]), ("", [])):
-        fabric = Fabric(nodes(2, capacities=limits(10, 5)), seed=seed)
-        fabric.application("shop", node_reservation={"load": 6})
-        fabric.service("web", 2, stateful=False, application="shop")
-        fabric.service("other", 5, stateful=False, blocked_nodes={"1"})
-        fabric.partitions(**({"web0": present} if present else {"other0": "I0"}))
-        fabric.partitions(1, web1="")
-        assert fabric.refresh() == placed
-
-
-@every_seed
-def test_reserved_load_is_closed_to_others(seed: int) -> None:
-    """The node has room by its load, and none by its reservation."""
-    fabric = Fabric(nodes(2, capacities=limits(10, 10)), seed=seed)
-    fabric.application("shop", node_reservation={"load": 8})
-    fabric.service("web", 1, stateful=False, application="shop")
-    fabric.service("other", 3, stateful=False)
-    fabric.partitions(web0="I0")
-    fabric.partitions(1, other0="", other1="")
-    assert set(targets(fabric.refresh())) == {"1"}
 
 
 @pytest.mark.parametrize(("reserved", "accepted"), [(6, True), (7, False)])
@@ -137,25 +64,6 @@ def test_application_is_refused_if_its_reservation_does_not_fit(reserved: float,
 # upgrades
 
 
-@every_seed
-def test_primary_hands_its_role_over_before_its_node_is_upgraded(seed: int) -> None:
-    """The secondary is in another upgrade domain, in service and ready."""
-    fabric = Fabric(nodes(5, upgrades="aabbc", up=(True, True, True, False, True)), seed=seed)
-    fabric.service("db")
-    fabric.partition("db0", "P0/ S1 S2 S3 S4+", upgrading=True)
-    assert fabric.refresh() == ["db0 swap P 0>2"]
-
-
-def test_role_returns_to_the_marked_secondary() -> None:
-    """A place without a replica gets a new one."""
-    fabric = Fabric(nodes(4))
-    fabric.service("db")
-    fabric.partition("db0", "P0 S1^ S2", upgrading=True)
-    assert fabric.refresh() == ["db0 swap P 0>1"]
-    fabric.partition("db0", "P0 D3_ S2", missing=1, upgrading=True)
-    assert fabric.refresh(20.0) == ["db0 add S >3"]
-
-
 def test_single_replica_gets_a_second_one_before_its_upgrade() -> None:
     """Then the role goes over."""
     fabric = Fabric(nodes(2))
@@ -174,19 +82,6 @@ def test_balancing_leaves_a_partition_in_an_upgrade_alone(*, upgrading: bool) ->
     fabric.partition("web0", "I0", upgrading=upgrading)
     fabric.partition("web1", "I0=")
     assert fabric.refresh() == ([] if upgrading else ["web0 move I 0>1"])
-
-
-@every_seed
-def test_new_replicas_prefer_upgraded_domains_while_an_upgrade_runs(seed: int) -> None:
-    """They have more load; without an upgrade, the emptier nodes are better."""
-    for completed, target in ((["b"], {"2"}), ([], {"1"})):
-        fabric = Fabric(nodes(4, upgrades="aabb"), seed=seed, UpgradeDomainConstraintPriority=-1)
-        fabric.service("db")
-        fabric.service("fill", 9, stateful=False)
-        fabric.partitions(fill0="I2=", fill1="I3=", fill2="I3=")
-        fabric.engine.update_upgraded_domains(completed)
-        fabric.partitions(1, db0="P0")
-        assert set(targets(fabric.refresh())) == target
 
 
 # phases

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plb import Node
-from tests.service_fabric.small import Fabric, limits, nodes
+from tests.service_fabric.small import Fabric, nodes
 
 every_seed = pytest.mark.parametrize("seed", range(3))
 
@@ -108,20 +108,6 @@ def test_cheap_replicas_move_before_expensive_ones_if_costs_count(seed: int) -> 
     fabric.engine.report_move_cost("cheap0", "instance", "high")
     fabric.engine.report_move_cost("dear0", "instance", "zero")
     assert fabric.refresh(20.0) == ["dear0 move I 0>1"]
-
-
-@every_seed
-def test_balancing_keeps_the_hard_rules(seed: int) -> None:
-    """Fault domain, capacity, affinity and block list each close one of four emptier nodes."""
-    racks, room = "a b a c d e", limits(99, 99, 99, 1, 99, 99)
-    fabric = Fabric(nodes(6, racks=racks, capacities=room), seed=seed)
-    fabric.service("db", 2, blocked_nodes={"4"})
-    fabric.service("fill", 3, stateful=False)
-    fabric.partitions(db0="P0 S1", fill0="I0=", fill1="I1=")
-    actions = fabric.refresh()
-    assert actions
-    assert all(action.endswith((">2", ">5")) for action in actions)
-    assert not {"0>2", "1>2"} <= {action.split()[3] for action in actions}
 
 
 def test_parent_that_moves_takes_its_child_along() -> None:
@@ -231,17 +217,6 @@ def test_balancing_that_found_nothing_waits_for_a_change() -> None:
     fabric.engine.report_load("web0", "0", {"load": 6})
     fabric.refresh(60.0)
     assert fabric.last_actions() == {"LoadBalancing"}
-
-
-@pytest.mark.parametrize(("builds", "limit", "moves"), [("", 1, 3), ("", 0, 5), ("S1+", 1, 2)])
-def test_throttle_of_builds_binds_balancing(builds: str, limit: int, moves: int) -> None:
-    """Each of three empty nodes takes one replica; the one that builds another already takes none."""
-    fabric = Fabric(nodes(4, properties={"NodeType": "t"}), MaximumInBuildReplicasPerNode={"t": limit})
-    fabric.service("db")
-    fabric.service("other")
-    fabric.partitions(**{f"db{index}": "P0" for index in range(6)})
-    fabric.partitions(other0=f"P0= {builds}")
-    assert len(fabric.refresh()) == moves
 
 
 # domains, metrics and loads

@@ -27,14 +27,6 @@ def test_first_missing_replica_is_the_primary_if_there_is_none(present: str, add
     assert sorted(action.split()[2] for action in fabric.refresh()) == added
 
 
-def test_replicas_of_a_partition_never_share_a_node() -> None:
-    """What finds no node of its own waits."""
-    fabric = Fabric(nodes(3))
-    fabric.service("db")
-    fabric.partition("db0", "P0", missing=5)
-    assert fabric.refresh() == ["db0 add S >1", "db0 add S >2"]
-
-
 @pytest.mark.parametrize(
     ("fields", "takes"),
     [
@@ -93,26 +85,6 @@ def test_constraint_of_the_primary_leaves_secondaries_free(seed: int) -> None:
 # fault and upgrade domains
 
 
-@every_seed
-def test_new_replicas_go_to_the_emptiest_fault_domains_on_every_level(seed: int) -> None:
-    """Two rooms with two racks each get two replicas, and each rack one."""
-    fabric = Fabric(nodes(8, racks="ax ax ay ay bx bx by by"), seed=seed)
-    fabric.service("db")
-    fabric.partitions(3, db0="P0")
-    assert sorted(int(node) // 2 for node in targets(fabric.refresh())) == [1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("policy", "placed"), [("", 4), ("FDPolicy ~ Packing", 4), ("FDPolicy ~ Nonpacking", 2), ("FDPolicy ~ Ignore", 4)]
-)
-def test_nonpacking_service_has_one_replica_a_top_domain(policy: str, placed: int) -> None:
-    """The other policies place all four."""
-    fabric = Fabric(nodes(4, racks="ax ay bx by"))
-    fabric.service("db", placement_constraint=policy)
-    fabric.partitions(4, db0="")
-    assert len(fabric.refresh()) == placed
-
-
 @pytest.mark.parametrize(("policy", "placed"), [("", []), ("FDPolicy ~ Ignore", ["db0 add S >1"])])
 def test_fault_domains_are_hard_unless_the_service_ignores_them(policy: str, placed: list[str]) -> None:
     """The other domain has a node that is full."""
@@ -144,40 +116,6 @@ def test_quorum_rule_lets_a_domain_have_all_but_a_quorum(quorum: bool, allowed: 
 
 
 # capacity
-
-
-@every_seed
-def test_new_replica_stays_within_the_capacity(seed: int) -> None:
-    """One that fits nowhere waits; a metric of which it has nothing does not bind it."""
-    fabric = Fabric(nodes(3, capacities=limits(4, 5, 6)), seed=seed)
-    fabric.service("web", 5, stateful=False)
-    fabric.service("big", 7, stateful=False)
-    fabric.service("idle", 0, stateful=False, blocked_nodes={"1", "2"})
-    fabric.partitions(web0="I2")
-    fabric.partitions(1, web1="", big0="", idle0="")
-    fabric.engine.update_nodes(nodes(3, capacities=limits(0, 5, 6)), now=0.0)
-    assert fabric.refresh() == ["idle0 add I >0", "web1 add I >1"]
-
-
-def test_load_on_its_way_out_counts_for_the_capacity_of_a_target() -> None:
-    """A replica that leaves makes room only when it has left."""
-    fabric = Fabric(nodes(1, capacities=limits(5)))
-    fabric.service("web", 3, stateful=False)
-    fabric.partitions(web0="I0~")
-    fabric.partitions(1, web1="")
-    assert fabric.refresh() == []
-    fabric.engine.remove_partition("web0")
-    assert fabric.refresh(20.0) == ["web1 add I >0"]
-
-
-def test_standby_gives_its_share_to_the_replica_that_takes_its_place() -> None:
-    """Only the difference to the load of the standby has to fit."""
-    fabric = Fabric(nodes(3, capacities=limits(9, 5, 3)))
-    fabric.service("db", 4)
-    fabric.service("web", 1, stateful=False)
-    fabric.partitions(1, db0="P0 B1")
-    fabric.partitions(web0="I1")
-    assert fabric.refresh() == ["db0 add S >1"]
 
 
 @pytest.mark.parametrize("partially", [True, False])
@@ -266,16 +204,6 @@ def test_child_without_a_parent_is_placed_if_the_setting_allows(setting: bool, p
     assert len(fabric.refresh()) == placed
 
 
-def test_child_of_a_parent_with_two_partitions_is_not_placed() -> None:
-    """Its place is not determined."""
-    fabric = Fabric(nodes(2))
-    fabric.service("db")
-    fabric.service("cache", affinity_to="db")
-    fabric.partitions(db0="P0", db1="P0")
-    fabric.partitions(1, cache0="")
-    assert fabric.refresh() == []
-
-
 @pytest.mark.parametrize(("setting", "target"), [(True, ["1", "2"]), (False, ["1"])])
 def test_larger_child_uses_further_nodes_once_every_parent_has_a_child(setting: bool, target: list[str]) -> None:
     """Without the setting, it stays beside its parent."""
@@ -324,17 +252,6 @@ def test_surplus_leaves_the_fullest_fault_domain(seed: int) -> None:
     assert fabric.refresh() in (["web0 drop I 0>"], ["web0 drop I 1>"])
 
 
-@every_seed
-def test_surplus_parent_leaves_the_node_without_a_child(seed: int) -> None:
-    """Nodes of children are spared, those of children in build or on their way out included."""
-    fabric = Fabric(nodes(4), seed=seed)
-    fabric.service("db")
-    fabric.service("cache", affinity_to="db", aligned=False)
-    fabric.partitions(cache0="S0 S1+ S2~")
-    fabric.partitions(-1, db0="P0 S1 S2 S3")
-    assert fabric.refresh() == ["db0 drop S 3>"]
-
-
 # standbys and throttles
 
 
@@ -353,15 +270,3 @@ def test_new_replica_returns_to_the_standby_of_its_partition(seed: int) -> None:
     free.partitions(web0="I2")
     free.partitions(1, db0="P0 B2")
     assert free.refresh() != ["db0 add S >2"]
-
-
-@pytest.mark.parametrize(
-    ("switch", "added"), [({"ThrottlePlacementPhase": True}, ["2"]), ({"ThrottlePlacementPhase": False}, ["1", "2"])]
-)
-def test_throttle_limits_the_replicas_in_build_on_a_node(switch: dict[str, bool], added: list[str]) -> None:
-    """Node 1 builds one replica already."""
-    fabric = Fabric(nodes(3, properties={"NodeType": "t"}), MaximumInBuildReplicasPerNode={"t": 1}, **switch)
-    fabric.service("db")
-    fabric.partitions(db0="P0 S1+")
-    fabric.partitions(2, db1="P0")
-    assert targets(fabric.refresh()) == added

@@ -106,15 +106,6 @@ def test_spread_is_repaired_while_its_rule_is_on_and_no_node_is_new(settings: di
         assert len(fabric.refresh(100.0)) == 1
 
 
-@every_seed
-def test_domain_without_a_usable_node_asks_for_no_replica(seed: int) -> None:
-    """Its nodes are down or blocked for the service, so two domains share three replicas."""
-    fabric = Fabric(nodes(6, racks="a a b b c c", up=(True,) * 5 + (False,)), seed=seed)
-    fabric.service("db", blocked_nodes={"4"})
-    fabric.partitions(db0="P0 S1 S2")
-    assert fabric.refresh() == []
-
-
 # placement, exclusion and nodes
 
 
@@ -134,14 +125,6 @@ def test_primary_swaps_to_the_node_that_its_constraint_asks_for() -> None:
     fabric.service("db", placement_constraint="^P fast == yes")
     fabric.partitions(db0="P0 S1")
     assert fabric.refresh() == ["db0 swap P 0>1"]
-
-
-def test_two_replicas_of_a_partition_on_one_node_are_parted() -> None:
-    """A host may describe them; one of them moves."""
-    fabric = Fabric(nodes(2))
-    fabric.service("web", stateful=False)
-    fabric.partitions(web0="I0 I0")
-    assert fabric.refresh() == ["web0 move I 0>1"]
 
 
 @pytest.mark.parametrize(
@@ -203,18 +186,3 @@ def test_overloaded_node_may_stay_as_full_as_it_is_but_gets_nothing() -> None:
     fabric.partitions(fixed0="I0=")
     fabric.partitions(**{f"web{index}": "I1" for index in range(8)})
     assert {action.rpartition(">")[2] for action in fabric.settled()} == {"2"}
-
-
-@pytest.mark.parametrize(("switch", "moves"), [(True, []), (False, ["db0 move S 0>2"])])
-def test_throttle_of_builds_holds_repairs_back_if_the_phase_is_throttled(switch: bool, moves: list[str]) -> None:
-    """Node 2, the only one with room, builds a replica already."""
-    fabric = Fabric(
-        nodes(3, capacities=limits(2, 2, 9), properties={"NodeType": "t"}),
-        ThrottleConstraintCheckPhase=switch,
-        MaximumInBuildReplicasPerNode={"t": 1},
-    )
-    fabric.service("db", 2)
-    fabric.service("web", 2)
-    fabric.partitions(web0="P0 S2+")
-    fabric.partitions(db0="P1 S0")
-    assert fabric.refresh() == moves

@@ -23,21 +23,10 @@ COUNTS: Mapping[str, Callable[[Player], int]] = {
 
 @attrs.frozen
 class Failure:
-    """An expectation that does not hold, or a step with an error.
-
-    Parameters
-    ----------
-    line
-        Line of the expectation in the original test; None for a step that raised.
-    expected, actual
-        As text.
-    actions
-        The action texts at that point.
-    traceback
-        Traceback of an exception, or empty.
-    """
+    """An expectation that does not hold, or a step with an error."""
 
     line: int | None
+    """That of the expectation in the original test; None for a step that raised."""
     expected: str
     actual: str
     actions: tuple[str, ...] = ()

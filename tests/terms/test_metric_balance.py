@@ -27,18 +27,6 @@ TestBalance = short_machine_of(
 )
 
 
-NODES = [Node(name, capacities={"cpu": 10, "disk": 12}) for name in ("n0", "n1")]
-
-
-def test_shortages_by_hand():
-    """Free are 4 and 2 on the first node, 10 and 12 on the second one: short of 2·4 − 2 and 2·10 − 12."""
-    facts = verify(MetricBalance("cpu", "disk", 2)).given(
-        nodes=NODES, replicas=[(0, {"cpu": 6, "disk": 6}), (0, {"disk": 4})], metrics=("cpu", "disk")
-    )
-    facts.totals(6 + 8).moves((1, 1)).totals(2 + 12).moves((0, 1)).totals(8 + 6).changes_by(0)
-    facts.moves((1, 0)).totals(12 + 2).changes_by(0).exchanges((0, 1)).totals(2 + 12).changes_by(0)
-
-
 def test_a_missing_capacity_means_no_shortage():
     """Free capacity without a limit is not defined."""
     nodes = [Node("n0", capacities={"cpu": 10}), Node("n1", capacities={"disk": 1})]

@@ -55,13 +55,6 @@ def test_moves_by_hand(term: MoveCostBetweenDomains, costs: list[float]):
         facts.moves((0, node)).totals(costs[node])
 
 
-def test_an_exchange_costs_both_ways():
-    """Each replica pays for its own direction; the way back is free."""
-    term = MoveCostBetweenDomains({("n0", "n1"): 2.0, ("n1", "n0"): 3.0})
-    facts = verify(term).given(nodes=2, replicas=[(0, 1), (1, 1)])
-    facts.exchanges((0, 1)).changes_by(5).exchanges((0, 1)).changes_by(0).totals(0)
-
-
 def test_a_swap_of_roles_is_free():
     """A third node breaks the swap: then both replicas have moved."""
     term = MoveCostBetweenDomains({}, default=1.0)

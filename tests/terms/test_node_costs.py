@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from plb.extensions.energy_terms import apply_proposal_of_terms, begin, cost_at_node
 from plb.ready_made import MetricBalance, SafetyCapacity
-from plb.testing import configuration_of, small_clusters, verify, walks
+from plb.testing import configuration_of, small_clusters, walks
 from tests.engine.strategies import examples
 
 pytestmark = pytest.mark.kernels
@@ -30,15 +30,3 @@ def test_costs_of_nodes_add_up_to_the_term(cluster, share, data):
         for term in terms:
             costs = [cost_at_node(term, configuration, node) for node in range(configuration.nodes)]
             assert sum(costs) == pytest.approx(term.total(configuration), rel=1e-9, abs=1e-9)
-
-
-def test_costs_of_nodes_by_hand():
-    """Of loads of 8 and 4 three are safe; free are 2 and 6 of the cpu, beside 7 and 7 of the disk."""
-    given_nodes = [{"cpu": 10, "disk": 10}] * 2
-    replicas = [(0, {"cpu": 8, "disk": 3}), (1, {"cpu": 4, "disk": 3})]
-    safety = verify(SafetyCapacity({"cpu": 0.3})).given(nodes=given_nodes, replicas=replicas, metrics=("cpu", "disk"))
-    safety.costs_by_node(5, 1).moves((0, 1)).costs_by_node(0, 9)
-    balance = verify(MetricBalance("cpu", "disk", 2)).given(
-        nodes=given_nodes, replicas=replicas, metrics=("cpu", "disk")
-    )
-    balance.costs_by_node(0, 5).moves((1, 0)).costs_by_node(0, 10)

@@ -48,13 +48,6 @@ def test_cost_of_a_node_by_hand(term: SafetyCapacity, cost: float):
     verify(term).given(nodes=nodes, replicas=[(0, 5), (0, 3)]).totals(cost)
 
 
-def test_moves_and_exchanges_by_hand():
-    """Both ends of a move change, and only the difference of two loads counts in an exchange."""
-    facts = verify(SafetyCapacity({"cpu": 0.5})).given(nodes=[10, 10], replicas=[(0, 5), (0, 3), (1, 4)])
-    facts.totals(3).moves((1, 1)).changes_by(-1).totals(2)
-    facts.exchanges((0, 2)).changes_by(0).totals(3).moves((1, 0)).changes_by(-1).totals(2)
-
-
 def test_a_node_without_a_capacity_has_no_share():
     """Only a load by name of the node costs there."""
     facts = verify(SafetyCapacity({"cpu": 0.5})).given(nodes=2, replicas=[(0, 5)])

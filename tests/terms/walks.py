@@ -34,16 +34,7 @@ def engine_with(
 ) -> PlacementAndLoadBalancing:
     """Return an engine whose energy is a term, or the sum of several: replicas without siblings, all on the first node.
 
-    Parameters
-    ----------
-    loads
-        Of each replica the load of both metrics.
-    services
-        Of each replica the service.
-    others
-        Further terms.
-    checks
-        When the sums of a search are compared with those from scratch.
+    `loads`, `services`: of each replica the load of both metrics, and the service.
     """
     metrics = [Metric(name, quantum=1.0, violation_threshold=1.0) for name in CAPACITIES]
     config = PlbConfig(
