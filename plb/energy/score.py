@@ -50,17 +50,9 @@ def weights_of(
 ) -> Weights:
     """Return `Problem.weights` for a search over `replicas` replicas.
 
-    If costs are ignored, moves contribute nothing and the second factor of the product form is 1.
-
-    Parameters
-    ----------
-    repetitions
-        Violations of a node that certainly fails: K, the number of windows, or the unit of the estimators; 0: they
-        are not estimated.
-    columns
-        K.
-    sampled
-        Whether repetitions are sampled; without them there is no overload.
+    If costs are ignored, moves contribute nothing and the second factor of the product form is 1. `repetitions`: the
+    violations of a node that certainly fails, 0: they are not estimated; `sampled`: whether repetitions, K `columns`,
+    are sampled; without them there is no overload.
     """
     product_form = config.combination is Combination.SERVICE_FABRIC
     without_costs = config.ignore_cost_in_scoring and product_form

@@ -41,8 +41,11 @@ def emptying_moves(problem: Problem, start: Solution, config: PlbConfig, movable
         counted = problem.counted_for[:, index]
         if not counted.any() or not (packs(metric) or reserves(metric)):
             continue
-        stay = _above_mean(problem, start, index) if packs(metric) else ~emptiest_nodes(problem, start, index)
-        if not packs(metric):
+        if packs(metric):
+            load = start.node_load[:, index]
+            stay = load > load[counted].mean()
+        else:
+            stay = ~emptiest_nodes(problem, start, index)
             emptied |= ~stay
         used |= stay
         leaves |= ~stay[start.node[movable]] & (problem.load[movable, index] > 0)
@@ -50,13 +53,6 @@ def emptying_moves(problem: Problem, start: Solution, config: PlbConfig, movable
     if not len(targets):
         return problem, movable[:0]
     return problem._replace(targets=targets), movable[leaves]
-
-
-def _above_mean(problem: Problem, start: Solution, metric: int) -> Bool:
-    """Return a mask, (N,), of the nodes with more load than the mean of the counted ones."""
-    load = start.node_load[:, metric]
-    above: Bool = load > load[problem.counted_for[:, metric]].mean()
-    return above
 
 
 def emptiest_nodes(problem: Problem, start: Solution, metric: int) -> Bool:

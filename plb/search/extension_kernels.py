@@ -282,11 +282,7 @@ def undo_with_terms(problem: Problem, solution: Solution, extension_state: Exten
 
 @kernel
 def _update_sums(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    term: int,
-    proposal: Proposal,
+    problem: Problem, solution: Solution, extension_state: ExtensionState, term: int, proposal: Proposal
 ) -> None:
     """Update the sums of a term with kernels for a proposal that is applied next."""
     keep = extension_state.keep[term]

@@ -327,7 +327,9 @@ def compare_extension_state(
     recomputed = extensions_of_chain(attrs.evolve(extensions, running=[]), problem, solution)
     for index, term in enumerate(extensions.terms):
         kept, right = float(chain.state.value[index]), float(recomputed.state.value[index])
-        _compare_term(term.name, kept, right, moment)
+        if not math.isclose(kept, right, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+            text = f"changes of energy term {term.name} add up to {kept}, from scratch it is {right}"
+            raise CheckFailedError(f"{moment}: {text}")
     _follow_moves(chain, extensions, extensions.configuration(problem, solution))
     everything = [*(f"energy term {term.name}" for term in extensions.terms)]
     everything += [f"constraint {constraint.name}" for constraint in extensions.constraints]
@@ -351,12 +353,6 @@ def _follow_moves(chain: ChainExtensions, extensions: Extensions, configuration:
             entry = configuration.solution.journal[1 + number % entries].tolist()
             count_in(constraint, configuration, sums, *entry)
     chain.state.counted[:] = moves
-
-
-def _compare_term(name: str, kept: float, right: float, moment: str) -> None:
-    """Raise `CheckFailedError` if the sum of a term's changes differs from its value from scratch by > TOLERANCE."""
-    if not math.isclose(kept, right, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
-        raise CheckFailedError(f"{moment}: changes of energy term {name} add up to {kept}, from scratch it is {right}")
 
 
 def _addresses(

@@ -114,8 +114,7 @@ def relieve(
     last = tally[GENERATED] + hot.draws * hot.nodes.shape[0]
     index = _hottest(problem, solution, hot)
     while index != NOWHERE and tally[GENERATED] + hot.draws <= last:
-        rows = hot.rows[hot.first[index] : hot.first[index + 1]]
-        proposal = _best_leave(problem, solution, enforced, most, hot, hot.nodes[index], rows, rng, tally)
+        proposal = _best_leave(problem, solution, enforced, most, hot, index, rng, tally)
         if proposal.row == NOWHERE:
             hot.is_stuck[index] = True
         else:
@@ -149,20 +148,13 @@ def utilisation_after(problem: Problem, solution: Solution, node: int, leaver: i
 
 @kernel
 def _best_leave(
-    problem: Problem,
-    solution: Solution,
-    enforced: int,
-    most: int,
-    hot: HotNodes,
-    node: int,
-    rows: Int,
-    rng: Stream,
-    tally: Int,
+    problem: Problem, solution: Solution, enforced: int, most: int, hot: HotNodes, index: int, rng: Stream, tally: Int
 ) -> Proposal:
     """Return the random move off a hot node with the lowest energy that relieves it enough.
 
     If none does, that after which it is least hot; if none lowers the energy, none.
     """
+    node, rows = hot.nodes[index], hot.rows[hot.first[index] : hot.first[index + 1]]
     best = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
     least, lowest = utilisation_after(problem, solution, node, NOWHERE, NOWHERE), present_energy(problem, solution)
     highest = lowest

@@ -353,12 +353,7 @@ def _place_in_turn(configuration: Configuration, rows: Int, all_or_nothing: Int,
         placed = place(row)
         done += placed
         if not placed and group != NOWHERE:
-            _take_back(configuration, done[before:])
+            for back in reversed(done[before:]):
+                configuration.apply(back)
             del done[before:]
             given_up = True
-
-
-def _take_back(configuration: Configuration, done: Sequence[Proposal]) -> None:
-    """Apply the moves that `_place_in_turn` returned, in reverse order."""
-    for back in reversed(done):
-        configuration.apply(back)

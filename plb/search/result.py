@@ -71,7 +71,8 @@ def moves_of(
     moved = row.tolist()
     reason = [reasons[index] for index in moved]
     for place in np.flatnonzero(swap).tolist():
-        reason[place] = _reason_of_swap(reason[place], reasons[int(partner[place])])
+        if reason[place].node is None:  # that of the primary, unless only the secondary's names a node
+            reason[place] = reasons[int(partner[place])]
     return PlanMoves(
         kind=kind,
         partition=[state.row_partition[index] for index in moved],
@@ -87,11 +88,6 @@ def moves_of(
 def _names(state: ClusterState, nodes: Int) -> list[str | None]:
     """Return the names of nodes, None for NOWHERE."""
     return [None if node == NOWHERE else state.nodes[node].name for node in nodes.tolist()]
-
-
-def _reason_of_swap(primary: Reason, secondary: Reason) -> Reason:
-    """Return the reason of a swap: the primary's if it names a node, else the secondary's."""
-    return secondary if primary.node is None else primary
 
 
 def steps_to(problem: Problem, solution: Solution, changed: Int) -> Steps:

@@ -44,7 +44,6 @@ from plb.search.annealing.move_generation import Choice
 from plb.search.annealing.neighbourhoods import (
     MOST_ASKED,
     SINGLE_ONLY,
-    Neighbourhoods,
     kinds_of,
     new_neighbourhoods,
     that_apply,
@@ -167,7 +166,7 @@ def _annealed(chains: Sequence[_Chain], best: _Chain, energy: float, names: Sequ
     return Annealed(
         energy,
         tally=np.sum([chain.tally for chain in chains], axis=0),
-        end_reason=_end_of(chains),
+        end_reason=end_reason_of([chain.schedule for chain in chains], late=any(chain.timed_out for chain in chains)),
         temperature=float(best.schedule.temperature),
         larger_steps=larger_steps_of(names, neighbourhoods),
     )
@@ -178,11 +177,6 @@ def without_leaving_load(problem: Problem, config: PlbConfig) -> Problem:
     if not config.prevent_transient_overcommit or config.count_disappearing_load_for_simulated_annealing:
         return problem
     return problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
-
-
-def _end_of(chains: Sequence[_Chain]) -> EndReason:
-    """Return why the search ended."""
-    return end_reason_of([chain.schedule for chain in chains], late=any(chain.timed_out for chain in chains))
 
 
 def _all_of(run: Callable[[int, _Chain], _Chain], chains: Sequence[_Chain], threads: int) -> list[_Chain]:
@@ -257,36 +251,18 @@ def _new_chains(
     sort_displaced(start)
     named = kinds_of(config.larger_neighbourhoods) if choice.larger_share else []
     kinds, services = that_apply(named, problem, choice.movable)
-    solutions = (start if in_place else start.copy() for _ in range(_chains(config)))
-    chains = [
-        _new_chain(
-            solution,
-            extensions_of_chain(extensions, problem, solution),
-            stream,
-            settings,
-            capacity,
-            new_neighbourhoods(kinds, choice.larger_share, services) if kinds else SINGLE_ONLY,
-        )
-        for solution, stream in zip(solutions, seed.spawn(_chains(config)), strict=True)
-    ]
+    chains = []
+    for stream in seed.spawn(_chains(config)):
+        solution = start if in_place else start.copy()
+        undo_log = new_undo_log(_proposals_of(settings), capacity)
+        neighbourhoods = new_neighbourhoods(kinds, choice.larger_share, services) if kinds else SINGLE_ONLY
+        state = ChainState(new_schedule(), undo_log, new_tally(), new_transaction(capacity), neighbourhoods)
+        of_chain = extensions_of_chain(extensions, problem, solution)
+        chains.append(_Chain(solution, of_chain, state, Stream(stream)))
     addresses = _addresses_of_steps(chains[0], problem, choice, has_extensions=extensions is not None)
     for chain in chains:
         chain.chain_state = chain.chain_state._replace(addresses=addresses)
     return chains
-
-
-def _new_chain(
-    solution: Solution,
-    extensions: ChainExtensions,
-    stream: np.random.SeedSequence,
-    settings: Settings,
-    capacity: int,
-    neighbourhoods: Neighbourhoods,
-) -> _Chain:
-    """Return a new chain that begins at `solution`, with proposals of up to `capacity` further moves."""
-    undo_log = new_undo_log(_proposals_of(settings), capacity)
-    chain_state = ChainState(new_schedule(), undo_log, new_tally(), new_transaction(capacity), neighbourhoods)
-    return _Chain(solution, extensions, chain_state, Stream(stream))
 
 
 def new_undo_log(proposals: int, capacity: int) -> UndoLog:

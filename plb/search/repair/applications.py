@@ -6,7 +6,7 @@ from plb.array_types import NOWHERE
 from plb.compiler import kernel, uniform
 from plb.constraints import application_capacity, scale_out
 from plb.search.repair.affinity_moves import move_with_children
-from plb.search.repair.lists import Attempt, RepairState, list_rows_on_nodes, listed_applications, note_moves
+from plb.search.repair.lists import APPLICATIONS, Attempt, RepairState, list_rows_on_nodes, note_moves
 from plb.search.repair.swaps import swap_with_lighter
 from plb.search.transactions import Trial, has_capacity, undo_transaction
 from plb.state.arrays import Problem, Solution
@@ -18,7 +18,7 @@ def repair_applications(
 ) -> None:
     """Repair the rules of each application that breaks one."""
     index = 0
-    while index < listed_applications(state.suspects):  # a move may add applications
+    while index < state.suspects.length[APPLICATIONS]:  # a move may add applications
         application = state.suspects.applications[index]
         index += 1
         if attempt.repaired >> scale_out.RULE & 1:

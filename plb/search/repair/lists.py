@@ -19,7 +19,7 @@ from plb.search.transactions import Transaction, new_transaction, undo_transacti
 from plb.state.arrays import Problem, Solution
 
 # Positions in Suspects.length and Suspects.first_length
-_ROWS, _NODES, _APPLICATIONS = range(3)
+ROWS, NODES, APPLICATIONS = range(3)
 
 
 class Suspects(NamedTuple):
@@ -137,40 +137,28 @@ def undo_repair(problem: Problem, solution: Solution, state: RepairState) -> Non
     undo_transaction(problem, solution, transaction, 0)
     for entry in range(moves):
         _follow(solution, state.on_nodes, transaction.row[entry])
-    for index in range(suspects.first_length[_ROWS], suspects.length[_ROWS]):
+    for index in range(suspects.first_length[ROWS], suspects.length[ROWS]):
         suspects.is_row[suspects.rows[index]] = False
-    for index in range(suspects.first_length[_NODES], suspects.length[_NODES]):
+    for index in range(suspects.first_length[NODES], suspects.length[NODES]):
         suspects.is_node[suspects.nodes[index]] = False
-    for index in range(suspects.first_length[_APPLICATIONS], suspects.length[_APPLICATIONS]):
+    for index in range(suspects.first_length[APPLICATIONS], suspects.length[APPLICATIONS]):
         suspects.is_application[suspects.applications[index]] = False
     for kind in range(suspects.length.shape[0]):
         suspects.length[kind] = suspects.first_length[kind]
 
 
 @kernel
-def listed_rows(suspects: Suspects) -> int:
-    """Return the number of listed rows."""
-    return int(suspects.length[_ROWS])
-
-
-@kernel
-def listed_applications(suspects: Suspects) -> int:
-    """Return the number of listed applications."""
-    return int(suspects.length[_APPLICATIONS])
-
-
-@kernel
 def next_listed_node(suspects: Suspects, above: int) -> int:
     """Return the lowest listed node above another one, or NOWHERE; above NOWHERE, the lowest of all."""
-    low, high = 0, suspects.first_length[_NODES]
+    low, high = 0, suspects.first_length[NODES]
     while low < high:
         middle = (low + high) // 2
         if suspects.nodes[middle] > above:
             high = middle
         else:
             low = middle + 1
-    lowest = suspects.nodes[low] if low < suspects.first_length[_NODES] else NOWHERE
-    for index in range(suspects.first_length[_NODES], suspects.length[_NODES]):
+    lowest = suspects.nodes[low] if low < suspects.first_length[NODES] else NOWHERE
+    for index in range(suspects.first_length[NODES], suspects.length[NODES]):
         node = suspects.nodes[index]
         if node > above and (lowest == NOWHERE or node < lowest):
             lowest = node
@@ -189,14 +177,14 @@ def remaining_breaches(
     broken = 0
     overload = 0.0
     if enforced >> capacity.RULE & 1:
-        for index in range(suspects.length[_NODES]):
+        for index in range(suspects.length[NODES]):
             node = suspects.nodes[index]
             broken += capacity.is_overloaded(problem, solution, node)
             overload += relative_overload(problem, solution, node)
-    for index in range(suspects.length[_ROWS]):
+    for index in range(suspects.length[ROWS]):
         row = suspects.rows[index]
         broken += count_breaches(problem, solution, enforced, row, problem.movable[row], by_partition)
-    for index in range(suspects.length[_APPLICATIONS]):
+    for index in range(suspects.length[APPLICATIONS]):
         more, excess = count_breaches_of(problem, solution, enforced, suspects.applications[index])
         broken += more
         overload += excess
@@ -218,7 +206,7 @@ def relative_overload(problem: Problem, solution: Solution, node: int) -> float:
 @kernel
 def adds_overload(problem: Problem, solution: Solution, suspects: Suspects, load: Int) -> bool:
     """Return whether some node is over its limit and has more load than in `load`, (N, R), with load in transit."""
-    for index in range(suspects.length[_NODES]):
+    for index in range(suspects.length[NODES]):
         node = suspects.nodes[index]
         for metric in range(load.shape[1]):
             present = occupied(problem, solution, node, metric)
@@ -280,8 +268,8 @@ def _list_partition(problem: Problem, suspects: Suspects, row: int) -> None:
     while True:
         if not suspects.is_row[this]:
             suspects.is_row[this] = True
-            suspects.rows[suspects.length[_ROWS]] = this
-            suspects.length[_ROWS] += 1
+            suspects.rows[suspects.length[ROWS]] = this
+            suspects.length[ROWS] += 1
         this = problem.sibling[this]
         if this == row:
             return
@@ -291,13 +279,13 @@ def _list_partition(problem: Problem, suspects: Suspects, row: int) -> None:
 def _list_node(suspects: Suspects, node: int) -> None:
     if node != NOWHERE and not suspects.is_node[node]:
         suspects.is_node[node] = True
-        suspects.nodes[suspects.length[_NODES]] = node
-        suspects.length[_NODES] += 1
+        suspects.nodes[suspects.length[NODES]] = node
+        suspects.length[NODES] += 1
 
 
 @kernel
 def _list_application(suspects: Suspects, application: int) -> None:
     if application != NOWHERE and not suspects.is_application[application]:
         suspects.is_application[application] = True
-        suspects.applications[suspects.length[_APPLICATIONS]] = application
-        suspects.length[_APPLICATIONS] += 1
+        suspects.applications[suspects.length[APPLICATIONS]] = application
+        suspects.length[APPLICATIONS] += 1

@@ -11,11 +11,11 @@ from plb.search.repair.affinity_moves import bring_parent, lacks_child, move_chi
 from plb.search.repair.applications import holds_reservation, relieve_by
 from plb.search.repair.breaches import is_misplaced
 from plb.search.repair.lists import (
+    ROWS,
     Attempt,
     RepairState,
     RowsOnNodes,
     list_rows_on_nodes,
-    listed_rows,
     next_listed_node,
     note_moves,
 )
@@ -130,7 +130,7 @@ def move_misplaced(problem: Problem, solution: Solution, trial: Trial, attempt: 
     """Move misplaced replicas to allowed nodes, together with their children; those with a parent draw no swaps."""
     suspects, enforced = state.suspects, attempt.binding
     index = 0
-    while index < listed_rows(suspects):  # a move may add rows
+    while index < suspects.length[ROWS]:  # a move may add rows
         row = suspects.rows[index]
         index += 1
         placed = problem.movable[row] and solution.node[row] != NOWHERE
@@ -172,7 +172,7 @@ def leave_crowded_domains(
         if not attempt.repaired >> problem.domain_rule[level] & 1:
             continue
         index = 0
-        while index < listed_rows(suspects):  # a move may add rows
+        while index < suspects.length[ROWS]:  # a move may add rows
             row = suspects.rows[index]
             index += 1
             if not problem.movable[row]:
@@ -192,7 +192,7 @@ def move_parents_without_child(
     """Move replicas of parents that a misplaced child has left alone to random nodes, with all children beside them."""
     suspects = state.suspects
     index = 0
-    while index < listed_rows(suspects):  # a move may add rows
+    while index < suspects.length[ROWS]:  # a move may add rows
         row = suspects.rows[index]
         index += 1
         if solution.node[row] == NOWHERE or not affinity.is_broken(problem, solution, enforced, row):

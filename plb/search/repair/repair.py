@@ -38,12 +38,12 @@ from plb.search.repair.breaches import (
     suspects_after,
 )
 from plb.search.repair.lists import (
+    APPLICATIONS,
+    ROWS,
     Attempt,
     RepairState,
     Suspects,
     adds_overload,
-    listed_applications,
-    listed_rows,
     new_repair_state,
     remaining_breaches,
     undo_repair,
@@ -170,11 +170,11 @@ def breaks_anew(
     problem: Problem, solution: Solution, binding: int, before: Int, of_applications: Float, suspects: Suspects
 ) -> bool:
     """Return whether a row or partition breaks a rule that it did not break `before`, or an application one more."""
-    for index in range(listed_rows(suspects)):
+    for index in range(suspects.length[ROWS]):
         row = suspects.rows[index]
         if broken_rules(problem, solution, binding & _OF_ROWS, row) & ~before[row]:
             return True
-    for index in range(listed_applications(suspects)):
+    for index in range(suspects.length[APPLICATIONS]):
         application = suspects.applications[index]
         nodes, overloads, excess = _breaches_by_rule(problem, solution, binding, application)
         more = nodes > of_applications[application, 0] or overloads > of_applications[application, 1]
