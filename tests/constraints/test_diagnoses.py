@@ -207,30 +207,21 @@ def diagnosis_of(seeking: Seeking, masks: tuple[int, ...]) -> Unplaced:
     return unplaced_row(seeking.situation.named, seeking.row, masks)
 
 
-@examples(150)
-@given(seeking_replicas())
-def test_diagnosis_of_each_rule_equals_its_definition(seeking):
-    """Every node counts at the first rule that excludes it, and each rule gives the numbers that it compares."""
+@examples(300)
+@given(seeking_replicas(), st.sampled_from([None, *Rule]))
+def test_diagnosis_of_each_rule_equals_its_definition(seeking, alone):
+    """Every node counts at the first rule that excludes it, and each rule gives the numbers that it compares.
+
+    So it is under the masks of a placement, and if all rules but one, and those that hold always, are given up.
+    """
     if seeking is None:
         return
-    masks = placement_masks(seeking.situation.engine.config)
-    for mask in masks:
+    without_others = (1 << (alone or 0) | 1 << Rule.PLACEMENT,)
+    for mask in placement_masks(seeking.situation.engine.config) if alone is None else without_others:
         found, right = diagnosis_of(seeking, (mask,)).diagnosis, refused_by(seeking, mask)
         assert [one.rule for one in found] == [rule.name.lower() for rule in right]
         for one, (rule, nodes) in zip(found, right.items(), strict=True):
             check_diagnosis(seeking, rule, nodes, one)
-
-
-@examples(150)
-@given(seeking_replicas(), st.sampled_from([1 << rule for rule in Rule]))
-def test_diagnosis_of_a_rule_alone_equals_its_definition(seeking, alone):
-    """As if all other rules but those that hold always, and that of placement, were given up."""
-    if seeking is None:
-        return
-    found = diagnosis_of(seeking, (alone | 1 << Rule.PLACEMENT,)).diagnosis
-    right = refused_by(seeking, alone | 1 << Rule.PLACEMENT)
-    for one, (rule, nodes) in zip(found, right.items(), strict=True):
-        check_diagnosis(seeking, rule, nodes, one)
 
 
 @examples(150)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from plb.constraints.rules import REASONS_IN_ORDER, RULES_IN_ORDER
 from plb.model.rules import BUDGETS, Rule
@@ -22,100 +21,57 @@ FEATURES = {
     "plb.planning.live.domain_limits": {"domains"},  # how many replicas of a partition a domain may have
     "plb.planning.live.live_state": {"range"},  # the sums that it keeps have to fit
     "plb.planning.phase_state": {"throttling"},  # limits by phase
-    "plb.planning.phases": {"affinity", "domains", "move_budgets", "scale_out"},  # relaxed placement, light checks
+    "plb.planning.phases": {"domains", "move_budgets", "scale_out"},  # relaxed placement, light checks
     "plb.planning.live.replica_arrays": {"affinity"},  # ties children to parents
     "plb.planning.rule_priorities": {"domains"},  # light checks
     "plb.planning.explanations.diagnosis": {"move_budgets", "node"},  # what stays on nodes that have to be emptied
-    "plb.planning.upgrades": {
-        "affinity",
-        "capacity",
-        "domains",
-        "placement",
-        "preferred_location",
-    },  # swaps for an upgrade may break these
+    # swaps for an upgrade may break these
+    "plb.planning.upgrades": {"capacity", "domains", "placement", "preferred_location"},
     "plb.policies.repacking": {"capacity"},  # makes room for a replica
-    "plb.search.repair.breaches": {
-        "application_capacity",
-        "capacity",
-        "scale_out",
-    },  # applications and nodes break these, the others are broken by rows
+    # applications and nodes break these, the others are broken by rows
+    "plb.search.repair.breaches": {"application_capacity", "capacity", "scale_out"},
     "plb.search.repair.eviction": {"affinity"},  # makes room for a replica
     "plb.search.annealing.overload_price": {"capacity"},  # which has a price there
-    "plb.search.policy_search": {
-        "application_capacity",
-        "capacity",
-        "domains",
-        "scale_out",
-    },  # the order in which a policy repairs
+    # the order in which a policy repairs
+    "plb.search.policy_search": {"application_capacity", "capacity", "domains", "scale_out"},
     "plb.state.topology": {"domains"},  # the rule of each level
 }
 """Modules with a feature of a rule in plain Python, by the name of its file."""
 
 
-def file_of(name: str) -> str | None:
-    """Return the name of the rule's file that a module, or a member of one, belongs to."""
-    found = [file for file in FILES.values() if name == file or name.startswith(f"{file}.")]
-    return found[0].rpartition(".")[2] if found else None
-
-
-def named_in(tree: ast.AST) -> set[str]:
-    """Return the files of the rules of which the members of `Rule` occur in a tree."""
-    members = {
-        one.attr
+def files_by_name(tree: ast.Module) -> dict[str, str]:
+    """Return the names that a module imports of the files of rules, with these files."""
+    imported = [
+        (alias.asname or alias.name, f"{one.module}.{alias.name}.")
         for one in ast.walk(tree)
-        if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and one.value.id == "Rule"
+        if isinstance(one, ast.ImportFrom)
+        for alias in one.names
+    ]
+    return {
+        name: file.rpartition(".")[2]
+        for name, path in imported
+        for file in FILES.values()
+        if path.startswith(f"{file}.")
     }
-    return {FILES[Rule[name]].rpartition(".")[2] for name in members & set(Rule.__members__)}
-
-
-def aliases_of(tree: ast.Module) -> dict[str, set[str]]:
-    """Return the names at the top of a module that stand for part of a rule, with the files of these rules."""
-    found: dict[str, set[str]] = {}
-    for one in ast.walk(tree):
-        if isinstance(one, ast.ImportFrom) and one.module:
-            for alias in one.names:
-                file = file_of(f"{one.module}.{alias.name}")
-                if file is not None:
-                    found[alias.asname or alias.name] = {file}
-    for one in tree.body:
-        if (
-            isinstance(one, ast.Assign | ast.AnnAssign)
-            and one.value
-            and (rules := named_in(one.value) | used_in(one.value, found))
-        ):
-            found |= {
-                name.id: rules
-                for name in ast.walk(one)
-                if isinstance(name, ast.Name) and name.id != "Rule" and isinstance(name.ctx, ast.Store)
-            }
-    return found
-
-
-def used_in(tree: ast.AST, aliases: dict[str, set[str]]) -> set[str]:
-    """Return the files of the rules whose aliases occur in a tree."""
-    names = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name)}
-    return set().union(*(aliases[name] for name in names & aliases.keys()))
-
-
-def is_kernel(function: ast.FunctionDef) -> bool:
-    """Return whether a function is decorated as a kernel."""
-    return any("kernel" in ast.unparse(one) for one in function.decorator_list)
-
-
-def outside_of_kernels(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the functions of a module that are not kernels, and its classes."""
-    for one in tree.body:
-        if isinstance(one, ast.ClassDef) or (isinstance(one, ast.FunctionDef) and not is_kernel(one)):
-            yield one
 
 
 def rules_in_python(name: str, tree: ast.Module) -> set[str]:
-    """Return the files of the rules that a module names outside of kernels."""
-    aliases = aliases_of(tree)
-    found = {rule for part in outside_of_kernels(tree) for rule in named_in(part) | used_in(part, aliases)}
+    """Return the files of the rules that the classes and the functions of a module name, but for kernels."""
+    files = files_by_name(tree)
     if name == "plb":  # it imports to export
-        found |= set().union(*aliases.values())
-    return found
+        return set(files.values())
+    kinds = ast.ClassDef | ast.FunctionDef
+    parts = [one for one in tree.body if isinstance(one, kinds) and not any(map(is_kernel, one.decorator_list))]
+    nodes = [node for part in parts for node in ast.walk(part)]
+    members = {ast.unparse(node).removeprefix("Rule.") for node in nodes if isinstance(node, ast.Attribute)}
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    of_members = {FILES[Rule[member]].rpartition(".")[2] for member in members & set(Rule.__members__)}
+    return of_members | {files[name] for name in names & files.keys()}
+
+
+def is_kernel(decorator: ast.expr) -> bool:
+    """Return whether a decorator makes a kernel."""
+    return "kernel" in ast.unparse(decorator)
 
 
 def test_list_has_every_rule_in_order():
@@ -146,15 +102,13 @@ def test_rules_are_named_only_in_their_files_in_kernels_and_by_their_features():
 
 
 def test_mentions_are_found():
-    """By a member of `Rule`, an import, and a constant made of either; kernels do not count."""
+    """By a member of `Rule` and an import; kernels do not count."""
     tree = ast.parse(
         "from plb.constraints.capacity import RULE\n"
         "from plb.constraints import range as peak_range\n"
-        "_NODE = int(Rule.NODE)\n"
-        "_WITHOUT = ~(1 << RULE)\n"
         "@kernel(inline=True)\n"
         "def refusal():\n    return Rule.AFFINITY\n"
-        "def node():\n    return _NODE\n"
-        "class Room:\n    def mask(self):\n        return _WITHOUT, peak_range.refuses, Rule.MOVES\n"
+        "def node():\n    return RULE\n"
+        "class Room:\n    def mask(self):\n        return peak_range.refuses, Rule.MOVES\n"
     )
-    assert rules_in_python("plb.any", tree) == {"node", "capacity", "range", "move_budgets"}
+    assert rules_in_python("plb.any", tree) == {"capacity", "range", "move_budgets"}
