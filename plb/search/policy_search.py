@@ -210,11 +210,16 @@ class Decisions:
         """Apply a proposal with its affinity moves; return whether all could be applied."""
         problem, solution, transaction = self.problem, self.solution, self._transaction
         for relocation in self.configuration.relocations(proposal):
-            row, target, state = relocation.row, relocation.target, self._constraints.state
+            row = relocation.row
+            if not _move_if_possible(problem, solution, transaction, row, relocation.target):
+                return False
+            if problem.first_child[row] == NOWHERE:
+                continue
             with self._constraints.calls():
-                made = _move_together(problem, solution, state, enforced, row, target, self._rng, transaction)
+                constraints = self._constraints.state
+                together = _move_children(problem, solution, constraints, enforced, row, self._rng, transaction)
             self._constraints.raise_error()
-            if not made:
+            if not together:
                 return False
         return True
 
@@ -247,20 +252,25 @@ def _find_allowed(problem: Problem, solution: Solution, enforced: int, row: int,
 
 
 @kernel
-def _move_together(
+def _move_if_possible(problem: Problem, solution: Solution, transaction: Transaction, row: int, target: int) -> bool:
+    """Make a move and append it to the transaction if this has capacity; return whether it has."""
+    if not has_capacity(solution, transaction):
+        return False
+    try_move(problem, solution, transaction, row, target)
+    return True
+
+
+@kernel
+def _move_children(
     problem: Problem,
     solution: Solution,
     extension_state: ExtensionState,
     enforced: int,
     row: int,
-    target: int,
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Make a move and those of the children, if the transaction has capacity; return whether all could be made."""
-    if not has_capacity(solution, transaction):
-        return False
-    try_move(problem, solution, transaction, row, target)
+    """Move the children of a row that the last move of the transaction has moved; return whether all could move."""
     trial = Trial(extension_state, rng, transaction)
     return move_children(problem, solution, trial, enforced, row, transaction.length[0] - 1)
 
