@@ -77,23 +77,6 @@ def test_undoing_a_walk_restores_every_array(cluster, data):
         assert same_solutions(configuration.solution, before)
 
 
-@examples(60)
-@given(all_clusters(), st.data())
-def test_order_of_moves_does_not_matter(cluster, data):
-    """Two orders of the same moves of different rows lead to the same sums and the same energy, bit for bit."""
-    engine = cluster.engine()
-    configuration = configuration_of(engine)
-    last = {p.row: p for p in data.draw(walks(configuration, steps=20)) if p.partner == -1}
-    moves = [p for p in last.values() if p.target != configuration.solution.node[p.row]]
-    other = Configuration(configuration.problem, configuration.solution.copy())
-    for proposal in moves:
-        configuration.apply(proposal)
-    for proposal in data.draw(st.permutations(moves)):
-        other.apply(proposal)
-    assert same_solutions(configuration.solution, other.solution)
-    assert configuration.energy == other.energy
-
-
 @pytest.mark.kernels
 @examples(120)
 @given(all_clusters(), st.data())

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb import LONG_SEARCH, Metric, PlbConfig
+from plb import Metric, PlbConfig
 from plb.search.annealing.overload_price import FEWEST_STAGES, FIRST_PRICE, PROPOSALS_A_STAGE, STAGES, PricePath
-from plb.search.budget import EXCHANGES_FROM, LONG_FROM, PROPOSALS_A_REPLICA, Budget, chosen_settings
+from plb.search.budget import LONG_FROM, PROPOSALS_A_REPLICA, Budget, chosen_settings
 from plb.settings.search import Cooling
 from plb.testing import configuration_of
 from tests.engine.stories import engine_with
@@ -50,20 +50,6 @@ FREE = {"ignore_cost_in_scoring": True}
 def test_search_follows_from_cost_budget_and_limit(settings, proposals, limit, cooling):
     """A price orders moves by what they win; a hot search needs free moves, time and room."""
     assert chosen(Budget(proposals), limit=limit, **settings).cooling is Cooling(cooling)
-
-
-def test_long_search_has_the_values_of_its_preset():
-    """Only the larger neighbourhoods are left to the host."""
-    config = chosen(Budget(10**6), **FREE)
-    for name in ("initial_temperature", "exchange_probability", "exchange_moved_replicas", "similar_exchange_share"):
-        assert getattr(config, name) == LONG_SEARCH[name]
-
-
-def test_exchanges_come_with_the_budget():
-    """They cost two moves each, and pay when other proposals are exhausted."""
-    few, many = chosen(Budget(1000 * EXCHANGES_FROM - 1)), chosen(Budget(1000 * EXCHANGES_FROM))
-    assert (few.exchange_probability, few.similar_exchange_share) == (0.1, 0.0)
-    assert (many.exchange_probability, many.similar_exchange_share) == (0.5, 0.7)
 
 
 def test_seconds_count_as_proposals():

@@ -16,9 +16,8 @@ from plb.evaluation.delta import compare_with_scratch
 from plb.planning.rule_priorities import rule_masks
 from plb.search import hottest_nodes
 from plb.search.budget import Budget
-from plb.search.hottest_nodes import HOT_SHARE, Relief, hot_nodes, relief_of, relieve
+from plb.search.hottest_nodes import Relief, hot_nodes, relieve
 from plb.search.result import new_tally
-from plb.settings.search import Cooling
 from plb.testing import busy_clusters, configuration_of
 from tests.engine.strategies import examples
 
@@ -87,37 +86,6 @@ def test_hottest_node_is_cooler_at_about_the_same_imbalance(limit):
     assert hottest < 0.99
     assert imbalance < 1.03
     assert after[:, 2].max() <= 36
-
-
-def relief(limit=20, *, proposals=10**6, cooling=Cooling.BY_PRICE, metric=None, capacity=10.0):
-    """Return what is left for the hottest nodes where 1,000 replicas may move."""
-    config = PlbConfig(metrics=[metric or Metric("cpu")], cooling=cooling)
-    engine = PlacementAndLoadBalancing(config)
-    engine.update_node(Node("n", capacities={"cpu": capacity} if capacity else {}))
-    return relief_of(configuration_of(engine).problem, config, Budget(proposals), 1000, limit)
-
-
-def test_a_share_of_the_moves_and_of_the_proposals_is_kept():
-    """At least one move, and at least one proposal for each."""
-    kept = relief()
-    assert kept == Relief(int(20 * HOT_SHARE), int(20 * HOT_SHARE) * hottest_nodes.DRAWS)
-    assert relief(proposals=1000) == Relief(kept.moves, int(1000 * HOT_SHARE))
-    assert relief(proposals=10) is None
-    assert relief(limit=5) is None
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        {"limit": 100},
-        {"cooling": Cooling.BY_ROUND},
-        {"capacity": None},
-        {"metric": Metric("cpu", defragmentation=True)},
-    ],
-)
-def test_nothing_is_kept_where_moves_suffice_or_no_node_is_hot(case):
-    """Many moves, another search, nodes without capacities, and metrics that are packed."""
-    assert relief(**case) is None
 
 
 @pytest.mark.parametrize(("proposals", "moves"), [(500, 36), (2000, 10), (5000, 36)])

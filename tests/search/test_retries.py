@@ -13,7 +13,6 @@ from plb.compiler import Stream
 from plb.evaluation.delta import compare_with_scratch
 from plb.model.rules import ALL_RULES
 from plb.search.placement import _place_randomly
-from plb.search.repair.eviction import residents_of
 from plb.testing import clusters
 from tests.engine.stories import add_instance, engine_on, search_of
 from tests.engine.strategies import examples
@@ -96,16 +95,3 @@ def test_what_is_in_nobodys_way_stays():
     once, often = (placed(engine, 7, tries, together=False) for tries in (1, 2))
     assert once == often
     assert often[-1][1] == NOWHERE
-
-
-@examples(40)
-@given(cluster=clusters())
-def test_residents_are_the_movable_replicas_of_each_node(cluster):
-    """Ascending, with their load."""
-    engine = cluster.engine()
-    problem = search_of(engine).problem
-    residents = residents_of(problem)
-    for node in range(len(problem.limit)):
-        rows = residents.row[residents.first[node] : residents.first[node + 1]].tolist()
-        assert rows == [row for row, at in enumerate(problem.origin.tolist()) if at == node and problem.movable[row]]
-        assert residents.load[node].tolist() == problem.load[rows].sum(axis=0).tolist()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from unittest.mock import patch
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,36 +80,3 @@ def test_a_full_metric_counts_more_than_one_with_much_room():
     with patch.object(move_generation, "PARTNERS", 1):
         fields = similar_partners(configuration.problem, configuration.solution, movable, config)
     assert fields["similar"][fields["place"][row["this"]]].tolist() == [row["same_cpu"]]
-
-
-@pytest.mark.parametrize("off", [{"similar_exchange_share": 0.0}, {"exchange_probability": 0.0}])
-def test_nothing_is_compared_where_there_are_no_such_exchanges(off):
-    """The comparison takes time and memory."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **{**SIMILAR, **off}))
-    engine.update_node(Node("a", capacities={"cpu": 10}))
-    engine.update_service(Service("web", stateful=False))
-    for name in ("one", "two"):
-        engine.update_partition(Partition(name, service="web", replicas=[Replica(Role.INSTANCE, "a")]))
-    configuration = configuration_of(engine)
-    rows = np.arange(2)
-    assert similar_partners(configuration.problem, configuration.solution, rows, engine.config) == {}
-
-
-def test_equal_replicas_are_partners_of_each_other():
-    """More of them than are known for each: none is its own partner."""
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **SIMILAR))
-    for name in ("a", "b"):
-        engine.update_node(Node(name, capacities={"cpu": 100}))
-    engine.update_service(Service("web", stateful=False))
-    for number in range(12):
-        engine.update_partition(
-            Partition(f"p{number}", service="web", replicas=[Replica(Role.INSTANCE, "ab"[number % 2])])
-        )
-        engine.report_load(f"p{number}", "ab"[number % 2], {"cpu": 1})
-    configuration = configuration_of(engine)
-    movable = np.flatnonzero(configuration.problem.movable)
-    with patch.object(move_generation, "PARTNERS", 3):
-        fields = similar_partners(configuration.problem, configuration.solution, movable, engine.config)
-    for row in movable.tolist():
-        others = fields["similar"][fields["place"][row]].tolist()
-        assert len({row, *others}) == 4

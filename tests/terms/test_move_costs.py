@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from plb import InvalidValueError, Node
 from plb.extensions.configuration import Proposal
 from plb.extensions.energy_terms import apply_proposal_of_terms, begin, delta
-from plb.ready_made import MoveCostBetweenDomains, SafetyCapacity
+from plb.ready_made import MoveCostBetweenDomains
 from plb.testing import small_clusters, verify
 from tests.machines import short_machine_of
-from tests.terms.walks import engine_with, least
+from tests.terms.walks import engine_with
 
 pytestmark = pytest.mark.kernels
 
@@ -73,27 +73,6 @@ def test_new_and_dropped_replicas_are_free():
         apply_proposal_of_terms((term,), configuration, Proposal(0, target))
         assert term.total(configuration) == cost
     assert engine.balance().energy_after.extension_terms == {"move_cost_between_domains": 0}
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), min_size=1, max_size=5),
-    st.tuples(st.integers(0, 5), st.integers(0, 5)),
-    st.sampled_from([{}, {"depth": 1}]),
-)
-def test_search_weighs_the_way_against_load(loads: list[tuple[int, int]], costs: tuple[int, int], levels):
-    """With a cost of load beside it, the energy is the least over all placements."""
-    if sum(cpu for cpu, _ in loads) > 10 or sum(disk for _, disk in loads) > 20:
-        return
-    prices = {("n0", "n1"): costs[0], ("n0", "n2"): costs[1]}
-    term, load = MoveCostBetweenDomains(prices, **levels), SafetyCapacity({"cpu": 0.1}, weights={"cpu": 2.0})
-    plan = engine_with(term, loads, ["s"] * len(loads), load).balance(budget=5_000)
-    prices_by_node = [0, *costs]
-
-    def cost(nodes: tuple[int, ...], sums: list[tuple[int, int]]) -> float:
-        return sum(prices_by_node[node] for node in nodes) + 2.0 * sum(max(0, cpu - 1) for cpu, _ in sums)
-
-    assert sum(plan.energy_after.extension_terms.values()) == least(loads, cost)
 
 
 @settings(max_examples=60, deadline=None)
