@@ -15,7 +15,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
+from plb.constraints.description import NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.outcome import RuledOut
@@ -247,10 +247,6 @@ def _parent_in_words(parent: str, partitions: int, together_on: tuple[str, ...])
     return f"it belongs on a node of its parent {parent}: {listed(together_on)}"
 
 
-def _ruled_out(excluded: ExcludedNodes) -> WithoutParent:
-    return WithoutParent(len(excluded.nodes), *_parent_of(excluded.named, excluded.row))
-
-
 def _parent_of(named: NamedSolution, row: int) -> tuple[str, int, tuple[str, ...]]:
     """Return the parent service of a child, its number of partitions, and the nodes that affinity allows."""
     problem, node, state = named.problem, named.solution.node, named.state
@@ -297,10 +293,6 @@ def _mark_apart(problem: Problem, solution: Solution, apart: Bool) -> None:
         apart[row] = at != NOWHERE and not problem.unspread[row] and parts_from_parent(problem, solution, row, at)
 
 
-def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
-    return named.reason(phase, row, _apart(named, row))
-
-
 def _reasons_to_follow(named: NamedSolution, after: Solution, phase: Phase, rows: Int) -> dict[int, Reason]:
     """Return the partitions of the parents as the reasons of children whose nodes a replica of the parent left."""
     children = rows[named.problem.affinity[rows] == AFFINITY_CHILD]
@@ -331,10 +323,10 @@ def _find_left(problem: Problem, solution: Solution, after: Solution, children: 
 
 DESCRIPTION = RuleDescription(
     Rule.AFFINITY,
-    _ruled_out,
+    lambda excluded: WithoutParent(len(excluded.nodes), *_parent_of(excluded.named, excluded.row)),
     priority=lambda config: config.affinity_constraint_priority,
     concerns=lambda problem, row: bool(problem.affinity[row] != FREE),
     breaches=_breaches,
-    reason=_reason,
+    reason=lambda named, phase, row: named.reason(phase, row, _apart(named, row)),
     reasons_to_follow=_reasons_to_follow,
 )

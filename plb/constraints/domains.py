@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
 
 import attrs
 import numpy as np
@@ -24,8 +23,6 @@ from plb.model.outcome import RuledOut
 from plb.model.rules import NO_REFUSAL, Breach, Rule
 from plb.phrasing import counted, listed, rule_in_words
 from plb.state.arrays import Problem, Solution, siblings_of
-from plb.state.cluster_state import ClusterState
-from plb.state.topology import Topology
 
 FAULT_DOMAIN, UPGRADE_DOMAIN = int(Rule.FAULT_DOMAIN), int(Rule.UPGRADE_DOMAIN)
 SPREADING = 1 << FAULT_DOMAIN | 1 << UPGRADE_DOMAIN
@@ -419,21 +416,17 @@ def _concerns(problem: Problem, row: int, rule: Rule) -> bool:
     return bool((problem.most_in_domain[problem.service[row], levels] != ANY).any())
 
 
-def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    return {
-        "domain": topology.domain,
-        "parent": topology.parent,
-        "siblings": topology.siblings,
-        "domain_rule": topology.domain_rule,
-    }
-
-
 FAULT_DOMAIN_DESCRIPTION = RuleDescription(
     Rule.FAULT_DOMAIN,
     _ruled_out,
     priority=lambda config: config.fault_domain_constraint_priority,
     concerns=partial(_concerns, rule=Rule.FAULT_DOMAIN),
-    fields=_fields,
+    fields=lambda _state, topology: {
+        "domain": topology.domain,
+        "parent": topology.parent,
+        "siblings": topology.siblings,
+        "domain_rule": topology.domain_rule,
+    },
     breaches=partial(_breaches, rule=Rule.FAULT_DOMAIN),
     reason=partial(_reason, rule=Rule.FAULT_DOMAIN),
 )

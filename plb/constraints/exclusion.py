@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
+from plb.constraints.description import NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
-from plb.model.move import Phase, Reason
 from plb.model.outcome import RuledOut
 from plb.model.role import PRIMARY
 from plb.model.rules import Breach, Rule
 from plb.phrasing import counted, listed
 from plb.state.arrays import Problem, Proposal, Solution, siblings_of
-from plb.state.cluster_state import ClusterState
-from plb.state.topology import Topology
 
 RULE = int(Rule.EXCLUSION)
 
@@ -167,10 +164,6 @@ class Taken(RuledOut):
         yield f"the other replica of the partition must leave {node}"
 
 
-def _ruled_out(excluded: ExcludedNodes) -> Taken:
-    return Taken(len(excluded.nodes), excluded.named.names(excluded.nodes))
-
-
 def _shared_node(named: NamedSolution, row: int) -> SharedNode:
     """Return the verdict on the node of a row, which has several replicas of its partition."""
     problem, node = named.problem, named.solution.node
@@ -189,12 +182,10 @@ def _breaches(named: NamedSolution) -> Iterator[SharedNode]:
     return (_shared_node(named, row) for row in rows[first[replicas > 1]].tolist())
 
 
-def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
-    return named.reason(phase, row, _shared_node(named, row))
-
-
-def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    return {"chains": state.config.allow_chained_moves}
-
-
-DESCRIPTION = RuleDescription(Rule.EXCLUSION, _ruled_out, fields=_fields, breaches=_breaches, reason=_reason)
+DESCRIPTION = RuleDescription(
+    Rule.EXCLUSION,
+    lambda excluded: Taken(len(excluded.nodes), excluded.named.names(excluded.nodes)),
+    fields=lambda state, _topology: {"chains": state.config.allow_chained_moves},
+    breaches=_breaches,
+    reason=lambda named, phase, row: named.reason(phase, row, _shared_node(named, row)),
+)

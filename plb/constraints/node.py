@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -14,13 +14,10 @@ from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model import DeactivationIntent, Node
 from plb.model.expressions import UnmetClause
-from plb.model.move import Phase, Reason
 from plb.model.outcome import RuledOut
 from plb.model.role import Role
 from plb.model.rules import NO_NUMBERS, Breach, Rule
 from plb.state.arrays import Problem, Proposal, Solution
-from plb.state.cluster_state import ClusterState
-from plb.state.topology import Topology
 
 RULE = int(Rule.NODE)
 
@@ -112,12 +109,14 @@ def _breaches(named: NamedSolution) -> Iterator[OnRemovedNode]:
     return (_on_removed_node(named, row) for row in rows_to_drain(named.problem, named.solution))
 
 
-def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
-    return named.reason(phase, row, _on_removed_node(named, row))
-
-
-def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    return {"receives": topology.receives, "targets": topology.targets, "drained": topology.drained}
-
-
-DESCRIPTION = RuleDescription(Rule.NODE, _ruled_out, fields=_fields, breaches=_breaches, reason=_reason)
+DESCRIPTION = RuleDescription(
+    Rule.NODE,
+    _ruled_out,
+    fields=lambda _state, topology: {
+        "receives": topology.receives,
+        "targets": topology.targets,
+        "drained": topology.drained,
+    },
+    breaches=_breaches,
+    reason=lambda named, phase, row: named.reason(phase, row, _on_removed_node(named, row)),
+)

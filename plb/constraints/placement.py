@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -12,13 +12,10 @@ from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import Expression, UnmetClause, unmet_clauses
-from plb.model.move import Phase, Reason
 from plb.model.outcome import RuledOut
 from plb.model.role import Role
 from plb.model.rules import NO_NUMBERS, Breach, Rule
 from plb.state.arrays import Problem, Proposal, Solution
-from plb.state.cluster_state import ClusterState
-from plb.state.topology import Topology
 
 RULE = int(Rule.PLACEMENT)
 
@@ -130,26 +127,18 @@ def _breaches(named: NamedSolution) -> Iterator[Misplaced]:
     return (_misplaced(named, row) for row in np.flatnonzero(wrong).tolist())
 
 
-def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
-    return named.reason(phase, row, _misplaced(named, row))
-
-
 def _unmet(named: NamedSolution, row: int, node: int) -> tuple[UnmetClause, ...]:
     properties = named.state.nodes[node].placement_properties
     primary = named.role_of(row) is Role.PRIMARY
     return unmet_clauses(named.feasibility_class_of(row).expression.text, properties, primary=primary)
 
 
-def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    return {"feasibility_classes": topology.feasibility_classes}
-
-
 DESCRIPTION = RuleDescription(
     Rule.PLACEMENT,
     _ruled_out,
     priority=lambda config: config.placement_constraint_priority,
-    fields=_fields,
+    fields=lambda _state, topology: {"feasibility_classes": topology.feasibility_classes},
     breaches=_breaches,
-    reason=_reason,
+    reason=lambda named, phase, row: named.reason(phase, row, _misplaced(named, row)),
     unmet=_unmet,
 )

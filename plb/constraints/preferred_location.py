@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 
@@ -17,8 +17,6 @@ from plb.model.role import PRIMARY
 from plb.model.rules import Rule
 from plb.phrasing import listed
 from plb.state.arrays import Problem, Solution, siblings_of
-from plb.state.cluster_state import ClusterState
-from plb.state.topology import Topology
 
 RULE = int(Rule.PREFERRED_LOCATION)
 
@@ -93,14 +91,10 @@ def _ruled_out(excluded: ExcludedNodes) -> NotPreferred:
     return NotPreferred(len(excluded.nodes), tuple(map(named.node_of, standbys)), upgraded)
 
 
-def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    return {"upgraded": topology.upgraded}
-
-
 DESCRIPTION = RuleDescription(
     Rule.PREFERRED_LOCATION,
     _ruled_out,
     priority=lambda config: config.preferred_location_constraint_priority,
     concerns=lambda problem, row: bool(problem.prefers_siblings[row]),
-    fields=_fields,
+    fields=lambda _state, topology: {"upgraded": topology.upgraded},
 )

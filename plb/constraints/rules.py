@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from plb.constraints import (
@@ -62,8 +61,4 @@ def description_of(rule: Rule) -> RuleDescription:
 
 def fields_of_rules(state: ClusterState, topology: Topology) -> dict[str, Any]:
     """Return the fields of `Problem` that single rules read and that follow from nodes and settings."""
-    return _merged(rule.fields(state, topology) for rule in RULES_IN_ORDER)
-
-
-def _merged(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    return {name: value for part in parts for name, value in part.items()}
+    return {name: value for rule in RULES_IN_ORDER for name, value in rule.fields(state, topology).items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
@@ -12,13 +12,11 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
-from plb.model.move import Phase, Reason
 from plb.model.outcome import RuledOut
 from plb.model.rules import Breach, Rule
 from plb.phrasing import counted, listed
 from plb.state.arrays import Problem, Solution
-from plb.state.cluster_state import ClusterState, application_fields
-from plb.state.topology import Topology
+from plb.state.cluster_state import application_fields
 
 RULE = int(Rule.SCALE_OUT)
 
@@ -142,20 +140,12 @@ def _breaches(named: NamedSolution) -> Iterator[TooManyNodes]:
     return (_too_many(named, application) for application in broken.tolist())
 
 
-def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
-    return named.reason(phase, row, _too_many(named, int(named.problem.application[row])))
-
-
-def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    return application_fields(state)
-
-
 DESCRIPTION = RuleDescription(
     Rule.SCALE_OUT,
     _ruled_out,
     priority=lambda config: config.scaleout_count_constraint_priority,
     concerns=lambda problem, row: bool(problem.application[row] != NOWHERE),
-    fields=_fields,
+    fields=lambda state, _topology: application_fields(state),
     breaches=_breaches,
-    reason=_reason,
+    reason=lambda named, phase, row: named.reason(phase, row, _too_many(named, int(named.problem.application[row]))),
 )

@@ -99,12 +99,6 @@ def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
 
 
 @kernel
-def sum_up(solution: Solution) -> None:
-    """Compute the violations of all nodes together from those of each."""
-    solution.totals.expected_failovers = solution.violating.sum()
-
-
-@kernel
 def count_again(problem: Problem, solution: Solution, stale: Bool) -> None:
     """Count the violations of the nodes in `stale`, (N,), from the sums of peaks; 0 for uncounted nodes."""
     for node in range(stale.shape[0]):

@@ -70,12 +70,6 @@ def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
 
 
 @kernel
-def sum_up(solution: Solution) -> None:
-    """Compute the overload of all nodes together from that of each."""
-    solution.totals.expected_overload = solution.overload.sum()
-
-
-@kernel
 def count_again(problem: Problem, solution: Solution, stale: Bool) -> None:
     """Compute the overload of the nodes in `stale`, (N,), from the sums of peaks; 0 everywhere without a weight."""
     for node in range(stale.shape[0]):

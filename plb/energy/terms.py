@@ -203,8 +203,8 @@ def count_again(problem: Problem, solution: Solution, stale: Bool) -> None:
 def sum_up(problem: Problem, solution: Solution) -> None:
     """Compute the terms that follow from the sums of each node."""
     fragmentation.from_scratch(problem, solution)
-    expected_failovers.sum_up(solution)
-    expected_overload.sum_up(solution)
+    solution.totals.expected_failovers = solution.violating.sum()
+    solution.totals.expected_overload = solution.overload.sum()
     imbalance.apply(problem, solution)
 
 
