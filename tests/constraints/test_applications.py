@@ -377,18 +377,3 @@ def test_refused_update_changes_nothing():
 def test_no_limit_of_nodes_may_be_written_as_0():
     """As in Service Fabric."""
     assert attrs.evolve(Application("a", most_nodes=0)) == Application("a")
-
-
-def test_snapshot_continues_with_the_applications():
-    """The engine from the snapshot makes the same plan under the same limits."""
-    engine = engine_of(dict.fromkeys(("n0", "n1", "n2", "n3"), 10.0))
-    engine.update_application(Application("b", most_nodes=1))
-    engine.update_application(Application("a", most_nodes=2, node_reservation={"cpu": 3.0}))
-    engine.remove_application("b")
-    put(engine, "web", {"n0": 2.0}, "a", missing=6)
-    other = PlacementAndLoadBalancing.from_snapshot(engine.snapshot())
-    assert other.applications == engine.applications
-    assert other.place() == engine.place()
-    other.update_application(Application("c", most_nodes=1))
-    engine.update_application(Application("c", most_nodes=1))
-    assert other.snapshot().to_bytes() == engine.snapshot().to_bytes()

@@ -34,7 +34,6 @@ def drawn(cluster: Cluster) -> LeastDomains:
     return LeastDomains(numbers, level=level, of=of)
 
 
-TestLeastDomains = short_machine_of(LeastDomains({"s0": 2, "s1": 3}), clusters=CLUSTERS)
 TestLeastDomainsOfEveryKind = short_machine_of(LeastDomains({}), clusters=CLUSTERS, made_for=drawn)
 
 

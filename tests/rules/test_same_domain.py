@@ -39,7 +39,6 @@ def drawn(cluster) -> SameDomain:
     return SameDomain(NEEDS[len(cluster.nodes) % 4], level=LEVELS[len(cluster.partitions) % len(LEVELS)])
 
 
-TestSameDomain = short_machine_of(SameDomain({"s0": "s1"}), clusters=CLUSTERS)
 TestSameDomainOfEveryKind = short_machine_of(SameDomain({}), clusters=CLUSTERS, made_for=drawn)
 
 

@@ -23,7 +23,6 @@ COSTS = {("east", "west"): 3.0, ("west", "east"): 5.0}
 RACKS = MoveCostBetweenDomains({("fd:/a", "b"): 4.0}, depth=1, default=1.0)
 
 TestZones = short_machine_of(MoveCostBetweenDomains(COSTS, node_property="zone", default=0.5), clusters=zones)
-TestRacks = short_machine_of(RACKS)
 TestNodes = short_machine_of(MoveCostBetweenDomains({("n0", "n1"): 2.0}, symmetric=False, default=1.5))
 
 NODES = [
