@@ -42,8 +42,8 @@ def from_scratch(problem: Problem, solution: Solution) -> None:
 @kernel(inline=True)
 def _is_held_out(held_out: Int, node: int) -> bool:
     """Return whether `node` is among the held-out nodes."""
-    for one in held_out:  # noqa: SIM110 (compiled; a generator would not be)
-        if one == node:
+    for held in held_out:  # noqa: SIM110 (compiled; a generator would not be)
+        if held == node:
             return True
     return False
 

@@ -24,10 +24,10 @@ def solution_from_scratch(problem: Problem, node: Int) -> Solution:
     return solution
 
 
-def take_over(solution: Solution, other: Solution) -> None:
+def take_over(solution: Solution, source: Solution) -> None:
     """Give `solution` the sums of another one of the same problem, in its own memory; its nodes stay."""
     for name in set(Solution._fields) - {"node", "totals", *SCRATCH}:
-        getattr(solution, name)[...] = getattr(other, name)
+        getattr(solution, name)[...] = getattr(source, name)
     for name in Totals.names():
         setattr(solution.totals, name, getattr(other.totals, name))
 

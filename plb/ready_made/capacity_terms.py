@@ -270,11 +270,11 @@ class SafetyCapacity(CompiledTerm):
         most = max(map(len, steps.values()), default=0)
         start = np.full((configuration.nodes, len(columns), most), np.inf)
         rise = np.zeros(start.shape)
-        for (node, column), given in steps.items():
+        for (node, column), of_node in steps.items():
             index, metric = columns[column]
             quantum = float(configuration.description.quanta[index])
             before = 0.0
-            for step, (above, slope) in enumerate(given):
+            for step, (above, slope) in enumerate(of_node):
                 start[node, column, step] = above / quantum
                 rise[node, column, step] = self.weights.get(metric, 1.0) * (slope - before) * quantum
                 before = slope

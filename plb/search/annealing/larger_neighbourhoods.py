@@ -186,7 +186,7 @@ def make_ejection_chain(problem: Problem, solution: Solution, choice: Choice, tr
         if victim == NOWHERE:
             return False
         try_with_terms(problem, solution, trial, victim, NOWHERE)
-        place = _place_of(problem, solution, choice, trial, victim, start, target, scratch)
+        place = _place_of(problem, solution, trial, choice.enforced, victim, start, target, scratch)
         if place != NOWHERE:
             try_with_terms(problem, solution, trial, victim, place)
             continue
@@ -214,14 +214,7 @@ def _victim(problem: Problem, solution: Solution, row: int, target: int, trial: 
 
 @kernel
 def _place_of(
-    problem: Problem,
-    solution: Solution,
-    choice: Choice,
-    trial: Trial,
-    row: int,
-    start: int,
-    left: int,
-    scratch: Scratch,
+    problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int, start: int, left: int, scratch: Scratch
 ) -> int:
     """Return where an ejected replica finds room: on its origin, `start`, or a random node; never on `left`."""
     for number in range(2 + TARGETS_OF_EJECTED):
@@ -234,6 +227,6 @@ def _place_of(
         if place in (left, NOWHERE):
             continue
         scratch.asked[0] += 1
-        if may_move(problem, solution, trial.extension_state, choice.enforced, row, place):
+        if may_move(problem, solution, trial.extension_state, enforced, row, place):
             return int(place)
     return NOWHERE
