@@ -29,7 +29,7 @@ def take_over(solution: Solution, source: Solution) -> None:
     for name in set(Solution._fields) - {"node", "totals", *SCRATCH}:
         getattr(solution, name)[...] = getattr(source, name)
     for name in Totals.names():
-        setattr(solution.totals, name, getattr(other.totals, name))
+        setattr(solution.totals, name, getattr(source.totals, name))
 
 
 def _without_sums(problem: Problem, node: Int) -> Solution:
