@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb import InvalidValueError
+from plb import InvalidValueError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.constraints.affinity import breaks_pair
 from plb.constraints.range import LARGEST_SUM, check_range
@@ -145,6 +145,41 @@ def test_pairs_that_a_lost_replica_would_break_equal_the_definition(configuratio
     for row in configuration.rows.tolist():
         if configuration.node_of(row) != NOWHERE:
             assert breaks_pair(configuration.problem, configuration.solution, row) == right.pair_would_break(row)
+
+
+@pytest.mark.parametrize(
+    ("needs", "refused"),
+    [
+        ({}, None),
+        ({"cpu": 3}, None),
+        ({"memory": 3}, Rule.CAPACITY),
+        ({"cpu": 3, "memory": 3}, Rule.CAPACITY),
+        ({"disk": 3}, Rule.CAPACITY),
+        ({"cpu": 3, "disk": 3}, Rule.CAPACITY),
+        ({"memory": 2, "disk": 2}, None),
+    ],
+)
+def test_departed_load_counts_for_each_metric_for_which_that_is_set(needs, refused):
+    """Of 12 units, 2 are departing and 8 leave in the same plan; only those of cpu are free at once."""
+    metrics = [Metric(name, quantum=1.0, transient=name != "cpu") for name in ("cpu", "memory", "disk")]
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics, capacity_limit="capacity"))
+    names = [metric.name for metric in metrics]
+    for name in ("n0", "n1"):
+        engine.update_node(Node(name, capacities=dict.fromkeys(names, 12)))
+    engine.update_service(Service("old", stateful=False, default_load={Role.INSTANCE: dict.fromkeys(names, 8)}))
+    engine.update_service(
+        Service("new", stateful=False, default_load={Role.INSTANCE: {**dict.fromkeys(names, 0), **needs}})
+    )
+    engine.update_partition(Partition("moved", service="old", replicas=[Replica(Role.INSTANCE, "n1")]))
+    engine.update_partition(Partition("new", service="new"))
+    ends = [Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n1", leaving=True)]
+    engine.update_partition(Partition("departing", service="old", replicas=ends))
+    engine.report_load("departing", "n0", dict.fromkeys(names, 0))
+    engine.report_load("departing", "n1", dict.fromkeys(names, 2))
+    configuration = configuration_of(engine)
+    moved, new = (engine.replicas(name)[0].index for name in ("moved", "new"))
+    configuration.apply(Proposal(moved, 0))
+    assert configuration.refusal(Proposal(new, 1), 1 << Rule.CAPACITY) is refused
 
 
 @pytest.mark.parametrize("capacity", [0, 1, 5])
