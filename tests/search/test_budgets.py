@@ -40,7 +40,7 @@ END_REASONS = {
 }
 
 
-@examples(150)
+@examples(100)
 @given(
     clusters(), st.none() | st.integers(0, 3), st.none() | st.integers(0, 3), st.sampled_from(["balance", "refresh"])
 )

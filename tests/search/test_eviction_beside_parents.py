@@ -16,7 +16,7 @@ CAPACITY = 10
 PARENT, CHILD = 3, 4
 
 
-@examples(60)
+@examples(40)
 @given(st.lists(st.integers(0, CAPACITY), min_size=1, max_size=4), st.booleans())
 def test_parent_moves_if_its_child_can_then_be_placed(others: list[int], moves: bool):
     """It moves where both fit next to the other loads; nothing moves if there is no such node, or if moves are off."""

@@ -73,7 +73,7 @@ kinds = st.sampled_from([LARGER, only(BOTH), only(BOTH, extensions=WITH_OTHERS)]
 
 
 @pytest.mark.kernels
-@examples(120)
+@examples(80)
 @given(all_clusters(), kinds)
 def test_steps_keep_sums_exact_and_break_no_rule(cluster, kind):
     """All sums are compared with those from scratch after every step; nothing is broken that was not."""
@@ -96,7 +96,7 @@ def test_plan_does_not_depend_on_threads_or_copies(cluster, kind):
     assert plans[0] == plans[1] == plans[2]
 
 
-@examples(100)
+@examples(60)
 @given(all_clusters(), st.sampled_from([{"w_failovers": 0.1}, LARGER, only(BOTH)]), st.integers(2, 40))
 def test_full_log_changes_no_sum_and_keeps_the_best(cluster, kind, size):
     """A log that is full again and again loses the start, but never the best solution, nor its violations."""

@@ -14,7 +14,7 @@ from plb.testing import all_clusters, configuration_of, walks
 from tests.engine.strategies import examples
 
 
-@examples(200)
+@examples(120)
 @given(cluster=all_clusters(), chained=st.booleans(), capacity=st.floats(0.0, 2.0), data=st.data())
 def test_order_equals_that_of_checking_every_step_each_time(cluster, chained, capacity, data):
     """It is so after any walk, with any capacity of the nodes, with and without chained moves."""
