@@ -61,6 +61,16 @@ def test_application_is_refused_if_its_reservation_does_not_fit(reserved: float,
     fabric.application("shop", minimum_nodes=1, node_reservation={"load": 4})
 
 
+def test_role_returns_to_the_marked_secondary() -> None:
+    """A place without a replica gets a new one."""
+    fabric = Fabric(nodes(4))
+    fabric.service("db")
+    fabric.partition("db0", "P0 S1^ S2", upgrading=True)
+    assert fabric.refresh() == ["db0 swap P 0>1"]
+    fabric.partition("db0", "P0 D3_ S2", missing=1, upgrading=True)
+    assert fabric.refresh(20.0) == ["db0 add S >3"]
+
+
 # upgrades
 
 

@@ -168,6 +168,20 @@ def test_moves_of_the_last_interval_count_for_the_limit() -> None:
     assert moved == [3, 0, 0, 3]
 
 
+def test_partition_that_moved_too_often_rests() -> None:
+    """Its replica comes back by the hand of the host, and only after the interval it moves again."""
+    limit = {"MovementPerPartitionThrottleThreshold": 2, "MovementPerPartitionThrottleCountingInterval": 100}
+    fabric = Fabric(nodes(2), **limit)
+    fabric.service("web", 2, stateful=False)
+    fabric.service("fixed", 2, stateful=False)
+    fabric.partitions(fixed0="I0=")
+    moved = []
+    for at in (10.0, 30.0, 50.0, 140.0):
+        fabric.partitions(web0="I0")
+        moved.append(len(fabric.refresh(at)))
+    assert moved == [1, 1, 0, 1]
+
+
 @pytest.mark.parametrize("event", ["new node", "node down"])
 def test_balancing_waits_after_a_change_of_the_nodes(event: str) -> None:
     """Other domains and other phases go on."""

@@ -115,6 +115,16 @@ def test_quorum_rule_lets_a_domain_have_all_but_a_quorum(quorum: bool, allowed: 
     assert target in allowed
 
 
+def test_standby_gives_its_share_to_the_replica_that_takes_its_place() -> None:
+    """Only the difference to the load of the standby has to fit."""
+    fabric = Fabric(nodes(3, capacities=limits(9, 5, 3)))
+    fabric.service("db", 4)
+    fabric.service("web", 1, stateful=False)
+    fabric.partitions(1, db0="P0 B1")
+    fabric.partitions(web0="I1")
+    assert fabric.refresh() == ["db0 add S >1"]
+
+
 # capacity
 
 

@@ -106,6 +106,15 @@ def test_spread_is_repaired_while_its_rule_is_on_and_no_node_is_new(settings: di
         assert len(fabric.refresh(100.0)) == 1
 
 
+@every_seed
+def test_domain_without_a_usable_node_asks_for_no_replica(seed: int) -> None:
+    """Its nodes are down or blocked for the service, so two domains share three replicas."""
+    fabric = Fabric(nodes(6, racks="a a b b c c", up=(True,) * 5 + (False,)), seed=seed)
+    fabric.service("db", blocked_nodes={"4"})
+    fabric.partitions(db0="P0 S1 S2")
+    assert fabric.refresh() == []
+
+
 # placement, exclusion and nodes
 
 
