@@ -40,7 +40,6 @@ POLICIES = ("annealing", "first_fit")
 
 
 def assert_sums_are_exact(configuration: Configuration) -> None:
-    """Compare the sums of applications with those counted row by row."""
     solution = configuration.solution
     for name, values in sums_of_applications(configuration.problem, solution.node.tolist()).items():
         assert getattr(solution, name).tolist() == values, name
@@ -95,7 +94,6 @@ def put(
 
 
 def nodes_of(engine: PlacementAndLoadBalancing, service: str) -> list[str | None]:
-    """Return the nodes of the replicas of a service, by partition."""
     count = sum(name.startswith(f"{service}/") for name in engine._state.partitions)
     return [engine.replicas(f"{service}/{index}")[0].node for index in range(count)]
 
@@ -350,7 +348,6 @@ def test_alternatives_say_what_must_change_on_each_closed_node():
     ],
 )
 def test_description_is_checked(fields, error):
-    """The message names the application and the field."""
     with pytest.raises(error, match=f"application.*{[*fields][-1]}"):
         Application("shop", **fields)
 
@@ -375,5 +372,4 @@ def test_refused_update_changes_nothing():
 
 
 def test_no_limit_of_nodes_may_be_written_as_0():
-    """As in Service Fabric."""
     assert attrs.evolve(Application("a", most_nodes=0)) == Application("a")

@@ -153,7 +153,6 @@ def test_balancing_fills_no_node_into_its_buffer(cluster, buffer):
 
 
 def typed(nodes: int = 2) -> list[Node]:
-    """Return nodes of type ``small``."""
     return [Node(f"n{index}", capacities={"cpu": 100}, properties={"NodeType": "small"}) for index in range(nodes)]
 
 

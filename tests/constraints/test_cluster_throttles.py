@@ -34,7 +34,6 @@ def limited(builds: int | None = None, swaps: int | None = None) -> dict[str, ob
 
 
 def count(plan, *kinds: MoveKind) -> int:
-    """Return the number of moves of these kinds."""
     return sum(move.kind in kinds for move in plan.moves)
 
 
@@ -54,7 +53,6 @@ def pairs(number: int, *, primaries: str = "n0", original: dict | None = None, *
 
 
 def describe(engine: PlacementAndLoadBalancing, name: str, primary: str, secondary: str) -> None:
-    """Describe a partition with its two replicas."""
     replicas = [Replica(Role.PRIMARY, primary), Replica(Role.SECONDARY, secondary)]
     engine.update_partition(Partition(name, service="db", replicas=replicas))
 
@@ -93,7 +91,6 @@ def test_no_plan_exceeds_a_throttle(cluster, builds, swaps, call):
 @examples(40)
 @given(busy_clusters(), st.sampled_from(["place", "repair", "balance"]))
 def test_limits_that_do_not_bind_change_no_plan(cluster, call):
-    """A plan under large limits is that without throttles."""
     plans = [getattr(cluster.engine(**settings), call)() for settings in ({}, limited(1000, 1000))]
     assert plans[0].moves == plans[1].moves
 

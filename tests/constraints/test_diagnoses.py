@@ -69,7 +69,6 @@ def seeking_replicas(draw: st.DrawFn) -> Seeking | None:
 
 
 def refused_by(seeking: Seeking, enforced: int) -> dict[Rule, list[int]]:
-    """Return the nodes by the first rule that excludes them, in the order of the checks."""
     right, found = by_hand(seeking.situation.configuration, enforced), {}
     for node in range(seeking.situation.configuration.nodes):
         rule = right.refusal(Proposal(seeking.row, node))
@@ -90,7 +89,6 @@ def full(seeking: Seeking, nodes: list[int]) -> Full:
 
 
 def shortage(seeking: Seeking, node: int, metric: int, nodes: int) -> Shortage | None:
-    """Return what one node lacks of a metric, or None."""
     situation, standby = seeking.situation, seeking.standby_on(node)
     problem, places = situation.problem, situation.places
     before = standing(problem, places, node)
@@ -203,7 +201,6 @@ def check_diagnosis(seeking: Seeking, rule: Rule, nodes: list[int], found: objec
 
 
 def diagnosis_of(seeking: Seeking, masks: tuple[int, ...]) -> Unplaced:
-    """Return why the replica fits nowhere, with the rules of the last mask."""
     return unplaced_row(seeking.situation.named, seeking.row, masks)
 
 

@@ -72,7 +72,6 @@ BREACHES = {
 @examples(150)
 @given(situations)
 def test_breaches_of_each_rule_are_those_of_its_definition(situation):
-    """Names, numbers and priorities agree; no breach is missing, and none is told twice."""
     for rule, by_definition in BREACHES.items():
         found = description_of(rule).breaches(situation.named)
         assert Counter(found) == Counter(by_definition(situation)), rule
@@ -127,7 +126,6 @@ def nodes_with_replaced_standbys(draw: st.DrawFn) -> Situation:
 
 
 def check_reason(situation, rule, row, reason):
-    """Assert that a reason names what a row breaks."""
     problem, partition = situation.problem, situation.configuration.partition_of(row)
     at, application = situation.node(situation.places[row]), int(problem.application[row])
     if rule is Rule.CAPACITY:

@@ -156,7 +156,6 @@ def test_roles_handed_over_for_an_upgrade_may_use_the_total(share, swaps, relaxe
 
 @pytest.mark.parametrize("policy", ["prv_worst_fit", "prv_best_fit", "first_fit"])
 def test_policies_place_new_replicas_up_to_the_total(policy):
-    """As the search does."""
     engine = engine_with({"n0": 10}, {"a": ("n0", 10)}, metric=overbooked(0.5), policy=policy)
     for load, fits in ((6, False), (5, True)):
         add_instance(engine, load)

@@ -42,7 +42,6 @@ def test_first_rule_that_refuses_a_move_equals_the_definition(configuration, enf
 @examples(150)
 @given(visited_configurations(), enforced_rules)
 def test_first_rule_that_refuses_an_exchange_equals_the_definition(configuration, enforced):
-    """The two replicas change nodes, or are siblings that swap roles."""
     right = by_hand(configuration, enforced)
     for proposal in exchanges(configuration):
         refused = configuration.refusal(proposal, enforced)
@@ -52,7 +51,6 @@ def test_first_rule_that_refuses_an_exchange_equals_the_definition(configuration
 @examples(40)
 @given(visited_configurations())
 def test_replica_without_a_node_cannot_be_exchanged(configuration):
-    """Either of the two may be the one without a node."""
     waiting = [row for row in configuration.rows.tolist() if configuration.node_of(row) == NOWHERE]
     for row in waiting:
         for other in configuration.rows.tolist():

@@ -70,7 +70,6 @@ def rules_in_python(name: str, tree: ast.Module) -> set[str]:
 
 
 def is_kernel(decorator: ast.expr) -> bool:
-    """Return whether a decorator makes a kernel."""
     return "kernel" in ast.unparse(decorator)
 
 
@@ -81,7 +80,6 @@ def test_list_has_every_rule_in_order():
 
 
 def test_every_rule_is_described_in_its_own_file():
-    """No other module calls `RuleDescription` with it."""
     described = {
         name
         for name, tree in modules().items()

@@ -23,7 +23,6 @@ SHARED = "node n0 holds 2 replicas of db/0; at most one is allowed"
 
 
 def engine_with(*partitions: list[Replica], **settings: object) -> PlacementAndLoadBalancing:
-    """Return an engine with a partition of one service for each list of replicas."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **settings), seed=1)
     for name in NODES:
         engine.update_node(Node(name))
@@ -34,12 +33,10 @@ def engine_with(*partitions: list[Replica], **settings: object) -> PlacementAndL
 
 
 def stateful(nodes: list[str]) -> list[Replica]:
-    """Return a primary on the first node and secondaries on the others."""
     return [Replica(Role.SECONDARY if number else Role.PRIMARY, node) for number, node in enumerate(nodes)]
 
 
 def shared(nodes: list[str]) -> Counter[str]:
-    """Return the nodes that occur several times."""
     return Counter({node: number for node, number in Counter(nodes).items() if number > 1})
 
 

@@ -32,7 +32,6 @@ def test_percentages_are_balanced_not_loads(metric, expected):
 
 @pytest.mark.parametrize("capacity", [None, 0])
 def test_percentages_need_a_capacity_on_every_node(capacity):
-    """If a node has no capacity, or one of 0, loads are balanced."""
     engine = engine_with({"n0": 200, "n1": 20, "n2": capacity}, {"a": ("n0", 100), "b": ("n1", 10)}, metric=SHARED)
     assert configuration_of(engine).solution.total.tolist() == [110]
 

@@ -21,7 +21,6 @@ from tests.engine.strategies import examples
 
 
 def deviation(loads: np.ndarray) -> float:
-    """Return the coefficient of variation in plain NumPy."""
     return float(loads.std() / loads.mean()) if loads.size and loads.sum() else 0.0
 
 
@@ -94,7 +93,6 @@ def test_score_equals_the_formula_after_any_walk(drawn, data):
 @examples(40)
 @given(packed_clusters())
 def test_searches_with_local_domains_keep_right_sums(drawn):
-    """With checks at every step, every sum equals that from scratch in each phase."""
     cluster, share = drawn
     engine = cluster.engine(local_domain_weight=share, checks="step", combination="service_fabric")
     for verb in ("place", "repair", "balance"):

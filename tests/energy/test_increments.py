@@ -66,7 +66,6 @@ def test_sums_of_moments_of_the_past_equal_sums_from_scratch_after_any_walk(clus
 @examples(120)
 @given(all_clusters(), st.data())
 def test_undoing_a_walk_restores_every_array(cluster, data):
-    """Undoing the proposals in reverse order restores each intermediate solution bit for bit."""
     configuration = configuration_of(cluster.engine())
     undo_steps = []
     for proposal in data.draw(walks(configuration)):
@@ -129,7 +128,6 @@ CORRUPTED = sorted({*ACCUMULATORS} - {"node", "displaced", "displaced_at"})
 
 @pytest.mark.parametrize("name", CORRUPTED)
 def test_corrupted_accumulator_is_named(name, small_cluster):
-    """A self-check names the wrong accumulator, its index and the right value."""
     packed = attrs.evolve(
         small_cluster,
         metrics=(Metric("cpu"), Metric("memory", defragmentation=True)),
@@ -152,7 +150,6 @@ def test_corrupted_accumulator_is_named(name, small_cluster):
 
 @pytest.mark.parametrize("name", Totals.names())
 def test_corrupted_total_is_named(name, small_cluster):
-    """A self-check names the wrong number and its right value."""
     configuration = configuration_of(small_cluster.engine())
     setattr(configuration.solution.totals, name, 77)
     with pytest.raises(CheckFailedError, match=rf"^phase: {name} is 77.*, from scratch it is "):
@@ -160,7 +157,6 @@ def test_corrupted_total_is_named(name, small_cluster):
 
 
 def test_corrupted_list_of_displaced_rows_is_named(small_cluster):
-    """The self-check compares the list of displaced rows and its index."""
     configuration = configuration_of(small_cluster.engine())
     configuration.apply(Proposal(0, 2))
     configuration.solution.displaced[0] = 1
@@ -175,7 +171,6 @@ def test_corrupted_list_of_displaced_rows_is_named(small_cluster):
 @examples(40)
 @given(all_clusters(), st.data())
 def test_copy_of_a_solution_shares_nothing(cluster, data):
-    """Changes of a copy leave the original unchanged."""
     configuration = configuration_of(cluster.engine())
     twin = Configuration(configuration.problem, configuration.solution.copy())
     for proposal in data.draw(walks(configuration)):

@@ -47,7 +47,6 @@ def two_nodes(**settings) -> PlacementAndLoadBalancing:
 
 
 def add_tenant(engine: PlacementAndLoadBalancing, service: str, node: str, *, pinned: bool = False) -> None:
-    """Add a tenant with a replica on a node."""
     replica = Replica(Role.INSTANCE, node, pinned=pinned)
     engine.update_partition(Partition(f"{service}/{next(NUMBERS)}", service=service, replicas=[replica], created=0.0))
 

@@ -48,7 +48,6 @@ def test_list_values_and_energy_have_the_same_terms():
 
 
 def test_every_term_is_described_in_its_own_file():
-    """No other module calls `TermDescription`."""
     described = {
         name
         for name, tree in modules().items()

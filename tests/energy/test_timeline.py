@@ -110,7 +110,6 @@ def counted_by_hand(configuration: Configuration) -> list[int]:
 
 
 def is_violating(configuration: Configuration, node: int, rows: list[int], k: int) -> bool:
-    """Return whether some metric reaches its threshold when one of the rows departs."""
     problem = configuration.problem
     left = {row: max(0.0, float(problem.lifetime[problem.trace[row, k]]) - problem.age[row]) for row in rows}
     ends = {row: min(time, problem.horizon) for row, time in left.items()}
@@ -123,7 +122,6 @@ def is_violating(configuration: Configuration, node: int, rows: list[int], k: in
 
 
 def demand_by_hand(configuration: Configuration, row: int, metric: int, k: int, time: float) -> int:
-    """Return the demand of a row in quanta after some seconds."""
     problem = configuration.problem
     level, initial, growth, _ = problem.curves[problem.trace[row, k], metric].astype(float)
     age, peak, unit = problem.age[row], int(problem.peak[row, metric, k]), problem.unit[metric]
@@ -161,7 +159,6 @@ def test_replicas_that_follow_their_traces_follow_equation_1(cluster):
 @examples(80)
 @given(data=st.data(), replay=replays)
 def test_timeline_is_never_above_peak(data, replay):
-    """Peaks of different tenants may come at different times."""
     cluster = data.draw(growing_clusters(replay))
     exact = configuration_of(cluster.engine())
     changes = {"evaluation": "peak"} | ({"estimator": "monte-carlo"} if replay == "as_recorded" else {})

@@ -10,7 +10,6 @@ from plb.extensions.configuration import Configuration, Proposal
 
 
 def all_proposals(configuration: Configuration) -> list[Proposal]:
-    """Return every placement, move, drop and exchange."""
     rows, nodes = configuration.rows.tolist(), [*range(configuration.nodes), NOWHERE]
     found = [Proposal(row, node) for row in rows for node in nodes if node != configuration.node_of(row)]
     for row, partner in combinations(rows, 2):
@@ -46,7 +45,6 @@ def check_every_proposal(rule, oracle, group_of, configuration: Configuration) -
 
 
 def domain_of(node, level) -> object:
-    """Return the domain of a node as its user describes it."""
     if level == "node":
         return node.name
     if level == "upgrade_domain":
@@ -74,6 +72,5 @@ def engine_with(rule, **standing: tuple[list[str], int]) -> PlacementAndLoadBala
 
 
 def racks_of(engine: PlacementAndLoadBalancing, partition: str) -> list[str]:
-    """Return the racks of the replicas of a partition, sorted."""
     racks = {node.name: node.fault_domain for node in RACKS}
     return sorted(str(racks[one.node])[-1] for one in engine.replicas(partition) if one.node is not None)

@@ -38,7 +38,6 @@ TestLeastDomainsOfEveryKind = short_machine_of(LeastDomains({}), clusters=CLUSTE
 
 
 def oracle_of(rule: LeastDomains, group_of):
-    """Return a function that finds the broken rows by sets of names."""
 
     def broken(configuration):
         found = set()
@@ -66,7 +65,6 @@ def oracle_of(rule: LeastDomains, group_of):
     of=st.sampled_from(["service", "partition"]),
 )
 def test_exactly_the_proposals_that_break_it_are_refused(cluster, numbers, level, of):
-    """Every proposal in a small cluster is compared with what is broken before and after it."""
     rule, configuration = LeastDomains(numbers, level=level, of=of), configuration_of(cluster.engine())
 
     def group_of(configuration, row):
@@ -175,6 +173,5 @@ def test_replica_that_makes_room_stays_where_its_group_needs_it():
     ],
 )
 def test_invalid_arguments_are_refused(arguments, fields, message):
-    """The error names item, field and range."""
     with pytest.raises(InvalidValueError, match=message):
         LeastDomains(arguments, **fields)

@@ -43,7 +43,6 @@ TestSameDomainOfEveryKind = short_machine_of(SameDomain({}), clusters=CLUSTERS, 
 
 
 def oracle_of(rule: SameDomain):
-    """Return a function that finds the broken rows by sets of domains."""
 
     def broken(configuration):
         rows = configuration.rows.tolist()
@@ -66,7 +65,6 @@ def oracle_of(rule: SameDomain):
 @settings(max_examples=40, deadline=None)
 @given(cluster=CLUSTERS, needs=st.sampled_from(NEEDS), level=st.sampled_from(LEVELS))
 def test_exactly_the_proposals_that_break_it_are_refused(cluster, needs, level):
-    """Every proposal in a small cluster is compared with what is broken before and after it."""
     rule, configuration = SameDomain(needs, level=level), configuration_of(cluster.engine())
     check_every_proposal(rule, oracle_of(rule), lambda row: configuration.service_of(row).name, configuration)
 
@@ -87,7 +85,6 @@ def test_placement_goes_to_the_domains_of_the_other_service():
 
 
 def test_repair_brings_replicas_to_the_other_service():
-    """Violations and reasons name the rule."""
     engine = engine_with(FRONT, db=(["n2"], 0), web=(["n0", "n3"], 0))
     assert [str(one) for one in engine.violations()] == ["instance of web/0 on node n0 breaks same domain"]
     plan = engine.repair()
@@ -145,6 +142,5 @@ def test_missing_replica_of_another_service_domain_counts():
     ],
 )
 def test_invalid_arguments_are_refused(needs, fields, message):
-    """The error names item, field and range."""
     with pytest.raises(InvalidValueError, match=message):
         SameDomain(needs, **fields)

@@ -115,7 +115,6 @@ def test_absolute_temperature_of_zero_accepts_only_improvements():
 
 
 def test_cooling_by_budget_uses_the_whole_budget():
-    """By round, the same chain converges long before."""
     budget, settings = 60_000, {"initial_temperature": 0.01, "chains": 2}
     by_round = crowded(cooling="by_round", **settings).balance(budget=budget)
     by_budget = crowded(cooling="by_budget", **settings).balance(budget=budget)
@@ -126,7 +125,6 @@ def test_cooling_by_budget_uses_the_whole_budget():
 
 
 def test_restarts_go_on_after_convergence():
-    """They use more of the budget, and the result is not worse."""
     settings = {"cooling": "by_round", "initial_temperature": 0.01, "chains": 1}
     once, again = (crowded(restarts=count, **settings).balance(budget=100_000) for count in (0, 3))
     assert again.proposals.generated > once.proposals.generated
@@ -134,7 +132,6 @@ def test_restarts_go_on_after_convergence():
 
 
 def test_cooling_by_time_ends_with_the_time():
-    """The plan says that the time has ended it."""
     plan = crowded(cooling="by_budget", chains=1).balance(budget=Budget(seconds=0.2))
     assert plan.end_reason == "the time limit was reached"
     assert not plan.reproducible
@@ -166,14 +163,12 @@ def test_annealing_goes_on_at_the_temperature_of_the_plan_before():
 
 
 def test_temperature_is_of_balancing_only():
-    """A refresh whose balancing does not run has none."""
     engine = crowded(w_imbalance=0.0)
     assert engine.place().temperature is None
     assert engine.balance(budget=Budget(60, temperature=3.0)).temperature is not None
 
 
 def test_new_seed_starts_a_new_search():
-    """The same seed stays at its fixed point; another one searches again."""
     engine = crowded(chains=1)
     engine.apply(engine.balance(budget=120))
     seed = engine.seed

@@ -101,7 +101,6 @@ def test_plan_without_moves_names_the_setting_that_decides():
 
 @pytest.mark.parametrize("nodes", [10, 100])
 def test_larger_weight_makes_smaller_differences_worth_a_move(nodes: int):
-    """Each step moves more replicas and leaves less imbalance."""
     plans = [Cluster(nodes, w_imbalance=weight).engine.balance(budget=60_000) for weight in (1.0, 10.0, 100.0)]
     moves, left = [len(plan.moves) for plan in plans], [plan.energy_after.imbalance for plan in plans]
     assert moves == sorted(moves)
@@ -128,7 +127,6 @@ def test_search_by_price_ends_however_large_its_budget_is(budget: Budget, settin
 
 @pytest.mark.parametrize("budget", [100, 3_000, 30_000, 300_000])
 def test_priced_search_keeps_to_its_budget_and_is_reproducible(budget: int):
-    """It makes at most as many proposals, and the same plan again."""
     first, second = (Cluster(10).engine.balance(budget=budget) for _ in range(2))
     assert first.proposals.generated <= budget
     assert first == second

@@ -116,7 +116,6 @@ def web(nodes: int = 4, replicas: int = 8, *, spread: int = 1, **config: object)
     ids=["in total", "per node", "per service"],
 )
 def test_plan_names_the_budget_that_bound(config, service, bound):
-    """The plan has one move, and names the budget that refused more."""
     engine = web(max_percentage_to_move=1.0, **config)
     engine.update_service(Service("web", stateful=False, **service))
     plan = engine.balance()
@@ -160,14 +159,12 @@ def test_repair_that_no_budget_binds_names_none():
 
 
 def test_budget_of_no_moves_moves_nothing():
-    """max_moves = 0 leaves no proposal for a search."""
     plan = web(max_moves=0).balance()
     assert plan.moves == ()
     assert plan.end_reason == "no replica may move"
 
 
 def test_end_reasons_are_those_of_the_search():
-    """They are nothing to do, the budget, convergence and the clock."""
     assert web(spread=4, replicas=0).balance().end_reason == "nothing to do"
     assert web().balance(budget=200).end_reason == "the budget of proposals is used up"
     assert web(max_simulated_annealing_iterations=500).balance().end_reason == "the energy no longer changes"
@@ -250,7 +247,6 @@ def test_invalid_number_of_proposals_is_refused(budget):
 
 @pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
 def test_invalid_number_of_seconds_is_refused(seconds):
-    """Seconds are finite and not negative."""
     with pytest.raises(InvalidValueError, match="budget: seconds"):
         Budget(seconds=seconds)
 

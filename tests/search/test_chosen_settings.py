@@ -25,7 +25,6 @@ def problem_of(**settings):
 
 
 def chosen(budget, *, movable=1000, limit=1000, **settings):
-    """Return what is chosen for a cluster of this size."""
     config = PlbConfig(metrics=[Metric("cpu")], **settings)
     return chosen_settings(problem_of(**settings), config, budget, movable, limit)
 
@@ -60,7 +59,6 @@ def test_seconds_count_as_proposals():
 
 @pytest.mark.parametrize("name", ["exchange_probability", "similar_exchange_share"])
 def test_given_setting_is_kept(name):
-    """Whatever else is chosen."""
     assert getattr(chosen(Budget(10**7), **{name: 0.25}), name) == 0.25
 
 
@@ -72,7 +70,6 @@ def test_bias_needs_that_nothing_but_imbalance_makes_a_move_worth_it():
 
 
 def test_swaps_are_not_proposed_where_no_replica_is_a_primary():
-    """Instances have no roles to swap."""
     assert chosen(Budget(1000)).swap_primary_probability == 0.0
 
 
@@ -84,7 +81,6 @@ def test_default_budget_grows_with_the_cluster(movable, proposals):
 
 
 def test_price_falls_to_the_cost_of_a_move_and_no_further():
-    """It starts above what the best probe wins, and ends at the cost of one move."""
     path = PricePath(problem_of(), limit=100)
     path.begin(8.0)
     tenths = [path.next_problem(stage / STAGES, 0).weights.tenths_of_move for stage in range(1, STAGES)]

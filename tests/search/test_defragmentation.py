@@ -44,7 +44,6 @@ STRATEGIES = [
 
 @pytest.mark.parametrize(("settings", "strategy", "packing", "reserving"), STRATEGIES)
 def test_strategy_is_the_given_one_or_follows_from_the_settings(settings, strategy, packing, reserving):
-    """A given strategy takes precedence over the defragmentation settings."""
     metric = Metric("cpu", **settings)
     assert (strategy_of(metric), packs(metric), reserves(metric)) == (strategy, packing, reserving)
 
@@ -143,7 +142,6 @@ def test_empty_nodes_are_the_same_for_all_metrics_if_set(overlap, score):
 
 @st.composite
 def reserving_clusters(draw):
-    """Draw a cluster in which metrics have strategies of every kind."""
     cluster = draw(all_clusters())
     metrics = tuple(
         attrs.evolve(
@@ -198,7 +196,6 @@ def test_balancing_empties_a_reserved_node():
 
 @pytest.mark.parametrize(("loads", "needs"), [([0, 4, 4], False), ([0, 4, 8], True), ([1, 4, 4], True)])
 def test_reservation_with_balance_needs_both(loads, needs):
-    """It needs enough empty nodes, and even load on the others."""
     metric = attrs.evolve(RESERVATION, placement_strategy=PlacementStrategy.RESERVATION_AND_BALANCE)
     nodes = {f"n{index}": 10 for index in range(3)}
     engine = engine_with(nodes, {f"p{i}": (f"n{i}", load) for i, load in enumerate(loads)}, metric=metric)
@@ -379,6 +376,5 @@ def test_packing_moves_the_fewest_replicas(seed):
     [(True, PACKED, 2), (True, RESERVATION, 2), (False, PACKED, 1), (False, RESERVATION, 1), (True, PLAIN, 1)],
 )
 def test_restricted_search_is_added_if_a_metric_is_packed_or_reserves_nodes(enabled, metric, searches):
-    """It does not run by default."""
     engine = engine_with({"n0": 10}, {}, metric=metric, restricted_defragmentation_heuristic_enabled=enabled)
     assert len(balancing_variants(engine.config, slow=False)) == searches

@@ -19,7 +19,6 @@ from tests.engine.strategies import examples
 @examples(60)
 @given(all_clusters(), st.randoms(use_true_random=False))
 def test_order_of_dictionary_keys_does_not_matter(cluster, random):
-    """Capacities, properties and loads may name their keys in any order."""
 
     def shuffled(mapping):
         keys = list(mapping)
@@ -51,7 +50,6 @@ def test_unrelated_calls_in_between_do_not_matter(cluster):
 @examples(5)
 @given(all_clusters())
 def test_number_of_threads_does_not_matter_to_any_cluster(cluster):
-    """The property holds over all kinds of clusters."""
     plans = [cluster.engine(threads=threads, chains=3).balance(budget=3 * THREADED_PROPOSALS) for threads in (1, 2, 4)]
     assert plans[0] == plans[1] == plans[2]
 
@@ -95,7 +93,6 @@ for verb in ("place", "repair", "balance"):
 
 
 def test_new_processes_make_the_same_plan_for_any_hash_seed():
-    """No plan depends on the order of sets, on addresses or on the history of its process."""
     printed = []
     for hash_seed in ("0", "4242"):
         done = subprocess.run(

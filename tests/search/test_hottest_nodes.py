@@ -78,7 +78,6 @@ class Cluster:
 
 @pytest.mark.parametrize("limit", [{"max_moves": 36}, {"max_percentage_to_move": 0.03}])
 def test_hottest_node_is_cooler_at_about_the_same_imbalance(limit):
-    """Over ten clusters, with as many moves as before."""
     with patch.object(hottest_nodes, "HOT_SHARE", 0.0):
         before = np.array([Cluster(seed, **limit).balance() for seed in range(10)])
     after = np.array([Cluster(seed, **limit).balance() for seed in range(10)])

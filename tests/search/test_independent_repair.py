@@ -72,7 +72,6 @@ def test_next_repair_takes_the_harder_rule(seed):
 
 
 def test_without_the_setting_one_repair_goes_through_all_priorities():
-    """The hard spread is repaired at once."""
     engine = crowded_and_overloaded(one_action=False)
     engine.apply(engine.repair())
     assert "fault_domain" not in {one.rule for one in engine.violations()}
@@ -179,7 +178,6 @@ def test_repair_breaks_no_hard_rule_anew(cluster):
 @examples(60)
 @given(cluster=all_clusters())
 def test_repair_overfills_no_node_anew(cluster):
-    """A node has more load than its limit only if it had before."""
     engine = cluster.engine(one_action_per_refresh=True, upgrade_domain_constraint_priority=0)
     overloaded = over_capacity(engine)
     engine.apply(engine.repair())

@@ -112,7 +112,6 @@ def test_full_log_changes_no_sum_and_keeps_the_best(cluster, kind, size):
 @examples(80)
 @given(all_clusters(), kinds, st.integers(0, 400))
 def test_what_a_step_asks_and_tries_counts_as_proposals(cluster, kind, budget):
-    """A budget is never exceeded, and steps are counted by neighbourhood."""
     proposals = cluster.engine(**kind).balance(budget=budget).proposals
     tried, accepted = proposals.tried_by_neighbourhood, proposals.accepted_by_neighbourhood
     assert proposals.generated <= budget
@@ -180,7 +179,6 @@ def test_parts_of_the_budget_are_kept_whatever_is_won(results, budget_share, str
 
 
 def test_neighbourhoods_are_drawn_by_their_probabilities():
-    """In 20,000 draws each comes as often as its probability says."""
     of_chain = new_neighbourhoods([PARTITION, NODE], 0.9)
     of_chain.probability[:] = 0.2, 0.7, 0.1
     rng = Stream(np.random.SeedSequence(5))
@@ -369,7 +367,6 @@ def test_row_joins_the_list_of_its_node_once(rows):
     [(1, 1, {"partition", "service"}), (1, 2, {"partition"}), (2, 1, {"service"}), (2, 2, set())],
 )
 def test_neighbourhoods_that_cannot_apply_take_no_budget(replicas: int, partitions: int, idle: set[str]):
-    """A partition has to have several replicas, a service several partitions."""
     config = PlbConfig(
         metrics=[Metric("cpu")], w_imbalance=1000.0, max_percentage_to_move=1.0, larger_neighbourhood_share=0.5
     )

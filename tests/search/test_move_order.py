@@ -34,7 +34,6 @@ Step = tuple[int, int]
 
 
 def listed(steps: Steps) -> list[Step]:
-    """Return steps as pairs."""
     return list(zip(steps.row.tolist(), steps.partner.tolist(), strict=True))
 
 
@@ -73,7 +72,6 @@ def change_of(problem: Problem, solution: Solution, step: Step) -> Int:
 
 
 def waits(problem: Problem, solution: Solution, step: Step, to_move: set[int]) -> bool:
-    """Return whether a sibling that has not moved yet is on the target."""
     row, partner = step
     if not problem.chains or partner != NOWHERE:
         return False

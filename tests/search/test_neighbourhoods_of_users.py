@@ -26,7 +26,6 @@ def test_rotation_passes_full_nodes(rotation):
 
 
 def rows_of(engine):
-    """Return the rows of the three replicas of a circle."""
     return [engine.replicas(f"p{index}")[0].index for index in range(3)]
 
 
@@ -65,7 +64,6 @@ def test_order_of_the_moves_does_not_matter_for_full_nodes():
 
 
 def test_one_move_may_be_a_step():
-    """A kernel that proposes one move is as good as a single proposal."""
     engine = circle(larger_neighbourhoods=["service"])
     engine.update_service(Service("free", stateful=False))
     engine.update_partition(Partition("free", service="free", replicas=[Replica(Role.INSTANCE, "n0")]))

@@ -77,7 +77,6 @@ def test_no_node_gets_more_than_it_may_have(replicas, pair, seed):
 
 
 def test_with_seconds():
-    """A budget of seconds has the whole rise of the price, too."""
     replicas = [(number % 2, (4, 0)) for number in range(8)]
     engine = engine_of(replicas)
     plan = engine.balance(budget=Budget(seconds=0.2))
@@ -85,6 +84,5 @@ def test_with_seconds():
 
 
 def test_needs_cooling_by_budget():
-    """Otherwise the price would not rise."""
     with pytest.raises(ConflictError, match="soft_capacity"):
         PlbConfig(metrics=[Metric("a")], soft_capacity=True)

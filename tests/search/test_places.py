@@ -39,7 +39,6 @@ def test_rows_return_from_any_places_to_any_others(visited, other):
 
 
 def _with(nodes, row, node):
-    """Return nodes with a row on another one."""
     changed = nodes.copy()
     changed[row] = node
     return changed

@@ -33,12 +33,10 @@ def engine_with(*, secondary: float, capacity: float = 100, **settings) -> Place
 
 @kernel
 def _move_or_swap(problem, solution, extension_state, row, metric, rng, transaction):
-    """Move a row, or swap its role, under all rules."""
     return move_or_swap(problem, solution, Trial(extension_state, rng, transaction), ALL_RULES, row, metric)
 
 
 def drawn(engine: PlacementAndLoadBalancing, metric: int) -> Counter[int]:
-    """Return how often the primary reaches each node, in many draws that are undone."""
     run, transaction, rng = search_of(engine), new_transaction(8), Stream(3)
     constraints = constraints_of(None, run.problem, run.solution)
     primary = engine.replicas("db/0")[0].index
@@ -51,7 +49,6 @@ def drawn(engine: PlacementAndLoadBalancing, metric: int) -> Counter[int]:
 
 
 def test_each_free_node_and_the_sibling_are_drawn_equally_often():
-    """Of three free nodes and one sibling each gets a quarter of the draws."""
     found = drawn(engine_with(secondary=2), 0)
     assert set(found) == {1, 2, 3, 4}
     assert all(abs(count - DRAWS / 4) < DRAWS / 12 for count in found.values())

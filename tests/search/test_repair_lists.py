@@ -32,7 +32,6 @@ steps = st.lists(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max
 
 
 def state_of(configuration: Configuration, enforced: int) -> RepairState:
-    """Return the lists before the first move."""
     problem, solution = configuration.problem, configuration.solution
     breaches = find_breaches(problem, solution, enforced, np.arange(len(solution.node)))
     state = new_repair_state(problem, breaches, 99)
@@ -41,7 +40,6 @@ def state_of(configuration: Configuration, enforced: int) -> RepairState:
 
 
 def make(configuration: Configuration, state: RepairState, step: list[tuple[int, int]]) -> None:
-    """Make the moves of a step, if any row may move."""
     problem, solution = configuration.problem, configuration.solution
     rows = [row for row in configuration.rows.tolist() if solution.node[row] != NOWHERE]
     begun = int(state.transaction.length[0])
@@ -53,7 +51,6 @@ def make(configuration: Configuration, state: RepairState, step: list[tuple[int,
 
 
 def rows_on(state: RepairState, node: int) -> list[int]:
-    """Return the rows in the list of a node."""
     found, row = [], int(state.on_nodes.first[node])
     while row != NOWHERE:
         found.append(row)

@@ -28,7 +28,6 @@ TIMEOUTS = {
 
 
 def busy(**settings):
-    """Return an engine with an overloaded node and a new instance to place."""
     replicas = {f"p{index}": ("n0", 1 + index) for index in range(8)}
     engine = engine_with({"n0": 20, "n1": 40, "n2": 40}, replicas, threads=1, **settings)
     add_instance(engine, 3, instances=2)
@@ -72,7 +71,6 @@ def test_budget_within_a_timeout_keeps_its_other_limits():
     ("slow", "timeout"), [(False, "fast_balancing_search_timeout"), (True, "slow_balancing_search_timeout")]
 )
 def test_fast_and_slow_balancing_have_separate_timeouts(slow, timeout):
-    """Each ends by its own timeout, and not by the other."""
     for name in ("fast_balancing_search_timeout", "slow_balancing_search_timeout"):
         settings = ENDLESS if name == timeout else {}
         engine = busy(**settings, **{name: 0.0})
@@ -145,7 +143,6 @@ def test_share_that_may_move_for_placement_is_rounded_up(share, moves):
 @examples(40)
 @given(busy_clusters(), st.sampled_from([0.0, 0.1, 0.3]))
 def test_placement_moves_no_more_than_its_share(cluster, share):
-    """The share is that of the movable replicas."""
     engine = cluster.engine(max_percentage_to_move_for_placement=share)
     problem = configuration_of(engine).problem
     movable = int((problem.movable & (problem.origin >= 0)).sum())
@@ -155,7 +152,6 @@ def test_placement_moves_no_more_than_its_share(cluster, share):
 
 
 def overloaded_pair(**settings):
-    """Return an engine in which only a swap of roles repairs an overloaded node."""
     engine = engine_with({"n0": 10, "n1": 10}, {}, **settings)
     engine.update_service(Service("db", target_replicas=2))
     replicas = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1")]

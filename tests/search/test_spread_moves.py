@@ -46,7 +46,6 @@ def test_primary_moves_to_the_rack_of_its_secondary_if_that_lowers_the_energy(co
 @examples(80)
 @given(busy_clusters())
 def test_no_plan_breaks_a_rule(cluster):
-    """Every move keeps the hard rules, and the energy does not rise."""
     engine = cluster.engine(spread_moves=True, checks="step")
     before = placement_of(engine, cluster)
     plan = engine.balance(budget=240)

@@ -30,5 +30,4 @@ def test_chains_in_place_find_what_chains_on_copies_find(cluster):
 
 
 def long_log(entries: int) -> UndoLog:
-    """Return a log with room for a number of entries."""
     return UndoLog(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))

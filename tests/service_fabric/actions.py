@@ -56,7 +56,6 @@ class CollectedActions:
 
 
 def domains_with_moves(moves: Iterable[Move], domain_of_partition: Mapping[str, str]) -> int:
-    """Return the number of service domains with moves."""
     return len({domain_of_partition[move.partition] for move in moves})
 
 

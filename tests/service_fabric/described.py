@@ -52,12 +52,10 @@ KNOWN_FLAGS = DROPPING_FLAGS | UPGRADE_FLAGS.keys() | OF_FAILOVER_MANAGER | {MOV
 
 
 def name_of(identifier: int) -> str:
-    """Return the name in the engine for a node or a partition of a scenario."""
     return str(identifier)
 
 
 def identifier_of(name: str) -> int:
-    """Return the id in the scenario for a node or a partition of the engine."""
     return int(name)
 
 
@@ -73,7 +71,6 @@ def metrics_of(scenario: Scenario) -> tuple[Metric, ...]:
 
 
 def weights_of(service: Step) -> dict[str, float]:
-    """Return the weights of a service by metric."""
     return {metric["name"]: metric["weight"] for metric in service["metrics"]} or dict(METRICS_OF_SERVICE_WITHOUT)
 
 

@@ -11,7 +11,6 @@ from tests.service_fabric.scenario import shared_folder
 
 @cache
 def action_match() -> ModuleType:
-    """Return the module ``action_match`` of the shared folder."""
     path = shared_folder() / "action_match.py"
     spec = importlib.util.spec_from_file_location("service_fabric_action_match", path)
     if spec is None or spec.loader is None or not path.exists():

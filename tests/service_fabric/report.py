@@ -15,12 +15,10 @@ MOST_ACTIONS = 12
 
 
 def suites_of(scenario: Scenario) -> tuple[str, ...]:
-    """Return the suite of a scenario."""
     return (scenario.suite,)
 
 
 def features_of(scenario: Scenario) -> tuple[str, ...]:
-    """Return the features of a scenario."""
     return scenario.features
 
 
@@ -40,7 +38,6 @@ def _counts(
 
 
 def failed_text(outcome: Outcome, *, verbose: bool = False) -> str:
-    """Return a failed scenario with its expectations and its results."""
     lines = [line for failure in outcome.failures for line in _failure_lines(failure, verbose=verbose)]
     seeds = f" with seeds {listed([*map(str, outcome.failed_seeds)])}" if len(outcome.failed_seeds) > 1 else ""
     return "\n".join([f"FAILED {outcome.scenario.name}{seeds}", *(f"  {line}" for line in lines)])

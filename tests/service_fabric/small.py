@@ -57,7 +57,6 @@ def nodes(count: int, *, racks: str = "", upgrades: str = "", **fields: Any) -> 
 
 
 def limits(*loads: float) -> tuple[dict[str, float], ...]:
-    """Return the capacities of nodes for the metric load."""
     return tuple({"load": load} for load in loads)
 
 
@@ -130,5 +129,4 @@ def text_of(move: Move) -> str:
 
 
 def targets(actions: Iterable[str]) -> list[str]:
-    """Return the targets of actions."""
     return [action.rpartition(">")[2] for action in actions]

@@ -75,7 +75,6 @@ def test_role_returns_to_the_marked_secondary() -> None:
 
 
 def test_single_replica_gets_a_second_one_before_its_upgrade() -> None:
-    """Then the role goes over."""
     fabric = Fabric(nodes(2))
     fabric.service("db", target_replicas=1)
     fabric.partition("db0", "P0/", missing=1, upgrading=True)
@@ -86,7 +85,6 @@ def test_single_replica_gets_a_second_one_before_its_upgrade() -> None:
 
 @pytest.mark.parametrize("upgrading", [True, False])
 def test_balancing_leaves_a_partition_in_an_upgrade_alone(*, upgrading: bool) -> None:
-    """The other one moves."""
     fabric = Fabric(nodes(2))
     fabric.service("web", 4, stateful=False)
     fabric.partition("web0", "I0", upgrading=upgrading)
@@ -98,7 +96,6 @@ def test_balancing_leaves_a_partition_in_an_upgrade_alone(*, upgrading: bool) ->
 
 
 def test_phase_waits_for_its_interval() -> None:
-    """The others do not."""
     fabric = Fabric(nodes(2), MinPlacementInterval=30)
     fabric.service("web", stateful=False)
     fabric.partitions(1, web0="")

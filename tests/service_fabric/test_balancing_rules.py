@@ -79,7 +79,6 @@ def test_nodes_that_no_service_with_the_metric_may_use_do_not_count() -> None:
 
 @every_seed
 def test_balancing_makes_no_more_moves_than_it_needs(seed: int) -> None:
-    """Two of four replicas on one of two nodes are enough."""
     fabric = Fabric(nodes(2), seed=seed)
     fabric.service("web", 3, stateful=False)
     fabric.partitions(**{f"web{index}": "I0" for index in range(4)})
@@ -122,7 +121,6 @@ def test_parent_that_moves_takes_its_child_along() -> None:
 
 @pytest.mark.parametrize(("threshold", "actions"), [(0.0, 1), (1e9, 0)])
 def test_result_has_to_improve_by_the_threshold(threshold: float, actions: int) -> None:
-    """A high one refuses every result."""
     fabric = Fabric(nodes(2), ScoreImprovementThreshold=threshold)
     fabric.service("web", 2, stateful=False)
     fabric.partitions(web0="I0", web1="I0")
@@ -158,7 +156,6 @@ def test_refresh_moves_no_more_than_the_limits_allow(settings: dict[str, float],
 
 
 def test_moves_of_the_last_interval_count_for_the_limit() -> None:
-    """Once the interval is over, as many may move again."""
     limit = {"GlobalMovementThrottleThreshold": 3, "GlobalMovementThrottleCountingInterval": 100}
     fabric = crowd(**limit)
     moved = []
@@ -184,7 +181,6 @@ def test_partition_that_moved_too_often_rests() -> None:
 
 @pytest.mark.parametrize("event", ["new node", "node down"])
 def test_balancing_waits_after_a_change_of_the_nodes(event: str) -> None:
-    """Other domains and other phases go on."""
     fabric = Fabric(nodes(4), BalancingDelayAfterNewNode=50, BalancingDelayAfterNodeDown=50)
     fabric.service("web", stateful=False)
     fabric.partitions(web0="I0", web1="I0", web2="I0")
@@ -205,7 +201,6 @@ def test_domain_waits_for_its_issued_moves() -> None:
 
 
 def test_balancing_that_found_nothing_waits_for_a_change() -> None:
-    """A new load is one."""
     fabric = Fabric(nodes(2))
     fabric.service("web", 5, stateful=False)
     fabric.partitions(web0="I0")
@@ -223,7 +218,6 @@ def test_balancing_that_found_nothing_waits_for_a_change() -> None:
 
 
 def test_services_without_a_common_metric_are_balanced_apart() -> None:
-    """Each domain has its action."""
     fabric = Fabric(nodes(2), "load", "disk")
     fabric.service("web", 3, stateful=False)
     fabric.service("log", 3, "disk", stateful=False)
@@ -246,7 +240,6 @@ def test_services_without_a_common_metric_are_balanced_apart() -> None:
 def test_metric_affinity_and_application_with_limits_join_domains(
     fields: dict[str, Any], most_nodes: int | None, domains: int
 ) -> None:
-    """Such services are searched together."""
     fabric = Fabric(nodes(2), "load", "disk")
     fabric.application("shop", most_nodes=most_nodes)
     fabric.service("db", application="shop")

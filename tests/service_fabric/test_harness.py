@@ -26,17 +26,14 @@ needs_shared = pytest.mark.skipif(not shared_folder().exists(), reason=f"{shared
 
 
 def scenario(*steps: dict[str, Any], name: str = "Small", features: tuple[str, ...] = ()) -> Scenario:
-    """Return a scenario with some steps."""
     return Scenario(name, "Suite", features, steps)
 
 
 def plan(*moves: Move) -> Plan:
-    """Return a plan with some moves."""
     return Plan(moves, NO_ENERGY, NO_ENERGY)
 
 
 def move(name: str, role: Role, source: str | None, target: str, kind: MoveKind = MoveKind.MOVE) -> Move:
-    """Return a move with an arbitrary reason."""
     return Move(kind, name, role, source, target, Reason(Phase.BALANCING, "energy"), 1.0)
 
 
@@ -44,7 +41,6 @@ NO_ENERGY = Energy(**{field.name: 0.0 for field in attrs.fields(Energy) if field
 
 
 def test_every_bad_line_is_named(tmp_path: Path) -> None:
-    """The message contains the file, and line and error of every bad line."""
     good = {"name": "A", "suite": "S", "features": [], "steps": []}
     lines = [json.dumps(good), "{", "[]", "", json.dumps({**good, "steps": [{"id": 0}]}), json.dumps({"name": "B"})]
     file = tmp_path / "scenarios.jsonl"
@@ -61,7 +57,6 @@ def test_every_bad_line_is_named(tmp_path: Path) -> None:
 
 @needs_shared
 def test_a_failed_expectation_has_expected_and_actual_values() -> None:
-    """It also has its line and the actions."""
     player = Player(scenario(), {}, seed=0)
     player.actions.collect(plan(move("0", Role.PRIMARY, "1", "2")))
     requested = {"op": "expect", "type": "count_if", "pattern": "0 move * *=>3", "cmp": "==", "value": 1, "line": 7}
@@ -71,14 +66,12 @@ def test_a_failed_expectation_has_expected_and_actual_values() -> None:
 
 
 def test_open_scenarios_have_reasons(tmp_path: Path) -> None:
-    """A line has a name and its reason; comments are passed over."""
     file = tmp_path / "open.txt"
     file.write_text("# why\n\nOne: no groups\n")
     assert read_open(file) == {"One": "no groups"}
 
 
 def test_a_step_that_raises_is_a_failure() -> None:
-    """The scenario ends, and the message is kept."""
     outcome = run_scenario(scenario({"op": "dispose"}), {})
     (failure,) = outcome.failures
     assert failure.expected == "step 0 (dispose) to be played"

@@ -130,7 +130,6 @@ def test_standby_gives_its_share_to_the_replica_that_takes_its_place() -> None:
 
 @pytest.mark.parametrize("partially", [True, False])
 def test_partition_is_placed_wholly_or_not_at_all_if_the_setting_asks(*, partially: bool) -> None:
-    """Two of its three replicas fit."""
     fabric = Fabric(nodes(3, capacities=limits(5, 5, 1)), PartiallyPlaceServices=partially)
     fabric.service("db", 3)
     fabric.partitions(3, db0="")
@@ -206,7 +205,6 @@ def test_child_goes_to_a_node_of_its_parent(seed: int) -> None:
 
 @pytest.mark.parametrize(("setting", "placed"), [(True, 1), (False, 0)])
 def test_child_without_a_parent_is_placed_if_the_setting_allows(setting: bool, placed: int) -> None:
-    """The parent has no partition yet."""
     fabric = Fabric(nodes(2), PlaceChildWithoutParent=setting)
     fabric.service("db")
     fabric.service("cache", affinity_to="db")
@@ -241,7 +239,6 @@ def test_surplus_leaves_the_primary_and_what_is_dropped_already(seed: int) -> No
 
 @every_seed
 def test_replicas_that_move_go_before_blocked_ones_before_others(seed: int) -> None:
-    """Each is dropped in its turn."""
     for surplus, dropped in ((1, "2"), (2, "23"), (3, "123")):
         fabric = Fabric(nodes(4), seed=seed)
         fabric.service("web", stateful=False, blocked_nodes={"3"})

@@ -17,7 +17,6 @@ every_seed = pytest.mark.parametrize("seed", range(3))
 
 @every_seed
 def test_overloaded_node_gives_away_no_more_than_its_excess(seed: int) -> None:
-    """One of its replicas goes to the only node with room."""
     fabric = Fabric(nodes(3, capacities=limits(6, 2, 5)), seed=seed)
     fabric.service("web", 3, stateful=False)
     fabric.partitions(web0="I0", web1="I0", web2="I0")
@@ -75,7 +74,6 @@ def test_standbys_and_what_disappears_stay_where_they_are(standing: str, *, coun
 
 @every_seed
 def test_one_replica_leaves_a_crowded_fault_domain(seed: int) -> None:
-    """It goes to the domain that has too few."""
     fabric = Fabric(nodes(6, racks="a a b b c c"), seed=seed)
     fabric.service("db")
     fabric.partitions(db0="P0 S1 S2")
@@ -94,7 +92,6 @@ def test_one_replica_leaves_a_crowded_fault_domain(seed: int) -> None:
     ids=str,
 )
 def test_spread_is_repaired_while_its_rule_is_on_and_no_node_is_new(settings: dict[str, Any], moves: int) -> None:
-    """After the delay it is repaired as well."""
     fabric = Fabric(nodes(4, upgrades="aabb"), **settings)
     fabric.service("db")
     fabric.partitions(db0="P0 S1")
@@ -140,7 +137,6 @@ def test_primary_swaps_to_the_node_that_its_constraint_asks_for() -> None:
     ("status", "moves"), [("safety_check_in_progress", ["web0 move I 0>1"]), ("safety_check_complete", [])]
 )
 def test_repair_takes_replicas_off_a_restarting_node_before_its_check_has_ended(status: str, moves: list[str]) -> None:
-    """Nothing moves to it."""
     states = {"deactivation_intent": ("restart", "none"), "deactivation_status": (status, "none")}
     fabric = Fabric(nodes(2, **states))
     fabric.service("web", stateful=False, placement_constraint="NodeName == 1")
@@ -154,7 +150,6 @@ def test_repair_takes_replicas_off_a_restarting_node_before_its_check_has_ended(
 
 @every_seed
 def test_child_follows_its_parent(seed: int) -> None:
-    """The parent stays."""
     fabric = Fabric(nodes(4), seed=seed)
     fabric.service("db")
     fabric.service("cache", affinity_to="db")

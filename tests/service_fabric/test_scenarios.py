@@ -24,13 +24,11 @@ passing = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def settings() -> dict[str, Any]:
-    """Return the settings of the scenarios."""
     return read_settings()
 
 
 @passing
 def test_scenario(scenario: Scenario, settings: dict[str, Any]) -> None:
-    """Every expectation of the scenario holds."""
     outcome = run_scenario(scenario, settings)
     assert outcome.passed, failed_text(outcome, verbose=True)
 
@@ -39,12 +37,10 @@ def test_scenario(scenario: Scenario, settings: dict[str, Any]) -> None:
 @pytest.mark.parametrize("seed", range(SEED + 1, SEED + 10))
 @passing
 def test_scenario_with_another_seed(scenario: Scenario, settings: dict[str, Any], seed: int) -> None:
-    """Every expectation of the scenario holds with nine more seeds."""
     outcome = run_scenario(scenario, settings, seed=seed)
     assert outcome.passed, failed_text(outcome, verbose=True)
 
 
 def test_open_scenarios_exist_and_have_reasons() -> None:
-    """All listed scenarios are in a file, and each has its reason."""
     assert {scenario.name for scenario in SCENARIOS} >= OPEN.keys()
     assert all(OPEN.values())

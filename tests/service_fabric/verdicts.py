@@ -34,7 +34,6 @@ class Failure:
 
 
 def verdict_of(expectation: Step, player: Player) -> Failure | None:
-    """Return the failure of an expectation, or None if it holds."""
     texts = player.texts()
     if action_match().check(expectation, texts, lambda query: _answer(query, player)):
         return None
@@ -42,7 +41,6 @@ def verdict_of(expectation: Step, player: Player) -> Failure | None:
 
 
 def describe(expectation: Step) -> str:
-    """Return an expectation as text."""
     match expectation["type"]:
         case "count_if":
             requested = expectation.get("pattern", expectation.get("pred"))
@@ -67,7 +65,6 @@ def describe(expectation: Step) -> str:
 
 
 def describe_expression(tree: Any) -> str:
-    """Return an expression as text."""
     if not isinstance(tree, Mapping):
         return str(tree)
     if "fn" in tree:

@@ -63,13 +63,11 @@ def test_two_balances_of_one_engine_add_up():
     ],
 )
 def test_bad_values_are_refused(arguments: tuple[object, ...], message: str):
-    """The message names item, field and range."""
     with pytest.raises(InvalidValueError, match=message):
         MetricBalance(*arguments)  # type: ignore[arg-type]
 
 
 def test_an_unknown_metric_is_refused_by_the_search():
-    """The message names the term and its field."""
     engine = engine_with(MetricBalance("cpu", "disks"), [(1, 1)], ["s"])
     with pytest.raises(UnknownNameError, match="energy term metric_balance: second: unknown metric 'disks'"):
         engine.balance()

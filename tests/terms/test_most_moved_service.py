@@ -59,6 +59,5 @@ def test_search_weighs_moves_against_load(replicas: list[tuple[tuple[int, int], 
 
 
 def test_a_bad_name_is_refused():
-    """The message names the field."""
     with pytest.raises(InvalidValueError, match="energy term: name = ''"):
         MostMovedService(name="")

@@ -123,6 +123,5 @@ def test_kernel_has_the_cost_of_every_pair_of_nodes(racks, costs, symmetric: boo
     ],
 )
 def test_bad_values_are_refused(arguments: dict[str, object], message: str):
-    """The message names item, field and range."""
     with pytest.raises(InvalidValueError, match=message):
         MoveCostBetweenDomains(**arguments)  # type: ignore[arg-type]

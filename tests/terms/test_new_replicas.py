@@ -16,7 +16,6 @@ Loads = dict[str, dict[str, float]]
 
 
 def above_half(loads: Loads) -> float:
-    """Return the load of CPU above half of the capacity."""
     return sum(max(0.0, load["cpu"] - CAPACITIES["cpu"] / 2) for load in loads.values())
 
 

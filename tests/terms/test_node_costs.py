@@ -17,7 +17,6 @@ pytestmark = pytest.mark.kernels
 @examples(60)
 @given(small_clusters(), st.floats(0.0, 1.0), st.data())
 def test_costs_of_nodes_add_up_to_the_term(cluster, share, data):
-    """After every move of a walk, with increments of the loads."""
     names = [metric.name for metric in cluster.metrics]
     terms = [SafetyCapacity({names[0]: [(0.5 * share, 1.0), (share + 0.1, 4.0)], names[-1]: share})]
     if len(names) > 1:

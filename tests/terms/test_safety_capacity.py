@@ -75,14 +75,12 @@ def test_a_node_without_a_capacity_has_no_share():
     ],
 )
 def test_bad_values_are_refused(arguments: dict[str, object], message: str):
-    """The message names item, field and range."""
     with pytest.raises(InvalidValueError, match=message):
         SafetyCapacity(**arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("term", [SafetyCapacity({"cpus": 0.5}), SafetyCapacity(weights={"cpus": 1})])
 def test_an_unknown_metric_is_refused_by_the_search(term: SafetyCapacity):
-    """The message names the term and suggests a metric."""
     engine = engine_with(term, [(1, 1)], ["s"])
     with pytest.raises(UnknownNameError, match=r"energy term safety_capacity: .*unknown metric 'cpus'; did you mean"):
         engine.balance()

@@ -73,5 +73,4 @@ def all_placements(loads: list[tuple[int, int]]) -> Iterator[tuple[tuple[int, ..
 
 
 def least(loads: list[tuple[int, int]], cost: Callable[[tuple[int, ...], list[tuple[int, int]]], float]) -> float:
-    """Return the least cost over all placements."""
     return min(cost(nodes, sums) for nodes, sums in all_placements(loads))
