@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 
 import pytest
@@ -12,7 +13,7 @@ from plb import Partition, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.constraints.exclusion import is_broken
 from plb.extensions.configuration import Configuration, Proposal
-from plb.model.rules import NO_REFUSAL
+from plb.model.rules import NO_REFUSAL, Rule
 from plb.testing import configuration_of
 from tests.engine.breaches_by_pass import has_to_leave_by_hand
 from tests.engine.refusals_by_hand import by_hand
@@ -58,6 +59,23 @@ def test_moves_and_swaps_of_siblings_always_have_an_order(configuration):
     for proposal in exchanges(configuration):
         found = configuration.refusal(proposal, 0)
         assert (NO_REFUSAL if found is None else found) == right.refusal(proposal)
+
+
+@pytest.mark.parametrize("nodes", list(itertools.permutations(range(3))))
+def test_three_replicas_may_not_change_places_in_a_circle(nodes):
+    """The first gives way, and each takes the place of the next; the last step would leave no move to begin with."""
+    engine = engine_on(*(f"n{index}" for index in range(4)), allow_chained_moves=True)
+    engine.update_service(Service("db", target_replicas=3))
+    roles = [Role.PRIMARY, Role.SECONDARY, Role.SECONDARY]
+    replicas = [Replica(role, f"n{node}") for role, node in zip(roles, nodes, strict=True)]
+    engine.update_partition(Partition("db/0", service="db", replicas=replicas))
+    configuration = configuration_of(engine)
+    row_on = {configuration.node_of(row): row for row in configuration.rows.tolist()}
+    first, second, third = (row_on[node] for node in nodes)
+    for row, target in ((first, 3), (third, nodes[0]), (second, nodes[2])):
+        assert configuration.refusal(Proposal(row, target), 0) is None
+        configuration.apply(Proposal(row, target))
+    assert configuration.refusal(Proposal(first, nodes[1]), 0) is Rule.EXCLUSION
 
 
 @examples(120)
