@@ -19,6 +19,7 @@ sum of y lies between two numbers.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import attrs
@@ -40,7 +41,7 @@ FIRST_SHARE, FIRST_SECONDS = 0.1, 2.0
 """Share of the time, and seconds at the most, for the plan to improve on."""
 SLACK = 1e-6
 """By so much HiGHS may break a constraint, and its bound may lie above a whole number that is meant."""
-INFEASIBLE = 2
+INFEASIBLE, FAILED = 2, 4
 """What scipy calls it."""
 
 
@@ -54,7 +55,10 @@ def solve_exactly(context: SolverContext, report: ReportProgress, *, gap_percent
     share = check_number(NAME, "gap_percent", gap_percent, high=100.0, high_open=True) / 100.0
     model = model_of(context.instance)
     _refuse_too_large(model, context.lower_bound)
-    plan = _first_plan(context, report)
+    seconds = None if context.seconds is None else min(FIRST_SECONDS, FIRST_SHARE * context.seconds)
+    plan: ProvisioningPlan | None = None
+    with suppress(NoPlanError):
+        plan = best_in_time(SolverContext(context.instance, seconds), report, seed=0)
     nodes = context.most_nodes if plan is None else math.ceil(plan.nodes * (1.0 - share) - SLACK) - 1
     solution, bound = None, context.lower_bound
     if nodes >= bound and _time_left(context) > 0.0:
@@ -66,15 +70,6 @@ def solve_exactly(context: SolverContext, report: ReportProgress, *, gap_percent
     if best is None:
         raise NoPlanError(context.instance.name, NAME, context.most_nodes)
     return attrs.evolve(best, seconds=context.elapsed(), lower_bound=bound)
-
-
-def _first_plan(context: SolverContext, report: ReportProgress) -> ProvisioningPlan | None:
-    """Return the plan of `auto`; None: it finds none."""
-    seconds = None if context.seconds is None else min(FIRST_SECONDS, FIRST_SHARE * context.seconds)
-    try:
-        return best_in_time(SolverContext(context.instance, seconds), report, seed=0)
-    except NoPlanError:
-        return None
 
 
 def _time_left(context: SolverContext) -> float:
@@ -104,16 +99,14 @@ def _search(context: SolverContext, model: Model, nodes: int, share: float) -> t
     cost = np.zeros_like(high)
     cost[:, -1] = 1.0
     rows = constraints(model, kind, (context.lower_bound, nodes))
-    options = {"mip_rel_gap": share}
-    if context.seconds is not None:
-        options["time_limit"] = max(0.0, _time_left(context))
-    result = milp(
-        cost.ravel(),
-        integrality=np.ones(high.size),
-        bounds=Bounds(0.0, high.ravel()),
-        constraints=rows,
-        options=options,
-    )
+    program = {"integrality": np.ones(high.size), "bounds": Bounds(0.0, high.ravel()), "constraints": rows}
+    for presolve in (True, False):  # HiGHS fails on some programs after its simplifications
+        options = {"mip_rel_gap": share, "presolve": presolve}
+        if context.seconds is not None:
+            options["time_limit"] = max(0.0, _time_left(context))
+        result = milp(cost.ravel(), options=options, **program)
+        if result.status != FAILED:
+            break
     if result.status == INFEASIBLE:
         return None, nodes + 1
     proved = result.mip_dual_bound

@@ -135,6 +135,11 @@ def test_plan_within_the_tolerance_of_highs_is_rejected() -> None:
     assert plan.valid
 
 
+def test_bound_is_proved_where_highs_fails_after_its_presolve() -> None:
+    plan = provision(make_instance([9, 1, 5, 7], [3, 1, 1, 1], [(1, 3, 0)], capacity=20), "ILP")
+    assert plan.nodes == plan.lower_bound == 3
+
+
 @pytest.mark.usefixtures("from_first_fit")
 def test_time_limit_holds() -> None:
     """HiGHS ends without a proof: the plan is the best one found, and the bound is proved by then."""
