@@ -159,11 +159,7 @@ def _burst_figures(values: Float32, bounds: Int, most: Float32) -> Figures:
     late = rows_from(half, bounds)
     second = np.add.reduceat(np.where(late, values, 0), bounds[:-1], dtype=np.float64) / (np.diff(bounds) - half)
     deviation = np.sqrt(np.maximum(square - average**2, 0.0))
-    return {
-        "variation": _ratio(deviation, average),
-        "drift": _ratio(second, average),
-        "usage": _ratio(average, most),
-    }
+    return {"variation": _ratio(deviation, average), "drift": _ratio(second, average), "usage": _ratio(average, most)}
 
 
 def _ratio(upper: npt.NDArray[np.floating], lower: npt.NDArray[np.floating]) -> Float:

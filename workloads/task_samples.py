@@ -31,12 +31,7 @@ from workloads.writing import write_csv, write_parquet
 CSV, PARQUET = ".csv", ".parquet"
 MICROSECONDS = 1_000_000
 NAMES, NUMBERS = ("machine", "task"), ("time_s", "usage", "limit")
-EXPECTED = {
-    "machine": "a name or a whole number",
-    "task": "a name or a whole number",
-    "time_s": TIMES,
-    **AMOUNTS,
-}
+EXPECTED = {"machine": "a name or a whole number", "task": "a name or a whole number", "time_s": TIMES, **AMOUNTS}
 
 
 @attrs.frozen(eq=False)

@@ -240,12 +240,9 @@ class Recorder:
         totals = self._totals(now, downtime, tables["plans"])
         if applications:
             totals["applications"] = dict(applications)
-        return RunResult(policy, repeat, totals, timings, self._slowest(), complete, tables)
-
-    def _slowest(self) -> tuple[SlowPlan, ...]:
-        """Return the slowest plans; of equal ones, the first."""
         order = np.argsort(-np.array(self._plan_seconds), kind="stable")[:SLOWEST_PLANS]
-        return tuple(SlowPlan(plan, self._plan_seconds[plan]) for plan in order.tolist())
+        slowest = tuple(SlowPlan(plan, self._plan_seconds[plan]) for plan in order.tolist())
+        return RunResult(policy, repeat, totals, timings, slowest, complete, tables)
 
     def _totals(self, now: float, downtime: Float, plans: pl.DataFrame) -> dict[str, Any]:
         failovers = [record for record in self.moves if record.is_failover]

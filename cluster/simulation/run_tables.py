@@ -140,8 +140,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "end_s": Column(pl.Int64, "end of its health check; null if not before the end of the run", may_be_null=True),
         "rolls_back": Column(pl.Boolean, "whether the domain returns to its previous version"),
         "outcome": Column(
-            pl.String,
-            "healthy, unhealthy, unsafe (a tenant would have lost its quorum for too long) or under way",
+            pl.String, "healthy, unhealthy, unsafe (a tenant would have lost its quorum for too long) or under way"
         ),
     },
     "scalings": {

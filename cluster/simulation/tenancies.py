@@ -356,15 +356,11 @@ class Tenancies:
         if not self.serves(partition):
             self._served |= {partition} if has_quorum else set()
         elif not has_quorum:
-            self._record_loss(tenancy)
+            cause = QUORUM_LOSS if tenancy.replicas > 1 else self.latest_loss[tenancy.partition].cause
+            if self._availability.lose(tenancy.tenant, self._cluster.now, cause) and cause == QUORUM_LOSS:
+                self._cluster.recorder.quorum_losses += 1
         else:
             self._record_use(tenancy, successor)
-
-    def _record_loss(self, tenancy: Tenancy) -> None:
-        """Record that a tenant has no quorum."""
-        cause = QUORUM_LOSS if tenancy.replicas > 1 else self.latest_loss[tenancy.partition].cause
-        if self._availability.lose(tenancy.tenant, self._cluster.now, cause) and cause == QUORUM_LOSS:
-            self._cluster.recorder.quorum_losses += 1
 
     def _record_use(self, tenancy: Tenancy, successor: PlacedReplica | None) -> None:
         """Record that a tenant has a quorum, with a new primary if there is a successor."""

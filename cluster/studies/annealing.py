@@ -159,7 +159,9 @@ def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting
     """Return the settings at densities, by default two of the study of annealing, or the density of the scenario."""
     if not base.is_of_regions:
         assert base.vcores is not None
-        _check_free(base)
+        present = [field for field in SET_HERE if field in base.tables.get("engine", {})]
+        if present:
+            raise PlbError(f"the study of configurations sets engine.{present[0]}; remove it from the scenario")
         return [
             StudySetting(name, base.vcores, density)
             for name in base.workloads
@@ -167,13 +169,6 @@ def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting
         ]
     usual = DENSITIES["annealing", VCORES]
     return [StudySetting(name, VCORES, density) for name in TUNED_ON for density in densities or usual[name][1:3]]
-
-
-def _check_free(base: Base) -> None:
-    """Raise an error if a scenario sets one of the settings in which the candidates differ."""
-    present = [field for field in SET_HERE if field in base.tables.get("engine", {})]
-    if present:
-        raise PlbError(f"the study of configurations sets engine.{present[0]}; remove it from the scenario")
 
 
 class ConfigurationStudy(PolicyStudy):

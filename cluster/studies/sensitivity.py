@@ -75,8 +75,10 @@ def with_variants(base: Base, names: Sequence[str] = FREE) -> Base:
     for region in base.workloads:
         variants[region] = {"region": region}
         for name in names:
+            field, _, part = name.partition(".")
             for value in values_of(REGIONS[region], name):
-                variants[f"{region}, {name} {value:g}"] = {"region": region, "region_parameters": _nested(name, value)}
+                changed = {field: {part: value} if part else value}
+                variants[f"{region}, {name} {value:g}"] = {"region": region, "region_parameters": changed}
     workload = {**base.tables["workload"], "history_tenants": QUICK_HISTORY_TENANTS}
     return attrs.evolve(
         base, workloads=tuple(variants), tables={**base.tables, "workload": workload}, variants=variants
@@ -185,8 +187,3 @@ def _extremes(violations: Violations, above: str, below: str) -> Iterator[Claim]
     ratios: Float = violations.means(above)[some] / violations.means(below)[some]
     for word, index in (("least", int(ratios.argmin())), ("largest", int(ratios.argmax()))):
         yield Claim(f"{word} {above} / {below}", "", f"{ratios[index]:.2f} ({names[index]})")
-
-
-def _nested(name: str, value: float) -> dict[str, Any]:
-    field, _, part = name.partition(".")
-    return {field: {part: value} if part else value}

@@ -182,10 +182,7 @@ def _with_enough_nodes(
 
 
 def _fewest_nodes(
-    context: SolverContext,
-    algorithm: Algorithm,
-    pack: Callable[[Packing], int],
-    report: ReportProgress,
+    context: SolverContext, algorithm: Algorithm, pack: Callable[[Packing], int], report: ReportProgress
 ) -> ProvisioningPlan:
     """Return the plan with the smallest number of nodes at which an algorithm succeeds ([3] section 5.1).
 
@@ -211,23 +208,15 @@ def _fewest_nodes(
     if most == 0 or not succeeds(most):  # 0: First Fit passes by the first kind, of which there is no end
         return best
     if algorithm.decrement_percent is None:
-        _bisect(context, succeeds, most)
+        low = context.lower_bound
+        while low < most and not context.time_is_over:
+            nodes = (low + most) // 2
+            low, most = (low, nodes) if succeeds(nodes) else (nodes + 1, most)
     else:
         step = max(1, math.ceil(context.lower_bound * algorithm.decrement_percent / 100.0))
         while most - step >= context.lower_bound and not context.time_is_over and succeeds(most - step):
             most -= step
     return best
-
-
-def _bisect(context: SolverContext, succeeds: Callable[[int], bool], most: int) -> None:
-    """Bisect the numbers of nodes between the lower bound and one that suffices."""
-    low = context.lower_bound
-    while low < most and not context.time_is_over:
-        nodes = (low + most) // 2
-        if succeeds(nodes):
-            most = nodes
-        else:
-            low = nodes + 1
 
 
 def _order(context: SolverContext, algorithm: Algorithm, rules: Rules) -> Int:

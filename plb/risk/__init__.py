@@ -9,11 +9,4 @@ from plb.risk.estimators import Evaluation
 from plb.risk.recalibration import Recalibration
 from plb.risk.risk_model import ReplicaForecast, RiskModel
 
-__all__ = [
-    "DemandHistory",
-    "Evaluation",
-    "Recalibration",
-    "ReplicaForecast",
-    "RiskModel",
-    "replica_key",
-]
+__all__ = ["DemandHistory", "Evaluation", "Recalibration", "ReplicaForecast", "RiskModel", "replica_key"]

@@ -100,7 +100,12 @@ class DemandHistory:
             field: _numbers(field, values, shape, names)
             for field, values in {"level": level, "initial": initial, "growth": growth, "maximum": maximum}.items()
         }
-        _check_initial_below_level(matrices["initial"], matrices["level"], names)
+        refused = np.argwhere(matrices["initial"] > matrices["level"])
+        if len(refused):
+            row, metric = (int(i) for i in refused[0])
+            allowed = f"at most the trace's level, {float(matrices['level'][row, metric]):g}"
+            found = float(matrices["initial"][row, metric])
+            raise InvalidValueError(f"trace {row}", f"initial[{names[metric]}]", found, allowed)
         roles = _roles(role, traces)
         lifetimes = _numbers("lifetime", lifetime, (traces,), ())
         cut = np.zeros(traces, np.bool_) if censored is None else _flags(censored, traces)
@@ -236,14 +241,6 @@ def _numbers(field: str, values: object, shape: tuple[int, ...], metrics: tuple[
         allowed = f"a finite number >= 0 and <= {LARGEST_FLOAT32:.3g}"
         raise InvalidValueError(f"trace {at[0]}", name, float(array[at]), allowed)
     return array.astype(np.float32)
-
-
-def _check_initial_below_level(initial: Array, level: Array, metrics: tuple[str, ...]) -> None:
-    refused = np.argwhere(initial > level)
-    if len(refused):
-        row, metric = (int(i) for i in refused[0])
-        allowed = f"at most the trace's level, {float(level[row, metric]):g}"
-        raise InvalidValueError(f"trace {row}", f"initial[{metrics[metric]}]", float(initial[row, metric]), allowed)
 
 
 def _roles(role: object, traces: int) -> npt.NDArray[np.int64]:

@@ -194,16 +194,7 @@ def sample_again(
         for metric in range(len(columns)):
             demand[columns[metric]] = rows.largest_demand[row, metric]
         level = draw_replica(
-            seed,
-            rows.key[row],
-            code,
-            role,
-            age[row],
-            demand,
-            table,
-            scratch,
-            trace[row],
-            draws.widening[row],
+            seed, rows.key[row], code, role, age[row], demand, table, scratch, trace[row], draws.widening[row]
         )
         draws.group[row], draws.widening[row] = code * ROLES + role, level
         note_validity(row, rows, draws, age[row], columns, table, trace[row])
@@ -211,13 +202,7 @@ def sample_again(
 
 @kernel
 def note_validity(
-    row: int,
-    rows: Rows,
-    draws: KeptDraws,
-    age: float,
-    columns: Int,
-    table: TraceTable,
-    trace: Int32,
+    row: int, rows: Rows, draws: KeptDraws, age: float, columns: Int, table: TraceTable, trace: Int32
 ) -> None:
     """Note for which replica the `trace` (K,) of a row was sampled, and until when; for `sample_again`."""
     level = draws.widening[row]

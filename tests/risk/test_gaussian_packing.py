@@ -225,11 +225,7 @@ KNOWN = TaskStatistics(np.ones((2, 2)), np.ones((2, 2)))
         (lambda: pack(KNOWN, capacity=[1, 1], test=GPA(0.1), fit="worst"), InvalidValueError, "first"),
         (lambda: pack(KNOWN, capacity=[1, 1], test="GPA"), InvalidValueError, "a FitTest"),
         (lambda: pack(KNOWN, capacity=[1, 1], test=GPA(0.1), max_failures=-1), InvalidValueError, "max_failures"),
-        (
-            lambda: pack(KNOWN, capacity=[1, 1], test=Percentile(95.0)),
-            ConflictError,
-            "percentile 95 is not.*kept: none",
-        ),
+        (lambda: pack(KNOWN, capacity=[1, 1], test=Percentile(95.0)), ConflictError, "tile 95 is not.*kept: none"),
     ],
 )
 def test_bad_arguments_are_refused(call: Any, kind: type[PlbError], message: str) -> None:

@@ -88,6 +88,9 @@ def test_split_is_random_and_full_clairvoyance_observes_all() -> None:
     assert [part.tolist() for part in split_observations(3, 1.0, seed=1)] == [[0, 1, 2], [0, 1, 2]]
 
 
+ONES = np.ones((2, 1))
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
@@ -98,18 +101,10 @@ def test_split_is_random_and_full_clairvoyance_observes_all() -> None:
         (lambda: observe(np.zeros((3, 0))), ConflictError, "none of them 0"),
         (lambda: observe([["a"]]), ConflictError, "no array of numbers"),
         (lambda: observe([[1.0], [1.0, 2.0]]), ConflictError, "no array of numbers"),
-        (
-            lambda: TaskStatistics(np.ones((2, 1)), np.ones((3, 1))),
-            ConflictError,
-            r"variance has shape \(3, 1\), expected \(2, 1\)",
-        ),
+        (lambda: TaskStatistics(ONES, np.ones((3, 1))), ConflictError, r"variance has .*3, 1\), expected \(2, 1\)"),
         (lambda: split_observations(10, 0.01, 0), ConflictError, "none to observe"),
         (lambda: split_observations(10, 0.0, 0), InvalidValueError, "share"),
-        (
-            lambda: overload_by_machine(packing_of([0, 1]), np.ones((3, 2)), capacity=1.0),
-            ConflictError,
-            "3 tasks, expected 2",
-        ),
+        (lambda: overload_by_machine(packing_of([0, 1]), [ONES] * 3, capacity=1), ConflictError, "3 tasks, expected 2"),
         (lambda: normalised_machines(1, np.ones(1), capacity=0.0), ConflictError, "capacity is 0"),
     ],
 )

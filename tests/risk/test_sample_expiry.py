@@ -84,12 +84,7 @@ def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(random, 
 
 
 @NO_DEADLINE
-@given(
-    histories(),
-    st.randoms(use_true_random=False),
-    st.integers(0, 12),
-    st.integers(0, 2**64 - 1),
-)
+@given(histories(), st.randoms(use_true_random=False), st.integers(0, 12), st.integers(0, 2**64 - 1))
 def test_samples_are_those_of_the_present_age_and_demand(history, random, count, seed) -> None:
     """All rows in use have them at any time, though only the expired ones are sampled; then none is expired."""
     rows, draws, now = rows_and_draws(random, count, len(METRICS))

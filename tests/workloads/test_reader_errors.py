@@ -340,10 +340,7 @@ def test_packing_tables_are_checked(tmp_path: Path, types: Any, requests: Any, v
 
 def test_a_disk_error_is_not_reported_as_a_damaged_file(tmp_path: Path):
     (tmp_path / "table.parquet.xz").write_bytes(lzma.compress(b"content"))
-    with (
-        pytest.raises(FileNotFoundError, match="gone"),
-        streamable(tmp_path / "table.parquet.xz", tmp_path / "gone"),
-    ):
+    with pytest.raises(FileNotFoundError, match="gone"), streamable(tmp_path / "table.parquet.xz", tmp_path / "gone"):
         pass
     with streamable(tmp_path / "table.parquet.xz", tmp_path) as plain:
         assert plain.read_bytes() == b"content"

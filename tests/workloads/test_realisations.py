@@ -182,7 +182,7 @@ def other_columns(folder: Path, name: str, **columns: Any) -> Path:
             lambda f: planetlab(f, [[5.0] * 24, [5.0, -1.0] * 12]),
             None,
             TraceError,
-            "row 2, column cpu_pct: found -1; .*>= 0",
+            "2, column cpu_pct: found -1; .*>= 0",
         ),
         (lambda f: planetlab(f, [[5, None] * 12]), None, TraceError, "row 1, column cpu_pct: found None"),
         (lambda f: other_columns(f, PLANETLAB_FILE, cpu=[[1]]), None, TraceError, "cpu_pct: .* a column of lists"),

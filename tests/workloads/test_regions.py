@@ -14,15 +14,7 @@ from plb.errors import InvalidValueError, UnknownNameError
 from plb.model import Role
 from tests.workloads.trace_strategies import assert_same
 from workloads.compression import compress
-from workloads.region_parameters import (
-    CLASSES,
-    LOCAL,
-    METRICS,
-    RegionParameters,
-    Usage,
-    highest,
-    lowest,
-)
+from workloads.region_parameters import CLASSES, LOCAL, METRICS, RegionParameters, Usage, highest, lowest
 from workloads.region_statistics import check_region, rank_correlation
 from workloads.regions import BLOCK, REGIONS, generate, generate_chunks, generate_history
 from workloads.trace import TraceSet, concatenate

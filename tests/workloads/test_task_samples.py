@@ -46,12 +46,7 @@ def test_rows_may_have_any_order_and_further_columns(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("names", "requested"),
-    [
-        (["10", "9"], [9, 10]),
-        (["007", "7"], ["007", "7"]),
-        (["m10", "m9"], ["m10", "m9"]),
-        (["-3", "2"], [-3, 2]),
-    ],
+    [(["10", "9"], [9, 10]), (["007", "7"], ["007", "7"]), (["m10", "m9"], ["m10", "m9"]), (["-3", "2"], [-3, 2])],
 )
 def test_machines_of_a_csv_file_are_integers_if_all_are(tmp_path: Path, names: list[str], requested: list[Any]):
     table = from_text(tmp_path, "".join(f"{name},t,0,1,1\n" for name in names))

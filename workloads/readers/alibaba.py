@@ -61,11 +61,7 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
     invalid = pl.any_horizontal(value.is_in([-1.0, 101.0]) for value in usage.values())
     time = pl.col("time_stamp")
     values = measured(usage, {OUTSIDE: time == 0, INVALID: invalid})
-    columns = [
-        pl.col("container_id").alias(OWNER),
-        time.alias(TIME),
-        *values,
-    ]
+    columns = [pl.col("container_id").alias(OWNER), time.alias(TIME), *values]
     for path in need_files(source, ["container_usage.csv"], "container_usage.csv, plain or .gz"):
         for rows in USAGE.chunks(path, scratch, options.rows_in_memory, columns):
             yield Frame(path=path, rows=rows)
@@ -96,10 +92,7 @@ def _requests(source: Path, scratch: Path) -> pl.LazyFrame:
 ALIBABA2018 = SampledReader(
     name="alibaba2018",
     files="container_usage.csv and container_meta.csv, plain or .gz",
-    metrics=(
-        MetricInfo("cpu", "cores", trend=False),
-        MetricInfo("memory", "percent of the largest machine"),
-    ),
+    metrics=(MetricInfo("cpu", "cores", trend=False), MetricInfo("memory", "percent of the largest machine")),
     origin="the start of the trace; its date and time of day are not published",
     request="cpu_request and mem_size of container_meta",
     frames=_frames,

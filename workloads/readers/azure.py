@@ -270,12 +270,8 @@ def _usable(path: Path, rows: Rows, shares: dict[Any, Float32], tally: Conversio
     inside = [row for row in forwards if row[4] <= MOST_LIFE_DAYS and (row[5] is None or row[5] >= -MOST_LIFE_DAYS)]
     refused = len(rows) - len(offered), len(offered) - len(forwards), len(forwards) - len(inside)
     tally.refuse(dict(zip((NOT_OFFERED, BACKWARDS, TOO_FAR), refused, strict=True)))
-    return [(*row[:4], *_cut(*row[4:])) for row in inside]
-
-
-def _cut(start: float, end: float | None) -> tuple[float, float | None]:
-    """Return start and end of a life within the range of the trace; None: it goes on at the end."""
-    return max(start, -MOST_LIFE_DAYS), None if end is None or end > MOST_LIFE_DAYS else end
+    ends = [None if row[5] is None or row[5] > MOST_LIFE_DAYS else row[5] for row in inside]  # None: after the trace
+    return [(*row[:4], max(row[4], -MOST_LIFE_DAYS), end) for row, end in zip(inside, ends, strict=True)]
 
 
 AZURE_PACKING2020 = PackingReader()

@@ -152,11 +152,7 @@ def published_frames(source: Path, scratch: Path) -> Iterator[Frame]:
     values = measured(schema, cores, cap, used, memory_cap, memory, units_per_gb=1024**2)
     for path in need_files(source, ["*.csv"], "one directory a month with a <machine>.csv each"):
         machine = _machine(path)
-        columns = [
-            pl.lit(machine, pl.Int64).alias(OWNER),
-            pl.col(time).alias(TIME),
-            *values,
-        ]
+        columns = [pl.lit(machine, pl.Int64).alias(OWNER), pl.col(time).alias(TIME), *values]
         for rows in PUBLISHED.chunks(path, scratch, ROWS_OF_MANY, columns):
             yield Frame(path=path, rows=rows, clock=PUBLISHED_TIMES)
 

@@ -68,8 +68,9 @@ def convert(
             write_parquet(
                 tenants_frame(part.traces).with_columns(start_s=start), parts / f"tenants-{number:05}.parquet"
             )
-        described = {**_provenance(reader, source, options, tally), **(provenance or {})}
-        _join(parts, folder, reader, described)
+        read = {"reader": reader.name, "source": str(source), "origin": reader.origin, "request": reader.request}
+        counted = {"options": attrs.asdict(options), "counts": attrs.asdict(tally)}
+        _join(parts, folder, reader, {**read, **counted, **(provenance or {})})
     return tally
 
 
@@ -110,17 +111,6 @@ def _with_classes(traces: TraceSet, classes: tuple[str, ...]) -> TraceSet:
     place = np.searchsorted(np.array(classes), np.array(traces.classes)).astype(np.int16)
     fields = {f.name: getattr(traces, f.name) for f in attrs.fields(TraceSet) if f.init}
     return TraceSet(**fields | {"classes": classes, "class_code": place[traces.class_code]})
-
-
-def _provenance(reader: Reader, source: str | Path, options: Options, report: ConversionReport) -> dict[str, Any]:
-    return {
-        "reader": reader.name,
-        "source": str(source),
-        "origin": reader.origin,
-        "request": reader.request,
-        "options": attrs.asdict(options),
-        "counts": attrs.asdict(report),
-    }
 
 
 def _join(parts: Path, folder: Path, reader: Reader, provenance: dict[str, Any]) -> None:

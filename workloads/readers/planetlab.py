@@ -105,11 +105,7 @@ def _table_frames(path: Path, options: Options) -> Iterator[Frame]:
 
 def _measured() -> list[pl.Expr]:
     inside = pl.col("cpu").is_between(0.0, 100.0).fill_null(value=False)
-    return [
-        pl.col("cpu"),
-        pl.lit(100.0, pl.Float32).alias("limit_cpu"),
-        first_reason({OUT_OF_RANGE: ~inside}),
-    ]
+    return [pl.col("cpu"), pl.lit(100.0, pl.Float32).alias("limit_cpu"), first_reason({OUT_OF_RANGE: ~inside})]
 
 
 PLANETLAB = SampledReader(

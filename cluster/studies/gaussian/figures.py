@@ -151,10 +151,7 @@ def _of_fits(packings: pl.DataFrame) -> list[Claim]:
 
 def as_json(packings: pl.DataFrame, totals: pl.DataFrame, simultaneous: pl.DataFrame) -> dict[str, Any]:
     """Return the figures of the study. A setting is a case; its frequency of overload is `q`."""
-    further = {
-        "totals": mean_totals(totals).to_dicts(),
-        "simultaneous": mean_simultaneous(simultaneous).to_dicts(),
-    }
+    further = {"totals": mean_totals(totals).to_dicts(), "simultaneous": mean_simultaneous(simultaneous).to_dicts()}
     return figures_of("gaussian", means(packings).to_dicts(), ratios_as_json(claims(packings)), **further)
 
 

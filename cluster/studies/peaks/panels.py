@@ -59,12 +59,6 @@ def machine_of_row(samples: TaskSamples) -> Int:
     return np.repeat(samples.machine, np.diff(samples.start))
 
 
-def usage_by_limit(samples: TaskSamples) -> Float:
-    """Return the ratio of usage to limit of every sample with a limit."""
-    limited = samples.limit > 0.0
-    return np.asarray(samples.usage[limited] / samples.limit[limited])
-
-
 def run_times(samples: TaskSamples) -> Float:
     """Return the hours of every task on a machine."""
     start = _starts(machine_of_row(samples), samples.task)
@@ -246,7 +240,9 @@ def predictor_panels(samples: TaskSamples) -> Iterator[Panel]:
 def cell_panels(samples: TaskSamples, label: str) -> Iterator[Panel]:
     """Yield panels 7 a and 7 c and figure 11, with the curve of one cell."""
     yield Panel(7, "a", "run time of a task (hours)", _quantiles({label: run_times(samples)}))
-    yield Panel(7, "c", "usage by limit", _quantiles({label: usage_by_limit(samples)}))
+    limited = samples.limit > 0.0
+    ratios = np.asarray(samples.usage[limited] / samples.limit[limited])
+    yield Panel(7, "c", "usage by limit", _quantiles({label: ratios}))
     yield from _of_machines(11, {label: _best(samples)})
 
 

@@ -202,13 +202,7 @@ def plot_panel(ax: Axes, panel: Panel) -> None:
 
 def curves_frame(panels: Sequence[Panel]) -> pl.DataFrame:
     """Return a row for each quantile of each curve."""
-    schema = {
-        "figure": pl.Int32,
-        "panel": pl.String,
-        "label": pl.String,
-        "quantile": pl.Float64,
-        "value": pl.Float64,
-    }
+    schema = {"figure": pl.Int32, "panel": pl.String, "label": pl.String, "quantile": pl.Float64, "value": pl.Float64}
     rows = [
         (panel.figure, panel.letter, label, quantile, value)
         for panel in panels

@@ -360,7 +360,9 @@ def rebalance(machines: Machines, place: Int, demands: Demands, max_failures: in
             if machines.fits_on(last, demands.size[task], demands.variance[task]):
                 machines.add(last, demands.size[task], demands.variance[task])
                 place[task] = last
-                _drop_last(waiting, machine)
+                waiting[machine].pop()
+                if not waiting[machine]:
+                    del waiting[machine]
             else:
                 failed += 1
                 if failed == max_failures:
@@ -372,12 +374,6 @@ def tasks_by_machine(place: Int, machines: int) -> list[Int]:
     order = np.argsort(place, kind="stable")
     bounds = np.searchsorted(place[order], np.arange(machines + 1))
     return [order[first:after] for first, after in pairwise(bounds)]
-
-
-def _drop_last(waiting: dict[int, list[int]], machine: int) -> None:
-    waiting[machine].pop()
-    if not waiting[machine]:
-        del waiting[machine]
 
 
 def overload_by_machine(packing: GaussianPacking, realisations: npt.ArrayLike, *, capacity: npt.ArrayLike) -> Float:

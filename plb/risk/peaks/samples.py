@@ -108,7 +108,9 @@ class TaskSamples:
                 raise InvalidValueError(ITEM, name, f"{len(column)} rows", f"{rows} rows, as machine has")
         if not rows:
             raise ConflictError("samples: there is none")
-        _check_span(keys[2])
+        low, high = int(keys[2].min()), int(keys[2].max())
+        if high - low >= LONGEST:
+            raise InvalidValueError(ITEM, "time", f"{low} to {high}", "less than 2^62 from first to last")
         order = order_of(*keys)
         if order is not None:
             keys, amounts = [column[order] for column in keys], [column[order] for column in amounts]
@@ -197,12 +199,6 @@ def _changes(column: Int) -> npt.NDArray[np.bool_]:
     changed = np.ones(len(column), np.bool_)
     np.not_equal(column[1:], column[:-1], out=changed[1:])
     return changed
-
-
-def _check_span(time: Int) -> None:
-    low, high = int(time.min()), int(time.max())
-    if high - low >= LONGEST:
-        raise InvalidValueError(ITEM, "time", f"{low} to {high}", "less than 2^62 from first to last")
 
 
 def _whole(name: str, values: npt.ArrayLike) -> Int:

@@ -193,7 +193,9 @@ class RecentSamples:
 
     def add(self, tasks: Sequence[Hashable], usage: Float, limit: Float) -> tuple[Int, Int]:
         """Add a sample of each present task, remove the others; return its row and the number in a row, (T,) each."""
-        self._keep_only(set(tasks))
+        present = set(tasks)
+        for task in [task for task in self._place if task not in present]:
+            self._free.append(self._place.pop(task))
         places = np.array([self._place_of(task) for task in tasks])
         full = places[self._next[places] == self._width]
         for place in full.tolist():
@@ -203,10 +205,6 @@ class RecentSamples:
         self._next[places] += 1
         self._seen[places] += 1
         return rows, self._seen[places]
-
-    def _keep_only(self, tasks: set[Hashable]) -> None:
-        for task in [task for task in self._place if task not in tasks]:
-            self._free.append(self._place.pop(task))
 
     def _place_of(self, task: Hashable) -> int:
         place = self._place.get(task)

@@ -46,11 +46,7 @@ def total_loads(run: RunResult) -> list[tuple[int, float]]:
 
 @examples(200)
 @given(
-    st.integers(1, 9),
-    st.integers(1, 9),
-    st.integers(1, 4),
-    st.integers(1, 12),
-    st.floats(0.0, 100.0, allow_nan=False),
+    st.integers(1, 9), st.integers(1, 9), st.integers(1, 4), st.integers(1, 12), st.floats(0.0, 100.0, allow_nan=False)
 )
 def test_a_look_changes_the_number_by_the_increment_within_its_bounds(low, high, increment, present, load):
     minimum, maximum = sorted((low, high))

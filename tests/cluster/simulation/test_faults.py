@@ -121,9 +121,7 @@ FAULTS: dict[str, Any] = {
     "repair_hours": 0.5,
     "rebuild_after_minutes": 20.0,
     "outages": [{"fault_domain": "fd:/fd1", "at_hours": 2.0, "hours": 1.0}],
-    "flapping": [
-        {"node": "n4", "from_hours": 3.0, "until_hours": 5.0, "up_minutes": 7.0, "down_minutes": 3.0},
-    ],
+    "flapping": [{"node": "n4", "from_hours": 3.0, "until_hours": 5.0, "up_minutes": 7.0, "down_minutes": 3.0}],
 }
 
 

@@ -377,15 +377,9 @@ BEFORE = {**RECORDED, "history": "before"}
         ({"workload": {"kind": "traces", "simulated_share": 0.5}}, "workload.simulated_share: .*except with arrivals"),
         ({"workload": {"kind": "traces", "each_repeat": "resample"}}, 'each_repeat: .*expected "same" or "split"'),
         ({"workload": {**RECORDED, "simulated_share": 2.0}}, "simulated_share: .*expected at most 1, except with each"),
-        (
-            {"workload": {**BEFORE, "history_share": 0.3}},
-            "history_share: .*the default with history, which replaces it",
-        ),
+        ({"workload": {**BEFORE, "history_share": 0.3}}, "history_share: .*the default with history, which replaces"),
         ({"workload": {**BEFORE, "history_path": "x"}}, "workload.history_path: .*none with history"),
-        (
-            {"workload": {**BEFORE, "each_repeat": "split"}},
-            'each_repeat: .*expected "same" or "resample", as all repeats',
-        ),
+        ({"workload": {**BEFORE, "each_repeat": "split"}}, 'each_repeat: .*expected "same" or "resample", as all'),
         ({"workload": {"history_share": 0.0}}, 'workload.history_share: .*expected above 0 with kind = "region"'),
         ({"workload": {"kind": "plan", "history_share": 0.0}}, 'workload.history_share: .*the default with kind = "pl'),
         ({"workload": {"kind": "plan", "each_repeat": "split"}}, "workload.each_repeat: .*the tenants of traces"),

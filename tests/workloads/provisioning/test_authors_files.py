@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.provisioning import Instance
-from tests.workloads.provisioning.instances import (
-    NODES,
-    assert_same,
-    instances,
-    limits_of,
-    places_of,
-    problems_of,
-)
+from tests.workloads.provisioning.instances import NODES, assert_same, instances, limits_of, places_of, problems_of
 from workloads.provisioning import NodeSpec, read_authors, write_authors
 
 HEADER = "app_id\tnb_instances\tcore\tmemory\tinter_degree\tinter_aff"
