@@ -8,9 +8,18 @@ from types import MappingProxyType
 
 import pytest
 
+from cluster.results.recorded_run import RecordedRun, read_run
 from cluster.runs import code_digest
-from tests.cluster.small_runs import TWO_CRASHES
+from tests.cluster.small_runs import SMALL, TWO_CRASHES
 from tests.command_line import plb
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a small scenario."""
+    path = tmp_path_factory.mktemp("scenario") / "small.toml"
+    path.write_text(SMALL)
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +30,12 @@ def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = plb("simulate", folder / "small.toml", "--out", folder / "out", "--quiet")
     assert run.exit_code == 0, run.output
     return folder / "out"
+
+
+@pytest.fixture(scope="session")
+def run(explained: Path) -> RecordedRun:
+    """Return the first run of the small scenario with two crashes."""
+    return read_run(explained)
 
 
 @pytest.fixture

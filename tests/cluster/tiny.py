@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from cluster.simulation.tenant_arrivals import TenantSequence, with_scaling
 from cluster.simulation.tenant_pools import Source, TracePool
 from plb.model import Role
 from plb.risk import DemandHistory
+from tests.cluster.small_runs import SMALL
 from workloads.trace import MetricInfo, TraceSet, bounds_of
 
 DISK = (MetricInfo("disk", "GB"),)
@@ -103,14 +105,6 @@ def story(scenario: Scenario, tenants: Sequence[Tenant], initial: float = 20.0) 
 
 def small_region(**run: Any) -> dict[str, Any]:
     """Return the tables of a scenario of ten nodes with tenants of a region; it runs in about a second."""
-    return {
-        "cluster": {"nodes": 10, "upgrade_domains": 5, "fault_domains": 5},
-        "workload": {"density": 1.5, "history_tenants": 300},
-        "run": {"days": 0.25, "seed": 3, **run},
-        "engine": {
-            "chains": 1,
-            "max_simulated_annealing_iterations": 2,
-            "simulated_annealing_iterations_per_round": 20,
-            "repetitions": 20,
-        },
-    }
+    tables = tomllib.loads(SMALL)
+    tables["cluster"]["fault_domains"] = 5
+    return {**tables, "run": {"days": 0.25, "seed": 3, **run}}

@@ -29,14 +29,6 @@ from workloads.regions import REGIONS, generate
 from workloads.trace_files import write_traces
 
 
-@pytest.fixture(scope="module")
-def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the file of a small scenario."""
-    path = tmp_path_factory.mktemp("capacity") / "small.toml"
-    path.write_text(SMALL)
-    return path
-
-
 @pytest.mark.parametrize("groups", [(), ({"nodes": 3, "vcores": 128.0},)])
 def test_tenants_do_not_depend_on_the_number_of_nodes(groups):
     table = small_region(days=1)

@@ -28,12 +28,6 @@ from tests.command_line import plb
 GUIDE = (Path(__file__).parents[3] / "docs" / "explaining.md").read_text()
 
 
-@pytest.fixture(scope="module")
-def run(explained: Path) -> RecordedRun:
-    """Return the first run of the small scenario with two crashes."""
-    return read_run(explained)
-
-
 def explanation_of(explained: Path, tmp_path: Path, *arguments: Any) -> tuple[str, dict[str, Any]]:
     """Return the printed text in one line, and the written file."""
     done = plb("explain", explained, *arguments, "--json", tmp_path / "found.json")

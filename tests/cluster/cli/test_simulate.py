@@ -28,14 +28,6 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 @pytest.fixture(scope="module")
-def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the file of a small scenario."""
-    path = tmp_path_factory.mktemp("scenario") / "small.toml"
-    path.write_text(SMALL)
-    return path
-
-
-@pytest.fixture(scope="module")
 def results(scenario: Path) -> Path:
     """Return the results directory of that scenario."""
     out = scenario.parent / "results"

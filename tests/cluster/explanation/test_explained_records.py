@@ -25,12 +25,6 @@ from tests.command_line import plb
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-@pytest.fixture(scope="module")
-def run(explained: Path) -> RecordedRun:
-    """Return the first run of the small scenario with two crashes."""
-    return read_run(explained)
-
-
 def damaged(explained: Path, tmp_path: Path, **changes: Any) -> Path:
     """Return a copy of the results with another summary."""
     summary = json.loads((explained / "summary.json").read_text())

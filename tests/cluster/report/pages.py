@@ -9,19 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
-HEADINGS = [
-    "Comparison of the policies",
-    "Violations over time",
-    "Failovers over time and by cause",
-    "Load of the nodes",
-    "Moves between fault domains",
-    "Energy by term over time",
-    "Availability by tenant class",
-    "Interruptions, faults and upgrades",
-    "Refusals by rule",
-    "Slowest decisions",
-    "Every move, and why",
-]
+from cluster.report.writing import SECTIONS
+
+HEADINGS = [*(heading for heading, _ in SECTIONS.values()), "Every move, and why"]
 
 
 class Page(HTMLParser):

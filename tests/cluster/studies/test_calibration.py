@@ -105,7 +105,7 @@ def test_outcomes_follow_from_the_traces_of_present_replicas(tmp_path, monkeypat
 def test_all_estimators_evaluate_the_same_nodes(tmp_path):
     runs = [
         run_simulation(task.arguments)["totals"]
-        for task in tasks(tmp_path, calibration.POLICY, ESTIMATORS.values(), days=1.0)
+        for task in tasks(tmp_path, calibration.POLICY, ESTIMATORS.values(), days=0.3)
     ]
     of_energy = {name for name in runs[0] if "expected" in name or "energy" in name}
     alike = [{name: value for name, value in totals.items() if name not in of_energy} for totals in runs]
