@@ -236,8 +236,7 @@ def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def outages_blocks(material: Material) -> Sequence[Block]:
     """Return interruptions by cause, and the effects of faults and upgrades, if there were any."""
-    blocks = [*_interruptions(material), *_node_events(material), *_upgrades(material)]
-    return blocks
+    return [*_interruptions(material), *_node_events(material), *_upgrades(material)]
 
 
 def _interruptions(material: Material) -> list[Block]:

@@ -234,7 +234,6 @@ def test_an_interrupted_command_states_how_to_resume(scenario, tmp_path, monkeyp
 
 @pytest.mark.parametrize(("violations", "scale"), [(4.0, "linear"), (400.0, "symlog")])
 def test_plot_of_very_many_violations_is_logarithmic(synthetic, scenario, tmp_path, violations, scale):
-
     search = synthetic(scenario, tmp_path / "out", Counting(lambda *which: 0.0 if which[1] > 20 else violations))
     search.run()
     ax = Figure().subplots()
@@ -242,8 +241,9 @@ def test_plot_of_very_many_violations_is_logarithmic(synthetic, scenario, tmp_pa
     assert ax.get_yscale() == scale
 
 
-def test_runs_of_other_code_are_made_again(scenario, tmp_path, change_code):
-    chosen = ("--violations", 20, "--lowest", 8, "--highest", 12, "--repeats", 2, "--jobs", 1, "--policy", "original")
+def test_runs_of_other_code_are_made_again(scenario, tmp_path, monkeypatch, change_code):
+    monkeypatch.setattr(running, "run_at", Counting(falling))
+    chosen = ("--repeats", 2, "--jobs", 1, "--policy", "original")
 
     def run(*options):
         done = plb("capacity", scenario, *chosen, "--out", tmp_path / "out", "--json", tmp_path / "a.json", *options)

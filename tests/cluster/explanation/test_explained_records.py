@@ -27,12 +27,10 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 def damaged(explained: Path, tmp_path: Path, **changes: Any) -> Path:
     """Return a copy of the results with another summary."""
+    folder = Path(shutil.copytree(explained, tmp_path / "damaged"))
     summary = json.loads((explained / "summary.json").read_text())
-    (tmp_path / "damaged").mkdir()
-    (tmp_path / "damaged" / "runs").symlink_to(explained / "runs")
-    (tmp_path / "damaged" / "timings.json").symlink_to(explained / "timings.json")
-    (tmp_path / "damaged" / "summary.json").write_text(json.dumps(summary | changes))
-    return tmp_path / "damaged"
+    (folder / "summary.json").write_text(json.dumps(summary | changes))
+    return folder
 
 
 def error_of(folder: Path, run: RecordedRun, *more: Any) -> str:
@@ -52,18 +50,6 @@ def test_results_of_another_scenario_are_not_explained(explained: Path, run: Rec
     scenario = json.loads((explained / "summary.json").read_text())["scenario"]
     scenario["run"]["seed"] = 4
     assert "simulate again, then explain" in error_of(damaged(explained, tmp_path, scenario=scenario), run)
-
-
-def test_tables_that_differ_from_the_replay_are_reported(explained: Path, run: RecordedRun, tmp_path: Path):
-    folder = damaged(explained, tmp_path)
-    (folder / "runs").unlink()
-    shutil.copytree(explained / "runs", folder / "runs")
-    mine = folder / "runs" / "modified-0"
-    loads = pl.read_parquet(mine / "node_load.parquet")
-    loads.with_columns(pl.col("load") + 1.0).write_parquet(mine / "node_load.parquet")
-    assert "up to 1200 s, node_load differ from the recorded ones" in error_of(folder, run)
-    (mine / "tenants.parquet").write_text("none")
-    assert "tenants.parquet: is damaged" in error_of(folder, run)
 
 
 def with_table(explained: Path, tmp_path: Path, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Path:
@@ -120,26 +106,20 @@ def test_an_altered_arrival_is_reported_before_the_replay(explained: Path, run: 
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("column", "value", "words"),
     [
-        (lambda frame: pl.concat([frame, frame]), "found 2 rows; expected one"),
-        (
-            lambda frame: frame.with_columns(pl.lit(-5, pl.Int64).alias("arrival_s")),
-            "arrival_s: found -5; expected a time from 0 to the end of the run, 8640",
-        ),
-        (
-            lambda frame: frame.with_columns(pl.lit(10**12, pl.Int64).alias("arrival_s")),
-            "arrival_s: found 1000000000000; expected a time from 0",
-        ),
-        (
-            lambda frame: frame.with_columns(pl.lit(-1, pl.Int64).alias("departure_s")),
-            "departure_s: found -1; expected none before the arrival at 0",
-        ),
+        (None, 0, "found 2 rows; expected one"),
+        ("arrival_s", -5, "arrival_s: found -5; expected a time from 0 to the end of the run, 8640"),
+        ("arrival_s", 10**12, "arrival_s: found 1000000000000; expected a time from 0"),
+        ("departure_s", -1, "departure_s: found -1; expected none before the arrival at 0"),
     ],
 )
 def test_an_impossible_stay_is_refused(
-    explained: Path, run: RecordedRun, tmp_path: Path, change: Callable[[pl.DataFrame], pl.DataFrame], words: str
+    explained: Path, run: RecordedRun, tmp_path: Path, column: str | None, value: int, words: str
 ):
+    def change(frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(pl.lit(value, pl.Int64).alias(column)) if column else pl.concat([frame, frame])
+
     folder = with_table(explained, tmp_path, "tenants", change)
     message = error_of(folder, run)
     assert words in message
@@ -149,9 +129,7 @@ def test_an_impossible_stay_is_refused(
 def test_imported_files_need_the_scenario_file(tmp_path: Path):
     """Results contain only the content hashes of imported files. Without the scenario file, a replay is impossible."""
     (tmp_path / "own.py").write_text("")
-    text = TWO_CRASHES.replace('policies = ["modified", "first_fit"]', 'policies = ["first_fit"]').replace(
-        "0.1", "0.02"
-    )
+    text = TWO_CRASHES.replace('"modified", "first_fit"', '"first_fit"').replace("0.1", "0.02")
     (tmp_path / "small.toml").write_text(f'imports = ["own.py"]\n{text}')
     assert plb("simulate", tmp_path / "small.toml", "--out", tmp_path / "out", "--quiet").exit_code == 0
     tenant = pl.read_parquet(tmp_path / "out" / "runs" / "first_fit-0" / "tenants.parquet")["tenant"][0]
@@ -169,10 +147,8 @@ def test_a_different_scenario_is_refused(explained: Path, run: RecordedRun, tmp_
     other = tmp_path / "other.toml"
     other.write_text(TWO_CRASHES.replace("nodes = 5", "nodes = 7").replace("chains = 1", "chains = 2"))
     message = error_of(explained, run, "--scenario", other)
-    assert (
-        "the given scenario differs from the one that was run: cluster.nodes is 7, not 5; also: engine.chains"
-        in message
-    )
+    differing = "cluster.nodes is 7, not 5; also: engine.chains"
+    assert f"the given scenario differs from the one that was run: {differing}" in message
     head = summary_of(policies={"mine": {"w_imbalance": 2.0}}, run={"policies": ["mine"]})
     recorded = written(tmp_path / "mine", head | {"versions": versions()}, {"mine": [1]})
     with pytest.raises(PlbError, match=r"policies\.mine\.w_imbalance is '-', not 2\.0"):
