@@ -63,7 +63,6 @@ class Started:
     out: Path
 
     def wait(self) -> Ran:
-        """Wait for the process to end, and return its result."""
         status = self.server.ask(wait=self.number)
         if status:
             raise FailedError(f"{status}: {(self.out / 'stderr').read_text()}")
@@ -131,7 +130,6 @@ class Server:
 
 
 def write(folder: Path, **modules: str) -> Path:
-    """Write modules into a folder, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, source in modules.items():
         (folder / f"{name}.py").write_text(dedent(source))

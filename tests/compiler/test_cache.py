@@ -26,7 +26,6 @@ def with_age(path: Path, days: float) -> Path:
 
 
 def names_in(directory: Path) -> set[str]:
-    """Return the names of the files in a directory."""
     return {path.name for path in directory.iterdir()}
 
 

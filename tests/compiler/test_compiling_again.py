@@ -63,14 +63,12 @@ class VersionRunner:
         self.folder = folder
 
     def run(self, source, function="run") -> Ran:
-        """Run a function of a version of the module."""
         write(self.folder / "modules", example=source)
         return self.processes.run(f"example:{function}", cache=self.folder / "cache", path=[self.folder / "modules"])
 
 
 @pytest.fixture
 def runner(processes, tmp_path):
-    """Return a runner of versions of a module."""
     return VersionRunner(processes, tmp_path)
 
 

@@ -43,7 +43,6 @@ def function_in(source, **around):
 
 
 def identity_in(source, **around):
-    """Return the identity of the function f of a source text."""
     return identity_of(function_in(source, **around))
 
 
@@ -360,7 +359,6 @@ def test_values_that_cannot_be_pickled_are_unknown():
 
 @kernel
 def halved(x):
-    """Return the half."""
     return x / 2
 
 

@@ -16,7 +16,6 @@ from tests.compiler.processes import Ran, write
 
 @kernel
 def doubled(x):
-    """Return twice a number."""
     return 2.0 * x
 
 
@@ -52,7 +51,6 @@ def number_of(address, x):
 
 @kernel
 def change(address, numbers):
-    """Call a kernel that returns nothing."""
     nothing_by_address(address, numbers)
 
 
@@ -104,7 +102,6 @@ def pair_of(x):
 
 @kernel
 def sum_of_pair(x):
-    """Call a kernel that returns a named tuple."""
     pair = pair_of(x)
     return pair.first + pair.second
 

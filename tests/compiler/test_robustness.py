@@ -128,7 +128,6 @@ def wait_for(path):
 
 
 def entries_in(cache):
-    """Return the names of the kernels in a directory."""
     return sorted(path.name.partition("-")[0] for path in cache.glob("*.kernel"))
 
 

@@ -85,7 +85,6 @@ class Anything:
 
 @kernel
 def _propose_anything(problem, solution, row, rng, moves):
-    """Propose up to five moves of any rows to any nodes."""
     count = int(uniform(rng) * 6)
     for number in range(count):
         moves.row[number] = row if number == 0 else int(uniform(rng) * solution.node.shape[0])

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.kernels
 
 @kernel
 def _change_of_occupied(_problem, _solution, replicas, proposal):
-    """Return the change in the number of nodes with a replica."""
     _row, target, partner, here = proposal
     if partner != NOWHERE or here == target:
         return 0
@@ -33,7 +32,6 @@ def _change_of_occupied(_problem, _solution, replicas, proposal):
 
 @kernel
 def _count_replicas(_problem, _solution, replicas, proposal):
-    """Update the number of replicas on each node."""
     _row, target, partner, here = proposal
     if partner == NOWHERE and here != NOWHERE:
         replicas[here] -= 1
@@ -50,7 +48,6 @@ def _miscount_replicas(_problem, _solution, replicas, proposal):
 
 @kernel
 def _is_last_node(problem, _solution, proposal):
-    """Return whether a replica would move to the last node."""
     last = problem.limit.shape[0] - 1
     return proposal.target == last or (proposal.partner != NOWHERE and proposal.source == last)
 

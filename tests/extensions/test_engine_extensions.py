@@ -84,7 +84,6 @@ def engine_with(config=CONFIG, **extensions):
 
 
 def end(engine, verb):
-    """Return the nodes of the replicas after a call."""
     engine.apply(engine.place())
     engine.apply(getattr(engine, verb)())
     return set(places_of(engine))

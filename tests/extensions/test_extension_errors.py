@@ -339,7 +339,6 @@ def test_kernel_of_a_constraint_that_does_not_compile_is_named(monkeypatch, smal
 
 @pytest.fixture
 def small():
-    """Return a function that makes an engine with extensions of its own."""
     from .test_engine_extensions import CONFIG, engine_with
 
     def made(**extensions) -> PlacementAndLoadBalancing:

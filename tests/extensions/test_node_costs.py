@@ -27,7 +27,6 @@ pytestmark = pytest.mark.kernels
 
 @kernel
 def _change_of_squares(_problem, _solution, replicas, proposal):
-    """Return the change of the squared numbers of replicas."""
     if proposal.partner != NOWHERE or proposal.source == proposal.target:
         return 0.0
     change = 2.0 * replicas[proposal.target] + 1.0 if proposal.target != NOWHERE else 0.0
@@ -36,7 +35,6 @@ def _change_of_squares(_problem, _solution, replicas, proposal):
 
 @kernel
 def _keep_replicas(_problem, _solution, replicas, proposal):
-    """Update the number of replicas of each node."""
     if proposal.partner == NOWHERE and proposal.source != NOWHERE:
         replicas[proposal.source] -= 1
     if proposal.partner == NOWHERE and proposal.target != NOWHERE:
@@ -45,7 +43,6 @@ def _keep_replicas(_problem, _solution, replicas, proposal):
 
 @kernel
 def _square_of_node(_problem, _solution, replicas, node):
-    """Return the squared number of replicas of a node."""
     return float(replicas[node] ** 2)
 
 

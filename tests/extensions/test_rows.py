@@ -97,7 +97,6 @@ def test_kernels_get_the_index_as_the_row(cluster, verb):
 
 
 def index_of(engine, partition, role=Role.PRIMARY):
-    """Return the index of the first replica of a role."""
     return next(one.index for one in engine.replicas(partition) if one.role is role)
 
 

@@ -27,7 +27,6 @@ QUICK = TrainingSettings(iterations=2, sequences=1, trajectories=2, hidden=4, se
 
 @pytest.fixture(scope="module")
 def checkpoint():
-    """Return the checkpoint of a short training."""
     return train(QUICK, EmptierMachine)
 
 

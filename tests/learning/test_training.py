@@ -36,7 +36,6 @@ def whole():
 
 @pytest.fixture(scope="module")
 def skilled():
-    """Return a policy that has learned its game."""
     return train(LEARNING, EmptierMachine)
 
 

@@ -48,7 +48,6 @@ class Stub:
 
 
 def learned(stub: Stub, **options: object) -> Learned:
-    """Return the policy with a stub for its network."""
     policy = Learned(checkpoint="stub.pt", **options)
     policy._network = stub
     return policy

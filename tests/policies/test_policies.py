@@ -174,12 +174,10 @@ def plan_of(engine, verb):
 
 
 def engine_of(policy, places=(), **options):
-    """Return an engine of `four_nodes` with a policy."""
     return four_nodes(places, policy=policy, **options)
 
 
 def targets(plan):
-    """Return the targets of a plan by partition."""
     return {move.partition: move.target for move in plan.moves}
 
 

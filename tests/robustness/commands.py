@@ -36,7 +36,6 @@ SAMPLES = "machine,task,time_s,usage,limit\n" + "".join(
 
 
 def write_inputs(folder: Path) -> Path:
-    """Write one input for each command into a folder, and return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "scenario.toml").write_text(SCENARIO)
     (folder / "learning.toml").write_text(LEARNING)

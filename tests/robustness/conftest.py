@@ -17,5 +17,4 @@ settings.register_profile("long", deadline=None, max_examples=7000, suppress_hea
 
 @pytest.fixture(scope="session")
 def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with an input for each command."""
     return write_inputs(tmp_path_factory.mktemp("inputs") / "all")

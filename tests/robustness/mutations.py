@@ -234,7 +234,6 @@ def json_lines(original: str) -> st.SearchStrategy[bytes]:
 
 
 def json_file(original: str) -> st.SearchStrategy[bytes]:
-    """Return damaged files of one JSON value."""
     trees = damaged_tree(json.loads(original)).map(lambda found: as_json(found).encode())
     return st.one_of(trees, trees, trees, damaged_bytes(original.encode()))
 

@@ -31,7 +31,6 @@ OPTIONS = Options(min_hours=0.0)
 
 
 def reader_of(name: str) -> Callable[[Path], object]:
-    """Return a reader of folders in a public format."""
     return lambda folder: read_public(READERS[name], folder, OPTIONS)
 
 

@@ -137,7 +137,6 @@ def _traces(folder: Path) -> None:
 
 
 def table_target(files: Files, victim: str, read: Callable[[Path], object], separator: str = ",") -> Target:
-    """Return a target whose damaged file is a text table."""
     return Target(files, victim, damaged.table(files[victim].decode(), separator), read)
 
 
@@ -153,7 +152,6 @@ def as_parquet(frame: pl.DataFrame) -> bytes:
 
 
 def project_formats(scratch: Path) -> dict[str, Target]:
-    """Return the targets of the file formats of the project."""
     traces = written_by(_traces, scratch / "traces")
     history = written_by(
         lambda folder: write_history(compress(read_traces(scratch / "traces")), folder / "h.parquet"), scratch / "h"

@@ -22,7 +22,6 @@ Arguments = Callable[[Path, Path, Path], Sequence[Any]]
 
 
 def contents_of(inputs: Path, name: str) -> st.SearchStrategy[bytes]:
-    """Return damaged contents for a kind of file."""
     tables = {"samples.csv": SAMPLES, "instance.csv": (inputs / "instance.csv").read_text()}
     if name in tables:
         return damaged.table(tables[name], "\t" if name == "instance.csv" else ",")

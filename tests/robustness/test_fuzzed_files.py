@@ -23,7 +23,6 @@ with TemporaryDirectory() as _scratch:
 
 
 def lay(folder: Path, target: Target, contents: bytes) -> None:
-    """Write the files of a target, with one damaged."""
     for name, data in target.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

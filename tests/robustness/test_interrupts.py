@@ -155,7 +155,6 @@ def started(*arguments: Any) -> subprocess.Popen[str]:
 
 
 def running(session: int) -> list[str]:
-    """Return the active processes of a session."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -139,7 +139,6 @@ def test_peaks_after_any_reports_are_those_of_plain_python(case: Case) -> None:
 
 
 def past_tenant(metric: str, *, level: float, initial: float, growth: float, maximum: float) -> DemandHistory:
-    """Return the history of one tenant that lived for long."""
     return DemandHistory.from_columns(
         [metric],
         tenant_class=["a"],

@@ -129,7 +129,6 @@ def index_of(engine: PlacementAndLoadBalancing, node: str) -> int:
 
 
 def rows_of(engine: PlacementAndLoadBalancing) -> list[int]:
-    """Return the rows of the role slots, in order."""
     return [r.index for r in engine.replicas("db/0") if not r.leaving]
 
 

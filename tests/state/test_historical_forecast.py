@@ -40,7 +40,6 @@ def new_engine(history: DemandHistory | None = None, **settings: object) -> Plac
 
 
 def put(engine: PlacementAndLoadBalancing, name: str, node: str) -> None:
-    """Describe a partition with its instance on a node."""
     engine.update_partition(Partition(name, service="web", replicas=[Replica(Role.INSTANCE, node)]))
 
 

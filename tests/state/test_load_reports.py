@@ -82,7 +82,6 @@ PLACES = ("n0", "n1", "n2", "n3")
 
 
 def engine_with_secondaries(**settings) -> PlacementAndLoadBalancing:
-    """Return an engine with a primary on n0 and secondaries on n1, n2 and n3."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu", quantum=0.25), Metric("disk")], **settings))
     for name in PLACES:
         engine.update_node(Node(name))

@@ -67,11 +67,9 @@ class NaiveEpisode:
         return -sum(parts.values())
 
     def on(self, machine: int) -> list[NaiveJob]:
-        """Return the jobs that are on a machine now."""
         return [job for job in self.jobs if job.machine == machine and job.runs(self.time)]
 
     def penalties(self) -> dict[str, float]:
-        """Return the weighted penalties of the step."""
         contention = over = under = 0.0
         for machine in range(self.sizes.machines):
             placed = self.on(machine)

@@ -25,7 +25,6 @@ def jobs(*given: Job, name: str = "jobs") -> JobSequence:
 
 
 def one_resource(machines: int, **sizes: Any) -> Dimensions:
-    """Return dimensions of machines with CPU only."""
     return Dimensions(machines=machines, resources=("cpu",), **({"horizon": 4} | sizes))
 
 

@@ -39,7 +39,6 @@ baselines = ["tetris-peak"]
 
 
 def config_of(folder: Path, text: str) -> LearningConfig:
-    """Return the configuration of a file with this text."""
     path = folder / "learning.toml"
     path.write_text(text)
     return read_config(path)

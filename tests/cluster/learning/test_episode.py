@@ -23,7 +23,6 @@ def begun(machines: int, *given: Job, only: str = "wait", longest: int | None = 
 
 
 def assert_equal_observations(episode: Episode, naive: NaiveEpisode) -> None:
-    """Assert that both give the same observation."""
     seen = episode.observe()._asdict()
     for name, requested in naive.observe().items():
         assert seen[name].dtype == np.float32

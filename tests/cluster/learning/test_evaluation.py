@@ -43,7 +43,6 @@ def test_intervals_are_those_of_student(values: list[float]):
 
 
 def evaluation(learned: tuple[float, ...], other: tuple[float, ...], figure: str) -> EvaluationResult:
-    """Return an evaluation of two policies and one figure."""
     figures = {LEARNED: {figure: learned}, "other": {figure: other}}
     return EvaluationResult(10, figures)
 

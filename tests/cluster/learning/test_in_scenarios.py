@@ -36,7 +36,6 @@ policy_options = { checkpoint = "trained/policy.pt", step_minutes = 30 }
 
 @pytest.fixture
 def scenario(tmp_path: Path) -> Path:
-    """Return a scenario with a trained policy in its folder."""
     (tmp_path / "trained").mkdir()
     shutil.copy(TRAINED, tmp_path / "trained" / "policy.pt")
     path = tmp_path / "scenario.toml"

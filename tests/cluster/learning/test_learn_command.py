@@ -71,7 +71,6 @@ def config(tmp_path: Path) -> Path:
 
 
 def train(config: Path, out: Path, *options: Any) -> dict[str, Any]:
-    """Train with one process and return the figures."""
     figures = out.with_suffix(".json")
     run = plb("learn", "train", config, "--out", out, "--jobs", 1, "--json", figures, *options)
     assert run.exit_code == 0, run.output
@@ -90,7 +89,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def out(trained: Path, tmp_path: Path) -> Path:
-    """Return a copy of the directory of the small training."""
     return shutil.copytree(trained, tmp_path / "out")
 
 

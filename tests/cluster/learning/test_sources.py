@@ -20,7 +20,6 @@ REGION = RegionSource(tenants=TENANTS, jobs=30, steps=(2, 6), capacity=(80.0, 40
 
 
 def usages(source: SourceOf, seed: int = 3) -> list[np.ndarray]:
-    """Return the usage of each job of a sequence."""
     return [job.usage for job in source.sequence(seed).jobs]
 
 
