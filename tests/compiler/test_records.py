@@ -79,11 +79,6 @@ def test_copy_of_a_record_is_its_own(copied):
     assert (tally.tolist(), other.tolist()) == ((False, 3, 0.0), (True, 4, 0.25))
 
 
-def test_numbers_are_in_the_order_of_the_class():
-    assert Tally.names() == ("late", "count", "share")
-    assert Tally.new().tolist() == (False, 0, 0.0)
-
-
 def test_name_of_a_method_is_refused():
     """Python would find the method, and kernels the number."""
     with pytest.raises(InvalidValueError, match=r"record .*Rounds: name = 'round' is not allowed"):

@@ -80,15 +80,16 @@ def test_weight_times_term_is_added_to_the_energy(combination):
     assert energies[2].total == pytest.approx(energies[0].total + 2.5 * 4)
 
 
-def test_step_checks_name_a_term_with_wrong_changes():
-    engine = four_nodes(("n0",) * 5, extension_terms={"miscounted_nodes": 0.001}, checks="step", w_imbalance=1000.0)
-    with pytest.raises(CheckFailedError, match=r"miscounted_nodes add up to 1.0, from scratch it is 2.0"):
-        engine.balance()
-
-
-def test_phase_checks_name_a_term_with_wrong_changes():
-    engine = four_nodes(("n0",) * 5, extension_terms={"miscounted_nodes": 0.001}, checks="phase", w_imbalance=1000.0)
-    with pytest.raises(CheckFailedError, match=r"end of annealing: changes of energy term miscounted_nodes"):
+@pytest.mark.parametrize(
+    ("checks", "message"),
+    [
+        ("step", r"miscounted_nodes add up to 1.0, from scratch it is 2.0"),
+        ("phase", r"end of annealing: changes of energy term miscounted_nodes"),
+    ],
+)
+def test_checks_name_a_term_with_wrong_changes(checks, message):
+    engine = four_nodes(("n0",) * 5, extension_terms={"miscounted_nodes": 0.001}, checks=checks, w_imbalance=1000.0)
+    with pytest.raises(CheckFailedError, match=message):
         engine.balance()
 
 

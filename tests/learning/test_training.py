@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 import attrs
@@ -69,12 +67,6 @@ def test_equal_seeds_give_equal_trainings(whole):
     assert result_of(train(QUICK, EmptierMachine)) == whole
     assert torch.get_num_threads() == threads
     assert result_of(train(attrs.evolve(QUICK, seed=6), EmptierMachine)) != whole
-
-
-def test_workers_in_other_processes_change_nothing(whole):
-    """Gradients are added in the order of the sequences, with two workers or none."""
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
-        assert result_of(train(QUICK, EmptierMachine, over=pool.map)) == whole
 
 
 def test_order_of_sequences_does_not_matter(whole):

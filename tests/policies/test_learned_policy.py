@@ -118,32 +118,17 @@ def test_policy_may_wait_if_that_is_allowed():
 
 
 def test_past_has_the_observations_of_earlier_plans():
-    """A step is an hour; times before the first plan have the values of that plan."""
+    """A step is an hour; the first observation also holds before it, and the last one until the next."""
     stub = Stub()
     engine = engine_of(learned(stub, name="remembering"))
-    add(engine, "old", 5.0, "a")
-    add(engine, "new1", 1.0)
-    engine.place(now=0.0)
-    engine.report_load("old/0", "a", {"cpu": 8.0})
-    add(engine, "new2", 1.0)
-    engine.place(now=2 * HOUR)
-    np.testing.assert_allclose(stub.seen[0].machines[0, 0, :2], [0.5, 0.5])
-    later = next(seen for seen in stub.seen[1:] if seen.machines[0, 0, 2] > 0.7)
-    np.testing.assert_allclose(later.machines[0, 0, :3], [0.5, 0.5, 0.8])
-
-
-def test_last_observation_holds_until_the_next_one():
-    stub = Stub()
-    engine = engine_of(learned(stub, name="far_apart"))
     add(engine, "old", 1.0, "a")
     add(engine, "new", 1.0)
     engine.place(now=0.0)
     engine.report_load("old/0", "a", {"cpu": 5.0})
-    past = []
-    for hours in (12.0, 24.0):
+    for hours in (2.0, 12.0):
         engine.place(now=hours * HOUR)
-        past.append(stub.seen[-1].machines[0, 0, :3])
-    np.testing.assert_allclose(past, [[0.1, 0.1, 0.5], [0.5, 0.5, 0.5]])
+    seen = [observation.machines[0, 0, :3] for observation in stub.seen]
+    np.testing.assert_allclose(seen, [[0.1, 0.1, 0.1], [0.1, 0.1, 0.5], [0.5, 0.5, 0.5]])
 
 
 def test_replica_that_is_to_move_does_not_count():

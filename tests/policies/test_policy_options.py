@@ -50,7 +50,12 @@ def test_options_change_a_copy_of_the_policy():
         ("repacking", {"most_moves": -1}, InvalidValueError, "policy repacking: most_moves = -1 is not allowed"),
         ("best_fit_max", {"theta": 0.1}, InvalidValueError, "policy_options = .* as best_fit_max has no options"),
         ("annealing", {"theta": 0.1}, InvalidValueError, "policy_options = .* as annealing has no options"),
-        ("prv_best_fit", {1: 0.1}, InvalidValueError, "PlbConfig: policy_options = {1: 0.1} is not allowed"),
+        (
+            "prv_best_fit",
+            {1: 0.1},
+            InvalidValueError,
+            "PlbConfig: policy_options = 1 is not allowed; expected a string",
+        ),
         ("prv_best_fit", 0.1, InvalidValueError, "PlbConfig: policy_options = 0.1 is not allowed; expected a mapping"),
     ],
 )
