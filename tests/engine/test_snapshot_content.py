@@ -37,7 +37,6 @@ from plb.risk import DemandHistory
 from plb.risk.estimators import Kept
 from plb.state.cluster_state import PartitionRecord
 from plb.state.replica_table import RowTable
-from plb.testing import all_clusters
 
 from .strategies import examples
 from .twins import check_same_arrays, check_same_state, restored
@@ -87,19 +86,6 @@ def changed(snapshot: Snapshot, *, document: Any = None, **arrays: Any) -> Snaps
 
 
 # what it holds
-
-
-@examples(60)
-@given(all_clusters(), st.integers(0, 2))
-def test_twin_has_the_same_state_and_the_same_arrays(cluster, plans):
-    """The cluster is any one, and so is the number of plans before."""
-    engine = cluster.engine()
-    for now in range(plans):
-        engine.apply(engine.refresh(float(now), budget=60), leaving=now == 1)
-    twin = restored(engine, engine._planner._history)
-    check_same_state(engine, twin)
-    check_same_arrays(engine, twin, 5.0)
-    assert engine.refresh(9.0, budget=60) == twin.refresh(9.0, budget=60)
 
 
 def test_snapshot_is_an_archive_of_arrays_without_pickle():

@@ -7,13 +7,9 @@ from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from plb import Node
-from plb.model.outcome import Idle
-
-from .stories import engine_with
 from .strategies import examples
 from .test_state_machine import EngineMachine, host_actions
-from .twins import TwinWorld, check_same_arrays, check_same_state, restored, settings_with_forecasts
+from .twins import TwinWorld, check_same_arrays, settings_with_forecasts
 from .whole_strategies import budgets
 
 
@@ -64,33 +60,3 @@ class RestartMachine(EngineMachine):
 def test_a_restart_changes_no_later_plan(count):
     options = settings_of_hypothesis(examples(count), stateful_step_count=25)
     run_state_machine_as_test(RestartMachine, settings=options)
-
-
-@pytest.mark.parametrize("steps", [1, 2, 3, 5])
-def test_throttles_and_delays_continue(steps):
-    """One action for each refresh, with its intervals, throttles and moves under way, at any moment of the story."""
-    settings = {
-        "one_action_per_refresh": True,
-        "global_movement_throttle_threshold": 2,
-        "movement_per_partition_throttle_threshold": 1,
-        "min_load_balancing_interval": 10.0,
-        "balancing_delay_after_new_node": 5.0,
-        "max_movement_execution_time": 100.0,
-    }
-    replicas = {f"w{index}": (f"n{index % 2}", 5.0 + index) for index in range(4)}
-    engine = engine_with({f"n{index}": 100 for index in range(3)}, replicas, **settings)
-    engine.update_node(Node("n3", capacities={"cpu": 100}), now=3.0)
-    seen = set()
-    for step in range(8):
-        if step == steps:
-            twin = restored(engine)
-            check_same_state(engine, twin)
-        now = 4.0 * step
-        plan = engine.refresh(now)
-        seen |= {*plan.outcomes[0].idle.values()}
-        engine.apply(plan)
-        if step >= steps:
-            assert twin.refresh(now) == plan
-            twin.apply(plan)
-            check_same_state(engine, twin)
-    assert seen & {Idle.NODE_EVENT, Idle.UNDER_WAY, Idle.THROTTLED, Idle.PARTITIONS_THROTTLED, Idle.NOT_DUE}
