@@ -18,7 +18,8 @@ from cluster.simulation.services import NO_APPLICATION, TenantApplications
 from cluster.simulation.simulation import Simulation
 from cluster.simulation.tenant_arrivals import TenantSequence
 from plb import UnknownNameError
-from tests.cluster.report.pages import Page, results_of
+from tests.cluster.report.pages import Page
+from tests.cluster.small_runs import results_of
 from tests.cluster.tiny import Tenant, scenario_of, simulation_of, small_region, story, traces_of
 
 
@@ -131,7 +132,7 @@ def test_run_without_applications_has_no_use_of_them():
 def test_report_lists_the_use_of_applications(tmp_path: Path):
     sections = small_region(policies=["original"], days=0.05)
     sections["applications"] = {"shop": {"tenant_class": "GP_*", "most_nodes": 4}}
-    results = read_results(results_of(tmp_path / "out", sections))
+    results = read_results(results_of(tmp_path / "out", sections)[0])
     rows = Page(report_page(results)).table("Use of nodes and loads by applications")[1:]
     (totals,) = [run.totals["applications"]["shop"] for run in results.runs]
     assert [row[:3] for row in rows] == [["original", "shop", metric] for metric in totals["load"]]
