@@ -1,12 +1,19 @@
-"""An engine from a snapshot continues as the engine that was never stopped, once that forgets where searches ended."""
+"""An engine from a snapshot, a copy or a pickle continues as the engine that was never stopped; they share nothing."""
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
+from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
 
+from plb.testing import all_clusters
+
+from .fingerprint import snapshot
 from .strategies import examples
 from .test_state_machine import EngineMachine, host_actions
 from .twins import TwinWorld, check_same_arrays, settings_with_forecasts
@@ -60,3 +67,42 @@ class RestartMachine(EngineMachine):
 def test_a_restart_changes_no_later_plan(count):
     options = settings_of_hypothesis(examples(count), stateful_step_count=25)
     run_state_machine_as_test(RestartMachine, settings=options)
+
+
+WAYS = {"copied": copy.deepcopy, "pickled": lambda engine: pickle.loads(pickle.dumps(engine))}
+
+
+@examples(30)
+@given(all_clusters(), st.sampled_from(sorted(WAYS)), st.integers(0, 2))
+def test_twin_makes_the_same_plans(cluster, way, plans):
+    """The plans are equal after any number of earlier plans, and stay equal."""
+    engine = cluster.engine()
+    for now in range(plans):
+        engine.apply(engine.refresh(float(now), budget=60))
+    twin = WAYS[way](engine)
+    assert snapshot(twin) == snapshot(engine)
+    for now in (10.0, 20.0):
+        plan = engine.refresh(now, budget=60)
+        assert twin.refresh(now, budget=60) == plan
+        engine.apply(plan)
+        twin.apply(plan)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_twin_shares_nothing_that_changes(way, small_cluster):
+    """A report to one engine does not change the other."""
+    engine = small_cluster.engine()
+    engine.refresh(0.0, budget=40)
+    twin = WAYS[way](engine)
+    before = snapshot(engine)
+    twin.report_load("db/0", "n0", {"cpu": 9})
+    twin.remove_partition("web/0")
+    twin.refresh(5.0, budget=40)
+    assert snapshot(engine) == before
+
+
+def test_descriptions_stay_read_only(small_cluster):
+    node = copy.deepcopy(small_cluster.nodes[0])
+    assert node == small_cluster.nodes[0]
+    with pytest.raises(TypeError):
+        node.capacities["cpu"] = 3
