@@ -24,6 +24,7 @@ def sample(folder: str) -> Path:
     return DATA / folder
 
 
+@pytest.mark.slow
 def test_planetlab() -> None:
     source = sample("planetlab")
     traces, report = read_public(READERS["planetlab"], source)
