@@ -1,9 +1,11 @@
-"""Tables and names of the guides agree with the code: estimators, predictors, policies, invariants, algorithms."""
+"""Tables and names of pages agree with the code: estimators, policies, algorithms, report, capacity, architecture."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -12,6 +14,12 @@ import pytest
 import plb.provisioning
 import plb.risk.gaussian
 import workloads.provisioning
+from cluster.capacity.report import answer, figures
+from cluster.plots.moves import plot_energy
+from cluster.report import sections
+from cluster.report.writing import SECTIONS
+from cluster.results.comparison import compare_results
+from cluster.results.summary_tables import FIGURES
 from cluster.scenario.scenario_file import read_scenario, scenario_from
 from plb import Metric
 from plb.extensions.configuration import Configuration
@@ -24,6 +32,8 @@ from plb.risk.peaks import Maximum, PeakOracle
 from plb.risk.peaks.predictors import KINDS
 from plb.testing import Invariant
 from plb.testing.facts import OF_CONSTRAINTS, OF_TERMS
+from tests.cluster.capacity.synthetic import point, question_of
+from tests.cluster.cli.test_compare import summary_of, written
 from tests.docs.pages import ROOT, blocks_of
 
 ESTIMATORS, GAUSSIAN, POLICIES, PREDICTION, PROPERTIES, PROVISIONING = (
@@ -128,3 +138,66 @@ def test_names_of_provisioning_exist() -> None:
         assert f"`{name}" in PROVISIONING
         assert hasattr(plb.provisioning, name)
     assert hasattr(workloads.provisioning, "build_instance")
+
+
+REPORT = (ROOT / "docs" / "report.md").read_text()
+
+
+def test_the_guide_names_every_section():
+    """They have the order of the page, and the moves are the last."""
+    rows = re.findall(r"^\| ([A-Z][^|]*?) \|", REPORT, re.MULTILINE)
+    assert rows[:-1] == [heading for heading, _ in SECTIONS.values()]
+
+
+def test_the_guide_states_the_limits():
+    assert f"first {sections.MOST_MOVES:,} moves of each run, and {sections.MOST_IN_ALL:,} of all runs" in REPORT
+    assert sections.SLOWEST_SHOWN == 20
+    assert "the twenty plans" in REPORT
+
+
+def test_the_functions_of_the_guide_exist():
+    from importlib import import_module
+
+    names = re.findall(r"`(cluster(?:\.\w+)+)\.(\w+)`", REPORT)
+    assert (plot_energy.__module__, plot_energy.__name__) in names
+    assert all(callable(getattr(import_module(module), name)) for module, name in names)
+
+
+GUIDES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("capacity", "comparing")}
+
+
+def test_guide_has_the_keys_of_capacity():
+    question = question_of()
+    answers = answer(question, ["any"], lambda pairs: [point(question, value, 0.0) for _, value in pairs])
+    found = figures(question, answers, repeats=2, days=2.0)
+    of_policy = found["policies"]["any"]
+    keys = {*found, *found["question"], *of_policy["points"][0], *(f"policies.NAME.{key}" for key in of_policy)}
+    named = set(re.findall(r"`([\w.]+)`", GUIDES["capacity"]))
+    assert keys - {"policies"} <= named
+
+
+def test_guide_has_the_keys_and_figures_of_compare(tmp_path: Path):
+    results = [written(tmp_path / name, summary_of(), {"original": [1], "modified": [2]}) for name in "ab"]
+    found = compare_results(results).as_json()
+    (difference,) = {frozenset(row["figures"]["moves"]) for row in found["rows"] if row["pairs"] and row["policy"]}
+    keys = {*found, *found["directories"][0], *found["rows"][0], *difference, *FIGURES}
+    assert keys <= set(re.findall(r"`([\w.]+)`", GUIDES["comparing"]))
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+PICTURE = (ROOT / "docs" / "images" / "architecture.svg").read_text()
+MODULES = sorted(set(re.findall(r"`((?:plb|cluster|workloads)(?:\.\w+)+)`", ARCHITECTURE)))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_of_the_page_exists(name: str) -> None:
+    """If a module is renamed or moved, the page changes, too."""
+    import_module(name)
+
+
+@pytest.mark.parametrize("root", ["plb", "cluster", "workloads"])
+def test_the_picture_has_every_package(root: str) -> None:
+    """If a package is added, the picture changes, too."""
+    shown = set(re.findall(r"\w+", PICTURE))
+    packages = {path.parent.name for path in (ROOT / root).glob("*/__init__.py")}
+    assert packages - shown == set()
