@@ -107,14 +107,6 @@ def test_repair_brings_a_node_back_to_its_capacity(share, load, moved, settings)
     assert not engine.repair().moves
 
 
-def test_why_a_new_replica_does_not_fit_counts_the_total():
-    """Of a total of 15, 5 are free beside a load of 10."""
-    engine = engine_with({"n0": 10}, {"a": ("n0", 10)}, metric=overbooked(0.5))
-    add_instance(engine, 6)
-    plan = engine.place()
-    assert "6 cpu needed, at most 5 free, on n0" in plan.explain("new")
-
-
 def test_alternatives_and_scores_of_new_replicas_use_the_total():
     """The other node takes a waiting replica of 11, and not the placed one, for which only the capacity counts."""
     engine = engine_with({"n0": 10, "n1": 10}, {"a": ("n0", 11)}, metric=overbooked(0.5))

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, PlbConfig
-from plb.search.annealing.overload_price import FEWEST_STAGES, FIRST_PRICE, PROPOSALS_A_STAGE, STAGES, PricePath
+from plb.search.annealing.overload_price import STAGES, PricePath
 from plb.search.budget import LONG_FROM, PROPOSALS_A_REPLICA, Budget, chosen_settings
 from plb.settings.search import Cooling
 from plb.testing import configuration_of
 from tests.engine.stories import engine_with
-from tests.engine.strategies import examples
 
 
 @cache
@@ -80,29 +79,6 @@ def test_default_budget_grows_with_the_cluster(movable, proposals):
     assert 25 * config.simulated_annealing_iterations_per_round == proposals
 
 
-def test_price_falls_to_the_cost_of_a_move_and_no_further():
-    path = PricePath(problem_of(), limit=100)
-    path.begin(8.0)
-    tenths = [path.next_problem(stage / STAGES, 0).weights.tenths_of_move for stage in range(1, STAGES)]
-    assert tenths[0] >= 10.0 / (8.0 * FIRST_PRICE)
-    assert tenths == sorted(tenths)
-    assert tenths[-1] == 10.0
-
-
-@examples(100)
-@given(st.lists(st.integers(0, 100), min_size=1, max_size=100), st.floats(0.0, 1e6), st.booleans())
-def test_price_is_never_below_the_cost_of_a_move(displaced, largest_change, is_free):
-    """However many replicas have moved; free moves have a price that is nearly 0."""
-    settings = FREE if is_free else {}
-    path = PricePath(problem_of(**settings), limit=50)
-    path.begin(largest_change)
-    for stage, moved in enumerate(displaced):
-        tenths = path.next_problem(stage / STAGES, moved).weights.tenths_of_move
-        assert tenths > 0.0
-        assert is_free or tenths <= 10.0 * (1.0 + 1e-12)
-        assert not is_free or largest_change > 0.0 or tenths == math.inf
-
-
 def test_price_rises_while_more_replicas_have_moved_than_planned():
     """So the moves that win least are taken back."""
     path = PricePath(problem_of(), limit=10)
@@ -120,16 +96,3 @@ def test_stages_begin_at_the_same_proposals_whatever_is_made_at_a_time(whole, st
     done = math.ceil(whole * stage / STAGES)
     assert 1 <= path.left(done, whole) <= math.ceil(whole / STAGES) + 1
     assert path.left(done, math.inf) > whole
-
-
-@pytest.mark.parametrize(
-    ("proposals", "stages"),
-    [(1, FEWEST_STAGES), (50 * PROPOSALS_A_STAGE, 50), (10**9, STAGES), (math.inf, STAGES)],
-)
-def test_short_searches_have_fewer_stages(proposals, stages):
-    """A stage takes time, and few proposals find little at each price."""
-    path = PricePath(problem_of(), 10, proposals)
-    path.begin(8.0)
-    shares = [(place + 0.5) / STAGES for place in range(STAGES)]
-    begun = [path.is_due(used) and path.next_problem(used, 0) is not None for used in shares]
-    assert sum(begun) == stages

@@ -58,15 +58,6 @@ def test_repair_without_time_still_moves_what_has_to_leave():
     assert {move.source for move in moves} == {"n0"}
 
 
-def test_budget_within_a_timeout_keeps_its_other_limits():
-    """The limit of proposals stays; without a timeout the time does not end."""
-    budget = Budget(100).within(60.0)
-    assert budget.proposals == 100
-    assert not budget.is_up
-    assert Budget().within(0.0).is_up
-    assert Budget().within(None) == Budget()
-
-
 @pytest.mark.parametrize(
     ("slow", "timeout"), [(False, "fast_balancing_search_timeout"), (True, "slow_balancing_search_timeout")]
 )
@@ -77,17 +68,6 @@ def test_fast_and_slow_balancing_have_separate_timeouts(slow, timeout):
         run = search_of(engine)
         run.balance(slow=slow)
         assert run.plan([], None).reproducible is (name != timeout)
-
-
-def test_parallel_searches_share_the_time():
-    """The first of three searches has a third of the time, the last the remainder; chains share that of a search."""
-    budget = Budget().within(90.0)
-    first, last = budget.share(3), budget.share(1)
-    assert first.until - budget.until == pytest.approx(-60.0, abs=1.0)
-    assert last.until == pytest.approx(budget.until, abs=1e-3)
-    assert Budget(seconds=4.0).deadline(10.0, 0.5) == 12.0
-    assert attrs.evolve(budget, until=20.0, seconds=4.0).deadline(10.0, 0.5) == 12.0
-    assert attrs.evolve(budget, until=13.0, seconds=4.0).deadline(10.0, 1.0) == 13.0
 
 
 def test_cluster_specific_temperature_of_zero_accepts_only_improvements():
