@@ -28,8 +28,8 @@ from plb.search.repair.breaches import breaking_rows, broken_applications, suspe
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import (
     NO_ROWS,
+    Draft,
     Transaction,
-    Trial,
     has_capacity,
     new_transaction,
     try_move,
@@ -271,8 +271,8 @@ def _move_children(
     transaction: Transaction,
 ) -> bool:
     """Move the children of a row that the last move of the transaction has moved; return whether all could move."""
-    trial = Trial(extension_state, rng, transaction)
-    return move_children(problem, solution, trial, enforced, row, transaction.length[0] - 1)
+    draft = Draft(extension_state, rng, transaction)
+    return move_children(problem, solution, draft, enforced, row, transaction.length[0] - 1)
 
 
 @kernel

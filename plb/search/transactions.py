@@ -39,8 +39,8 @@ def new_transaction(most: int) -> Transaction:
     return Transaction(row, source, target, np.zeros(1, np.int64))
 
 
-class Trial(NamedTuple):
-    """What tries moves, within kernels."""
+class Draft(NamedTuple):
+    """Moves that are tried, within kernels."""
 
     extension_state: ExtensionState
     """The extensions, whose constraints bind the moves."""
@@ -189,19 +189,19 @@ def into_single_moves(solution: Solution, transaction: Transaction, tried: int) 
 
 
 @kernel
-def try_with_terms(problem: Problem, solution: Solution, trial: Trial, row: int, target: int) -> None:
+def try_with_terms(problem: Problem, solution: Solution, draft: Draft, row: int, target: int) -> None:
     """Move `row` to `target`, with the sums of extension terms, and append the move to the transaction."""
-    _append(solution, trial.transaction, row, target)
-    last = trial.transaction.length[0] - 1
-    apply_with_terms(problem, solution, trial.extension_state, move_of(trial.transaction, last))
+    _append(solution, draft.transaction, row, target)
+    last = draft.transaction.length[0] - 1
+    apply_with_terms(problem, solution, draft.extension_state, move_of(draft.transaction, last))
 
 
 @kernel
-def undo_tried_with_terms(problem: Problem, solution: Solution, trial: Trial, length: int) -> None:
+def undo_tried_with_terms(problem: Problem, solution: Solution, draft: Draft, length: int) -> None:
     """Undo moves of `try_with_terms` until `length` are left."""
-    for entry in range(trial.transaction.length[0] - 1, length - 1, -1):
-        undo_with_terms(problem, solution, trial.extension_state, move_of(trial.transaction, entry))
-    trial.transaction.length[0] = length
+    for entry in range(draft.transaction.length[0] - 1, length - 1, -1):
+        undo_with_terms(problem, solution, draft.extension_state, move_of(draft.transaction, entry))
+    draft.transaction.length[0] = length
 
 
 @kernel

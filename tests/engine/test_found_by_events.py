@@ -12,7 +12,7 @@ from plb.model.rules import Rule
 from plb.search.extension_state import constraints_of
 from plb.search.move_order import Steps, executable_order
 from plb.search.repair.affinity_moves import bring_parent
-from plb.search.transactions import Trial, new_transaction
+from plb.search.transactions import Draft, new_transaction
 from plb.testing import configuration_of
 
 from .stories import search_of
@@ -128,7 +128,7 @@ def test_swap_waits_for_the_move_that_frees_capacity():
 @kernel
 def _bring_parent(problem, solution, extension_state, enforced, row, rng, transaction):
     """Move the parent of a row to it."""
-    return bring_parent(problem, solution, Trial(extension_state, rng, transaction), enforced, row)
+    return bring_parent(problem, solution, Draft(extension_state, rng, transaction), enforced, row)
 
 
 def test_parent_that_cannot_come_to_its_child_is_not_moved_to_its_own_node():

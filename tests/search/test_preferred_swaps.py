@@ -12,7 +12,7 @@ from plb.compiler import Stream, kernel
 from plb.model.rules import ALL_RULES
 from plb.search.extension_state import constraints_of
 from plb.search.repair.swaps import move_or_swap
-from plb.search.transactions import Trial, new_transaction, undo_transaction
+from plb.search.transactions import Draft, new_transaction, undo_transaction
 from tests.engine.stories import search_of
 
 DRAWS = 600
@@ -33,7 +33,7 @@ def engine_with(*, secondary: float, capacity: float = 100, **settings) -> Place
 
 @kernel
 def _move_or_swap(problem, solution, extension_state, row, metric, rng, transaction):
-    return move_or_swap(problem, solution, Trial(extension_state, rng, transaction), ALL_RULES, row, metric)
+    return move_or_swap(problem, solution, Draft(extension_state, rng, transaction), ALL_RULES, row, metric)
 
 
 def drawn(engine: PlacementAndLoadBalancing, metric: int) -> Counter[int]:

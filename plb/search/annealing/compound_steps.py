@@ -27,7 +27,7 @@ from plb.search.extension_kernels import (
 )
 from plb.search.repair.affinity_moves import move_children
 from plb.search.transactions import (
-    Trial,
+    Draft,
     has_moved,
     into_single_moves,
     move_of,
@@ -44,14 +44,14 @@ _WITHOUT_SPREADING = ~SPREADING
 
 
 @kernel
-def make_spread_moves(problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int) -> bool:
+def make_spread_moves(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int) -> bool:
     """Move siblings of `row`, which has moved, out of crowded domains; return whether the spread holds afterwards."""
     so_far = enforced & _WITHOUT_SPREADING
     for rule in (FAULT_DOMAIN, UPGRADE_DOMAIN):
         so_far |= enforced & (1 << rule)
         for level in range(problem.domain.shape[1]):
             binds = problem.domain_rule[level] == rule and enforced >> rule & 1
-            if binds and not _spread_siblings(problem, solution, trial, so_far, level, row):
+            if binds and not _spread_siblings(problem, solution, draft, so_far, level, row):
                 return False
     for level in range(problem.domain.shape[1]):
         if enforced >> problem.domain_rule[level] & 1 and _is_uneven(problem, solution, level, row):
@@ -60,16 +60,16 @@ def make_spread_moves(problem: Problem, solution: Solution, trial: Trial, enforc
 
 
 @kernel
-def _spread_siblings(problem: Problem, solution: Solution, trial: Trial, so_far: int, level: int, row: int) -> bool:
+def _spread_siblings(problem: Problem, solution: Solution, draft: Draft, so_far: int, level: int, row: int) -> bool:
     """Move siblings of `row` out of crowded domains of one level; return whether each found a node."""
     sibling = problem.sibling[row]
     while sibling != row:
-        stays = not problem.movable[sibling] or has_moved(trial.transaction, sibling)
+        stays = not problem.movable[sibling] or has_moved(draft.transaction, sibling)
         if not stays and excess_in_domain(problem, solution, level, sibling) > 0:
-            target = random_target(problem, solution, trial.extension_state, so_far, sibling, trial.rng)
+            target = random_target(problem, solution, draft.extension_state, so_far, sibling, draft.rng)
             if target == NOWHERE:
                 return False
-            try_move(problem, solution, trial.transaction, sibling, target)
+            try_move(problem, solution, draft.transaction, sibling, target)
         sibling = problem.sibling[sibling]
     return True
 
@@ -105,7 +105,7 @@ def compound_proposal(
 ) -> None:
     """Accept or reject a proposal together with the spread moves of siblings and affinity moves of children."""
     schedule, tally, transaction = chain_state.schedule, chain_state.tally, chain_state.transaction
-    trial = Trial(extension_state, rng, transaction)
+    draft = Draft(extension_state, rng, transaction)
     row, target, partner, here = step.proposal
     movement = solution.totals.movement
     displaced = solution.totals.displaced
@@ -113,29 +113,29 @@ def compound_proposal(
     try_move(problem, solution, transaction, row, target)
     if partner != NOWHERE:
         try_move(problem, solution, transaction, partner, here)
-    if step.makes_spread_moves and not make_spread_moves(problem, solution, trial, choice.enforced, row):
+    if step.makes_spread_moves and not make_spread_moves(problem, solution, draft, choice.enforced, row):
         tally[FIRST_RULE + _FAULT_DOMAIN] += 1
         undo_transaction(problem, solution, transaction, 0)
         return
-    affinity_moves = move_children(problem, solution, trial, choice.enforced, row, 0)
+    affinity_moves = move_children(problem, solution, draft, choice.enforced, row, 0)
     if affinity_moves and partner != NOWHERE and not are_siblings(problem, row, partner):
-        affinity_moves = move_children(problem, solution, trial, choice.enforced, partner, 0)
+        affinity_moves = move_children(problem, solution, draft, choice.enforced, partner, 0)
     too_many = solution.totals.displaced > max(choice.migrations, displaced)
     if not affinity_moves or too_many:
         tally[FIRST_RULE + (_MOVES if affinity_moves else _AFFINITY)] += 1
         undo_transaction(problem, solution, transaction, 0)
         return
-    if _is_refused_together(problem, solution, trial):
+    if _is_refused_together(problem, solution, draft):
         undo_transaction(problem, solution, transaction, 0)
         return
     tally[SCORED] += 1
     copy_values(extension_state.value, extension_state.after)
     if extension_state.change.shape[0] > 0:
-        _redo_with_terms(problem, solution, trial)
+        _redo_with_terms(problem, solution, draft)
     after = present_energy(problem, solution) + weighed(extension_state, extension_state.after)
     idle = schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement
     if after > step.highest or idle:
-        undo_tried_with_terms(problem, solution, trial, 0)
+        undo_tried_with_terms(problem, solution, draft, 0)
         return
     _accept(solution, chain_state, extension_state, after)
 
@@ -164,16 +164,16 @@ def larger_proposal(
     """Make a step in the neighbourhood `number` and accept or reject it; return its cost in proposals."""
     schedule, transaction, neighbourhoods = chain_state.schedule, chain_state.transaction, chain_state.neighbourhoods
     highest = highest_energy(schedule, rng)
-    scratch, trial = neighbourhoods.scratch, Trial(extension_state, rng, transaction)
+    scratch, draft = neighbourhoods.scratch, Draft(extension_state, rng, transaction)
     transaction.length[0] = scratch.asked[0] = 0
     kind = neighbourhoods.kind[number]
     if kind == EJECTION_CHAIN:
-        allowed = make_ejection_chain(problem, solution, choice, trial, scratch)
+        allowed = make_ejection_chain(problem, solution, choice, draft, scratch)
     elif kind < OF_USERS:
-        allowed = destroy_and_repair(problem, solution, choice, trial, kind, scratch)
+        allowed = destroy_and_repair(problem, solution, choice, draft, kind, scratch)
     else:
         index = kind - OF_USERS
-        allowed = make_proposed_step(problem, solution, choice, trial, index, scratch)
+        allowed = make_proposed_step(problem, solution, choice, draft, index, scratch)
     tried = transaction.length[0]
     cost = _cost_of_step(problem, solution, scratch.asked[0], tried)
     neighbourhoods.tried[number] += 1
@@ -181,14 +181,14 @@ def larger_proposal(
     if allowed and extension_state.change.shape[0] == 0 and not problem.related:
         allowed = present_energy(problem, solution) <= highest
         chain_state.tally[SCORED] += not allowed
-    undo_tried_with_terms(problem, solution, trial, 0)
+    undo_tried_with_terms(problem, solution, draft, 0)
     if not allowed:
         return cost
     into_single_moves(solution, transaction, tried)
-    if problem.related and not _children_follow(problem, solution, choice, trial):
+    if problem.related and not _children_follow(problem, solution, choice, draft):
         chain_state.tally[FIRST_RULE + _AFFINITY] += 1
         return cost
-    accepted = _is_accepted(problem, solution, choice, chain_state, trial, highest)
+    accepted = _is_accepted(problem, solution, choice, chain_state, draft, highest)
     neighbourhoods.accepted[number] += accepted
     return cost
 
@@ -201,50 +201,50 @@ def _cost_of_step(problem: Problem, solution: Solution, asked: int, tried: int) 
 
 
 @kernel
-def _children_follow(problem: Problem, solution: Solution, choice: Choice, trial: Trial) -> bool:
+def _children_follow(problem: Problem, solution: Solution, choice: Choice, draft: Draft) -> bool:
     """Add the moves of children to a transaction, which is undone before and after; return whether all could move."""
-    redo_transaction(problem, solution, trial.transaction)
-    for entry in range(trial.transaction.length[0]):
-        row = trial.transaction.row[entry]
-        if not move_children(problem, solution, trial, choice.enforced, row, 0):
-            undo_transaction(problem, solution, trial.transaction, 0)
+    redo_transaction(problem, solution, draft.transaction)
+    for entry in range(draft.transaction.length[0]):
+        row = draft.transaction.row[entry]
+        if not move_children(problem, solution, draft, choice.enforced, row, 0):
+            undo_transaction(problem, solution, draft.transaction, 0)
             return False
-    tried = trial.transaction.length[0]
-    undo_transaction(problem, solution, trial.transaction, 0)
-    into_single_moves(solution, trial.transaction, tried)
+    tried = draft.transaction.length[0]
+    undo_transaction(problem, solution, draft.transaction, 0)
+    into_single_moves(solution, draft.transaction, tried)
     return True
 
 
 @kernel
 def _is_accepted(
-    problem: Problem, solution: Solution, choice: Choice, chain_state: ChainState, trial: Trial, highest: float
+    problem: Problem, solution: Solution, choice: Choice, chain_state: ChainState, draft: Draft, highest: float
 ) -> bool:
     """Make the moves of an undone transaction if rules allow and the energy is at most `highest`; return whether so."""
     schedule, tally = chain_state.schedule, chain_state.tally
-    length, movement = trial.transaction.length[0], solution.totals.movement
+    length, movement = draft.transaction.length[0], solution.totals.movement
     most = max(choice.migrations, solution.totals.displaced)
     tally[SCORED] += 1
-    copy_values(trial.extension_state.value, trial.extension_state.after)
+    copy_values(draft.extension_state.value, draft.extension_state.after)
     for entry in range(length):
-        proposal = move_of(trial.transaction, entry)
-        foresee(problem, solution, trial.extension_state, proposal)
-        apply_with_terms(problem, solution, trial.extension_state, proposal)
-    after = present_energy(problem, solution) + weighed(trial.extension_state, trial.extension_state.after)
+        proposal = move_of(draft.transaction, entry)
+        foresee(problem, solution, draft.extension_state, proposal)
+        apply_with_terms(problem, solution, draft.extension_state, proposal)
+    after = present_energy(problem, solution) + weighed(draft.extension_state, draft.extension_state.after)
     idle = schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement
     refused = length == 0 or after > highest or idle
     if not refused and solution.totals.displaced > most:
         tally[FIRST_RULE + _MOVES] += 1
         refused = True
-    refused = refused or _is_refused(problem, solution, choice, chain_state, trial)
-    if refused or _is_refused_together(problem, solution, trial):
-        undo_tried_with_terms(problem, solution, trial, 0)
+    refused = refused or _is_refused(problem, solution, choice, chain_state, draft)
+    if refused or _is_refused_together(problem, solution, draft):
+        undo_tried_with_terms(problem, solution, draft, 0)
         return False
-    _accept(solution, chain_state, trial.extension_state, after)
+    _accept(solution, chain_state, draft.extension_state, after)
     return True
 
 
 @kernel
-def _is_refused(problem: Problem, solution: Solution, choice: Choice, chain_state: ChainState, trial: Trial) -> bool:
+def _is_refused(problem: Problem, solution: Solution, choice: Choice, chain_state: ChainState, draft: Draft) -> bool:
     """Return whether a rule or constraint refuses a moved row, asked from where it stood, all others at their ends."""
     transaction = chain_state.transaction
     for entry in range(transaction.length[0]):
@@ -252,7 +252,7 @@ def _is_refused(problem: Problem, solution: Solution, choice: Choice, chain_stat
         move_row(problem, solution, row, transaction.source[entry])
         proposal = proposed(solution, row, target, NOWHERE)
         refused = refusal(problem, solution, choice.enforced, proposal)
-        refused_by_extension = refused == NO_REFUSAL and is_refused(problem, solution, trial.extension_state, proposal)
+        refused_by_extension = refused == NO_REFUSAL and is_refused(problem, solution, draft.extension_state, proposal)
         move_row(problem, solution, row, target)
         if refused != NO_REFUSAL:
             chain_state.tally[FIRST_RULE + refused] += 1
@@ -262,72 +262,72 @@ def _is_refused(problem: Problem, solution: Solution, choice: Choice, chain_stat
 
 
 @kernel
-def _is_refused_together(problem: Problem, solution: Solution, trial: Trial) -> bool:
+def _is_refused_together(problem: Problem, solution: Solution, draft: Draft) -> bool:
     """Return whether a constraint refuses all moves together, which each alone break it already; count it."""
-    if trial.extension_state.test.shape[0] == 0:
+    if draft.extension_state.test.shape[0] == 0:
         return False
-    refused = _refusing_all(problem, solution, trial)
+    refused = _refusing_all(problem, solution, draft)
     if refused != ALLOWED:
-        trial.extension_state.refused[refused] += 1
+        draft.extension_state.refused[refused] += 1
     return bool(refused != ALLOWED)
 
 
 @kernel
-def _refusing_all(problem: Problem, solution: Solution, trial: Trial) -> int:
+def _refusing_all(problem: Problem, solution: Solution, draft: Draft) -> int:
     """Return the index of the first constraint that refuses all moves of a transaction together, or ALLOWED.
 
     Moves that none refuses in some order break none. Else what counts is whether a replica breaks a constraint at the
     end and broke none before, which is asked in Python and takes long.
     """
-    length = trial.transaction.length[0]
-    undo_transaction(problem, solution, trial.transaction, 0)
+    length = draft.transaction.length[0]
+    undo_transaction(problem, solution, draft.transaction, 0)
     done = 0
     while done < length:
-        moves = _allow_next(problem, solution, trial, done, length)
+        moves = _allow_next(problem, solution, draft, done, length)
         if moves == 0:
             break
         done += moves
-    trial.transaction.length[0] = done
+    draft.transaction.length[0] = done
     if done == length:
         return ALLOWED
-    undo_transaction(problem, solution, trial.transaction, 0)
-    note_broken(trial.extension_state)
+    undo_transaction(problem, solution, draft.transaction, 0)
+    note_broken(draft.extension_state)
     for entry in range(length):
-        apply_proposal(problem, solution, move_of(trial.transaction, entry))
-    trial.transaction.length[0] = length
-    return newly_broken(trial.extension_state)
+        apply_proposal(problem, solution, move_of(draft.transaction, entry))
+    draft.transaction.length[0] = length
+    return newly_broken(draft.extension_state)
 
 
 @kernel
-def _allow_next(problem: Problem, solution: Solution, trial: Trial, done: int, length: int) -> int:
+def _allow_next(problem: Problem, solution: Solution, draft: Draft, done: int, length: int) -> int:
     """Make one of the moves from entry `done` on, or an exchange, that no constraint refuses, and put it next."""
     for entry in range(done, length):
-        proposal = move_of(trial.transaction, entry)
-        if refusing(problem, solution, trial.extension_state, proposal) == ALLOWED:
+        proposal = move_of(draft.transaction, entry)
+        if refusing(problem, solution, draft.extension_state, proposal) == ALLOWED:
             apply_proposal(problem, solution, proposal)
-            swap_entries(trial.transaction, done, entry)
+            swap_entries(draft.transaction, done, entry)
             return 1
     for entry in range(done, length):
         for later in range(entry + 1, length):
-            first, second = move_of(trial.transaction, entry), move_of(trial.transaction, later)
+            first, second = move_of(draft.transaction, entry), move_of(draft.transaction, later)
             if first.target != second.source or second.target != first.source:
                 continue
             proposal = Proposal(first.row, first.target, second.row, first.source)
-            if refusing(problem, solution, trial.extension_state, proposal) == ALLOWED:
+            if refusing(problem, solution, draft.extension_state, proposal) == ALLOWED:
                 apply_proposal(problem, solution, proposal)
-                swap_entries(trial.transaction, done, entry)
-                swap_entries(trial.transaction, done + 1, later)
+                swap_entries(draft.transaction, done, entry)
+                swap_entries(draft.transaction, done + 1, later)
                 return 2
     return 0
 
 
 @kernel
-def _redo_with_terms(problem: Problem, solution: Solution, trial: Trial) -> None:
+def _redo_with_terms(problem: Problem, solution: Solution, draft: Draft) -> None:
     """Undo the moves of a transaction and apply them again one by one, with extension terms."""
-    length = trial.transaction.length[0]
-    undo_transaction(problem, solution, trial.transaction, 0)
-    trial.transaction.length[0] = length
+    length = draft.transaction.length[0]
+    undo_transaction(problem, solution, draft.transaction, 0)
+    draft.transaction.length[0] = length
     for entry in range(length):
-        proposal = move_of(trial.transaction, entry)
-        foresee(problem, solution, trial.extension_state, proposal)
-        apply_with_terms(problem, solution, trial.extension_state, proposal)
+        proposal = move_of(draft.transaction, entry)
+        foresee(problem, solution, draft.extension_state, proposal)
+        apply_with_terms(problem, solution, draft.extension_state, proposal)

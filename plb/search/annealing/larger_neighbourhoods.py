@@ -23,7 +23,7 @@ from plb.search.annealing.neighbourhoods import (
     Scratch,
 )
 from plb.search.extension_kernels import foresee, weighed
-from plb.search.transactions import Transaction, Trial, has_moved, may_move, try_with_terms
+from plb.search.transactions import Draft, Transaction, has_moved, may_move, try_with_terms
 from plb.state.arrays import Problem, Solution, are_siblings, proposed
 
 DRAWS = 3 * MOST_DESTROYED
@@ -32,81 +32,81 @@ DRAWS = 3 * MOST_DESTROYED
 
 @kernel
 def destroy_and_repair(
-    problem: Problem, solution: Solution, choice: Choice, trial: Trial, kind: int, scratch: Scratch
+    problem: Problem, solution: Solution, choice: Choice, draft: Draft, kind: int, scratch: Scratch
 ) -> bool:
     """Take replicas of one kind off their nodes and place them again; return whether all found a place.
 
     `kind`: PARTITION: all replicas of a partition; NODE: some of two nodes; SERVICE: some of a service.
     """
-    row = costly_row(problem, solution, choice, trial.extension_state, trial.rng)
+    row = costly_row(problem, solution, choice, draft.extension_state, draft.rng)
     if solution.node[row] == NOWHERE:
         return False
     if kind == PARTITION:
-        _destroy_partition(problem, solution, trial, row)
+        _destroy_partition(problem, solution, draft, row)
     elif kind == NODE:
-        _destroy_nodes(problem, solution, trial, row)
+        _destroy_nodes(problem, solution, draft, row)
     else:
-        _destroy_service(problem, solution, trial, row, scratch)
-    destroyed = trial.transaction.length[0]
+        _destroy_service(problem, solution, draft, row, scratch)
+    destroyed = draft.transaction.length[0]
     if destroyed < 2:
         return False
     order = scratch.order
     for number in range(destroyed):
         order[number] = number
-    if uniform(trial.rng) < 0.5:
-        _sort_by_size(problem, trial.transaction, order, destroyed)
+    if uniform(draft.rng) < 0.5:
+        _sort_by_size(problem, draft.transaction, order, destroyed)
     else:
-        _shuffle(order, destroyed, trial.rng)
+        _shuffle(order, destroyed, draft.rng)
     for number in range(destroyed):
         entry = order[number]
-        if not _place(problem, solution, choice, trial, destroyed, entry, scratch):
+        if not _place(problem, solution, choice, draft, destroyed, entry, scratch):
             return False
     return True
 
 
 @kernel
-def _destroy_partition(problem: Problem, solution: Solution, trial: Trial, row: int) -> None:
+def _destroy_partition(problem: Problem, solution: Solution, draft: Draft, row: int) -> None:
     """Take the movable replicas of the partition of `row` off their nodes."""
     this = row
     while True:
-        if problem.movable[this] and solution.node[this] != NOWHERE and trial.transaction.length[0] < MOST_DESTROYED:
-            try_with_terms(problem, solution, trial, this, NOWHERE)
+        if problem.movable[this] and solution.node[this] != NOWHERE and draft.transaction.length[0] < MOST_DESTROYED:
+            try_with_terms(problem, solution, draft, this, NOWHERE)
         this = problem.sibling[this]
         if this == row:
             return
 
 
 @kernel
-def _destroy_nodes(problem: Problem, solution: Solution, trial: Trial, row: int) -> None:
+def _destroy_nodes(problem: Problem, solution: Solution, draft: Draft, row: int) -> None:
     """Take `row` and random replicas of its node and of another random node off these nodes."""
     first = solution.node[row]
-    second = problem.targets[int(uniform(trial.rng) * problem.targets.shape[0])]
-    try_with_terms(problem, solution, trial, row, NOWHERE)
-    most = 2 + int(uniform(trial.rng) * (MOST_DESTROYED - 1))
+    second = problem.targets[int(uniform(draft.rng) * problem.targets.shape[0])]
+    try_with_terms(problem, solution, draft, row, NOWHERE)
+    most = 2 + int(uniform(draft.rng) * (MOST_DESTROYED - 1))
     for number in range(1, most):
-        drawn = random_row_on(problem, solution, second if number % 2 else first, trial.rng)
+        drawn = random_row_on(problem, solution, second if number % 2 else first, draft.rng)
         if drawn != NOWHERE:
-            try_with_terms(problem, solution, trial, drawn, NOWHERE)
+            try_with_terms(problem, solution, draft, drawn, NOWHERE)
 
 
 @kernel
-def _destroy_service(problem: Problem, solution: Solution, trial: Trial, row: int, scratch: Scratch) -> None:
+def _destroy_service(problem: Problem, solution: Solution, draft: Draft, row: int, scratch: Scratch) -> None:
     """Take `row` and random replicas of its service off their nodes, at most one of a partition."""
-    try_with_terms(problem, solution, trial, row, NOWHERE)
-    most = 2 + int(uniform(trial.rng) * (MOST_DESTROYED - 1))
+    try_with_terms(problem, solution, draft, row, NOWHERE)
+    most = 2 + int(uniform(draft.rng) * (MOST_DESTROYED - 1))
     service = problem.service[row]
     begin, end = scratch.services.first[service], scratch.services.first[service + 1]
     for _ in range(DRAWS if begin < end else 0):
         scratch.asked[0] += 1
-        drawn = scratch.services.row[begin + int(uniform(trial.rng) * (end - begin))]
-        if trial.transaction.length[0] == most:
+        drawn = scratch.services.row[begin + int(uniform(draft.rng) * (end - begin))]
+        if draft.transaction.length[0] == most:
             return
         if (
             solution.node[drawn] != NOWHERE
-            and not has_moved(trial.transaction, drawn)
+            and not has_moved(draft.transaction, drawn)
             and not are_siblings(problem, row, drawn)
         ):
-            try_with_terms(problem, solution, trial, drawn, NOWHERE)
+            try_with_terms(problem, solution, draft, drawn, NOWHERE)
 
 
 @kernel
@@ -139,72 +139,72 @@ def _shuffle(order: Int, destroyed: int, rng: Stream) -> None:
 
 @kernel
 def _place(
-    problem: Problem, solution: Solution, choice: Choice, trial: Trial, destroyed: int, entry: int, scratch: Scratch
+    problem: Problem, solution: Solution, choice: Choice, draft: Draft, destroyed: int, entry: int, scratch: Scratch
 ) -> bool:
     """Place a destroyed replica on the best of the nodes that replicas have left and of random ones, if any allows."""
-    row = trial.transaction.row[entry]
+    row = draft.transaction.row[entry]
     best, lowest = NOWHERE, REJECTED
     for number in range(destroyed + TARGETS_TRIED):
         if number < destroyed:
-            target = trial.transaction.source[number]
+            target = draft.transaction.source[number]
         else:
-            target = problem.targets[int(uniform(trial.rng) * problem.targets.shape[0])]
+            target = problem.targets[int(uniform(draft.rng) * problem.targets.shape[0])]
         scratch.asked[0] += 1
-        if target == best or not may_move(problem, solution, trial.extension_state, choice.enforced, row, target):
+        if target == best or not may_move(problem, solution, draft.extension_state, choice.enforced, row, target):
             continue
         proposal = proposed(solution, row, target, NOWHERE)
         energy = evaluate(problem, solution, REJECTED, proposal, scratch.scored)
-        trial.extension_state.after[:] = 0.0
-        foresee(problem, solution, trial.extension_state, proposal)
-        energy += weighed(trial.extension_state, trial.extension_state.after)
+        draft.extension_state.after[:] = 0.0
+        foresee(problem, solution, draft.extension_state, proposal)
+        energy += weighed(draft.extension_state, draft.extension_state.after)
         if energy < lowest:
             best, lowest = int(target), energy
     if best == NOWHERE:
         return False
-    try_with_terms(problem, solution, trial, row, best)
+    try_with_terms(problem, solution, draft, row, best)
     return True
 
 
 @kernel
-def make_ejection_chain(problem: Problem, solution: Solution, choice: Choice, trial: Trial, scratch: Scratch) -> bool:
+def make_ejection_chain(problem: Problem, solution: Solution, choice: Choice, draft: Draft, scratch: Scratch) -> bool:
     """Move a random replica to a random node, and what has to make room for it; return whether all found a place.
 
     The moves begin at entry 0 of the transaction. A moving replica is on no node until it has its place.
     """
-    row = costly_row(problem, solution, choice, trial.extension_state, trial.rng)
+    row = costly_row(problem, solution, choice, draft.extension_state, draft.rng)
     start = solution.node[row]
-    target = problem.targets[int(uniform(trial.rng) * problem.targets.shape[0])]
+    target = problem.targets[int(uniform(draft.rng) * problem.targets.shape[0])]
     if start in (target, NOWHERE):
         return False
-    try_with_terms(problem, solution, trial, row, NOWHERE)
+    try_with_terms(problem, solution, draft, row, NOWHERE)
     for ejected in range(MOST_EJECTED + 1):
         scratch.asked[0] += 1
-        if may_move(problem, solution, trial.extension_state, choice.enforced, row, target):
-            try_with_terms(problem, solution, trial, row, target)
+        if may_move(problem, solution, draft.extension_state, choice.enforced, row, target):
+            try_with_terms(problem, solution, draft, row, target)
             return True
-        victim = NOWHERE if ejected == MOST_EJECTED else _victim(problem, solution, row, target, trial)
+        victim = NOWHERE if ejected == MOST_EJECTED else _victim(problem, solution, row, target, draft)
         if victim == NOWHERE:
             return False
-        try_with_terms(problem, solution, trial, victim, NOWHERE)
-        place = _place_of(problem, solution, trial, choice.enforced, victim, start, target, scratch)
+        try_with_terms(problem, solution, draft, victim, NOWHERE)
+        place = _place_of(problem, solution, draft, choice.enforced, victim, start, target, scratch)
         if place != NOWHERE:
-            try_with_terms(problem, solution, trial, victim, place)
+            try_with_terms(problem, solution, draft, victim, place)
             continue
         scratch.asked[0] += 1
-        if not may_move(problem, solution, trial.extension_state, choice.enforced, row, target):
+        if not may_move(problem, solution, draft.extension_state, choice.enforced, row, target):
             return False
-        try_with_terms(problem, solution, trial, row, target)
-        row, target = victim, problem.targets[int(uniform(trial.rng) * problem.targets.shape[0])]
+        try_with_terms(problem, solution, draft, row, target)
+        row, target = victim, problem.targets[int(uniform(draft.rng) * problem.targets.shape[0])]
     return False
 
 
 @kernel
-def _victim(problem: Problem, solution: Solution, row: int, target: int, trial: Trial) -> int:
+def _victim(problem: Problem, solution: Solution, row: int, target: int, draft: Draft) -> int:
     """Return a random replica of `target` that may make room for `row`, if possible one that this search has moved."""
     victim = NOWHERE
     for _ in range(VICTIMS_TRIED):
-        drawn = random_row_on(problem, solution, target, trial.rng)
-        if drawn == NOWHERE or are_siblings(problem, drawn, row) or has_moved(trial.transaction, drawn):
+        drawn = random_row_on(problem, solution, target, draft.rng)
+        if drawn == NOWHERE or are_siblings(problem, drawn, row) or has_moved(draft.transaction, drawn):
             continue
         victim = drawn
         if problem.origin[drawn] != target:
@@ -214,7 +214,7 @@ def _victim(problem: Problem, solution: Solution, row: int, target: int, trial: 
 
 @kernel
 def _place_of(
-    problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int, start: int, left: int, scratch: Scratch
+    problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, start: int, left: int, scratch: Scratch
 ) -> int:
     """Return where an ejected replica finds room: on its origin, `start`, or a random node; never on `left`."""
     for number in range(2 + TARGETS_OF_EJECTED):
@@ -223,10 +223,10 @@ def _place_of(
         elif number == 1:
             place = start
         else:
-            place = problem.targets[int(uniform(trial.rng) * problem.targets.shape[0])]
+            place = problem.targets[int(uniform(draft.rng) * problem.targets.shape[0])]
         if place in (left, NOWHERE):
             continue
         scratch.asked[0] += 1
-        if may_move(problem, solution, trial.extension_state, enforced, row, place):
+        if may_move(problem, solution, draft.extension_state, enforced, row, place):
             return int(place)
     return NOWHERE

@@ -13,7 +13,7 @@ from plb.evaluation.proposals import TALLY_SIZE
 from plb.extensions.neighbourhoods import MOST_PROPOSED
 from plb.search.annealing.move_generation import Choice, costly_row
 from plb.search.extension_kernels import IN_PYTHON, OUT_OF_RANGE, PROPOSE, ExtensionState, begin_call, end_call
-from plb.search.transactions import Trial, may_move, try_with_terms
+from plb.search.transactions import Draft, may_move, try_with_terms
 from plb.settings.config import NEIGHBOURHOODS
 from plb.state.arrays import Problem, Solution
 
@@ -219,24 +219,24 @@ _propose = CallByAddress(int)
 
 @kernel
 def make_proposed_step(
-    problem: Problem, solution: Solution, choice: Choice, trial: Trial, index: int, scratch: Scratch
+    problem: Problem, solution: Solution, choice: Choice, draft: Draft, index: int, scratch: Scratch
 ) -> bool:
     """Make the moves that a neighbourhood of users proposes, after all have left; return whether all found places."""
-    row = costly_row(problem, solution, choice, trial.extension_state, trial.rng)
+    row = costly_row(problem, solution, choice, draft.extension_state, draft.rng)
     if solution.node[row] == NOWHERE:
         return False
-    count = _ask_for_moves(problem, solution, trial.extension_state, index, row, trial.rng)
-    rows, targets = trial.extension_state.proposed_row, trial.extension_state.proposed_target
+    count = _ask_for_moves(problem, solution, draft.extension_state, index, row, draft.rng)
+    rows, targets = draft.extension_state.proposed_row, draft.extension_state.proposed_target
     for number in range(count):
         may_go = _is_among(choice.movable, rows[number]) and _is_among(problem.targets, targets[number])
         if not may_go or solution.node[rows[number]] == NOWHERE:  # also a row that is proposed twice
             return False
-        try_with_terms(problem, solution, trial, rows[number], NOWHERE)
+        try_with_terms(problem, solution, draft, rows[number], NOWHERE)
     for number in range(count):
         scratch.asked[0] += 1
-        if not may_move(problem, solution, trial.extension_state, choice.enforced, rows[number], targets[number]):
+        if not may_move(problem, solution, draft.extension_state, choice.enforced, rows[number], targets[number]):
             return False
-        try_with_terms(problem, solution, trial, rows[number], targets[number])
+        try_with_terms(problem, solution, draft, rows[number], targets[number])
     return bool(count > 0)
 
 

@@ -8,13 +8,13 @@ from plb.constraints import application_capacity, scale_out
 from plb.search.repair.affinity_moves import move_with_children
 from plb.search.repair.lists import APPLICATIONS, Attempt, RepairState, list_rows_on_nodes, note_moves
 from plb.search.repair.swaps import swap_with_lighter
-from plb.search.transactions import Trial, has_capacity, undo_transaction
+from plb.search.transactions import Draft, has_capacity, undo_transaction
 from plb.state.arrays import Problem, Solution
 
 
 @kernel
 def repair_applications(
-    problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, state: RepairState
+    problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, state: RepairState
 ) -> None:
     """Repair the rules of each application that breaks one."""
     index = 0
@@ -22,18 +22,18 @@ def repair_applications(
         application = state.suspects.applications[index]
         index += 1
         if attempt.repaired >> scale_out.RULE & 1:
-            _leave_nodes(problem, solution, trial, attempt.binding, application, state)
+            _leave_nodes(problem, solution, draft, attempt.binding, application, state)
         if attempt.repaired >> application_capacity.RULE & 1:
-            _unload(problem, solution, trial, attempt, application, state)
+            _unload(problem, solution, draft, attempt, application, state)
 
 
 @kernel
 def _leave_nodes(
-    problem: Problem, solution: Solution, trial: Trial, enforced: int, application: int, state: RepairState
+    problem: Problem, solution: Solution, draft: Draft, enforced: int, application: int, state: RepairState
 ) -> None:
     """Move an application off the nodes with the fewest of its replicas, to its others, until it uses few enough."""
     nodes = solution.application_replicas.shape[1]
-    shift = int(uniform(trial.rng) * nodes)
+    shift = int(uniform(draft.rng) * nodes)
     replicas, place = 0, NOWHERE
     while scale_out.nodes_above_limit(problem, solution, application) > 0:
         node = _next_smallest(solution, application, shift, replicas, place)
@@ -41,7 +41,7 @@ def _leave_nodes(
             return
         list_rows_on_nodes(solution, state.on_nodes)
         replicas, place = solution.application_replicas[application, node], (node + shift) % nodes
-        if _leave_together(problem, solution, trial, enforced, application, node, state):
+        if _leave_together(problem, solution, draft, enforced, application, node, state):
             replicas, place = 0, NOWHERE
 
 
@@ -64,16 +64,16 @@ def _next_smallest(solution: Solution, application: int, shift: int, replicas: i
 
 @kernel
 def _leave_together(
-    problem: Problem, solution: Solution, trial: Trial, enforced: int, application: int, node: int, state: RepairState
+    problem: Problem, solution: Solution, draft: Draft, enforced: int, application: int, node: int, state: RepairState
 ) -> bool:
     """Move all replicas of an application off `node`, or none; return whether all could move."""
-    transaction, on_nodes = trial.transaction, state.on_nodes
+    transaction, on_nodes = draft.transaction, state.on_nodes
     begun = transaction.length[0]
     row = on_nodes.first[node]
     while row != NOWHERE:
         if problem.application[row] == application and solution.node[row] == node:  # a child may have moved already
             moved = problem.movable[row] and has_capacity(solution, transaction)
-            if not moved or not move_with_children(problem, solution, trial, enforced, row):
+            if not moved or not move_with_children(problem, solution, draft, enforced, row):
                 undo_transaction(problem, solution, transaction, begun)
                 return False
         row = on_nodes.following[row]
@@ -83,7 +83,7 @@ def _leave_together(
 
 @kernel
 def _unload(
-    problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, application: int, state: RepairState
+    problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, application: int, state: RepairState
 ) -> None:
     """Move random replicas of an application off each node on which it exceeds its capacity, until it does not."""
     for node in range(solution.application_replicas.shape[1]):
@@ -91,9 +91,9 @@ def _unload(
             while application_capacity.excess_on_node(problem, solution, application, node, metric) > 0:
                 list_rows_on_nodes(solution, state.on_nodes)
                 binding = attempt.binding
-                relieved = _take_load_off(problem, solution, trial, binding, application, node, metric, False, state)
+                relieved = _take_load_off(problem, solution, draft, binding, application, node, metric, False, state)
                 if not relieved and attempt.swaps:
-                    relieved = _take_load_off(problem, solution, trial, binding, application, node, metric, True, state)
+                    relieved = _take_load_off(problem, solution, draft, binding, application, node, metric, True, state)
                 if not relieved:
                     break
 
@@ -102,7 +102,7 @@ def _unload(
 def _take_load_off(
     problem: Problem,
     solution: Solution,
-    trial: Trial,
+    draft: Draft,
     enforced: int,
     application: int,
     node: int,
@@ -111,8 +111,8 @@ def _take_load_off(
     state: RepairState,
 ) -> bool:
     """Move a replica of an application off `node`, or swap its role (`swaps`); return whether one could."""
-    on_nodes, transaction = state.on_nodes, trial.transaction
-    first = int(uniform(trial.rng) * solution.application_replicas[application, node])
+    on_nodes, transaction = state.on_nodes, draft.transaction
+    first = int(uniform(draft.rng) * solution.application_replicas[application, node])
     for later in range(2):
         number = 0
         row = on_nodes.first[node]
@@ -126,9 +126,9 @@ def _take_load_off(
                 begun = transaction.length[0]
                 relieved = False
                 if may_leave and is_turn and swaps:
-                    relieved = swap_with_lighter(problem, solution, trial, enforced, row, metric)
+                    relieved = swap_with_lighter(problem, solution, draft, enforced, row, metric)
                 elif may_leave and is_turn:
-                    relieved = move_with_children(problem, solution, trial, enforced, row)
+                    relieved = move_with_children(problem, solution, draft, enforced, row)
                 if relieved:
                     note_moves(problem, solution, state, begun)
                     return True
@@ -146,7 +146,7 @@ def holds_reservation(problem: Problem, row: int, metric: int) -> bool:
 
 @kernel
 def relieve_by(
-    problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int, metric: int, state: RepairState
+    problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, metric: int, state: RepairState
 ) -> bool:
     """Move `row` off its node with its children, and with its whole application if it alone would free nothing."""
     node, application = solution.node[row], problem.application[row]
@@ -154,5 +154,5 @@ def relieve_by(
         load = solution.application_load[application, node, metric]
         alone = solution.application_replicas[application, node] == 1
         if not alone and load <= problem.reservation[application, metric]:
-            return _leave_together(problem, solution, trial, enforced, application, node, state)
-    return move_with_children(problem, solution, trial, enforced, row)
+            return _leave_together(problem, solution, draft, enforced, application, node, state)
+    return move_with_children(problem, solution, draft, enforced, row)

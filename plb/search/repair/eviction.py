@@ -24,8 +24,8 @@ from plb.model.rules import NO_REFUSAL
 from plb.search.extension_kernels import ExtensionState
 from plb.search.repair.affinity_moves import move_with_children
 from plb.search.transactions import (
+    Draft,
     Transaction,
-    Trial,
     has_capacity,
     keep_transaction,
     may_move,
@@ -134,14 +134,14 @@ def _try_shifts(
     """
     most = 0
     lowest = np.inf
-    trial = Trial(extension_state, rng, transaction)
+    draft = Draft(extension_state, rng, transaction)
     for _ in range(tries):
         for _ in range(MOST_SHIFTS):
             row = _random_parent(problem, solution, rows[int(uniform(rng) * rows.shape[0])], rng)
             if row == NOWHERE:
                 continue
             before = transaction.length[0]
-            if not move_with_children(problem, solution, trial, enforced, row):
+            if not move_with_children(problem, solution, draft, enforced, row):
                 continue
             if solution.totals.displaced > slots:
                 undo_transaction(problem, solution, transaction, before)
@@ -194,7 +194,7 @@ def _try_evictions(
 ) -> None:
     """Place `row` on a random node that others have left; apply the attempt of lowest energy, if one succeeds."""
     lowest = np.inf
-    trial = Trial(extension_state, rng, transaction)
+    draft = Draft(extension_state, rng, transaction)
     best.length[0] = transaction.row.shape[0]
     if problem.targets.shape[0] == 0:
         return
@@ -207,7 +207,7 @@ def _try_evictions(
         if exceeds_capacity(problem, solution, problem.limit, row, residents.load[target], target):
             continue
         most = best.length[0] - 1
-        fits = _clear(problem, solution, trial, residents, row, target, enforced, most)
+        fits = _clear(problem, solution, draft, residents, row, target, enforced, most)
         fits = fits and solution.totals.displaced <= slots
         if fits and may_move(problem, solution, extension_state, enforced, row, target):
             try_move(problem, solution, transaction, row, target)
@@ -224,7 +224,7 @@ def _try_evictions(
 def _clear(
     problem: Problem,
     solution: Solution,
-    trial: Trial,
+    draft: Draft,
     residents: Residents,
     row: int,
     target: int,
@@ -233,12 +233,12 @@ def _clear(
 ) -> bool:
     """Move random replicas off `target`, in at most so many moves, until `row` fits there; return whether it does."""
     while _is_full(problem, solution, row, target, enforced):
-        if trial.transaction.length[0] >= most:
+        if draft.transaction.length[0] >= most:
             return False
-        leaver = _random_on(solution, residents, target, trial.rng)
-        if leaver == NOWHERE or not has_capacity(solution, trial.transaction):
+        leaver = _random_on(solution, residents, target, draft.rng)
+        if leaver == NOWHERE or not has_capacity(solution, draft.transaction):
             return False
-        if not move_with_children(problem, solution, trial, enforced, leaver):
+        if not move_with_children(problem, solution, draft, enforced, leaver):
             return False
     return True
 

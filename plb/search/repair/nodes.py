@@ -20,12 +20,12 @@ from plb.search.repair.lists import (
     note_moves,
 )
 from plb.search.repair.swaps import move_or_swap, swap_with_lighter
-from plb.search.transactions import Trial, has_capacity, takes_place, undo_transaction
+from plb.search.transactions import Draft, has_capacity, takes_place, undo_transaction
 from plb.state.arrays import Problem, Solution
 
 
 @kernel
-def unload(problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, state: RepairState) -> None:
+def unload(problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, state: RepairState) -> None:
     """Move random replicas off each overloaded node until it is within its limits or no replica can leave."""
     node = next_listed_node(state.suspects, NOWHERE)
     while node != NOWHERE:
@@ -33,7 +33,7 @@ def unload(problem: Problem, solution: Solution, trial: Trial, attempt: Attempt,
             while excess_of(problem, solution, node, metric) > 0:
                 list_rows_on_nodes(solution, state.on_nodes)
                 begun = state.transaction.length[0]
-                if not _take_load_off(problem, solution, trial, attempt, node, metric, state):
+                if not _take_load_off(problem, solution, draft, attempt, node, metric, state):
                     break
                 note_moves(problem, solution, state, begun)
         node = next_listed_node(state.suspects, node)
@@ -41,20 +41,20 @@ def unload(problem: Problem, solution: Solution, trial: Trial, attempt: Attempt,
 
 @kernel
 def _take_load_off(
-    problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, node: int, metric: int, state: RepairState
+    problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, node: int, metric: int, state: RepairState
 ) -> bool:
     """Move a replica off `node`, or swap its role with a lighter one; return whether that was possible."""
     enforced = attempt.binding
-    row = _random_leaver(problem, solution, enforced, node, metric, trial.rng, state.on_nodes)
+    row = _random_leaver(problem, solution, enforced, node, metric, draft.rng, state.on_nodes)
     if row == NOWHERE or not has_capacity(solution, state.transaction):
         return False
-    if attempt.prefers and move_or_swap(problem, solution, trial, enforced, row, metric):
+    if attempt.prefers and move_or_swap(problem, solution, draft, enforced, row, metric):
         return True
-    if relieve_by(problem, solution, trial, enforced, row, metric, state):
+    if relieve_by(problem, solution, draft, enforced, row, metric, state):
         return True
-    if _relieve(problem, solution, trial, enforced, node, metric, False, state):
+    if _relieve(problem, solution, draft, enforced, node, metric, False, state):
         return True
-    return attempt.swaps and _relieve(problem, solution, trial, enforced, node, metric, True, state)
+    return attempt.swaps and _relieve(problem, solution, draft, enforced, node, metric, True, state)
 
 
 @kernel
@@ -89,7 +89,7 @@ def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, me
 def _relieve(
     problem: Problem,
     solution: Solution,
-    trial: Trial,
+    draft: Draft,
     enforced: int,
     node: int,
     metric: int,
@@ -104,14 +104,14 @@ def _relieve(
         rows += 1
         row = on_nodes.following[row]
     row = on_nodes.first[node]
-    for _ in range(int(uniform(trial.rng) * rows)):
+    for _ in range(int(uniform(draft.rng) * rows)):
         row = on_nodes.following[row]
     for _ in range(rows):
         if swaps:
-            relieved = swap_with_lighter(problem, solution, trial, enforced, row, metric)
+            relieved = swap_with_lighter(problem, solution, draft, enforced, row, metric)
         else:
             relieved = _may_leave(problem, solution, enforced, row, metric) and relieve_by(
-                problem, solution, trial, enforced, row, metric, state
+                problem, solution, draft, enforced, row, metric, state
             )
         if relieved:
             return True
@@ -126,7 +126,7 @@ TRIES_TO_LEAVE = 8
 
 
 @kernel
-def move_misplaced(problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, state: RepairState) -> None:
+def move_misplaced(problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, state: RepairState) -> None:
     """Move misplaced replicas to allowed nodes, together with their children; those with a parent draw no swaps."""
     suspects, enforced = state.suspects, attempt.binding
     index = 0
@@ -134,37 +134,37 @@ def move_misplaced(problem: Problem, solution: Solution, trial: Trial, attempt: 
         row = suspects.rows[index]
         index += 1
         placed = problem.movable[row] and solution.node[row] != NOWHERE
-        if placed and is_misplaced(problem, solution, enforced, row) and has_capacity(solution, trial.transaction):
-            before = trial.transaction.length[0]
+        if placed and is_misplaced(problem, solution, enforced, row) and has_capacity(solution, draft.transaction):
+            before = draft.transaction.length[0]
             head = row
             moved = False
             alone = problem.parent_row[row] == NOWHERE
             if attempt.prefers and alone and not exclusion.is_broken(problem, solution, row):
-                moved = move_or_swap(problem, solution, trial, enforced, row, NOWHERE)
+                moved = move_or_swap(problem, solution, draft, enforced, row, NOWHERE)
             if not moved:
-                moved = rejoin(problem, solution, trial, enforced, row)
+                moved = rejoin(problem, solution, draft, enforced, row)
             if not moved and attempt.parents and not alone:
                 head = problem.parent_row[row]
-                moved = bring_parent(problem, solution, trial, enforced, row)
-            if moved and not move_children(problem, solution, trial, enforced, head, before):
-                undo_transaction(problem, solution, trial.transaction, before)
+                moved = bring_parent(problem, solution, draft, enforced, row)
+            if moved and not move_children(problem, solution, draft, enforced, head, before):
+                undo_transaction(problem, solution, draft.transaction, before)
             note_moves(problem, solution, state, before)
 
 
 @kernel
-def _leave_domain(problem: Problem, solution: Solution, trial: Trial, binding: int, level: int, row: int) -> None:
+def _leave_domain(problem: Problem, solution: Solution, draft: Draft, binding: int, level: int, row: int) -> None:
     """Move `row` out of its domain of a level; moves within it are allowed, but of no use."""
-    before, here = trial.transaction.length[0], problem.domain[solution.node[row], level]
+    before, here = draft.transaction.length[0], problem.domain[solution.node[row], level]
     for _ in range(TRIES_TO_LEAVE):
-        move_with_children(problem, solution, trial, binding, row)
+        move_with_children(problem, solution, draft, binding, row)
         if problem.domain[solution.node[row], level] != here:
             return
-        undo_transaction(problem, solution, trial.transaction, before)
+        undo_transaction(problem, solution, draft.transaction, before)
 
 
 @kernel
 def leave_crowded_domains(
-    problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, state: RepairState
+    problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, state: RepairState
 ) -> None:
     """Move replicas out of domains with too many replicas of their partition."""
     suspects = state.suspects
@@ -179,15 +179,15 @@ def leave_crowded_domains(
                 continue
             if attempt.unusable_first and others_leave_first(problem, solution, level, row):
                 continue
-            if stands_wrongly(problem, solution, level, row) and has_capacity(solution, trial.transaction):
-                before = trial.transaction.length[0]
-                _leave_domain(problem, solution, trial, attempt.binding, level, row)
+            if stands_wrongly(problem, solution, level, row) and has_capacity(solution, draft.transaction):
+                before = draft.transaction.length[0]
+                _leave_domain(problem, solution, draft, attempt.binding, level, row)
                 note_moves(problem, solution, state, before)
 
 
 @kernel
 def move_parents_without_child(
-    problem: Problem, solution: Solution, trial: Trial, enforced: int, state: RepairState
+    problem: Problem, solution: Solution, draft: Draft, enforced: int, state: RepairState
 ) -> None:
     """Move replicas of parents that a misplaced child has left alone to random nodes, with all children beside them."""
     suspects = state.suspects
@@ -203,7 +203,7 @@ def move_parents_without_child(
             settled = solution.node[this] != problem.origin[this]
             if not settled and lacks_child(problem, solution, row, this) and has_capacity(solution, state.transaction):
                 begun = state.transaction.length[0]
-                move_with_children(problem, solution, trial, enforced, this)
+                move_with_children(problem, solution, draft, enforced, this)
                 note_moves(problem, solution, state, begun)
             this = problem.sibling[this]
             if this == parent:

@@ -52,8 +52,8 @@ from plb.search.repair.nodes import leave_crowded_domains, move_misplaced, move_
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import (
     NO_ROWS,
+    Draft,
     Transaction,
-    Trial,
     go_to,
     keep_transaction,
     new_transaction,
@@ -67,14 +67,14 @@ from plb.state.replica_table import merged
 
 
 @kernel
-def repair_each_rule(problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, state: RepairState) -> None:
+def repair_each_rule(problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, state: RepairState) -> None:
     """Repair one rule after the other."""
     if attempt.repaired >> RULE & 1:
-        unload(problem, solution, trial, attempt, state)
+        unload(problem, solution, draft, attempt, state)
     if problem.grouped:
-        repair_applications(problem, solution, trial, attempt, state)
-    leave_crowded_domains(problem, solution, trial, attempt, state)
-    move_misplaced(problem, solution, trial, attempt, state)
+        repair_applications(problem, solution, draft, attempt, state)
+    leave_crowded_domains(problem, solution, draft, attempt, state)
+    move_misplaced(problem, solution, draft, attempt, state)
 
 
 _CAPACITY, _AFFINITY = int(Rule.CAPACITY), int(Rule.AFFINITY)
@@ -97,7 +97,7 @@ _OF_ROWS = SPREADING | _OF_PLACES
 
 @kernel
 def repair_rules_alone(
-    problem: Problem, solution: Solution, trial: Trial, attempt: Attempt, state: RepairState
+    problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, state: RepairState
 ) -> None:
     """Repair each rule while of the rules that can be repaired it alone binds the moves, affinity last.
 
@@ -107,11 +107,11 @@ def repair_rules_alone(
         if attempt.repaired >> rule & 1:
             binding = attempt.binding & ~_REPAIRABLE | 1 << rule
             if rule == _AFFINITY and attempt.parents:
-                move_parents_without_child(problem, solution, trial, binding, state)
-            repair_each_rule(problem, solution, trial, _bound_by(attempt, 1 << rule, binding), state)
+                move_parents_without_child(problem, solution, draft, binding, state)
+            repair_each_rule(problem, solution, draft, _bound_by(attempt, 1 << rule, binding), state)
     if attempt.repaired >> _CAPACITY & 1:
         loose = _bound_by(attempt, attempt.repaired, attempt.binding & ~SPREADING)
-        unload(problem, solution, trial, loose, state)
+        unload(problem, solution, draft, loose, state)
 
 
 @kernel
@@ -250,7 +250,7 @@ def try_repairs(
 ) -> None:
     """Try random repairs and apply the best one, which adds no load from `load`, (N, R), to an overloaded node."""
     repaired, binding, one_action = repairs.repaired, repairs.binding, repairs.one_action
-    trial = Trial(extension_state, rng, state.transaction)
+    draft = Draft(extension_state, rng, state.transaction)
     fewest, least = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
     crowded = _counted_singly(problem, solution, repairs, state)
     lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
@@ -261,11 +261,11 @@ def try_repairs(
         independent = one_action and index % 4 == 1
         attempt = Attempt(repaired, binding, repairs.swaps, prefers, parents, one_action)
         if independent:
-            repair_rules_alone(problem, solution, trial, attempt, state)
+            repair_rules_alone(problem, solution, draft, attempt, state)
         elif index % 2 == 1:
             loose = _bound_by(attempt, repaired, binding & _WITHOUT_CAPACITY)
-            repair_each_rule(problem, solution, trial, loose, state)
-        repair_each_rule(problem, solution, trial, attempt, state)
+            repair_each_rule(problem, solution, draft, loose, state)
+        repair_each_rule(problem, solution, draft, attempt, state)
         broken, overload = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
         energy = present_energy(problem, solution)
         singly = _counted_singly(problem, solution, repairs, state)

@@ -11,7 +11,7 @@ from plb.compiler import kernel, uniform
 from plb.search.repair.affinity_moves import move_children, move_to_with_children
 from plb.search.transactions import (
     QUICK_DRAWS,
-    Trial,
+    Draft,
     is_allowed,
     may_move,
     takes_place,
@@ -22,63 +22,63 @@ from plb.state.arrays import Problem, Solution, proposed
 
 
 @kernel
-def swap_with_lighter(problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int, metric: int) -> bool:
+def swap_with_lighter(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, metric: int) -> bool:
     """Swap `row` with a sibling of another role and less load of `metric`; return whether that was possible."""
     if not problem.movable[row]:
         return False
     sibling = problem.sibling[row]
     while sibling != row:
-        may_swap = _may_swap(problem, solution, trial, enforced, row, sibling, metric)
-        if may_swap and swap_roles(problem, solution, trial, enforced, row, sibling):
+        may_swap = _may_swap(problem, solution, draft, enforced, row, sibling, metric)
+        if may_swap and swap_roles(problem, solution, draft, enforced, row, sibling):
             return True
         sibling = problem.sibling[sibling]
     return False
 
 
 @kernel
-def swap_roles(problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int, partner: int) -> bool:
+def swap_roles(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, partner: int) -> bool:
     """Swap the nodes of two siblings, and bring their children along; return whether all could follow."""
-    before, here = trial.transaction.length[0], solution.node[row]
-    try_move(problem, solution, trial.transaction, row, solution.node[partner])
-    try_move(problem, solution, trial.transaction, partner, here)
-    if move_children(problem, solution, trial, enforced, row, before):
+    before, here = draft.transaction.length[0], solution.node[row]
+    try_move(problem, solution, draft.transaction, row, solution.node[partner])
+    try_move(problem, solution, draft.transaction, partner, here)
+    if move_children(problem, solution, draft, enforced, row, before):
         return True
-    undo_transaction(problem, solution, trial.transaction, before)
+    undo_transaction(problem, solution, draft.transaction, before)
     return False
 
 
 @kernel
-def move_or_swap(problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int, metric: int) -> bool:
+def move_or_swap(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, metric: int) -> bool:
     """Move `row` to a node or swap roles with a sibling of less load of `metric` (NOWHERE: any), drawn among both."""
     targets = problem.targets
-    swaps = _count_partners(problem, solution, trial, enforced, row, metric)
+    swaps = _count_partners(problem, solution, draft, enforced, row, metric)
     for _ in range(QUICK_DRAWS):
-        drawn = int(uniform(trial.rng) * (targets.shape[0] + swaps))
+        drawn = int(uniform(draft.rng) * (targets.shape[0] + swaps))
         if drawn >= targets.shape[0]:
-            partner = _partner(problem, solution, trial, enforced, row, metric, drawn - targets.shape[0])
-            return swap_roles(problem, solution, trial, enforced, row, partner)
+            partner = _partner(problem, solution, draft, enforced, row, metric, drawn - targets.shape[0])
+            return swap_roles(problem, solution, draft, enforced, row, partner)
         target = targets[drawn]
-        if target != solution.node[row] and may_move(problem, solution, trial.extension_state, enforced, row, target):
-            return move_to_with_children(problem, solution, trial, enforced, row, target)
+        if target != solution.node[row] and may_move(problem, solution, draft.extension_state, enforced, row, target):
+            return move_to_with_children(problem, solution, draft, enforced, row, target)
     seen = swaps
     chosen = NOWHERE
     for target in targets:
-        if target != solution.node[row] and may_move(problem, solution, trial.extension_state, enforced, row, target):
+        if target != solution.node[row] and may_move(problem, solution, draft.extension_state, enforced, row, target):
             seen += 1
-            if takes_place(trial.rng, seen):
+            if takes_place(draft.rng, seen):
                 chosen = target
     if chosen != NOWHERE:
-        return move_to_with_children(problem, solution, trial, enforced, row, chosen)
+        return move_to_with_children(problem, solution, draft, enforced, row, chosen)
     if swaps == 0:
         return False
-    number = int(uniform(trial.rng) * swaps)
-    partner = _partner(problem, solution, trial, enforced, row, metric, number)
-    return swap_roles(problem, solution, trial, enforced, row, partner)
+    number = int(uniform(draft.rng) * swaps)
+    partner = _partner(problem, solution, draft, enforced, row, metric, number)
+    return swap_roles(problem, solution, draft, enforced, row, partner)
 
 
 @kernel
 def _may_swap(
-    problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int, sibling: int, metric: int
+    problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, sibling: int, metric: int
 ) -> bool:
     """Return whether `row` may swap its role with a sibling that has less load of a metric; NOWHERE: any load."""
     there = solution.node[sibling]
@@ -86,27 +86,27 @@ def _may_swap(
         return False
     if metric != NOWHERE and problem.load[sibling, metric] >= problem.load[row, metric]:
         return False
-    return is_allowed(problem, solution, trial.extension_state, enforced, proposed(solution, row, there, sibling))
+    return is_allowed(problem, solution, draft.extension_state, enforced, proposed(solution, row, there, sibling))
 
 
 @kernel
-def _count_partners(problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int, metric: int) -> int:
+def _count_partners(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, metric: int) -> int:
     count = 0
     sibling = problem.sibling[row]
     while sibling != row:
-        count += _may_swap(problem, solution, trial, enforced, row, sibling, metric)
+        count += _may_swap(problem, solution, draft, enforced, row, sibling, metric)
         sibling = problem.sibling[sibling]
     return count
 
 
 @kernel
 def _partner(
-    problem: Problem, solution: Solution, trial: Trial, enforced: int, row: int, metric: int, number: int
+    problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, metric: int, number: int
 ) -> int:
     """Return the sibling of this number, from 0, with which `row` may swap its role."""
     sibling = problem.sibling[row]
     while sibling != row:
-        if _may_swap(problem, solution, trial, enforced, row, sibling, metric):
+        if _may_swap(problem, solution, draft, enforced, row, sibling, metric):
             if number == 0:
                 return int(sibling)
             number -= 1
