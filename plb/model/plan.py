@@ -16,7 +16,6 @@ from plb.model.role import ROLES
 
 KINDS = tuple(MoveKind)
 """The kinds by their numbers in `PlanMoves.kind`."""
-_NO_NUMBERS: Int = np.zeros(0, np.int64)
 
 
 def _read_only(values: Array) -> Array:
@@ -66,18 +65,18 @@ class PlanMoves(Sequence[Move]):
     @classmethod
     def joined(cls, parts: Iterable[Sequence[Move]]) -> PlanMoves:
         """Return the moves of all parts, one after another."""
-        columns = [part for part in map(cls.of, parts) if len(part)]
-        if len(columns) == 1:
-            return columns[0]
+        columns = [cls.of(()), *(part for part in map(cls.of, parts) if len(part))]
+        if len(columns) == 2:
+            return columns[1]
         return cls(
-            kind=np.concatenate([_NO_NUMBERS, *(part.kind for part in columns)]),
+            kind=np.concatenate([part.kind for part in columns]),
             partition=[name for part in columns for name in part.partition],
-            role=np.concatenate([_NO_NUMBERS, *(part.role for part in columns)]),
+            role=np.concatenate([part.role for part in columns]),
             source=[name for part in columns for name in part.source],
             target=[name for part in columns for name in part.target],
             reason=[reason for part in columns for reason in part.reason],
-            cost=np.concatenate([np.zeros(0), *(part.cost for part in columns)]),
-            row=np.concatenate([_NO_NUMBERS, *(part.row for part in columns)]),
+            cost=np.concatenate([part.cost for part in columns]),
+            row=np.concatenate([part.row for part in columns]),
         )
 
     def of_kinds(self, *kinds: MoveKind) -> list[str]:

@@ -12,10 +12,6 @@ from plb.model import Service
 from plb.model.outcome import Immovable
 from plb.state.arrays import Problem
 from plb.state.cluster_state import ClusterState
-from plb.validation import ReadOnlyMapping
-
-NO_APPLICATIONS: Mapping[str, Collection[str]] = ReadOnlyMapping({})
-"""No applications with limits."""
 
 
 @attrs.frozen
@@ -66,7 +62,7 @@ class ServiceDomains:
 def service_domains(
     services: Mapping[int, Service],
     all_metrics: Sequence[str],
-    limited: Mapping[str, Collection[str]] = NO_APPLICATIONS,
+    limited: Mapping[str, Collection[str]],
 ) -> list[ServiceDomain]:
     """Return the domains of services, by the first service of each; a service that names no metric has `all_metrics`.
 
