@@ -34,13 +34,7 @@ _CHECKSUM = hashlib.sha256().digest_size
 
 
 class KernelCache:
-    """The entries of one directory.
-
-    Parameters
-    ----------
-    directory
-        Directory; None keeps nothing. It may be read-only.
-    """
+    """The entries of one directory, which may be read-only; None keeps nothing."""
 
     def __init__(self, directory: Path | None) -> None:
         self.directory = directory

@@ -60,13 +60,7 @@ pointer_to = PointerTo()
 
 
 class CallByAddress:
-    """A call, within a kernel, of a kernel that is given by its address.
-
-    Parameters
-    ----------
-    returning
-        float, bool or None.
-    """
+    """A call, within a kernel, of a kernel that is given by its address; it returns a float, a bool or None."""
 
     def __init__(self, returning: type | None) -> None:
         self.returning = returning
@@ -83,14 +77,9 @@ class CallByAddress:
 
 
 class Callback:
-    """A Python function of whole numbers that kernels call by its address.
+    """A Python function of so many whole numbers that kernels call by its address.
 
-    Parameters
-    ----------
-    function
-        Returns a number and raises nothing: a kernel could not pass an error on.
-    arguments
-        Number of its arguments.
+    It returns a number and raises nothing: a kernel could not pass an error on.
     """
 
     def __init__(self, function: Callable[..., float], arguments: int) -> None:
@@ -138,13 +127,7 @@ fetch = Fetch()
 
 
 class Stream(ByPointer, np.random.Generator):
-    """NumPy's generator over PCG64, which kernels use by one pointer.
-
-    Parameters
-    ----------
-    seed
-        As of `numpy.random.PCG64`, or such a generator.
-    """
+    """NumPy's generator over PCG64, which kernels use by one pointer; `seed` may be such a generator."""
 
     def __init__(self, seed: np.random.SeedSequence | int | np.random.PCG64) -> None:
         generator = seed if isinstance(seed, np.random.PCG64) else np.random.PCG64(seed)
@@ -153,13 +136,7 @@ class Stream(ByPointer, np.random.Generator):
 
 
 class StreamHandle:
-    """A pointer to what NumPy's generator consists of, which has to live as long.
-
-    Parameters
-    ----------
-    address
-        Address of its state.
-    """
+    """A pointer to what NumPy's generator consists of, which has to live as long; the address is that of its state."""
 
     def __init__(self, address: int) -> None:
         self.address = address
@@ -193,15 +170,10 @@ class Uniform:
 
 @attrs.frozen
 class Peek:
-    """A call, within a kernel, that returns a later number of a stream without sampling any.
-
-    Parameters
-    ----------
-    others
-        Number of samples before it.
-    """
+    """A call, within a kernel, that returns a later number of a stream without sampling any."""
 
     others: int
+    """Number of samples before it."""
 
     def __call__(self, rng: np.random.Generator) -> float:
         """Return the number if nothing is compiled."""

@@ -76,15 +76,7 @@ class CompilationNotice:
         self._is_announced = False
 
     def announce(self, name: str, kernels: int) -> None:
-        """Say that a kernel is compiled.
-
-        Parameters
-        ----------
-        name
-            The kernel.
-        kernels
-            How many kernels are compiled into it, itself included.
-        """
+        """Say that a kernel is compiled; `kernels`: how many are compiled into it, itself included."""
         seconds = max(1.0, kernels * SECONDS_PER_KERNEL)
         if self._is_announced:
             logger.info("Compiling %s, about %.0f s", name, seconds)

@@ -77,20 +77,12 @@ class Stored:
 
 @attrs.frozen(eq=False)
 class MachineCode:
-    """An entry that can be called.
-
-    Parameters
-    ----------
-    entry_point
-        The function that Python calls.
-    address
-        Where kernels find it.
-    stored
-        What is kept of it.
-    """
+    """An entry that can be called."""
 
     entry_point: Any
+    """The function that Python calls."""
     address: int
+    """Where kernels find it."""
     stored: Stored
 
 
@@ -123,11 +115,8 @@ class Entry(CPUDispatcher):
     def compile(self, signature: Any) -> Any:
         """Return the function for these types of arguments.
 
-        Raises
-        ------
-        KernelError
-            If its result is a named tuple. Numba reads the class by Python code and does not expect an error there, so
-            that Ctrl-C would crash the process.
+        Raise `KernelError` if its result is a named tuple: Numba reads the class by Python code and does not expect an
+        error there, so that Ctrl-C would crash the process.
         """
         arguments, _ = normalize_signature(signature)
         with global_compiler_lock:
@@ -263,7 +252,8 @@ def _made(
     library, descriptor = result.library, result.fndesc
     library.finalize()
     descriptor.typemap = descriptor.calltypes = None  # types of local names, which only the translation needs
-    others = [one for one in result._find_referenced_environments() if one is not result.environment and one.consts]
+    referenced = result._find_referenced_environments()
+    others = [more for more in referenced if more is not result.environment and more.consts]
     stored = Stored(
         library.object_file,
         descriptor.llvm_func_name,

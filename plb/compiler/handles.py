@@ -42,7 +42,7 @@ class HandleType(types.Type):
 
 def _fields_of(members: types.NamedTuple) -> int:
     """Return the number of fields of a named tuple, with those of tuples in it."""
-    return sum(_fields_of(one) if isinstance(one, types.BaseTuple) else 1 for one in members.types)
+    return sum(_fields_of(kind) if isinstance(kind, types.BaseTuple) else 1 for kind in members.types)
 
 
 _KINDS: dict[bytes, Any] = {}

@@ -95,21 +95,21 @@ def identity_of(function: Callable[..., object]) -> str:
     """Return a text that differs for functions of which other machine code is made."""
     together = compiled_with(function)
     place = {called: number for number, called in enumerate(together)}
-    found = hashlib.sha256(repr([text for text, _ in overloads()]).encode())
+    hashed = hashlib.sha256(repr([text for text, _ in overloads()]).encode())
     for called in together:
         reading = reading_of(called)
-        found.update(reading.digest)
-        found.update(repr([place[callee] for callee in reading.calls]).encode())  # which name leads where
-    return found.hexdigest()
+        hashed.update(reading.digest)
+        hashed.update(repr([place[callee] for callee in reading.calls]).encode())  # which name leads where
+    return hashed.hexdigest()
 
 
 def compiled_with(function: Callable[..., object]) -> Sequence[Callable[..., object]]:
     """Return a function and all that it calls or may call, directly or not, each once and in the order of the calls."""
     waiting = list(dict.fromkeys([function, *(implementation for _, implementation in overloads())]))
-    found = set(waiting)
+    seen = set(waiting)
     for caller in waiting:
-        new = dict.fromkeys(called for called in reading_of(caller).calls if called not in found)
-        found.update(new)
+        new = dict.fromkeys(called for called in reading_of(caller).calls if called not in seen)
+        seen.update(new)
         waiting += new
     return waiting
 
@@ -220,8 +220,8 @@ class _Writer(pickle.Pickler):
 
 def _function_of(value: Any) -> Any:
     """Return the Python function of a kernel, of a function of Numba's decorators or of an intrinsic."""
-    found = getattr(value, "py_func", value)
-    return found if isinstance(found, FunctionType) else getattr(found, "__wrapped__", found)
+    function = getattr(value, "py_func", value)
+    return function if isinstance(function, FunctionType) else getattr(function, "__wrapped__", function)
 
 
 def _is_of_library(function: Any) -> bool:
@@ -256,13 +256,13 @@ def _overloads_among(functions: int, attributes: int) -> Sequence[tuple[str, Cal
             for template in builtin_registry.attributes[:attributes]
         ),
     )
-    found = []
+    overloaded = []
     for replaced, template in templates:
         implementation = getattr(template, "_overload_func", None)
         if implementation is not None and not _is_of_library(implementation):
             options = sorted(getattr(template, "_jit_options", {}).items())
-            found.append((f"{getattr(replaced, '__qualname__', replaced)} {options}", implementation))
-    return found
+            overloaded.append((f"{getattr(replaced, '__qualname__', replaced)} {options}", implementation))
+    return overloaded
 
 
 def is_named_tuple(text: str) -> bool:

@@ -42,13 +42,7 @@ _NEXT_DOUBLE = 3
 
 
 def compiled_address(function: Callable[..., object], returning: type | None, arguments: tuple[object, ...]) -> int:
-    """Return the address of a kernel, compiled for arguments of these kinds and for this kind of result.
-
-    Raises
-    ------
-    KernelError
-        If Numba cannot compile it.
-    """
+    """Return the address of a kernel, compiled for arguments of these kinds and this kind of result."""
     try:
         kinds = tuple(map(kind_of, arguments))
         return machine_code(function, kinds, _RESULTS[returning]).address
@@ -60,47 +54,8 @@ def compiled_address(function: Callable[..., object], returning: type | None, ar
 @cache
 def type_of_call(returning: type | None) -> Any:
     """Return what kernels take a call by address for: a function of an address and further arguments."""
-    return type_of_function(_call_returning(_RESULTS[returning]))
+    result = _RESULTS[returning]
 
-
-@cache
-def type_of_python_call() -> Any:
-    """Return what kernels take a call of a callback for: a function of an address and whole numbers."""
-    return type_of_function(_call_of_callback())
-
-
-@cache
-def type_of_pointer() -> Any:
-    """Return what kernels take the conversion of an address to a pointer for."""
-    return type_of_function(_conversion_to_pointer())
-
-
-def _conversion_to_pointer() -> Any:
-    @intrinsic
-    def convert(_: Any, address: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-            return builder.inttoptr(values[0], ir.IntType(8).as_pointer())
-
-        return types.voidptr(address), generate
-
-    return convert
-
-
-def _call_of_callback() -> Any:
-    @intrinsic
-    def call(_: Any, address: Any, *arguments: Any) -> Any:
-        def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-            given = zip(cgutils.unpack_tuple(builder, values[1]), arguments, strict=True)
-            numbers = [context.cast(builder, value, kind, types.int64) for value, kind in given]
-            of_c = ir.FunctionType(ir.DoubleType(), [ir.IntType(64)] * len(numbers))
-            return builder.call(builder.inttoptr(values[0], of_c.as_pointer()), numbers)
-
-        return types.float64(address, types.StarArgTuple.from_types(arguments)), generate
-
-    return call
-
-
-def _call_returning(result: Any) -> Any:
     @intrinsic
     def call(_: Any, address: Any, *arguments: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
@@ -115,28 +70,59 @@ def _call_returning(result: Any) -> Any:
 
         return result(address, types.StarArgTuple.from_types(arguments)), generate
 
-    return call
+    return type_of_function(call)
 
 
-@intrinsic
-def _fetch(_: Any, array: Any, row: Any) -> Any:  # noqa: ARG001  # Numba looks at the names
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> None:
-        array = context.make_array(signature.args[0])(context, builder, values[0])
-        stride = cgutils.unpack_tuple(builder, array.strides)[0]
-        byte = ir.IntType(8).as_pointer()
-        place = builder.gep(builder.bitcast(array.data, byte), [builder.mul(values[1], stride)])
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        instruction = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        builder.call(instruction, [place, *(number(argument) for argument in (READ, KEEP_NEAR, DATA))])
+@cache
+def type_of_python_call() -> Any:
+    """Return what kernels take a call of a callback for: a function of an address and whole numbers."""
 
-    return types.void(array, types.intp), generate
+    @intrinsic
+    def call(_: Any, address: Any, *arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            typed_values = zip(cgutils.unpack_tuple(builder, values[1]), arguments, strict=True)
+            numbers = [context.cast(builder, value, kind, types.int64) for value, kind in typed_values]
+            of_c = ir.FunctionType(ir.DoubleType(), [ir.IntType(64)] * len(numbers))
+            return builder.call(builder.inttoptr(values[0], of_c.as_pointer()), numbers)
+
+        return types.float64(address, types.StarArgTuple.from_types(arguments)), generate
+
+    return type_of_function(call)
+
+
+@cache
+def type_of_pointer() -> Any:
+    """Return what kernels take the conversion of an address to a pointer for."""
+
+    @intrinsic
+    def convert(_: Any, address: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            return builder.inttoptr(values[0], ir.IntType(8).as_pointer())
+
+        return types.voidptr(address), generate
+
+    return type_of_function(convert)
 
 
 @cache
 def type_of_fetch() -> Any:
     """Return what kernels take `plb.compiler.fetch` for."""
-    return type_of_function(_fetch)
+
+    @intrinsic
+    def fetch(_: Any, array: Any, row: Any) -> Any:  # noqa: ARG001  # Numba looks at the names
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> None:
+            array = context.make_array(signature.args[0])(context, builder, values[0])
+            stride = cgutils.unpack_tuple(builder, array.strides)[0]
+            byte = ir.IntType(8).as_pointer()
+            place = builder.gep(builder.bitcast(array.data, byte), [builder.mul(values[1], stride)])
+            number = ir.IntType(32)
+            kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+            instruction = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+            builder.call(instruction, [place, *(number(argument) for argument in (READ, KEEP_NEAR, DATA))])
+
+        return types.void(array, types.intp), generate
+
+    return type_of_function(fetch)
 
 
 class StreamType(types.Type):
@@ -188,14 +174,13 @@ def output(state: int) -> float:
 def _is_laid_out_as_known() -> bool:
     """Return whether NumPy keeps the generator's numbers in memory as machine code expects them here."""
     generator = np.random.PCG64(1)
-    known: Any = generator.state["state"]
+    state, increment = (int(generator.state["state"][name]) for name in ("state", "inc"))
     words = cast(generator.ctypes.bit_generator, POINTER(POINTER(POINTER(c_uint64))))[0][0][:4]
-    if (words[0] | words[1] << 64, words[2] | words[3] << 64) != (known["state"], known["inc"]):
+    if (words[0] | words[1] << 64, words[2] | words[3] << 64) != (state, increment):
         return False
     factor, summand = jump(3)
-    return bool(
-        output((factor * known["state"] + summand * known["inc"]) & _ALL) == np.random.Generator(generator).random(3)[2]
-    )
+    third = np.random.Generator(generator).random(3)[2]
+    return bool(output((factor * state + summand * increment) & _ALL) == third)
 
 
 def _from_stream(rng: Any, generate: Any) -> Any:

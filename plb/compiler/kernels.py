@@ -206,8 +206,8 @@ class Record(_NumPyRecord):
     @classmethod
     def new(cls) -> Self:
         """Return a record of zeros."""
-        one: Self = np.zeros(1, cls._layout)[0]
-        return one
+        record: Self = np.zeros(1, cls._layout)[0]
+        return record
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Be pickled by class and numbers; a scalar that NumPy restores cannot be changed from Python."""

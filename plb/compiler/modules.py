@@ -52,8 +52,8 @@ class SharedCall:
 
     def function(self) -> Callable[..., Any]:
         """Return the function of the kernel."""
-        found: Callable[..., Any] = getattr(import_module(self.module), self.name).py_func
-        return found
+        function: Callable[..., Any] = getattr(import_module(self.module), self.name).py_func
+        return function
 
 
 class _Module(JITCodeLibrary):
@@ -78,14 +78,14 @@ class _Module(JITCodeLibrary):
 
     def called(self) -> Iterator[Any]:
         """Yield the modules of all that is called, directly or not, each once."""
-        found = dict.fromkeys(self._linking_libraries)
-        waiting = list(found)
+        seen = dict.fromkeys(self._linking_libraries)
+        waiting = list(seen)
         while waiting:
             library = waiting.pop()
             yield library
             if isinstance(library, _Module):
-                new = dict.fromkeys(one for one in library._linking_libraries if one not in found)
-                found |= new
+                new = dict.fromkeys(callee for callee in library._linking_libraries if callee not in seen)
+                seen |= new
                 waiting += new
 
 

@@ -19,13 +19,13 @@ NOT_OF_MEANING = frozenset({"ctx", "kind", "type_comment"})
 
 def modules_in(folder: Path) -> dict[str, Path]:
     """Return the files of all modules of a package by module name; raise an error if it has no source code."""
-    found = {}
+    files = {}
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    if not found:
+        files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    if not files:
         raise PlbError(f"{folder}: has no source code, which identifies finished runs; install plb with its sources")
-    return found
+    return files
 
 
 def imported_by(module: str, modules: Mapping[str, Path]) -> dict[str, Path]:
@@ -33,29 +33,30 @@ def imported_by(module: str, modules: Mapping[str, Path]) -> dict[str, Path]:
 
     Imports in functions and for types count, and so do the packages around a module.
     """
-    found = [module]
-    for one in found:  # grows
-        tree = _parsed(modules[one].read_bytes(), modules[one])
-        found += [name for name in dict.fromkeys(_names_imported(tree)) if name in modules and name not in found]
-    return {name: modules[name] for name in found}
+    names = [module]
+    for importer in names:  # grows
+        tree = _parsed(modules[importer].read_bytes(), modules[importer])
+        imported = dict.fromkeys(_names_imported(tree))
+        names += [name for name in imported if name in modules and name not in names]
+    return {name: modules[name] for name in names}
 
 
 def _names_imported(tree: ast.Module) -> Iterable[str]:
     """Yield whatever a module imports that may be a module, with the packages around it."""
-    for one in ast.walk(tree):
-        if isinstance(one, ast.Import | ast.ImportFrom):
-            inside = f"{one.module}." if isinstance(one, ast.ImportFrom) else ""  # no module is imported relatively
-            for alias in one.names:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            inside = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""  # no module is imported relatively
+            for alias in node.names:
                 parts = f"{inside}{alias.name}".split(".")
                 yield from (".".join(parts[: end + 1]) for end in range(len(parts)))
 
 
 def digest_of_modules(files: Mapping[str, Path]) -> str:
     """Return the SHA-256 of modules by name, in hexadecimal digits; their order does not count."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for name, path in sorted(files.items()):
-        found.update(f"{name} {digest_of_source(path.read_bytes(), path)}\n".encode())
-    return found.hexdigest()
+        hashed.update(f"{name} {digest_of_source(path.read_bytes(), path)}\n".encode())
+    return hashed.hexdigest()
 
 
 def digest_of_source(source: bytes | str, file: str | Path = "source code") -> str:
@@ -84,11 +85,11 @@ def _describe(node: ast.AST, words: list[str]) -> None:
         if value is None or value == [] or name in NOT_OF_MEANING:
             continue
         words.append(name)
-        for one in value if isinstance(value, list) else (value,):
-            if not isinstance(one, ast.AST):
-                words.append(repr(one))
-            elif not _is_comment(one):
-                _describe(one, words)
+        for part in value if isinstance(value, list) else (value,):
+            if not isinstance(part, ast.AST):
+                words.append(repr(part))
+            elif not _is_comment(part):
+                _describe(part, words)
         words.append(";")
     words.append(")")
 
