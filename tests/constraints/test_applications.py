@@ -353,7 +353,6 @@ def test_description_is_checked(fields, error):
 
 
 def test_refused_update_changes_nothing():
-    """An unknown metric, a load beyond the quantum, a name that is not known."""
     engine = engine_of({"n0": 9.0})
     known = Application("a", most_nodes=3)
     engine.update_application(known)

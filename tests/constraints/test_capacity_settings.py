@@ -59,7 +59,6 @@ def test_no_order_of_moves_overfills_a_node(cluster):
 
 
 def test_constraint_check_may_use_capacity_freed_in_the_same_plan():
-    """Repair moves replicas off an overloaded node although capacity is short on the way."""
     engine = engine_with({"n0": 10, "n1": 10}, {"a": ("n0", 6), "b": ("n0", 6)}, prevent_transient_overcommit=True)
     assert [m.kind for m in engine.repair().moves] == [MoveKind.MOVE]
 

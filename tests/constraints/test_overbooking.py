@@ -120,7 +120,6 @@ def test_alternatives_and_scores_of_new_replicas_use_the_total():
 
 @pytest.mark.parametrize("share", [0.5, None])
 def test_admission_and_total_capacities_count_the_capacity(share):
-    """What is over-booked is no capacity that applications may reserve."""
     engine = engine_with({"n0": 10}, {}, metric=overbooked(share))
     assert engine.total_capacities() == {"cpu": 10}
     engine.update_application(Application("fits", minimum_nodes=1, node_reservation={"cpu": 10}))

@@ -100,7 +100,6 @@ def test_rules_are_named_only_in_their_files_in_kernels_and_by_their_features():
 
 
 def test_mentions_are_found():
-    """By a member of `Rule` and an import; kernels do not count."""
     tree = ast.parse(
         "from plb.constraints.capacity import RULE\n"
         "from plb.constraints import range as peak_range\n"

@@ -78,7 +78,6 @@ def test_percentage_of_a_load_is_rounded_down_exactly(half, most, offset):
 
 
 def test_percentage_too_large_to_square_is_refused():
-    """2^30 of a capacity of 1 is 2^50 parts."""
     engine = engine_with({"n0": 1, "n1": 1}, {"a": ("n0", 2**30)}, metric=SHARED)
     with pytest.raises(InvalidValueError, match="metric cpu: load of a node over the least capacity = 1073741824"):
         engine.repair()

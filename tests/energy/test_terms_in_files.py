@@ -68,7 +68,6 @@ def test_terms_are_named_only_in_their_files_in_the_list_and_by_their_features()
 
 
 def test_mentions_are_found():
-    """By an import of the module or of a member, and by a value."""
     tree = ast.parse(
         "from plb.energy import movement\n"
         "from plb.energy.imbalance import after\n"

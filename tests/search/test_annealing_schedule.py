@@ -27,7 +27,6 @@ BY_BUDGET = BY_ROUND._replace(by_budget=True, last_temperature=0.01)
 
 
 def started(energy: float = 100.0):
-    """Return a schedule whose first temperature is 1."""
     schedule = new_schedule()
     schedule.temperature = schedule.first_temperature = 1.0
     schedule.energy = schedule.round_energy = schedule.best_energy = energy
@@ -35,7 +34,6 @@ def started(energy: float = 100.0):
 
 
 def crowded(**config):
-    """Return an engine whose replicas are all on one of four nodes."""
     settings = {"w_imbalance": 5.0, "w_failovers": 0.0, "w_overload": 0.0, "max_percentage_to_move": 1.0, **config}
     replicas = {f"p{index}": ("n0", 37 + index * index * 11) for index in range(12)}
     return engine_with({f"n{index}": 9000 for index in range(4)}, replicas, **settings)
@@ -66,7 +64,6 @@ def test_cooling_by_budget_depends_on_the_used_share_alone(restarts, rounds, las
 
 
 def test_cooling_by_time_follows_the_used_share_of_the_time():
-    """Half of the time is half of the way on a logarithmic scale."""
     settings = BY_BUDGET._replace(timed=True, rounds=2**40)
     schedule = started()
     schedule.progress = 0.5

@@ -79,7 +79,6 @@ def test_noise_moves_hardly_any_replica(nodes: int, refreshes: int):
 
 @pytest.mark.parametrize("nodes", [10, 100, 1000])
 def test_one_hot_node_is_relieved_in_a_balanced_cluster_of_any_size(nodes: int):
-    """Its replicas have four times their load; nearly all others stay where they are."""
     cluster = Cluster(nodes)
     cluster.engine.apply(cluster.engine.balance())
     is_hot = np.array([cluster.engine.replicas(f"web/{index}")[0].node == "n0" for index in range(len(cluster.rows))])

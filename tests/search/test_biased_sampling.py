@@ -135,5 +135,4 @@ def parent_and_child(share: float) -> PlacementAndLoadBalancing:
 
 @pytest.mark.parametrize(("share", "moved"), [(0.0, []), (0.05, ["parent/0"]), (1.0, ["parent/0"])])
 def test_parents_move_in_the_last_share_of_the_repairs(share: float, moved: list[str]) -> None:
-    """A share of 0 moves none; one repair in twenty is enough."""
     assert [move.partition for move in parent_and_child(share).repair().moves] == moved

@@ -316,6 +316,5 @@ def test_cluster_without_nodes_gets_an_empty_plan(settings):
 
 
 def test_budget_of_a_small_numpy_integer_is_converted():
-    """Products of NumPy's small integers would overflow."""
     budget = Budget(proposals=np.int8(100))
     assert (budget, type(budget.proposals)) == (Budget(proposals=100), int)

@@ -19,7 +19,6 @@ from tests.engine.stories import engine_with
 
 @cache
 def problem_of(**settings):
-    """Return the problem of two replicas on one of two nodes."""
     return configuration_of(engine_with({"n0": 9, "n1": 9}, {"a": ("n0", 2), "b": ("n0", 3)}, **settings)).problem
 
 
@@ -51,7 +50,6 @@ def test_search_follows_from_cost_budget_and_limit(settings, proposals, limit, c
 
 
 def test_seconds_count_as_proposals():
-    """A second is taken for a million of them."""
     assert chosen(Budget(seconds=0.01), **FREE).cooling is Cooling.BY_PRICE
     assert chosen(Budget(seconds=10.0), **FREE).cooling is Cooling.BY_BUDGET
 

@@ -65,7 +65,6 @@ def test_weights_default_by_strategy(strategy, settings, weights):
 
 @pytest.mark.parametrize(("requested", "nodes"), [(None, 0), (0.0, 0), (0.5, 3), (0.99, 6), (1.0, 1), (3.0, 3)])
 def test_empty_nodes_are_a_share_below_one_and_a_number_from_one(requested, nodes):
-    """Of seven nodes, a share is rounded down."""
     assert target_empty_nodes(Metric("cpu", empty_nodes=requested), 7) == nodes
 
 

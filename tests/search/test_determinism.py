@@ -55,7 +55,6 @@ def test_number_of_threads_does_not_matter_to_any_cluster(cluster):
 
 
 def test_seed_matters(small_cluster):
-    """Other seeds search elsewhere: their counts of proposals differ."""
     plans = [attrs.evolve(small_cluster, seed=seed).engine().balance(budget=400).proposals for seed in range(5)]
     assert len({repr(plan) for plan in plans}) > 1
 

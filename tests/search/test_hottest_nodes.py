@@ -89,7 +89,6 @@ def test_hottest_node_is_cooler_at_about_the_same_imbalance(limit):
 
 @pytest.mark.parametrize(("proposals", "moves"), [(500, 36), (2000, 10), (5000, 36)])
 def test_search_and_relief_keep_to_the_budget_together(proposals, moves):
-    """Also where many nodes are stuck."""
     plan = Cluster(0, max_moves=moves).engine.balance(budget=proposals)
     assert plan.proposals.generated <= proposals
     assert len(plan.moves) <= moves

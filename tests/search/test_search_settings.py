@@ -71,7 +71,6 @@ def test_fast_and_slow_balancing_have_separate_timeouts(slow, timeout):
 
 
 def test_cluster_specific_temperature_of_zero_accepts_only_improvements():
-    """At temperature 0 every accepted proposal improves, so fewer are accepted."""
     settings = {"enable_cluster_specific_initial_temperature": True, "cluster_specific_temperature_coefficient": 0.0}
     cold, warm = (busy(cooling="by_round", **extra).balance().proposals.accepted for extra in (settings, {}))
     assert cold < warm
@@ -107,7 +106,6 @@ def test_dummy_takes_the_last_node_that_fits():
 
 
 def full_cluster(**settings):
-    """Return an engine in which a new instance of 9 fits only after three evictions."""
     replicas = {f"p{index}": ("n0", 3) for index in range(3)}
     engine = engine_with({"n0": 9, "n1": 3, "n2": 3, "n3": 3}, replicas, **settings)
     add_instance(engine, 9)
@@ -116,7 +114,6 @@ def full_cluster(**settings):
 
 @pytest.mark.parametrize(("share", "moves"), [(1.0, 4), (0.67, 4), (0.66, 0), (0.0, 0)])
 def test_share_that_may_move_for_placement_is_rounded_up(share, moves):
-    """Three of three replicas must move: 0.67 of them are three, 0.66 are two."""
     assert len(full_cluster(max_percentage_to_move_for_placement=share).place().moves) == moves
 
 
@@ -189,7 +186,6 @@ def test_domains_can_be_turned_off(kind, enabled, placed):
 
 @pytest.mark.parametrize(("prefers", "refused"), [(True, Rule.PREFERRED_LOCATION), (False, None)])
 def test_existing_locations_are_preferred_unless_set_otherwise(prefers, refused):
-    """Without the setting, a placed replica may go to any node."""
     settings = {"preferred_location_constraint_priority": 2, "prefer_existing_replica_locations": prefers}
     configuration = configuration_of(engine_with({"n0": 10, "n1": 10}, {"a": ("n0", 4)}, **settings))
     assert configuration.refusal(Proposal(0, 1)) is refused
@@ -197,7 +193,6 @@ def test_existing_locations_are_preferred_unless_set_otherwise(prefers, refused)
 
 @pytest.mark.parametrize("prefers", [True, False])
 def test_nodes_of_standbys_are_preferred_with_either_setting(prefers):
-    """If a partition has a standby, its replicas may go only there."""
     settings = {"preferred_location_constraint_priority": 2, "prefer_existing_replica_locations": prefers}
     engine = engine_with({"n0": 10, "n1": 10, "n2": 10}, {}, **settings)
     engine.update_service(Service("db", target_replicas=1))

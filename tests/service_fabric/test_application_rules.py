@@ -62,7 +62,6 @@ def test_application_is_refused_if_its_reservation_does_not_fit(reserved: float,
 
 
 def test_role_returns_to_the_marked_secondary() -> None:
-    """A place without a replica gets a new one."""
     fabric = Fabric(nodes(4))
     fabric.service("db")
     fabric.partition("db0", "P0 S1^ S2", upgrading=True)

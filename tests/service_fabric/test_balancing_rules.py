@@ -87,7 +87,6 @@ def test_balancing_makes_no_more_moves_than_it_needs(seed: int) -> None:
 
 @every_seed
 def test_swap_of_roles_balances_where_primaries_have_more_load(seed: int) -> None:
-    """It costs one action where moves would cost two."""
     fabric = Fabric(nodes(2), seed=seed)
     fabric.service("db", (5, 1))
     fabric.partitions(db0="P0 S1", db1="P0 S1")
@@ -248,7 +247,6 @@ def test_metric_affinity_and_application_with_limits_join_domains(
 
 
 def test_new_secondary_has_the_mean_of_those_reported_node_by_node() -> None:
-    """A reset brings the default loads back."""
     fabric = Fabric(nodes(4))
     fabric.service("db", (9, 1))
     fabric.partitions(1, db0="P0 S1 S2")

@@ -63,7 +63,6 @@ def test_service_on_every_node_fills_all_nodes_and_leaves_the_blocked_ones() -> 
 
 @every_seed
 def test_new_replicas_keep_off_the_block_list(seed: int) -> None:
-    """A list that changes holds for the next refresh."""
     fabric = Fabric(nodes(4), seed=seed)
     fabric.service("web", stateful=False, blocked_nodes={"0", "1"})
     fabric.partitions(3, web0="")
@@ -74,7 +73,6 @@ def test_new_replicas_keep_off_the_block_list(seed: int) -> None:
 
 @every_seed
 def test_constraint_of_the_primary_leaves_secondaries_free(seed: int) -> None:
-    """With the same constraint for all replicas, two of three are not placed."""
     fabric = Fabric(nodes(3, properties=({"zone": "a"}, {"zone": "b"}, {"zone": "b"})), seed=seed)
     fabric.service("db", placement_constraint="^P zone == a")
     fabric.service("all", placement_constraint="zone == a")
@@ -87,7 +85,6 @@ def test_constraint_of_the_primary_leaves_secondaries_free(seed: int) -> None:
 
 @pytest.mark.parametrize(("policy", "placed"), [("", []), ("FDPolicy ~ Ignore", ["db0 add S >1"])])
 def test_fault_domains_are_hard_unless_the_service_ignores_them(policy: str, placed: list[str]) -> None:
-    """The other domain has a node that is full."""
     fabric = Fabric(nodes(3, racks="a a b", capacities=limits(9, 9, 0)))
     fabric.service("db", placement_constraint=policy)
     fabric.partitions(1, db0="P0")
@@ -214,7 +211,6 @@ def test_child_without_a_parent_is_placed_if_the_setting_allows(setting: bool, p
 
 @pytest.mark.parametrize(("setting", "target"), [(True, ["1", "2"]), (False, ["1"])])
 def test_larger_child_uses_further_nodes_once_every_parent_has_a_child(setting: bool, target: list[str]) -> None:
-    """Without the setting, it stays beside its parent."""
     fabric = Fabric(nodes(3), AllowHigherChildTargetReplicaCountForAffinity=setting)
     fabric.service("db", target_replicas=2)
     fabric.service("cache", target_replicas=3, affinity_to="db")

@@ -85,7 +85,6 @@ def test_new_and_dropped_replicas_are_free():
     default=st.integers(0, 9),
 )
 def test_kernel_has_the_cost_of_every_pair_of_nodes(racks, costs, symmetric: bool, default: int):
-    """Whichever domains the costs name, and whichever the cluster has."""
     term = MoveCostBetweenDomains(costs, node_property="rack", symmetric=symmetric, default=default)
     nodes = [Node(f"n{i}", properties={} if rack is None else {"rack": rack}) for i, rack in enumerate(racks)]
     for start, rack in enumerate(racks):
