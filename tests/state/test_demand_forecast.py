@@ -215,6 +215,16 @@ def test_second_partition_of_a_name_has_the_forecast_of_a_new_one(reports):
     assert risk(used) == risk(made()) == 1.0
 
 
+def test_going_back_in_time_anchors_again(engine):
+    """A host may go back to an earlier snapshot; the forecast equals the one made then."""
+    engine.update_partition(db(("n0", PRIMARY), ("n1", SECONDARY), ("n2", SECONDARY)))
+    samples_of(engine, 100.0)
+    before = engine._planner.demand_forecast.peak.copy()
+    samples_of(engine, 900.0)
+    samples_of(engine, 100.0)
+    assert np.array_equal(engine._planner.demand_forecast.peak, before)
+
+
 def growing_history(random: np.random.Generator) -> DemandHistory:
     """Return 40 traces of one metric with trend and one without; some grow for long and some not at all."""
     initial, growth = random.integers(0, 8, (40, 2)), random.choice([0.0, 300.0, 5000.0, 90_000.0], (40, 2))

@@ -251,6 +251,15 @@ def test_past_begins_anew_after_a_wrong_time():
     assert engine.violation_probabilities(now + hours(8))["n0"] == 0.0
 
 
+def test_slots_that_were_forgotten_leave_no_columns():
+    """After a reset, a report of the same load as before stands for all slots."""
+    engine, now = shown_for_two_days([25.0, 25.0, 25.0, 4.0])
+    assert engine.violation_probabilities(now)["n0"] > 0.0
+    engine.reset_load("web/0")
+    engine.report_load("web/0", "n0", {"cpu": 4.0})
+    assert engine.violation_probabilities(now)["n0"] == 0.0
+
+
 def test_plan_that_fails_enters_no_slot():
     """Its loads would be too large for the sums of a node; smaller reports make the engine usable again."""
     engine = new_engine()
