@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.risk import DemandHistory
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import Forecast
@@ -320,3 +320,24 @@ def test_samples_do_not_depend_on_other_partitions(cluster, order):
     for partition in cluster.partitions:
         rows, others = ([r.index for r in e.replicas(partition.name) if not r.leaving] for e in (one, two))
         assert np.array_equal(traces[rows], twins[others])
+
+
+def test_swap_in_a_plan_exchanges_nodes_and_keeps_samples(engine):
+    config = attrs.evolve(engine.config, swap_primary_probability=1.0, w_imbalance=1000.0, exchange_probability=0.0)
+    for seed in range(5):
+        swapping = PlacementAndLoadBalancing(config, seed=seed, history=engine._planner.demand_forecast.history)
+        for index in range(3):
+            swapping.update_node(Node(f"n{index}", capacities={"cpu": 100}))
+        swapping.update_service(Service("db", target_replicas=3, tenant_class="gold"))
+        swapping.update_service(Service("web", stateful=False))
+        swapping.update_partition(db(("n0", PRIMARY), ("n1", SECONDARY), ("n2", SECONDARY)))
+        swapping.update_partition(Partition("web/0", service="web", replicas=[Replica(INSTANCE, "n0", pinned=True)]))
+        swapping.report_load("db/0", "n0", {"cpu": 20})
+        swapping.report_load("web/0", "n0", {"cpu": 20})
+        samples, primary = samples_of(swapping), index_of(swapping, "n0")
+        plan = swapping.balance()
+        swaps = [move for move in plan.moves if move.kind is MoveKind.SWAP]
+        assert len(swaps) == 1
+        swapping.apply(plan)
+        assert index_of(swapping, swaps[0].target) == primary
+        assert np.array_equal(samples_of(swapping), samples)
