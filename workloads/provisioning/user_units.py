@@ -195,12 +195,7 @@ def build_instance(
         A kind of nodes has more or fewer capacities than there are resources.
     """
     capacities = _capacities(nodes, resources)
-    refused = np.argwhere(~((demand >= 0) & (demand <= MOST_DEMAND)))
-    if len(refused):
-        application, resource, point = refused[0].tolist()
-        item, field = f"application {applications[application]}", f"demand[{resources[resource]}]"
-        found = float(demand[application, resource, point])
-        raise InvalidValueError(item, field, found, f"a number from 0 to {MOST_DEMAND:g}")
+    _check_demand(demand, applications, resources)
     whole_demand = np.empty(demand.shape, np.int32)
     whole_capacities = np.empty(capacities.shape, np.int32)
     units = []
@@ -221,6 +216,16 @@ def build_instance(
         nodes=tuple(NodeType(node.name, capacity, node.count) for node, capacity in kinds),
         units=tuple(units),
     )
+
+
+def _check_demand(demand: Float, applications: Sequence[str], resources: Sequence[str]) -> None:
+    """Raise `InvalidValueError` if demand, (L, R, T), is out of range."""
+    refused = np.argwhere(~((demand >= 0) & (demand <= MOST_DEMAND)))
+    if len(refused):
+        application, resource, point = refused[0].tolist()
+        item, field = f"application {applications[application]}", f"demand[{resources[resource]}]"
+        value = float(demand[application, resource, point])
+        raise InvalidValueError(item, field, value, f"a number from 0 to {MOST_DEMAND:g}")
 
 
 def _capacities(nodes: Sequence[NodeSpec], resources: Sequence[str]) -> Float:
