@@ -228,7 +228,10 @@ def _shuffled(rng: np.random.Generator, shape: SearchShape, rack: Int, load: Int
 
 
 class _Shuffle:
-    """A placement that feasible moves change; with lists, because single entries are read."""
+    """A placement that feasible moves change; as lists, whose single entries Python reads faster than those of arrays.
+
+    `rack`, (N,), is of each node, `load`, (M, R), of each replica, `placement`, (M,), the node of each replica.
+    """
 
     def __init__(self, shape: SearchShape, rack: Int, load: Int, capacity: Int, placement: Int) -> None:
         self.siblings = shape.siblings

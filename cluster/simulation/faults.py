@@ -67,7 +67,7 @@ def _path_of(outage: Outage) -> tuple[str, ...]:
 
 
 def _listed(faults: Faults, node: Node, end: int) -> Iterator[Interval]:
-    """Yield the faults of a node that the scenario lists; flapping stops at the end of the run."""
+    """Yield the faults of a node that the scenario lists; flapping stops at `end`, the last second of the run."""
     for crash in faults.crashes:
         if crash.node == node.name:
             yield _interval(crash.at_hours, crash.hours)
@@ -77,6 +77,7 @@ def _listed(faults: Faults, node: Node, end: int) -> Iterator[Interval]:
             yield _interval(outage.at_hours, outage.hours)
     for flapping in faults.flapping:
         if flapping.node == node.name:
+            # hours; one cycle more than the run has, because a fault may begin at the end itself
             begin, cycle = flapping.from_hours, (flapping.up_minutes + flapping.down_minutes) / 60.0
             for number in range(math.ceil((min(flapping.until_hours, end / 3600.0 + cycle) - begin) / cycle)):
                 yield _interval(begin + number * cycle, flapping.down_minutes / 60.0)

@@ -30,9 +30,10 @@ def kernel(
 def kernel(function: Any = None, /, *, inline: bool = False, shared: bool = False) -> Any:
     """Compile a function with Numba on its first call, without the interpreter lock, and keep the machine code.
 
-    Kernels may call kernels. They allocate nothing and return numbers: Numba's reference counting is off, because it
-    would cost more than the arithmetic. A kernel is compiled again if its code, the code of a kernel that it
-    calls, a frozen value, a version or the processor has changed. ``PLB_CACHE_DIR`` sets the directory of the machine
+    Kernels may call kernels. They have to allocate nothing, and may return only numbers, or tuples of these: Numba's
+    reference counting is off, because it would cost more than the arithmetic. A kernel is compiled again if its code,
+    the code of a kernel that it calls, a value that it reads of its module, a closure or a default, the version of
+    Python, NumPy, Numba or llvmlite, or the processor has changed. ``PLB_CACHE_DIR`` sets the directory of the machine
     code. With ``NUMBA_DISABLE_JIT=1`` kernels run as plain Python.
 
     Parameters

@@ -69,16 +69,17 @@ def from_scratch(problem: Problem, solution: Solution) -> None:
 @kernel(inline=True)
 def _change(problem: Problem, solution: Solution, cost: Int, swap_cost: int, add_cost: int, proposal: Proposal) -> int:
     """Return the change of a movement cost by a proposal; arguments as in `_partition_movement`."""
-    row, target, partner, here = proposal
+    row, target, partner, source = proposal
+    # without a sibling off its origin there can be no swap of roles, so the row counts alone
     if partner == NOWHERE and _siblings_stand_still(problem, solution, row):
         return _movement_alone(problem, cost, add_cost, row, target) - _movement_alone(
-            problem, cost, add_cost, row, here
+            problem, cost, add_cost, row, source
         )
-    together = partner if partner != NOWHERE and are_siblings(problem, row, partner) else NOWHERE
-    change = _partition_movement(problem, solution, cost, swap_cost, add_cost, row, target, together, here)
-    change -= _partition_movement(problem, solution, cost, swap_cost, add_cost, row, here, NOWHERE, NOWHERE)
-    if partner != NOWHERE and together == NOWHERE:
-        change += _partition_movement(problem, solution, cost, swap_cost, add_cost, partner, here, NOWHERE, NOWHERE)
+    sibling = partner if partner != NOWHERE and are_siblings(problem, row, partner) else NOWHERE
+    change = _partition_movement(problem, solution, cost, swap_cost, add_cost, row, target, sibling, source)
+    change -= _partition_movement(problem, solution, cost, swap_cost, add_cost, row, source, NOWHERE, NOWHERE)
+    if partner != NOWHERE and sibling == NOWHERE:
+        change += _partition_movement(problem, solution, cost, swap_cost, add_cost, partner, source, NOWHERE, NOWHERE)
         change -= _partition_movement(problem, solution, cost, swap_cost, add_cost, partner, target, NOWHERE, NOWHERE)
     return change
 
@@ -121,7 +122,8 @@ def _partition_movement(
 ) -> int:
     """Return the movement cost of the partition of `row` with `row` at `place` and `partner` at `partner_place`.
 
-    `cost` (M,) is that of a move of each row. `partner`, perhaps NOWHERE, is a second row of the partition.
+    `cost` (M,) is the cost of a move of each row, `swap_cost` of a swap of roles and `add_cost` of a new replica, all
+    in tenths. `partner`, perhaps NOWHERE, is a second row of the partition.
     """
     movement = 0
     primary = NOWHERE

@@ -228,20 +228,23 @@ def _names(plan: ProvisioningPlan, packing: Packing, number: Int) -> list[str]:
 
 @kernel
 def _stay(search: SearchState, application: Int32, node: Int32, count: Int32) -> None:
-    """Place replicas on their present nodes, row by row, (P,), within capacity and limits; others stay missing."""
+    """Keep replicas on their nodes, as many as capacity and limits allow; the others stay missing.
+
+    Row by row of a plan, (P,): `count` replicas of `application` are on `node`.
+    """
     packing, neighbourhood = search.packing, search.neighbourhood
     for row in range(len(application)):
         who, where = application[row], node[row]
         most = min(int(count[row]), int(neighbourhood.missing[who]))
         if most == 0 or fitting(packing, where, who, 1) == 0:
             continue
-        note_limits(search, who, False)
+        note_limits(search, who, False)  # `allowed_on` reads them; lifted again below
         most = min(most, allowed_on(search, who, where))
         note_limits(search, who, True)
         most = fitting(packing, where, who, most) if most > 0 else 0
         if most > 0:
             neighbourhood.missing[who] -= most
-            change(search, 0, who, where, most)
+            change(search, 0, who, where, most)  # each overwrites entry 0 of the undo log, as none is undone
 
 
 @kernel

@@ -265,6 +265,7 @@ class _Slot:
     node: int
     role: Role
     leaving: bool
+    """Whether it is only the departing end of a move."""
     standby: bool
 
 
@@ -274,6 +275,7 @@ class _Replay:
 
     state: ClusterState
     leaving: bool
+    """Whether replicas that move leave a departing end on their source, which still takes up that node."""
     replicas: dict[str, list[_Slot]] = attrs.field(factory=dict)
     """By partition, if it has a move."""
     occupied: set[tuple[str, int]] = attrs.field(factory=set)
@@ -291,7 +293,7 @@ class _Replay:
         source = NOWHERE if move.source is None else state.node(move.source)
         target = NOWHERE if move.target is None else state.node(move.target)
         if move.kind is ADD or move.kind is MOVE:
-            self._move(replicas, move, source, target)
+            self._arrive(replicas, move, source, target)
         elif move.kind is SWAP:
             _swap(replicas, move, source, target)
         elif move.kind is DROP:
@@ -310,7 +312,8 @@ class _Replay:
             ]
         return self.replicas[record.name]
 
-    def _move(self, replicas: list[_Slot], move: Move, source: int, target: int) -> None:
+    def _arrive(self, replicas: list[_Slot], move: Move, source: int, target: int) -> None:
+        """Check and record an add or a move; a primary added beside another makes that one a secondary."""
         slots = _slots_of(replicas)
         if adds_second_primary(move, ((slot.role, slot.node) for slot in slots)):
             moved = _slot_of(attrs.evolve(move, role=Role.SECONDARY), source, slots)

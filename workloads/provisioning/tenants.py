@@ -53,10 +53,10 @@ class PlannedTenants:
 def tenants_of_plan(
     plan: ProvisioningPlan, *, plan_hours: float, hours: float, step_seconds: int = int(STEP_SECONDS)
 ) -> PlannedTenants:
-    """Return the tenants of a plan without faults, who stay longer than a run of `hours`.
+    """Return the tenants of a valid plan. They stay longer than a run of `hours`.
 
-    The time points of demand are spread evenly over `plan_hours`, which are repeated. The sampling interval is a time
-    point if this has whole seconds, else `step_seconds`, with the demand of the time point at its end.
+    The time points of demand are spread evenly over `plan_hours`, and repeat after them. The sampling interval is the
+    time between two of them if that is whole seconds, else `step_seconds`; a sample has the demand at its end.
     """
     check_number("plan", "plan_hours", plan_hours, low=SHORTEST_HOURS)
     check_number("plan", "hours", hours, low_open=True)
@@ -68,14 +68,14 @@ def tenants_of_plan(
     # user units as float32 are off by less than a ten-millionth
     curves = user_demand(instance).astype(np.float32)
     points = _time_points(steps, step, period, instance.time_points)
-    each = len(instance.applications) <= MOST_CLASSES
+    class_by_application = len(instance.applications) <= MOST_CLASSES
     traces = TraceSet(
         metrics=tuple(MetricInfo(name, UNITS.get(name, ""), trend=False) for name in instance.resources),
         step_seconds=float(step),
-        classes=instance.applications if each else (ONE_CLASS,),
+        classes=instance.applications if class_by_application else (ONE_CLASS,),
         tenant=np.array(_names(instance.applications, owner.tolist())),
         family=owner,
-        class_code=(owner if each else np.zeros_like(owner)).astype(np.int16),
+        class_code=(owner if class_by_application else np.zeros_like(owner)).astype(np.int16),
         replicas=np.diff(start).astype(np.int8),
         lifetime_steps=np.full(len(owner), steps, np.int32),
         censored=np.ones(len(owner), np.bool_),

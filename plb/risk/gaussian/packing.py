@@ -377,7 +377,7 @@ def tasks_by_machine(place: Int, machines: int) -> list[Int]:
 
 
 def overload_by_machine(packing: GaussianPacking, realisations: npt.ArrayLike, *, capacity: npt.ArrayLike) -> Float:
-    """Return the share of realisations in which each machine exceeds its capacity, ``q(j)/|E|``; q is the mean.
+    """Return the share of realisations in which each machine exceeds its capacity; the mean is q of [2] section 5.1.
 
     With several resources, a machine exceeds its capacity where any resource does. Totals are summed in double
     precision: they are exact for whole numbers, so keep usage in units in which it is whole, such as percent.
@@ -387,9 +387,9 @@ def overload_by_machine(packing: GaussianPacking, realisations: npt.ArrayLike, *
     packing
         Of the N tasks.
     realisations
-        Of the evaluation set, (N, K) or (N, K, R).
+        Usage of the same N tasks in the K realisations on which the packing is evaluated, (N, K) or (N, K, R).
     capacity
-        Of each machine, (R,) or a number. A total of just this much does not exceed it.
+        The same for every machine, (R,) or a number. A total of just this much does not exceed it.
 
     Returns
     -------

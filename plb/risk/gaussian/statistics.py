@@ -206,12 +206,12 @@ class Total:
 
     @classmethod
     def of_realisations(cls, realisations: npt.ArrayLike) -> Total:
-        """Return the Gaussian with mean and variance of the realised totals, with the correlations between tasks.
+        """Return the Gaussian of the realised totals. Its variance includes the correlations between tasks.
 
         Parameters
         ----------
         realisations
-            Usage of the machine's tasks, (S, K) or (S, K, R): column k is what all of them use at the same time.
+            Usage of the machine's S tasks, (S, K) or (S, K, R): column k is what each of them uses at time k.
         """
         totals = check_realisations(realisations).sum(axis=0, dtype=np.float64)
         return cls(totals.mean(axis=0), totals.var(axis=0))

@@ -132,7 +132,10 @@ class Breaches:
 
 
 def find_breaches(problem: Problem, solution: Solution, enforced: int, suspects: Int) -> Breaches:
-    """Return the violations of the enforced constraints by `suspects`, ascending; no other row breaks a rule."""
+    """Return the violations of the rules in the bit mask `enforced`, anywhere in the cluster.
+
+    Rules of single rows are tested for `suspects` only: ascending, they have to include each row that breaks one.
+    """
     return Breaches(
         capacity.overloads(problem, solution, enforced),
         breaking_rows(problem, solution, enforced, suspects),
