@@ -105,20 +105,22 @@ def after(problem: Problem, solution: Solution, proposal: Proposal) -> float:
     """Return the imbalance after a proposal; only for `PLAIN_DEVIATION`; O(R)."""
     source, target, node_load, counted = proposal.source, proposal.target, solution.node_load, problem.counted_for
     incoming, outgoing = problem.load[proposal.row], problem.load[proposal.partner]
+    # arrays of a record are read again in every round of a loop
+    total, squares, weight, nodes = solution.total, solution.squares, problem.metric_weight, problem.nodes_of_metric
     weighted = 0.0
     weights = 0.0
-    for metric in range(solution.total.shape[0]):
+    for metric in range(total.shape[0]):
         change = incoming[metric] - outgoing[metric]
-        new_total = solution.total[metric]
-        new_squares = solution.squares[metric]
+        new_total = total[metric]
+        new_squares = squares[metric]
         if counted[target, metric]:
             new_total += change
             new_squares += change * (2 * node_load[target, metric] + change)
         if source != NOWHERE and counted[source, metric]:
             new_total -= change
             new_squares += change * (change - 2 * node_load[source, metric])
-        weighted += problem.metric_weight[metric] * _deviation(problem.nodes_of_metric[metric], new_total, new_squares)
-        weights += problem.metric_weight[metric]
+        weighted += weight[metric] * _deviation(nodes[metric], new_total, new_squares)
+        weights += weight[metric]
     return weighted / weights if weights > 0.0 else 0.0
 
 
@@ -134,12 +136,13 @@ def add(problem: Problem, solution: Solution, row: int, node: int, sign: int) ->
     if not problem.weights.plain_deviation:
         _change_load_deviation(problem, solution, row, node, sign)
         return
-    load, node_load = problem.load[row], solution.node_load
+    load, node_load, counted = problem.load[row], solution.node_load, problem.counted_for
+    total, squares = solution.total, solution.squares
     for metric in range(load.shape[0]):
         change = sign * load[metric]
-        if problem.counted_for[node, metric]:  # changing x to x + c changes Σx² by c·(2x + c)
-            solution.total[metric] += change
-            solution.squares[metric] += change * (2 * node_load[node, metric] + change)
+        if counted[node, metric]:  # changing x to x + c changes Σx² by c·(2x + c)
+            total[metric] += change
+            squares[metric] += change * (2 * node_load[node, metric] + change)
         node_load[node, metric] += change
 
 
