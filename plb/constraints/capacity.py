@@ -98,7 +98,14 @@ def freed_by_replacing(problem: Problem, solution: Solution, node: int, metric: 
 @kernel(inline=True)
 def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
     """Return whether `row` would overfill `target`; `outgoing` leaves it in exchange or is replaced, or is NOWHERE."""
-    if exceeds_capacity(problem, solution, problem.limit, row, problem.load[outgoing], target):
+    if exceeds_capacity(
+        problem.limit,
+        problem.leaving_load,
+        solution.node_load,
+        problem.load[row],
+        problem.load[outgoing],
+        target,
+    ):
         return True
     return problem.tight and _exceeds_tight_limits(problem, solution, row, outgoing, target)
 
@@ -109,8 +116,14 @@ def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoi
     origin_node = problem.origin[row]
     if problem.reserves and exceeds_with_reservations(problem, solution, row, outgoing, target):
         return True
-    moves = origin_node != NOWHERE
-    if moves and exceeds_capacity(problem, solution, problem.move_limit, row, problem.load[outgoing], target):
+    if origin_node != NOWHERE and exceeds_capacity(
+        problem.move_limit,
+        problem.leaving_load,
+        solution.node_load,
+        problem.load[row],
+        problem.load[outgoing],
+        target,
+    ):
         return True
     return (
         problem.counts_departed
@@ -185,11 +198,13 @@ def leave_behind(problem: Problem, solution: Solution, row: int, sign: int) -> N
 
 
 @kernel(inline=True)
-def exceeds_capacity(problem: Problem, solution: Solution, limit: Int, row: int, without: Int, target: int) -> bool:
-    """Return whether `target`, with leaving replicas, but without some load, (R,), grows above a limit, (N, R)."""
-    incoming, node_load, leaving_load = problem.load[row], solution.node_load, problem.leaving_load
+def exceeds_capacity(limit: Int, leaving_load: Int, node_load: Int, incoming: Int, outgoing: Int, target: int) -> bool:
+    """Return whether the load of `target`, with leaving replicas, would grow above its limit for some metric.
+
+    `limit`, `leaving_load`, `node_load`: (N, R) quanta; `incoming`, `outgoing`: (R,) quanta.
+    """
     for metric in range(incoming.shape[0]):
-        growth = incoming[metric] - without[metric]
+        growth = incoming[metric] - outgoing[metric]
         if growth > 0:
             load = node_load[target, metric] + leaving_load[target, metric] + growth
             if load > limit[target, metric]:

@@ -79,12 +79,23 @@ def _breaks_spread(problem: Problem, solution: Solution, level: int, row: int, t
     most = problem.most_in_domain[problem.service[row], level]
     if most == ANY:
         return False
+    domain = problem.domain[:, level]
     if most == EVEN:
-        return spreads_badly(problem, solution, level, row, target)
+        return spreads_badly(
+            domain,
+            problem.parent[:, level],
+            problem.siblings[problem.feasibility_class[row], :, level],
+            solution.node,
+            problem.sibling,
+            problem.unspread,
+            problem.unspread_rows > 0,
+            row,
+            target,
+        )
     source = solution.node[row]
-    if source != NOWHERE and problem.domain[source, level] == problem.domain[target, level]:
+    if source != NOWHERE and domain[source] == domain[target]:
         return False
-    return bool(siblings_in_domain(problem, solution, level, row, target) + 1 > most)
+    return bool(siblings_in_domain(domain, solution.node, problem.sibling, problem.unspread, row, target) + 1 > most)
 
 
 @kernel(inline=True)
@@ -95,7 +106,15 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
     if most == ANY or at == NOWHERE or problem.unspread[row]:
         return 0
     if most == EVEN:
-        return misses_of_spread(problem, solution, level, row)
+        return misses_of_spread(
+            problem.domain[:, level],
+            problem.parent[:, level],
+            problem.siblings[problem.feasibility_class[row], :, level],
+            solution.node,
+            problem.sibling,
+            problem.unspread,
+            row,
+        )
     if not counts_for_limit(problem, solution, level, row):
         return 0
     inside = 1
@@ -138,9 +157,13 @@ def starves_another(problem: Problem, solution: Solution, level: int, row: int) 
     even = problem.most_in_domain[problem.service[row], level] == EVEN
     if not even or at == NOWHERE or problem.unspread[row] or siblings[at] == 0:
         return False
-    replicas, inside = under_parent(problem, solution, level, row)
+    domain = problem.domain[:, level]
+    parent = problem.parent[:, level]
+    replicas, inside = under_parent(domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at)
     floor = replicas // siblings[at]
-    return inside > floor > 0 and some_domain_below(problem, solution, level, row, at, floor)
+    return inside > floor > 0 and some_domain_below(
+        domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at, floor
+    )
 
 
 @kernel
@@ -151,7 +174,8 @@ def exceeds_share(problem: Problem, solution: Solution, level: int, row: int) ->
     even = problem.most_in_domain[problem.service[row], level] == EVEN
     if not even or problem.unspread[row] or siblings[at] == 0:
         return True
-    replicas, inside = under_parent(problem, solution, level, row)
+    domain, parent = problem.domain[:, level], problem.parent[:, level]
+    replicas, inside = under_parent(domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at)
     return bool(inside > (replicas - 1) // siblings[at])
 
 

@@ -6,15 +6,13 @@ every level of the tree. Replicas that are leaving, or in a domain without a usa
 
 from __future__ import annotations
 
-from plb.array_types import NOWHERE
+from plb.array_types import NOWHERE, Bool, Int, Int32
 from plb.compiler import kernel
-from plb.state.arrays import Problem, Solution
 
 
 @kernel(inline=True)
-def siblings_in_domain(problem: Problem, solution: Solution, level: int, row: int, target: int) -> int:
+def siblings_in_domain(domain: Int32, node: Int, sibling: Int, unspread: Bool, row: int, target: int) -> int:
     """Return the number of siblings of `row` in the domain of `target`."""
-    domain, node, sibling, unspread = problem.domain[:, level], solution.node, problem.sibling, problem.unspread
     count = 0
     replica = sibling[row]
     while replica != row:
@@ -25,15 +23,25 @@ def siblings_in_domain(problem: Problem, solution: Solution, level: int, row: in
 
 
 @kernel(inline=True)
-def spreads_badly(problem: Problem, solution: Solution, level: int, row: int, target: int) -> bool:
+def spreads_badly(
+    domain: Int32,
+    parent: Int32,
+    siblings: Int32,
+    node: Int,
+    sibling: Int,
+    unspread: Bool,
+    any_unspread: bool,
+    row: int,
+    target: int,
+) -> bool:
     """Return whether `row` on `target` would violate the even spread at this level.
 
     An empty domain always accepts a replica. A domain at the ceiling accepts none, nor does a domain at the floor while
     another is below it. No domain may fall below the floor. So a violated spread can improve but never get worse.
+
+    `domain`, `parent`, `siblings`: (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
+    `node`, `sibling`, `unspread`: (M,) see `plb.state.arrays`; `any_unspread`: whether there is any such row.
     """
-    domain, parent = problem.domain[:, level], problem.parent[:, level]
-    siblings = problem.siblings[problem.feasibility_class[row], :, level]
-    node, sibling, unspread, any_unspread = solution.node, problem.sibling, problem.unspread, problem.unspread_rows > 0
     source = node[row]
     if sibling[row] == row or (source != NOWHERE and domain[source] == domain[target]):
         return False
@@ -66,15 +74,22 @@ def spreads_badly(problem: Problem, solution: Solution, level: int, row: int, ta
     if replicas < domains or replicas >= (in_target + 1) * domains:  # the floor is 0, or not reached yet
         return False
     floor = replicas // domains
-    return some_domain_below(problem, solution, level, row, target, floor)
+    return some_domain_below(domain, parent, siblings, node, sibling, unspread, row, target, floor)
 
 
 @kernel
-def some_domain_below(problem: Problem, solution: Solution, level: int, row: int, target: int, floor: int) -> bool:
-    """Return whether, without `row`, some usable domain beside that of `target` holds fewer than `floor` replicas."""
-    domain, parent = problem.domain[:, level], problem.parent[:, level]
-    siblings = problem.siblings[problem.feasibility_class[row], :, level]
-    node, sibling, unspread = solution.node, problem.sibling, problem.unspread
+def some_domain_below(
+    domain: Int32,
+    parent: Int32,
+    siblings: Int32,
+    node: Int,
+    sibling: Int,
+    unspread: Bool,
+    row: int,
+    target: int,
+    floor: int,
+) -> bool:
+    """Return whether, without `row`, some usable domain count that of `target` holds fewer than `floor` replicas."""
     occupied = 0
     replica = sibling[row]
     while replica != row:
@@ -97,23 +112,23 @@ def some_domain_below(problem: Problem, solution: Solution, level: int, row: int
 
 
 @kernel
-def misses_of_spread(problem: Problem, solution: Solution, level: int, row: int) -> int:
-    """Return the replicas in the domain of a placed `row` that counts above the ceiling at this level."""
-    usable = problem.siblings[problem.feasibility_class[row], solution.node[row], level]
-    if usable == 0:
+def misses_of_spread(
+    domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int
+) -> int:
+    """Return the replicas in the domain of `row` above the ceiling at this level; arguments of `spreads_badly`."""
+    at = node[row]
+    if at == NOWHERE or unspread[row] or siblings[at] == 0:
         return 0
-    replicas, inside = under_parent(problem, solution, level, row)
-    ceiling = (replicas + usable - 1) // usable
+    replicas, inside = under_parent(domain, parent, siblings, node, sibling, unspread, row, at)
+    ceiling = (replicas + siblings[at] - 1) // siblings[at]
     return int(max(0, inside - ceiling))
 
 
 @kernel
-def under_parent(problem: Problem, solution: Solution, level: int, row: int) -> tuple[int, int]:
-    """Return the counted replicas of the partition of a placed `row` under the parent, and in the domain, of `row`."""
-    domain, parent = problem.domain[:, level], problem.parent[:, level]
-    siblings = problem.siblings[problem.feasibility_class[row], :, level]
-    node, sibling, unspread = solution.node, problem.sibling, problem.unspread
-    at = node[row]
+def under_parent(
+    domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int, at: int
+) -> tuple[int, int]:
+    """Return the counted replicas of the partition, with `row` on `at`, under the parent and in the domain of `at`."""
     replicas = 1
     inside = 1
     replica = sibling[row]
