@@ -212,6 +212,13 @@ def exceeds_capacity(limit: Int, leaving_load: Int, node_load: Int, incoming: In
     return False
 
 
+@kernel
+def is_full_for(problem: Problem, solution: Solution, row: int, without: Int, target: int) -> bool:
+    """Return whether `row` would exceed the capacity of `target` if some load, (R,), were gone from it."""
+    limit, leaving, load = problem.limit, problem.leaving_load, solution.node_load
+    return exceeds_capacity(limit, leaving, load, problem.load[row], without, target)
+
+
 def overloads(problem: Problem, solution: Solution, enforced: int) -> Bool:
     """Return a mask, (N, R), of the metrics of which a watched node exceeds its limit; all False if not enforced."""
     watched = problem.watched & bool(enforced >> RULE & 1)

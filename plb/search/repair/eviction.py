@@ -16,7 +16,7 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
 from plb.constraints import application_capacity, scale_out
 from plb.constraints.affinity import AFFINITY_CHILD
-from plb.constraints.capacity import exceeds_capacity, exceeds_with_reservations
+from plb.constraints.capacity import exceeds_with_reservations, is_full_for
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import refusal_of_place
@@ -204,7 +204,7 @@ def _try_evictions(
             continue
         if scale_out.refuses(problem, solution, enforced, row, target):
             continue
-        if exceeds_capacity(problem, solution, problem.limit, row, residents.load[target], target):
+        if is_full_for(problem, solution, row, residents.load[target], target):
             continue
         most = best.length[0] - 1
         fits = _clear(problem, solution, draft, residents, row, target, enforced, most)
@@ -246,7 +246,7 @@ def _clear(
 @kernel
 def _is_full(problem: Problem, solution: Solution, row: int, target: int, enforced: int) -> bool:
     """Return whether `row` would exceed a limit of `target`, or of its application there."""
-    if exceeds_capacity(problem, solution, problem.limit, row, problem.load[NOWHERE], target):
+    if is_full_for(problem, solution, row, problem.load[NOWHERE], target):
         return True
     if problem.reserves and exceeds_with_reservations(problem, solution, row, NOWHERE, target):
         return True

@@ -12,7 +12,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream, kernel, uniform
-from plb.constraints.capacity import exceeds_capacity
+from plb.constraints.capacity import is_full_for
 from plb.evaluation.proposals import refusal_of_place
 from plb.model.rules import NO_REFUSAL
 from plb.search.extension_kernels import ExtensionState
@@ -152,7 +152,7 @@ def _choose_neighbours(
     left = CLEARED_NODES
     for step in range(targets):
         target = problem.targets[(begin + step) % targets]
-        if exceeds_capacity(problem, solution, problem.limit, row, again.load[target], target):
+        if is_full_for(problem, solution, row, again.load[target], target):
             continue
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
