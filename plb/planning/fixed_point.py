@@ -108,7 +108,7 @@ class FixedPoint:
         end = self._ends.get(key)
         continues = phase is Phase.BALANCING and (run.budget.temperature is not None or len(run.start.rows) > 0)
         same = end is not None and not continues and end.circumstances == occasion.circumstances and not end.differing
-        if same and not run.changed and (run.is_anything_broken() if phase is Phase.REPAIR else run.is_unbalanced):
+        if same and not run.changed and (run.is_anything_broken() if phase is Phase.REPAIR else run.may_balance):
             if phase is Phase.BALANCING:
                 run.weigh_for_balancing()
             run.log.skip(phase)

@@ -25,6 +25,7 @@ from plb.search.budget import Budget, EndReason
 from plb.search.extensions import Extensions, energy_with
 from plb.search.repair.breaches import Breaches, find_breaches, rows_judged_by, suspects_after
 from plb.search.result import Annealed, new_tally, proposals_of
+from plb.search.risk_relief import is_any_at_risk
 from plb.search.transactions import NO_PLACES, NO_ROWS, Places, go_to, moved_rows
 from plb.settings.config import Checks
 from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Solution
@@ -260,6 +261,18 @@ class PhaseState:
         return bool(self.config.extension_terms) or is_unbalanced(
             self.problem, self.solution, self.config, self.state.quanta
         )
+
+    @property
+    def is_at_risk(self) -> bool:
+        """Whether a node expects violations that balancing may avoid."""
+        if self.config.violation_cost is None or self._policy is not None or self._waits_for_upgrade:
+            return False
+        return is_any_at_risk(self.problem, self.solution, self.config)
+
+    @property
+    def may_balance(self) -> bool:
+        """Whether balancing has a reason to begin."""
+        return self.is_unbalanced or self.is_at_risk
 
     def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
         """Return the partitions of the services with an imbalanced metric."""

@@ -34,6 +34,7 @@ from plb.search.placement import place_rows
 from plb.search.repair.breaches import find_breaches, suspects_after
 from plb.search.repair.repair import repair
 from plb.search.result import Annealed, moves_of
+from plb.search.risk_relief import relieve_nodes_at_risk
 from plb.search.transactions import Places, go_to
 from plb.settings.config import PlbConfig
 from plb.settings.search import Cooling
@@ -222,6 +223,8 @@ class PhaseRun(PhaseState):
 
     def balance(self, *, slow: bool = False) -> None:
         """Balance if a metric is out of balance; keep a result that lowers the energy enough. `slow`: cool slowly."""
+        if self.is_at_risk and self._avoid_violations():
+            return
         if not self.is_unbalanced:
             self.log.note_idle(Phase.BALANCING, Idle.BALANCED)
             return
@@ -256,6 +259,14 @@ class PhaseRun(PhaseState):
                 result = attrs.evolve(result, end_reason=EndReason.NOT_WORTH_A_MOVE)
         self._is_full = self.solution.totals.displaced >= limit
         self._take(Phase.BALANCING, result, begun)
+
+    def _avoid_violations(self) -> bool:
+        """Make the moves that avoid more expected violations than they cost; return whether there are any."""
+        begun, problem = self._begin(), self._problem_of(Phase.BALANCING)
+        most = most_displaced(self.problem, self.solution, self.config)
+        result = relieve_nodes_at_risk(problem, self.solution, self.config, rule_masks(self.config)[0], most)
+        self._take(Phase.BALANCING, result, begun)
+        return self.changed
 
     def _go_to_start(self, limit: int) -> float:
         """Move at most `limit` replicas to their places of an earlier plan, if they may be there; return the energy."""

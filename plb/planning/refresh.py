@@ -122,7 +122,7 @@ class Refresh:
         if self.record.at_fixed_point == version:
             self.run.weigh_for_balancing()
             return self._idle(Stage.BALANCING, Idle.UNCHANGED)
-        if not self.run.is_unbalanced:
+        if not self.run.may_balance:
             return self._idle(Stage.BALANCING, Idle.BALANCED)
         if self._are_too_many_throttled():
             return self._idle(Stage.BALANCING, Idle.PARTITIONS_THROTTLED)

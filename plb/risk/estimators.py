@@ -7,6 +7,7 @@ as ``n-sigma:n=3,warmup=12,history=60``.
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -17,6 +18,8 @@ from plb.risk.peaks.predictors import LEAST_SEEN, MOST_SAMPLES, BorgDefault, Max
 from plb.validation import check_count, check_number, check_switch
 
 MINUTES_OF_A_DAY = 24 * 60
+DAY = 86_400.0
+"""Seconds."""
 
 
 class Evaluation(StrEnum):
@@ -117,6 +120,18 @@ def estimator_of(text: object, item: str = "PlbConfig") -> Estimator:
     if isinstance(estimator, PeakOracle):
         raise InvalidValueError(item, "estimator", text, "an estimator that uses the past only")
     return estimator
+
+
+def period_of(estimator: Estimator) -> float:
+    """Return the time, in seconds, that a repetition of an estimator stands for; infinite: all of the future.
+
+    A probability of an estimator without a horizon stands for a day.
+    """
+    if isinstance(estimator, MonteCarlo):
+        return estimator.horizon * 3600.0 if estimator.horizon > 0.0 else math.inf
+    if isinstance(estimator, HistoricalSimulation):
+        return estimator.slot_minutes * 60.0
+    return DAY
 
 
 def reads_limits(estimator: Estimator) -> bool:
