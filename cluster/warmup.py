@@ -74,7 +74,7 @@ SERVICES: Mapping[str, tuple[float, Mapping[str, Any]]] = {
 BALANCING: Mapping[str, Any] = {"w_imbalance": 1e6, "max_percentage_to_move": 1.0}
 ENGINES: Mapping[str, Mapping[str, Any]] = {
     "timeline": {"evaluation": "timeline", "max_moves": 1},
-    "historical-simulation": {"estimator": "historical-simulation"},
+    "historical-simulation": {"estimator": "historical-simulation", "violation_cost": 1000.0},
     "gaussian": {"estimator": "gaussian"},
     "peak predictors": {"estimator": "max(n-sigma:warmup=2;rc-like:warmup=2)"},
     "placement policies": {"policy": "prv_worst_fit"},

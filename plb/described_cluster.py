@@ -306,7 +306,8 @@ class DescribedCluster:
         reset_loads(self._state, partition)
 
     @uninterrupted
-    def report_loads(self, replica_index: npt.ArrayLike, loads: npt.ArrayLike) -> None:
+    @uninterrupted
+    def report_loads(self, replica_index: npt.ArrayLike, loads: npt.ArrayLike, *, at: float | None = None) -> None:
         """Report the loads of many replicas at once.
 
         Parameters
@@ -315,14 +316,22 @@ class DescribedCluster:
             (m,) indices from `replicas`, without duplicates.
         loads
             (m, R) loads in user units, metrics in the order of the configuration.
+        at
+            Time of the loads, in seconds. Historical simulation then enters its slot as a plan at that time does; so a
+            host that knows the past reports it moment by moment, the oldest first. None: the next plan enters a slot.
 
         Raises
         ------
         InvalidValueError
             If an index is unknown or duplicate, a shape does not fit, or a load is negative, not finite or too large
             for the metric's quantum; nothing is changed then.
+        ConflictError
+            If `at` is before the latest call with a time; nothing is changed then.
         """
+        time = self._planner.time_of_report(at)
         set_loads(self._state, replica_index, loads)
+        if at is not None:
+            self._planner.enter_slot(time)
 
     def _deactivate(self, name: str, intent: DeactivationIntent, now: float | None) -> None:
         """Replace the deactivation of a node."""

@@ -44,17 +44,18 @@ class Reason:
     phase: Phase
     rule: str
     """The rule or term of the reason: ``"new replica"``, ``"surplus"``, ``"eviction"``, ``"upgrade"``, ``"upgraded"``,
-    ``"placement"``, ``"capacity"``, ``"fault_domain"``, ``"upgrade_domain"``, ``"affinity"``, ``"energy"``, or the name
-    of an extension constraint.
+    ``"placement"``, ``"capacity"``, ``"fault_domain"``, ``"upgrade_domain"``, ``"affinity"``, ``"energy"``, ``"risk"``,
+    ``"exchange"`` (with a replica of a node at risk), or the name of an extension constraint.
     """
     node: str | None = None
-    """Node of the broken rule, of the eviction, or of the upgrade."""
+    """Node of the broken rule, of the eviction, of the upgrade, or at risk."""
     metric: str | None = None
     """Metric of a broken capacity, or the metric with the largest decrease of imbalance."""
     numbers: Mapping[str, float] = attrs.field(factory=dict)
     """The numbers of the reason, in user units: for capacity ``load`` and ``limit``; for a domain ``replicas``,
     ``least`` and ``most``; for a surplus ``replicas`` and ``requested``; for the energy the term, or the imbalance of
-    `metric`, ``before`` and ``after`` the phase.
+    `metric`, ``before`` and ``after`` the phase; for a risk the ``violations`` among the ``moments`` of the estimator
+    and the ``highest`` demand as a share of the threshold, both also ``without`` the replica, or the ``probability``.
     """
     breach: Breach | None = None
     """The broken constraint that the move repairs; None for capacity, which is in `numbers`."""
@@ -77,6 +78,8 @@ class Reason:
             "eviction": self._of_eviction,
             "capacity": self._of_capacity,
             "energy": self._of_energy,
+            "risk": self._of_risk,
+            "exchange": lambda: f"exchanged with a replica of a node at risk: {self._of_risk()}",
             "upgrade": lambda: f"node {self.node} is about to be upgraded",
             "upgraded": lambda: f"node {self.node} has been upgraded, and the primary was on it before",
         }
@@ -105,6 +108,20 @@ class Reason:
         of = f" of {self.metric}" if self.metric else ""
         what, way = rule_in_words(self.term) + of, "from" if after <= before else "up from"
         return f"lowers the energy: {what} goes {way} {amount(before)} to {amount(after)}"
+
+    def _of_risk(self) -> str:
+        if "probability" in self.numbers:
+            return f"node {self.node} expects a violation with probability {amount(self.numbers['probability'])}"
+        violations, moments = int(self.numbers["violations"]), int(self.numbers["moments"])
+        text = f"node {self.node} would reach its threshold for {self.metric} in {violations} of {moments} moments"
+        text += f" ({self._share('highest')})"
+        if "violations without" not in self.numbers:
+            return text
+        without = int(self.numbers["violations without"])
+        return f"{text}; without the replica in {without} ({self._share('highest without')})"
+
+    def _share(self, name: str) -> str:
+        return f"at most {100 * self.numbers[name]:.0f} % of it"
 
     def _of_surplus(self) -> str:
         if not self.numbers:

@@ -10,6 +10,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.constraints.throttling import most_in_build
+from plb.energy.soft_violations import soft_count
 from plb.energy.terms import values_of
 from plb.evaluation.delta import compare_with_scratch
 from plb.evaluation.proposals import FIRST_RULE
@@ -25,7 +26,6 @@ from plb.search.budget import Budget, EndReason
 from plb.search.extensions import Extensions, energy_with
 from plb.search.repair.breaches import Breaches, find_breaches, rows_judged_by, suspects_after
 from plb.search.result import Annealed, new_tally, proposals_of
-from plb.search.risk_relief import is_any_at_risk
 from plb.search.transactions import NO_PLACES, NO_ROWS, Places, go_to, moved_rows
 from plb.settings.config import Checks
 from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Solution
@@ -264,10 +264,11 @@ class PhaseState:
 
     @property
     def is_at_risk(self) -> bool:
-        """Whether a node expects violations that balancing may avoid."""
+        """Whether a node expects violations that are worth a move."""
         if self.config.violation_cost is None or self._policy is not None or self._waits_for_upgrade:
             return False
-        return is_any_at_risk(self.problem, self.solution, self.config)
+        count = soft_count(self.problem, self.solution, self.config)
+        return bool(count.violations.max(initial=0) * count.price > 1.0)
 
     @property
     def may_balance(self) -> bool:

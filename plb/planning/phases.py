@@ -12,6 +12,7 @@ from plb.array_types import NOWHERE, Bool
 from plb.constraints.domains import SPREADING
 from plb.constraints.scale_out import limits_of_balancing
 from plb.energy.score import energy_of, weights_in_balancing
+from plb.energy.soft_violations import soft_count
 from plb.errors import ConflictError
 from plb.model import DeactivationIntent
 from plb.model.move import Phase, Reason
@@ -20,7 +21,7 @@ from plb.model.plan import Plan, PlanMoves
 from plb.model.rules import Rule
 from plb.planning.dropping import Surplus, drop_surplus, still_surplus, without_replaced_standbys
 from plb.planning.explanations.diagnosis import Audit, placed_all_or_nothing, undrained_of, unplaced_of
-from plb.planning.explanations.move_reasons import MoveReasons, bounding_budgets
+from plb.planning.explanations.move_reasons import MoveReasons, bounding_budgets, reasons_by_risk
 from plb.planning.pending_work import Work
 from plb.planning.phase_state import PhaseState
 from plb.planning.plan_start import Broken, check_start
@@ -262,11 +263,19 @@ class PhaseRun(PhaseState):
 
     def _avoid_violations(self) -> bool:
         """Make the moves that avoid more expected violations than they cost; return whether there are any."""
-        begun, problem = self._begin(), self._problem_of(Phase.BALANCING)
-        most = most_displaced(self.problem, self.solution, self.config)
-        result = relieve_nodes_at_risk(problem, self.solution, self.config, rule_masks(self.config)[0], most)
-        self._take(Phase.BALANCING, result, begun)
-        return self.changed
+        begun, problem, before = self._begin(), self._problem_of(Phase.BALANCING), self.solution.copy()
+        seed = self._seed_of(Phase.BALANCING).spawn(1)[0]
+        most = most_displaced(problem, before, self.config)
+        count = soft_count(problem, before, self.config)
+        of_nodes = count.violations.copy()
+        result = relieve_nodes_at_risk(problem, self.solution, count, rule_masks(self.config)[0], most, seed)
+        self._note_changes("relief")
+        rows = self.moved_rows
+        if len(rows):
+            audit = self._audit(before, problem)
+            self.log.reasons |= reasons_by_risk(audit, self.solution, rows, count._replace(violations=of_nodes))
+            self._take(Phase.BALANCING, result, begun)
+        return bool(len(rows))
 
     def _go_to_start(self, limit: int) -> float:
         """Move at most `limit` replicas to their places of an earlier plan, if they may be there; return the energy."""

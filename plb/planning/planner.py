@@ -38,6 +38,7 @@ from plb.search.transactions import NO_PLACES
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_sources import demand_forecast_of, settings_of_forecast
+from plb.state.replica_table import NO_SLOT
 from plb.state.role_slots import fill_every_node, slots_of
 from plb.state.topology import Topology, present_topology
 from plb.validation import check_number
@@ -80,6 +81,20 @@ class Planner:
     def time(self, now: float | None) -> float:
         """Return the time of a call; None: of the latest search."""
         return self.now if now is None else check_number("engine", "now", now, low=-np.inf)
+
+    def time_of_report(self, at: float | None) -> float:
+        """Return the time of loads that a host reports; None: of the latest call with a time."""
+        time = self.time(at)
+        has_past = self.searches > 0 or self.state.rows.past.newest != NO_SLOT
+        if time < self.now and has_past:
+            raise ConflictError(f"report_loads: at = {at!r} is before the latest call, at {self.now!r}")
+        return time
+
+    def enter_slot(self, at: float) -> None:
+        """Enter the slot of a time with the present loads, for the estimator that needs it."""
+        if self.demand_forecast.enter(self.state.rows, at):
+            self._fixed_point.forget()  # other columns are no other loads
+        self.now = at
 
     # what follows from the state
 

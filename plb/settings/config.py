@@ -313,6 +313,8 @@ class PlbConfig(
             raise ConflictError(f"PlbConfig: metrics has a name twice: {names}")
         self._check_neighbourhoods()
         self._check_horizon()
+        if self.violation_cost is not None and self.extension_constraints:
+            raise ConflictError("PlbConfig: violation_cost is given, but its search knows no extension_constraints")
         if self.soft_capacity and self.cooling is not Cooling.BY_BUDGET:
             raise ConflictError("PlbConfig: soft_capacity has no effect unless cooling is by_budget")
         if self.cooling is Cooling.BY_BUDGET and self.max_simulated_annealing_iterations is None:
@@ -367,7 +369,7 @@ class PlbConfig(
     @property
     def reads_probabilities(self) -> bool:
         """Whether the energy depends on expected demand, so that demand is sampled if there is a history."""
-        return self.w_failovers > 0 or self.w_overload > 0
+        return self.w_failovers > 0 or self.w_overload > 0 or self.violation_cost is not None
 
     @property
     def metric_names(self) -> tuple[str, ...]:

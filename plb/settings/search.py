@@ -127,14 +127,12 @@ class BalancingSettings(Checked):
     """Limits of balancing, and weights of balance and moves in the score."""
 
     violation_cost: float | None = number(None, unit="moves", high=LARGEST_WEIGHT, none=True)
-    """What a violation costs, in moves. Balancing then begins also where violations are expected, and makes first the
-    moves that avoid more than they cost over `placement_days` (docs/rebalancing.md). None: `w_failovers` weighs them, and
-    only loads that are out of balance start balancing.
+    """What a violation costs, in moves. Balancing then begins where a node expects violations that are worth a move,
+    and makes the moves that avoid more than they cost (docs/rebalancing.md). None: only loads that are out of balance
+    start balancing.
     """
-    placement_days: float = number(7.0, unit="days", low_open=True)
-    """How long a placement is expected to last: a violation that a move avoids is avoided that long."""
-    risk_threshold: float = number(0.0, unit="violations")
-    """Expected violations of a node within the horizon of the estimator from which balancing begins; 0: any."""
+    placement_days: float = number(7.0, unit="days", high=LARGEST_COUNT, low_open=True)
+    """How long a placement is expected to last: a violation that a move avoids is avoided as long."""
     max_percentage_to_move: float = share(0.3, original=0.3)
     """Largest share of the replicas that a balancing plan moves. 0: no balancing."""
     score_improvement_threshold: float = number(0.0, original=0.0, unit="energy")

@@ -199,6 +199,7 @@ def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
         "policy": draw(mostly("annealing", "first_fit", "random")),
         "w_failovers": draw(mostly(0.0, 0.1, 5.0)),
         "w_overload": draw(mostly(0.0, 100.0)),
+        "violation_cost": draw(mostly(None, 1.0, 100.0)),
         "w_imbalance": draw(st.sampled_from([10.0, 1000.0])),
         "held_out_nodes": draw(mostly(0, 1, 2)),
         "move_cost_offset": draw(st.sampled_from([1000.0, 10.0])),

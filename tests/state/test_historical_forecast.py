@@ -362,3 +362,27 @@ def test_parameters_out_of_range_are_refused(text):
     with pytest.raises(Exception, match=r"historical-simulation|predictor") as caught:
         PlbConfig(metrics=[Metric("cpu")], estimator=f"historical-simulation:{text}")
     assert text.split("=")[0] in str(caught.value)
+
+
+def test_a_past_that_is_reported_by_time_is_as_one_of_plans() -> None:
+    known, lived = new_engine(), new_engine()
+    for engine in (known, lived):
+        for name, node in (("p0", "n0"), ("p1", "n1")):
+            put(engine, name, node)
+    for slot in range(-3, 4):
+        loads = [[float(5 + slot)], [float(9 - slot)]]
+        now = hours(slot * MINUTES / 60)
+        known.report_loads([0, 1], loads, at=now)
+        lived.report_loads([0, 1], loads)
+        lived.refresh(now)
+    assert known.violation_probabilities(now=now) == lived.violation_probabilities(now=now)
+    assert (known._state.rows.past.values == lived._state.rows.past.values).all()
+
+
+def test_a_past_that_is_reported_too_late_changes_nothing() -> None:
+    engine = new_engine()
+    put(engine, "p0", "n0")
+    engine.report_loads([0], [[5.0]], at=hours(8))
+    with pytest.raises(ConflictError, match="before the latest call"):
+        engine.report_loads([0], [[6.0]], at=hours(7))
+    assert engine.node_loads()["n0"]["cpu"] == 5.0

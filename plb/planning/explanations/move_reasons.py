@@ -11,6 +11,7 @@ from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints.move_budgets import budget_that_holds
 from plb.constraints.rules import REASONS_IN_ORDER, RULES_IN_ORDER
+from plb.energy.soft_violations import SoftCount
 from plb.energy.terms import TERMS_IN_ORDER, energies_without, present_energy
 from plb.evaluation.proposals import refusal
 from plb.model.move import Phase, Reason
@@ -105,6 +106,35 @@ class MoveReasons:
             without[name] = present + weight * (before.extension_terms[name] - after.extension_terms[name])
         term = max(without, key=without.__getitem__)
         return term if without[term] > present else None
+
+
+def reasons_by_risk(before: Audit, after: Solution, rows: Int, count: SoftCount) -> dict[int, Reason]:
+    """Return why rows moved that a relief of nodes at risk has moved; `count` is as of the solution before."""
+    return {row: _reason_by_risk(before, after, row, count) for row in rows.tolist()}
+
+
+def _reason_by_risk(before: Audit, after: Solution, row: int, count: SoftCount) -> Reason:
+    """Return the reason of one row: the risk of the node that it leaves, or to which it comes in exchange."""
+    problem, solution, state = before.problem, before.solution, before.state
+    node, target = int(solution.node[row]), int(after.node[row])
+    leaves = bool(count.violations[node] >= count.violations[target])
+    at = node if leaves else target
+    name, rule = state.nodes[at].name, "risk" if leaves else "exchange"
+    if len(problem.estimator_rows):
+        probability = float(solution.violating[at] / problem.weights.repetitions)
+        return Reason(Phase.BALANCING, rule, name, numbers={"probability": probability})
+    share = solution.aggregate[at] / np.maximum(1, problem.threshold[at])[:, np.newaxis]
+    metric = int(share.max(axis=1).argmax())
+    sums, threshold = solution.aggregate[at, metric], int(problem.threshold[at, metric])
+    numbers = {
+        "moments": float(len(sums)),
+        "violations": float(np.count_nonzero(sums >= threshold)),
+        "highest": float(share[metric].max()),
+    }
+    if leaves:
+        numbers["violations without"] = float(np.count_nonzero(sums - problem.peak[row, metric] >= threshold))
+        numbers["highest without"] = float((sums - problem.peak[row, metric]).max() / max(1, threshold))
+    return Reason(Phase.BALANCING, rule, name, state.config.metric_names[metric], numbers)
 
 
 _FIRST_BUDGET = int(min(BUDGETS))
