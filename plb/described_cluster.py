@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
+import numpy as np
 import numpy.typing as npt
 
 from plb.array_types import Int
@@ -331,7 +332,7 @@ class DescribedCluster:
         time = self._planner.time_of_report(at)
         set_loads(self._state, replica_index, loads)
         if at is not None:
-            self._planner.enter_slot(time)
+            self._planner.enter_slot(time, np.asarray(replica_index, np.int64))
 
     def _deactivate(self, name: str, intent: DeactivationIntent, now: float | None) -> None:
         """Replace the deactivation of a node."""

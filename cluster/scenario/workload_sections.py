@@ -26,11 +26,11 @@ NOT_OF_PLANS = (
     *("pair_share", "window_days", "trace_seed"),
 )
 """Fields of `Workload` that do not apply to tenants of a plan."""
-OF_TRACES = ("arrivals", "from_hours", "history", "history_path", "simulated_share", "each_repeat")
+OF_TRACES = ("arrivals", "from_hours", "past_days", "history", "history_path", "simulated_share", "each_repeat")
 """Fields of `Workload` that apply only to tenants of real traces; results have them if they differ from the default."""
 NOT_OF_RECORDED = ("density", "density_end", "pair_share")
 """Fields of `Workload` that do not apply to recorded arrivals."""
-OF_REPORTS = ("initial_demand_percentile", "oracle_hours", "oracle_after_hours")
+OF_REPORTS = ("past_days", "initial_demand_percentile", "oracle_hours", "oracle_after_hours")
 """Fields of `Workload` that affect reports to the engine, but neither tenants nor history."""
 
 
@@ -64,6 +64,10 @@ class Workload(Section):
     """
     from_hours: float = span(0.0)
     """Begin of the run in the recorded time, hours since the first tenant of the traces began."""
+    past_days: float = number(0.0, high=LONGEST)
+    """With recorded arrivals, the days before the begin of the run for which the tenants that are there at the start
+    have reported, as far as they lived.
+    """
     region_parameters: Mapping[str, Any] = attrs.field(factory=dict, hash=False)
     """Changed parameters of the region, such as ``{ size_bias = 1.2, cpu.median = 0.1 }``; see
     `workloads.region_parameters.RegionParameters`.
@@ -168,7 +172,7 @@ class Workload(Section):
             refused = dict.fromkeys(NOT_OF_RECORDED, allowed)
         else:
             allowed = 'the default, except with arrivals = "recorded"'
-            refused = dict.fromkeys(("from_hours", "history", "simulated_share"), allowed)
+            refused = dict.fromkeys(("from_hours", "past_days", "history", "simulated_share"), allowed)
         replacing = [name for name in ("history", "history_path") if cls._differs(values, name)]
         if replacing:
             refused["history_share"] = f"the default with {replacing[0]}, which replaces it"

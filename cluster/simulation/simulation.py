@@ -123,6 +123,7 @@ class Simulation:
 
     def begin(self) -> None:
         """Admit the tenants that are placed from the start, and report their demand, as no metering precedes."""
+        self._report_past()
         standing = np.flatnonzero(self._sequence.stands).tolist()
         for tenant in standing:
             self._admit(tenant)
@@ -201,6 +202,23 @@ class Simulation:
             return
         self._movement.take(name, tenant)
         self.tenancies.note_placed(name)
+
+    def _report_past(self) -> None:
+        """Report what the tenants that are there at the start have demanded in the known past, metering by metering."""
+        begin, sequence = -round(self._scenario.workload.past_days * 86400), self._sequence
+        early = sequence.is_tenant & (sequence.created < 0) & (begin < 0)
+        rows: list[int] = []
+        for tenant in np.flatnonzero(early).tolist():
+            name = self._partitions[tenant]
+            service, created = self._services.tenancy(tenant, name).service, int(sequence.created[tenant])
+            self.engine.update_partition(Partition(name, service=service, created=created))
+            self.ledger.refresh(name, tenant)
+            rows += [replica.index for replica in self.ledger.placed(name)]
+        present = np.array(rows, np.int64)
+        created_at = sequence.created[self.ledger.tenant[present]]
+        for now in range(begin, 0, self._interval):
+            lived = present[created_at < now]
+            self.engine.report_loads(lived, self.ledger.reported(lived, now), at=now)
 
     def _report_present(self, name: str, tenant: int) -> None:
         """Report the load of a tenant that has lived before the run, so that its placement counts with it."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import attrs
 import numpy as np
 
-from plb.array_types import NOWHERE, Float
+from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import uninterrupted
 from plb.errors import ConflictError
 from plb.extensions.configuration import Configuration
@@ -90,9 +90,9 @@ class Planner:
             raise ConflictError(f"report_loads: at = {at!r} is before the latest call, at {self.now!r}")
         return time
 
-    def enter_slot(self, at: float) -> None:
-        """Enter the slot of a time with the present loads, for the estimator that needs it."""
-        if self.demand_forecast.enter(self.state.rows, at):
+    def enter_slot(self, at: float, rows: Int) -> None:
+        """Enter the slot of a time with the loads of rows, for the estimator that needs it."""
+        if self.demand_forecast.enter(self.state.rows, at, rows):
             self._fixed_point.forget()  # other columns are no other loads
         self.now = at
 

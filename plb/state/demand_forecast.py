@@ -167,9 +167,9 @@ class Forecast(Protocol):
         del state
         return {"timeline": False, **NO_FUTURES}
 
-    def enter(self, table: RowTable, now: float) -> bool:
-        """Enter the slot of a time, in seconds, and return whether it is a new one."""
-        del table, now
+    def enter(self, table: RowTable, now: float, rows: Int | None = None) -> bool:
+        """Enter the slot of a time, in seconds, and return whether it is a new one; `rows`: with their loads alone."""
+        del table, now, rows
         return False
 
     def leave(self, table: RowTable) -> None:

@@ -66,10 +66,14 @@ class HistoricalForecast(Forecast):
         self._load: Int = np.zeros((capacity, self._metrics), np.int64)
 
     @uninterrupted
-    def enter(self, table: RowTable, now: float) -> bool:
-        """Enter the slot of a time, in seconds, and return whether it is a new one."""
+    def enter(self, table: RowTable, now: float, rows: Int | None = None) -> bool:
+        """Enter the slot of a time, in seconds, and return whether it is a new one.
+
+        `rows`: with the loads of these rows alone; None: of all that are placed and reported.
+        """
         slot = int(now // (SECONDS_OF_A_MINUTE * self._estimator.slot_minutes))
-        counted = table.used & table.reported & ~table.dropped & (table.node != NOWHERE)
+        counted = table.used & table.reported & ~table.dropped
+        counted &= table.node != NOWHERE if rows is None else np.isin(np.arange(table.capacity), rows)
         self._entered = table.past.enter(slot, table.load[:-1], counted)
         self._turn(table)
         if self._entered is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,6 +37,7 @@ from cluster.studies.request import ANNEALING_PILOT, StudyRequest
 from cluster.studies.runner import OutputDirectory
 from plb import ConflictError, InvalidValueError, PlacementAndLoadBalancing, PlbError
 from plb.model import Role
+from plb.risk.historical_simulation import MISSING
 from tests.cluster.tiny import Tenant, traces_of
 from tests.workloads.trace_strategies import METRICS, trace_sets
 from workloads.readers.bitbrains import BIN_SECONDS
@@ -563,3 +565,25 @@ def test_machines_of_bitbrains_are_there_when_they_have_rows() -> None:
         long = known.group_by("vm").len().filter(pl.col("len") > 12 * 24 * 80)["vm"].to_list()
         assert set(step) & set(long) <= there
         assert there <= set(near)
+
+
+def test_tenants_that_are_there_at_the_start_have_reported_the_past_that_they_lived(folder: Path) -> None:
+    tables = tables_of(folder, days=0.1, from_hours=48.0, past_days=2.0)
+    tables["policies"] = {"original": {"estimator": "historical-simulation:slots=48", "w_failovers": 0.1}}
+    scenario = scenario_from({**tables, "cluster": {"nodes": 5}})
+    source = read_source(scenario)
+    sequence = make_tenants(scenario, source)
+    simulation = Simulation(scenario, source, sequence, "original")
+    simulation.begin()
+    past, quantum = simulation.engine._state.rows.past, simulation.engine._state.quanta.quanta
+    early = np.flatnonzero(sequence.is_tenant & (sequence.created < 0))
+    assert len(early) > 3
+    for tenant, hour in product(early.tolist(), (-48, -30, -1)):
+        name = str(sequence.traces.tenant[tenant])
+        shown = [past.values[replica.index, :, hour % past.slots] for replica in simulation.ledger.placed(name)]
+        age = 3600 * hour - int(sequence.created[tenant])
+        if age <= 0:
+            assert np.all(np.array(shown) == MISSING)
+        else:
+            expected = demand_of(sequence.traces, name, math.ceil(age / sequence.traces.step_seconds) - 1)
+            assert np.sum(shown, axis=0) * quantum == pytest.approx(np.array(expected), rel=0.05, abs=quantum.max() * 3)
