@@ -89,6 +89,10 @@ COMMANDS: Mapping[str, StudyCommand] = {
         "Monte Carlo, historical simulation, Gaussian and peak predictors compared by violations.",
         (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region"),
     ),
+    "rebalancing": StudyCommand(
+        "Violations and moves with rebalancing by risk, with Service Fabric's, and with failovers alone.",
+        (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region"),
+    ),
     "calibration": StudyCommand(
         "Calibration of the estimators of risk, with intervals.",
         (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "first_hours", "region"),

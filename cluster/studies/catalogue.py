@@ -8,6 +8,7 @@ from cluster.studies.annealing import AnnealingStudy, ConfigurationStudy
 from cluster.studies.calibration import CalibrationStudy
 from cluster.studies.compression import CompressionStudy
 from cluster.studies.policies import OverheadStudy, PlacementPolicyStudy
+from cluster.studies.rebalancing import RebalancingStudy
 from cluster.studies.request import DensityStudy, StudyRequest
 from cluster.studies.risk import RiskStudy
 from cluster.studies.runner import Study
@@ -21,6 +22,7 @@ STUDIES: Mapping[str, Callable[[StudyRequest], Study]] = {
     ConfigurationStudy.name: ConfigurationStudy.of,
     SensitivityStudy.name: SensitivityStudy.of,
     RiskStudy.name: RiskStudy.of,
+    RebalancingStudy.name: RebalancingStudy.of,
     CalibrationStudy.name: CalibrationStudy.of,
     DensityStudy.name: DensityStudy.of,
 }

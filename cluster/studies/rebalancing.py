@@ -1,0 +1,160 @@
+"""Rebalancing that avoids violations, compared with failovers alone and with balancing by thresholds.
+
+Tenants that stay have a past. With recorded arrivals each workload is a period of the recorded time with a share of its
+tenants, which sets how much the nodes are used; tenants that are there at its begin have reported before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from rich.table import Table
+
+from cluster.studies.base import Arm, Base
+from cluster.studies.design import StudySetting
+from cluster.studies.figures import Claim, ClaimTable, PolicyStudy, Violations, means_of
+from cluster.studies.request import ANNEALING_PILOT, StudyRequest
+from cluster.studies.runner import Finished, Row, StudyResult
+from cluster.tables import new_table
+from plb import PlbError
+
+DAYS, QUICK_DAYS, REPEATS = 21.0, 3.0, 10
+PERIOD_HOURS, PERIODS = 720.0, 2
+"""From the begin of a period to the next, and their number: with Bitbrains, August and September."""
+SHARES = (1.0, 1.25)
+"""Tenants of a period, in those of the scenario."""
+MIDDLE = 1
+"""Densities of a region."""
+REGION_METRICS = ("cpu", "memory", "disk")
+DAILY = 86_400.0
+ALONE, THRESHOLDS = "failovers alone", "Service Fabric's balancing"
+PAST = "historical simulation"
+ESTIMATORS: Mapping[str, str] = {
+    PAST: "historical-simulation:horizon=1",
+    "n-sigma": "n-sigma:n=5,warmup=12,history=144",
+    "rc-like": "rc-like:percentile=99,warmup=12,history=144",
+}
+"""Estimators that start balancing, once a day, where violations are worth a move."""
+BALANCING_OF_SERVICE_FABRIC: Mapping[str, Any] = {
+    "combination": "service_fabric",
+    "cooling": "by_round",
+    "exchange_probability": 0.0,
+    "exchange_moved_replicas": False,
+    "similar_exchange_share": 0.0,
+    "allow_chained_moves": True,
+    "spread_moves": True,
+    "biased_sampling": True,
+    "min_load_balancing_interval": 5.0,
+}
+"""The product form and the interval of Service Fabric; the limit of nodes is the same for all arms."""
+COSTS: Mapping[str, str] = {
+    "violations": "violations",
+    "violations_avoidable": "avoidable",
+    "violated_node_minutes": "violated node-minutes",
+    "failovers": "failovers",
+    "moves": "moves",
+    "downtime_seconds": "downtime (s)",
+}
+"""Totals of a run, with their headings."""
+
+
+def arms_of(metrics: Sequence[str]) -> tuple[Arm, ...]:
+    """Return the compared arms for a workload with these metrics; only one of them balances by thresholds."""
+    off = {name: {"balancing_threshold": 0.0} for name in metrics}
+    estimating = (
+        Arm(
+            name,
+            "original",
+            engine={
+                "estimator": estimator,
+                "violation_cost": 1.0,
+                "min_load_balancing_interval": DAILY,
+                "metrics": off,
+            },
+        )
+        for name, estimator in ESTIMATORS.items()
+    )
+    return Arm(ALONE, "original"), Arm(THRESHOLDS, "original", engine=BALANCING_OF_SERVICE_FABRIC), *estimating
+
+
+def in_periods(base: Base, periods: int) -> Base:
+    """Return a base of recorded arrivals whose workloads are periods with shares of their tenants."""
+    workload = base.tables["workload"]
+    if workload.get("each_repeat") != "resample":
+        message = 'has to have recorded arrivals and each_repeat = "resample", as each repeat has other tenants'
+        raise PlbError(f"study rebalancing: [workload] of {base.workloads[0]} {message}")
+    first, size = workload.get("from_hours", 0.0), workload.get("simulated_share", 1.0)
+    variants = {
+        f"{base.workloads[0]}, hour {first + period * PERIOD_HOURS:g}, share {share * size:g}": {
+            "from_hours": first + period * PERIOD_HOURS,
+            "simulated_share": share * size,
+        }
+        for period in range(periods)
+        for share in SHARES
+    }
+    return attrs.evolve(base, workloads=tuple(variants), variants=variants)
+
+
+class RebalancingStudy(PolicyStudy):
+    """Violations and moves with and without rebalancing."""
+
+    name = "rebalancing"
+    compared = ALONE
+    plot = "rebalancing.png"
+
+    @classmethod
+    def of(cls, request: StudyRequest) -> RebalancingStudy:
+        """Return the study that a user requests: of periods of recorded arrivals, or at the densities of others."""
+        base = request.base
+        arms = arms_of([*base.tables.get("cluster", {}).get("capacities", REGION_METRICS)])
+        if base.density:
+            return cls(
+                request.design((ANNEALING_PILOT,), arms, repeats=REPEATS, days=10.0, quick_days=1.0, middle=MIDDLE)
+            )
+        base = in_periods(base, 1 if request.quick else PERIODS)
+        settings = [StudySetting(name, base.vcores or 0.0, 0.0) for name in base.workloads]
+        request = attrs.evolve(request, base=base)
+        return cls(request.design_at(settings, arms, repeats=REPEATS, days=DAYS, quick_days=QUICK_DAYS))
+
+    def claims(self, violations: Violations) -> list[Claim]:
+        """Return violations by those of failovers alone, and by those of Service Fabric's balancing."""
+        return [
+            Claim(f"{name} / {below}", "", violations.ratio([name], below))
+            for below in (ALONE, THRESHOLDS)
+            for name in violations.counts
+            if name not in (below, ALONE)
+        ]
+
+    def tables(self, violations: Violations) -> list[ClaimTable]:
+        """Return the mean violations by setting."""
+        columns = {name: violations.means(name) for name in violations.counts}
+        return [ClaimTable(violations.settings, columns, {}, PAST, ALONE)]
+
+    def result(self, finished: Finished) -> StudyResult:
+        """Return violations, ratios and costs, also in numbers of a run."""
+        result = super().result(finished)
+        if not result.tables:
+            return result
+        means = {arm.name: means_of_arm(finished.rows, arm.name) for arm in self.design.arms}
+        return attrs.evolve(
+            result,
+            figures={**result.figures, "means": means},
+            tables=(*result.tables, table_of_costs(means, self.design.repeats)),
+        )
+
+
+def means_of_arm(rows: Sequence[Row], arm: str) -> dict[str, float]:
+    """Return the mean totals of the runs of an arm, by name."""
+    return {total: float(np.mean([row[total] for row in rows if row["arm"] == arm])) for total in COSTS}
+
+
+def table_of_costs(means: Mapping[str, Mapping[str, float]], repeats: int) -> Table:
+    """Return the mean totals of each arm."""
+    caption = f"a run, means over settings and {means_of(repeats)}; moves: failovers and planned ones"
+    table = new_table(("", *COSTS.values()), title="rebalancing: what a run costs", caption=caption)
+    for arm, of_arm in means.items():
+        table.add_row(arm, *(f"{of_arm[total]:,.1f}" for total in COSTS))
+    return table
