@@ -307,7 +307,6 @@ class DescribedCluster:
         reset_loads(self._state, partition)
 
     @uninterrupted
-    @uninterrupted
     def report_loads(self, replica_index: npt.ArrayLike, loads: npt.ArrayLike, *, at: float | None = None) -> None:
         """Report the loads of many replicas at once.
 

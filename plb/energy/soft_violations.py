@@ -14,17 +14,24 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
+from plb.model.role import PRIMARY
 from plb.risk.estimator_columns import node_violations
 from plb.risk.estimators import DAY, estimator_of, period_of
 from plb.settings.config import PlbConfig
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import TENTHS, Problem, Solution
 
 SOFT_MARGIN = 0.3
 """Share of the threshold below it at which a moment begins to count; chosen on July of Bitbrains."""
 ROOT = 2**10
 """Square root of the units of a violation."""
-MOST_ROOT = 2**14
+MOST_ROOT = 2**19
 """Demand further above the threshold counts as this, so that sums stay far below 2^63."""
+
+
+LEAST_WORTH = 1e-9
+"""In moves: what a rounded price may seem to win is no reason to move."""
+UNLIMITED = np.iinfo(np.int32).max
+"""Threshold of a metric that a node does not limit."""
 
 
 class SoftCount(NamedTuple):
@@ -36,8 +43,15 @@ class SoftCount(NamedTuple):
     """(N, R) `ROOT` by the quanta from there to the threshold."""
     price: float
     """Moves that a unit is worth."""
+    least_cost: float
+    """Cost of the cheapest move, or swap of roles, in moves; a node whose violations are worth less stays as it is."""
     violations: Int
     """(N,) units that each node expects; 0 for nodes that are not counted."""
+
+    @property
+    def cost(self) -> float:
+        """What all violations together cost, in moves."""
+        return float(self.violations.sum()) * self.price
 
 
 def soft_count(problem: Problem, solution: Solution, config: PlbConfig) -> SoftCount:
@@ -47,14 +61,23 @@ def soft_count(problem: Problem, solution: Solution, config: PlbConfig) -> SoftC
     """
     start = np.floor((1.0 - SOFT_MARGIN) * problem.threshold).astype(np.int64)
     scale = ROOT / np.maximum(1, problem.threshold - start)
+    scale[problem.threshold == UNLIMITED] = 0.0
     has_moments = not len(problem.estimator_rows)
     unit = float(ROOT**2 * problem.peak.shape[2]) if has_moments else problem.weights.repetitions
     times = max(1.0, config.placement_days * DAY / period_of(estimator_of(config.estimator)))
     price = float(config.violation_cost or 0.0) * times / max(1.0, unit)
-    count = SoftCount(start, scale, price, np.zeros(len(problem.counted), np.int64))
+    count = SoftCount(start, scale, price, _least_cost(problem), np.zeros(len(problem.counted), np.int64))
     if problem.peak.shape[2]:
         _count_all(problem, solution, count)
     return count
+
+
+def _least_cost(problem: Problem) -> float:
+    movable = problem.movable
+    cheapest = int(problem.move_cost[: len(movable)][movable].min(initial=TENTHS))
+    if (problem.role[movable] == PRIMARY).any():
+        cheapest = min(cheapest, int(problem.swap_cost))
+    return max(LEAST_WORTH, cheapest / TENTHS)
 
 
 @kernel

@@ -64,6 +64,7 @@ class Idle(Enum):
     NOTHING_BROKEN = "no constraint is broken that it may repair"
     BY_POLICY = "a placement policy without balancing is used"
     BALANCED = "no metric is out of balance"
+    NOT_WORTH_A_MOVE = "no move avoids more violations than it costs, and no metric is out of balance"
     NOTHING_MOVABLE = "no replica may move"
     NODE_EVENT = "a node was added or removed too recently"
     THROTTLED = "the limit of moves is reached"

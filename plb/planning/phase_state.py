@@ -10,7 +10,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.constraints.throttling import most_in_build
-from plb.energy.soft_violations import soft_count
+from plb.energy.soft_violations import SoftCount, soft_count
 from plb.energy.terms import values_of
 from plb.evaluation.delta import compare_with_scratch
 from plb.evaluation.proposals import FIRST_RULE
@@ -264,11 +264,15 @@ class PhaseState:
 
     @property
     def is_at_risk(self) -> bool:
-        """Whether a node expects violations that are worth a move."""
+        """Whether a node from which replicas may move expects violations that are worth a move."""
         if self.config.violation_cost is None or self._policy is not None or self._waits_for_upgrade:
             return False
-        count = soft_count(self.problem, self.solution, self.config)
-        return bool(count.violations.max(initial=0) * count.price > 1.0)
+        count, node = self._soft_count(), self.solution.node
+        nodes = np.unique(node[self.problem.movable & (node != NOWHERE)])
+        return bool((count.violations[nodes] * count.price > count.least_cost).any())
+
+    def _soft_count(self) -> SoftCount:
+        return soft_count(self.problem, self.solution, self.config)
 
     @property
     def may_balance(self) -> bool:
@@ -279,6 +283,10 @@ class PhaseState:
         """Return the partitions of the services with an imbalanced metric."""
         unbalanced = self._unbalanced_services & {*services}
         return [record.name for record in self.state.partitions.values() if record.service in unbalanced]
+
+    def partitions_at_risk(self, services: Sequence[int]) -> list[str]:
+        """Return the partitions of the services, any of which a relief of nodes at risk may move."""
+        return [record.name for record in self.state.partitions.values() if record.service in {*services}]
 
     @property
     def _unbalanced_services(self) -> set[int]:

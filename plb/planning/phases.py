@@ -12,7 +12,6 @@ from plb.array_types import NOWHERE, Bool
 from plb.constraints.domains import SPREADING
 from plb.constraints.scale_out import limits_of_balancing
 from plb.energy.score import energy_of, weights_in_balancing
-from plb.energy.soft_violations import soft_count
 from plb.errors import ConflictError
 from plb.model import DeactivationIntent
 from plb.model.move import Phase, Reason
@@ -25,17 +24,23 @@ from plb.planning.explanations.move_reasons import MoveReasons, bounding_budgets
 from plb.planning.pending_work import Work
 from plb.planning.phase_state import PhaseState
 from plb.planning.plan_start import Broken, check_start
-from plb.planning.rule_priorities import balancing_variants, placement_masks, rule_masks, rule_priorities
+from plb.planning.rule_priorities import (
+    balancing_variants,
+    binding_rules,
+    placement_masks,
+    rule_masks,
+    rule_priorities,
+)
 from plb.planning.service_domains import ServiceDomain
 from plb.planning.upgrades import Handover, Return, Returns, RoleChanges
 from plb.search.annealing.overload_price import WIN
 from plb.search.balancing import balance, most_displaced, uneven_metrics
-from plb.search.budget import EndReason, chosen_settings, stream_of
+from plb.search.budget import ENDLESS, EndReason, chosen_settings, stream_of
 from plb.search.placement import place_rows
 from plb.search.repair.breaches import find_breaches, suspects_after
 from plb.search.repair.repair import repair
 from plb.search.result import Annealed, moves_of
-from plb.search.risk_relief import relieve_nodes_at_risk
+from plb.search.risk_relief import Limits, relieve_nodes_at_risk
 from plb.search.transactions import Places, go_to
 from plb.settings.config import PlbConfig
 from plb.settings.search import Cooling
@@ -224,13 +229,13 @@ class PhaseRun(PhaseState):
 
     def balance(self, *, slow: bool = False) -> None:
         """Balance if a metric is out of balance; keep a result that lowers the energy enough. `slow`: cool slowly."""
-        if self.is_at_risk and self._avoid_violations():
+        if self.is_at_risk and not len(self.start.rows) and self._avoid_violations():
             return
         if not self.is_unbalanced:
             self.log.note_idle(Phase.BALANCING, Idle.BALANCED)
             return
         self.weigh_for_balancing()
-        before, begun = self._energy(self.solution).total, self._begin()
+        before, begun, soft_cost = self._energy(self.solution).total, self._begin(), self._soft_cost()
         movement = self.solution.totals.movement
         config, timeout = self.config, self.config.fast_balancing_search_timeout
         if slow:
@@ -253,7 +258,7 @@ class PhaseRun(PhaseState):
         if result.energy > at_start:
             go_to(self.problem, self.solution, self.start, self._others)
             result = attrs.evolve(result, energy=at_start)
-        if result.energy >= before - self._least_gain(config, movement):
+        if result.energy >= before - self._least_gain(config, movement) or self._soft_cost() > soft_cost:
             go_to(self.problem, self.solution, begun.places, self._others)
             is_priced = config.cooling is Cooling.BY_PRICE
             if is_priced and (result.energy < before or result.end_reason is EndReason.CONVERGED):
@@ -261,21 +266,36 @@ class PhaseRun(PhaseState):
         self._is_full = self.solution.totals.displaced >= limit
         self._take(Phase.BALANCING, result, begun)
 
+    def _soft_cost(self) -> float:
+        """Return what expected violations cost, in moves, which balancing by thresholds must not raise."""
+        return 0.0 if self.config.violation_cost is None else self._soft_count().cost
+
     def _avoid_violations(self) -> bool:
         """Make the moves that avoid more expected violations than they cost; return whether there are any."""
-        begun, problem, before = self._begin(), self._problem_of(Phase.BALANCING), self.solution.copy()
-        seed = self._seed_of(Phase.BALANCING).spawn(1)[0]
-        most = most_displaced(problem, before, self.config)
-        count = soft_count(problem, before, self.config)
-        of_nodes = count.violations.copy()
-        result = relieve_nodes_at_risk(problem, self.solution, count, rule_masks(self.config)[0], most, seed)
+        begun, before, config = self._begin(), self.solution.copy(), self.config
+        problem = self._problem_of(Phase.BALANCING)
+        problem = problem._replace(most_nodes=limits_of_balancing(problem, before))
+        most = most_displaced(problem, before, config)
+        budget = self.budget.within(config.fast_balancing_search_timeout)
+        limits = Limits(most, binding_rules(config), ENDLESS if budget.proposals is None else budget.proposals)
+        count = self._soft_count()
+        result = relieve_nodes_at_risk(
+            problem,
+            self.solution,
+            count._replace(violations=count.violations.copy()),
+            limits,
+            self._seed_of(Phase.BALANCING).spawn(1)[0],
+            budget,
+        )
+        self._is_full = self.solution.totals.displaced >= most - 1
         self._note_changes("relief")
-        rows = self.moved_rows
-        if len(rows):
-            audit = self._audit(before, problem)
-            self.log.reasons |= reasons_by_risk(audit, self.solution, rows, count._replace(violations=of_nodes))
-            self._take(Phase.BALANCING, result, begun)
-        return bool(len(rows))
+        if not len(self.moved_rows):
+            self.log.tally += result.tally
+            self.log.note_idle(Phase.BALANCING, Idle.NOT_WORTH_A_MOVE)
+            return False
+        self.log.reasons |= reasons_by_risk(self._audit(before, problem), self.solution, self.moved_rows, count)
+        self._take(Phase.BALANCING, result, begun)
+        return True
 
     def _go_to_start(self, limit: int) -> float:
         """Move at most `limit` replicas to their places of an earlier plan, if they may be there; return the energy."""

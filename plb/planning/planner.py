@@ -43,6 +43,8 @@ from plb.state.role_slots import fill_every_node, slots_of
 from plb.state.topology import Topology, present_topology
 from plb.validation import check_number
 
+LATEST = float(2**53)
+"""Seconds; times of reports are whole up to this."""
 NOT_ASKED = dict.fromkeys(Phase, Idle.NOT_ASKED)
 """Why phases do not run if a host requests others."""
 
@@ -84,8 +86,10 @@ class Planner:
 
     def time_of_report(self, at: float | None) -> float:
         """Return the time of loads that a host reports; None: of the latest call with a time."""
-        time = self.time(at)
-        has_past = self.searches > 0 or self.state.rows.past.newest != NO_SLOT
+        if at is None:
+            return self.now
+        time = check_number("report_loads", "at", at, low=-LATEST, high=LATEST)
+        has_past = self.searches > 0 or self.now != 0.0 or self.state.rows.past.newest != NO_SLOT
         if time < self.now and has_past:
             raise ConflictError(f"report_loads: at = {at!r} is before the latest call, at {self.now!r}")
         return time

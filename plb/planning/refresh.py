@@ -118,7 +118,7 @@ class Refresh:
             return self._idle(Stage.BALANCING, Idle.NOTHING_MOVABLE)
         if self.scheduler.is_delayed(self.domain.services, self.now):
             return self._idle(Stage.BALANCING, Idle.NODE_EVENT)
-        version = (self.state_version, self.load_version)
+        version = (self.state_version, self.load_version, (self.state.rows.past.newest,))
         if self.record.at_fixed_point == version:
             self.run.weigh_for_balancing()
             return self._idle(Stage.BALANCING, Idle.UNCHANGED)
@@ -138,7 +138,9 @@ class Refresh:
         config = self.scheduler.config
         if config.movement_per_partition_throttle_threshold is None:
             return False
-        partitions = self.run.unbalanced_partitions(self.domain.services)
+        services = self.domain.services
+        partitions = self.run.partitions_at_risk(services) if self.run.is_at_risk else []
+        partitions = partitions or self.run.unbalanced_partitions(services)
         throttled = self.scheduler.throttled(partitions, self.now)
         self.run.leave_alone(throttled)
         return len(throttled) > config.movement_throttled_partitions_percentage_threshold * len(partitions)

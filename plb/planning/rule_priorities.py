@@ -51,6 +51,12 @@ LEAST_BINDING = 1
 """The last priority that is more than a wish: balancing also searches without the rules after it."""
 
 
+def binding_rules(config: PlbConfig) -> int:
+    """Return the enforced rules without those that are only wished for, a bit mask."""
+    wished_for = sum(1 << rule for rule, priority in rule_priorities(config).items() if priority > LEAST_BINDING)
+    return rule_masks(config)[0] & ~wished_for
+
+
 def balancing_variants(config: PlbConfig, *, slow: bool) -> list[Variant]:
     """Return what balancing tries side by side (docs/service-fabric.md, Balancing).
 
@@ -75,8 +81,8 @@ def _unbiased_variants(config: PlbConfig) -> list[Variant]:
         (1.0 - config.swap_primary_probability) * (config.exchange_probability or 0.0),
         larger_share=config.larger_neighbourhood_share if config.swap_primary_probability < 1.0 else 0.0,
     )
-    wished_for = sum(1 << rule for rule, priority in rule_priorities(config).items() if priority > LEAST_BINDING)
-    free = attrs.evolve(usual, mask=mask & ~wished_for)
+    wished_for = mask & ~binding_rules(config)
+    free = attrs.evolve(usual, mask=binding_rules(config))
     emptying = []
     if config.restricted_defragmentation_heuristic_enabled and any(is_packed(metric) for metric in config.metrics):
         emptying = [attrs.evolve(free, only_empties=True, larger_share=0.0)]

@@ -12,22 +12,29 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
-from plb.compiler import Stream, kernel, uniform
+from plb.compiler import Stream, kernel, uniform, working_time
 from plb.energy import movement
-from plb.energy.soft_violations import SoftCount, violations_with
+from plb.energy.soft_violations import LEAST_WORTH, SoftCount, violations_with
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, REACHED_MONTE_CARLO, SCORED, refusal
-from plb.model.role import PRIMARY
 from plb.model.rules import NO_REFUSAL
-from plb.search.budget import EndReason
+from plb.search.budget import Budget, EndReason
 from plb.search.result import Annealed, new_tally
 from plb.state.arrays import TENTHS, Problem, Proposal, Solution, are_siblings, proposed
 
-LEAST_WORTH = 1e-9
-"""In moves: what a rounded price may seem to win is no reason to move."""
 EXCHANGES = 5_000
 """Largest number of exchanges that are drawn for a node; fewer are all tried."""
+
+
+class Limits(NamedTuple):
+    """What bounds a relief besides the rules."""
+
+    most: int
+    """Largest number of rows that may be displaced."""
+    enforced: int
+    """Bit mask over `Rule`."""
+    proposals: int
 
 
 class Movable(NamedTuple):
@@ -38,10 +45,7 @@ class Movable(NamedTuple):
     """Scratch of the same length: the rows on one node, those first whose departure avoids most."""
     gains: Int
     """Scratch of the same length: units that the node loses with each of them."""
-    most: int
-    """Largest number of rows that may be displaced."""
-    enforced: int
-    """Bit mask over `Rule`."""
+    limits: Limits
 
 
 class Offer(NamedTuple):
@@ -52,39 +56,48 @@ class Offer(NamedTuple):
 
 
 def relieve_nodes_at_risk(
-    problem: Problem, solution: Solution, count: SoftCount, enforced: int, most: int, seed: np.random.SeedSequence
+    problem: Problem,
+    solution: Solution,
+    count: SoftCount,
+    limits: Limits,
+    seed: np.random.SeedSequence,
+    budget: Budget,
 ) -> Annealed:
-    """Move replicas, at most `most`, off the nodes at risk, as long as that avoids more than it costs."""
-    rows = np.flatnonzero(problem.movable & (solution.node != NOWHERE))
-    movable = Movable(rows, rows.copy(), rows.copy(), most, enforced)
-    stuck, tally = count.violations * count.price <= _least_cost(problem, rows), new_tally()
-    _relieve_all(problem, solution, count, movable, stuck, Stream(seed), tally)
-    return Annealed(float(present_energy(problem, solution)), tally, EndReason.CONVERGED)
+    """Move replicas off the nodes at risk, as long as that avoids more than it costs and the budget lasts.
 
-
-def _least_cost(problem: Problem, rows: Int) -> float:
-    """Return the cost of the cheapest move, or swap of roles, of `rows`, in moves; a node with less at risk stays."""
-    cheapest = int(problem.move_cost[rows].min(initial=TENTHS))
-    if (problem.role[rows] == PRIMARY).any():
-        cheapest = min(cheapest, int(problem.swap_cost))
-    return max(LEAST_WORTH, cheapest / TENTHS)
+    Parents of an affinity stay, as their children would have to follow.
+    """
+    rows = np.flatnonzero(problem.movable & (solution.node != NOWHERE) & (problem.first_child == NOWHERE))
+    movable = Movable(rows, rows.copy(), rows.copy(), limits)
+    rng, tally, deadline = Stream(seed), new_tally(), budget.deadline(working_time(), 1.0)
+    accepted, end = -1, EndReason.CONVERGED
+    while end is EndReason.CONVERGED and tally[ACCEPTED] != accepted:  # moves may make room for nodes without one
+        accepted = int(tally[ACCEPTED])
+        stuck = count.violations * count.price <= count.least_cost
+        while end is EndReason.CONVERGED and _relieve_riskiest(problem, solution, count, movable, stuck, rng, tally):
+            if deadline is not None and working_time() >= deadline:
+                end = EndReason.OUT_OF_TIME
+            elif tally[GENERATED] >= limits.proposals:
+                end = EndReason.BUDGET_OF_PROPOSALS
+    return Annealed(float(present_energy(problem, solution)), tally, end)
 
 
 @kernel
-def _relieve_all(
+def _relieve_riskiest(
     problem: Problem, solution: Solution, count: SoftCount, movable: Movable, stuck: Bool, rng: Stream, tally: Int
-) -> None:
-    """Make the best move of the node at most risk until no node has one; `stuck`, (N,), marks nodes without one."""
+) -> bool:
+    """Make the best move of the riskiest node, or mark it in `stuck`, (N,); return whether there was such a node."""
     node = _riskiest(count, stuck)
-    while node != NOWHERE:
-        best = _best_offer(problem, solution, count, movable, node, rng, tally)
-        stuck[node] = best.worth <= LEAST_WORTH
-        if not stuck[node]:
-            apply_proposal(problem, solution, best.proposal)
-            tally[ACCEPTED] += 1
-            for changed in (node, best.proposal.target):
-                count.violations[changed] = violations_with(problem, solution, count, changed, NOWHERE, NOWHERE)
-        node = _riskiest(count, stuck)
+    if node == NOWHERE:
+        return False
+    best = _best_offer(problem, solution, count, movable, node, rng, tally)
+    stuck[node] = best.worth <= LEAST_WORTH
+    if not stuck[node]:
+        apply_proposal(problem, solution, best.proposal)
+        tally[ACCEPTED] += 1
+        for changed in (node, best.proposal.target):
+            count.violations[changed] = violations_with(problem, solution, count, changed, NOWHERE, NOWHERE)
+    return True
 
 
 @kernel
@@ -114,7 +127,7 @@ def _best_offer(
             best = _better(
                 problem, solution, count, movable, best, proposed(solution, row, target, NOWHERE), gain, tally
             )
-    if best.worth > LEAST_WORTH:
+    if best.worth > LEAST_WORTH or not _may_exchange(count, node):
         return best
     pairs = rows * movable.rows.shape[0]
     for number in range(min(pairs, EXCHANGES)):
@@ -123,6 +136,16 @@ def _best_offer(
         proposal = proposed(solution, movable.here[place], solution.node[partner], partner)
         best = _better(problem, solution, count, movable, best, proposal, movable.gains[place], tally)
     return best
+
+
+@kernel
+def _may_exchange(count: SoftCount, node: int) -> bool:
+    """Return whether all that a node and another one expect is worth the cheapest exchange."""
+    most = 0
+    for other in range(count.violations.shape[0]):
+        if other != node:
+            most = max(most, count.violations[other])
+    return bool((count.violations[node] + most) * count.price > count.least_cost)
 
 
 @kernel
@@ -157,6 +180,8 @@ def _better(
     `gain`: units that the source node loses with the row.
     """
     row, target, partner, node = proposal
+    if tally[GENERATED] >= movable.limits.proposals:
+        return best
     tally[GENERATED] += 1
     most = gain if partner == NOWHERE else gain + count.violations[target]
     if target == node or most * count.price <= best.worth or _is_no_change(problem, row, partner):
@@ -171,7 +196,7 @@ def _better(
     worth = avoided * count.price - cost
     if worth <= best.worth:
         return best
-    refused = refusal(problem, solution, movable.enforced, proposal)
+    refused = refusal(problem, solution, movable.limits.enforced, proposal)
     if refused != NO_REFUSAL:
         tally[FIRST_RULE + refused] += 1
         return best
@@ -191,4 +216,4 @@ def _displaces_too_many(problem: Problem, solution: Solution, movable: Movable, 
     row, partner = proposal.row, proposal.partner
     displaced = solution.totals.displaced + int(solution.node[row] == problem.origin[row])
     displaced += int(partner != NOWHERE and solution.node[partner] == problem.origin[partner])
-    return bool(displaced > movable.most)
+    return bool(displaced > movable.limits.most)

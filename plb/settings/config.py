@@ -313,8 +313,9 @@ class PlbConfig(
             raise ConflictError(f"PlbConfig: metrics has a name twice: {names}")
         self._check_neighbourhoods()
         self._check_horizon()
-        if self.violation_cost is not None and self.extension_constraints:
-            raise ConflictError("PlbConfig: violation_cost is given, but its search knows no extension_constraints")
+        if self.violation_cost is not None and (self.extension_constraints or self.policy != ANNEALING):
+            other = "extension_constraints" if self.extension_constraints else f"balancing by policy {self.policy!r}"
+            raise ConflictError(f"PlbConfig: violation_cost is given, but its search knows no {other}")
         if self.soft_capacity and self.cooling is not Cooling.BY_BUDGET:
             raise ConflictError("PlbConfig: soft_capacity has no effect unless cooling is by_budget")
         if self.cooling is Cooling.BY_BUDGET and self.max_simulated_annealing_iterations is None:

@@ -75,10 +75,13 @@ class HistoricalForecast(Forecast):
         counted = table.used & table.reported & ~table.dropped
         counted &= table.node != NOWHERE if rows is None else np.isin(np.arange(table.capacity), rows)
         self._entered = table.past.enter(slot, table.load[:-1], counted)
+        if self._entered is None and rows is not None:
+            table.past.add(slot, table.load[:-1], rows)
+            self._newest = None
         self._turn(table)
         if self._entered is not None:
             table.changes.note_many(np.flatnonzero(table.used), loads_only=True)
-        return self._entered is not None
+        return self._entered is not None or rows is not None
 
     @uninterrupted
     def leave(self, table: RowTable) -> None:

@@ -68,6 +68,12 @@ class PastLoads:
         self.newest = slot
         return before
 
+    def add(self, slot: int, load: Int, rows: Int) -> None:
+        """Enter loads, (M, R) quanta, of rows that have none in a slot that is kept."""
+        column = self.values[:, :, slot % self.slots]
+        rows = rows[(column[rows] == MISSING).all(axis=1)]
+        column[rows] = np.minimum(load[rows], LARGEST_LEVEL)
+
     def leave(self, before: EnteredSlot) -> None:
         """Undo the last entry, before any row was added, removed or forgotten."""
         self.values[:, :, before.columns] = before.values

@@ -192,14 +192,15 @@ def plain_partition(random: Random, name: str, service: Service, nodes: Sequence
 @st.composite
 def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
     priority = mostly(0, 0, 1, -1)
+    policy = draw(mostly("annealing", "first_fit", "random"))
     return {
         "combination": draw(st.sampled_from(["additive", "service_fabric"])),
         "capacity_limit": draw(st.sampled_from(["threshold", "capacity"])),
         "one_action_per_refresh": draw(st.booleans()),
-        "policy": draw(mostly("annealing", "first_fit", "random")),
+        "policy": policy,
         "w_failovers": draw(mostly(0.0, 0.1, 5.0)),
         "w_overload": draw(mostly(0.0, 100.0)),
-        "violation_cost": draw(mostly(None, 1.0, 100.0)),
+        "violation_cost": draw(mostly(None, 1.0, 100.0)) if policy == "annealing" else None,
         "w_imbalance": draw(st.sampled_from([10.0, 1000.0])),
         "held_out_nodes": draw(mostly(0, 1, 2)),
         "move_cost_offset": draw(st.sampled_from([1000.0, 10.0])),

@@ -110,14 +110,20 @@ class MoveReasons:
 
 def reasons_by_risk(before: Audit, after: Solution, rows: Int, count: SoftCount) -> dict[int, Reason]:
     """Return why rows moved that a relief of nodes at risk has moved; `count` is as of the solution before."""
-    return {row: _reason_by_risk(before, after, row, count) for row in rows.tolist()}
+    ways = {*zip(before.solution.node[rows].tolist(), after.node[rows].tolist(), strict=True)}
+    return {row: _reason_by_risk(before, after, row, count, ways) for row in rows.tolist()}
 
 
-def _reason_by_risk(before: Audit, after: Solution, row: int, count: SoftCount) -> Reason:
-    """Return the reason of one row: the risk of the node that it leaves, or to which it comes in exchange."""
+def _reason_by_risk(
+    before: Audit, after: Solution, row: int, count: SoftCount, ways: Collection[tuple[int, int]]
+) -> Reason:
+    """Return the reason of one row: the risk of the node that it leaves, or to which it comes in exchange.
+
+    `ways`: the source and the target of each moved row.
+    """
     problem, solution, state = before.problem, before.solution, before.state
     node, target = int(solution.node[row]), int(after.node[row])
-    leaves = bool(count.violations[node] >= count.violations[target])
+    leaves = bool(count.violations[node] >= count.violations[target]) or (target, node) not in ways
     at = node if leaves else target
     name, rule = state.nodes[at].name, "risk" if leaves else "exchange"
     if len(problem.estimator_rows):
