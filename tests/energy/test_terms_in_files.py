@@ -21,6 +21,7 @@ FEATURES = {
     "plb.planning.live.live_state": {"fragmentation", "imbalance"},  # held-out nodes, and other nodes that are counted
     "plb.planning.live.problem": {"fragmentation", "imbalance"},  # held-out nodes, how loads are counted
     "plb.planning.live.replica_arrays": {"movement"},  # settings of move costs
+    "plb.search.risk_relief": {"movement"},  # what a move that avoids violations costs
     "plb.planning.explanations.what_if": {"expected_failovers"},  # answers with probabilities of violations
     "plb.search.annealing.move_generation": {"imbalance"},  # proposals that even out a metric
     "plb.search.balancing": {"imbalance"},  # which metrics are uneven

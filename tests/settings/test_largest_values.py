@@ -18,7 +18,7 @@ from tests.engine.strategies import examples
 
 COUNTED = ("count", "draws", "moves", "movements", "nodes", "proposals", "rounds", "tries")
 """Units of whole numbers, and of costs that are kept as whole numbers."""
-WEIGHTS = ("move_cost_offset", "w_failovers", "w_overload")
+WEIGHTS = ("move_cost_offset", "violation_cost", "w_failovers", "w_overload")
 """Numbers in such a unit that are weights."""
 SIZES = ("chains", "repetitions")
 """Numbers of things that are made for each search."""
@@ -86,6 +86,9 @@ def test_energy_is_finite_with_the_largest_weights(combination, metric, cluster)
     engine.configure(attrs.evolve(engine.config, metrics=metrics, combination=combination, **weights))
     plan = engine.balance(budget=100)
     assert math.isfinite(plan.energy_before.total)
+    assert math.isfinite(plan.energy_after.total)
+    engine.configure(attrs.evolve(engine.config, violation_cost=None))
+    plan = engine.balance(budget=100)
     assert plan.energy_after.total <= plan.energy_before.total
 
 
