@@ -7,6 +7,7 @@ tenants, which sets how much the nodes are used; tenants that are there at its b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 import attrs
@@ -20,6 +21,7 @@ from cluster.studies.request import ANNEALING_PILOT, StudyRequest
 from cluster.studies.runner import Finished, Row, StudyResult
 from cluster.tables import new_table
 from plb import PlbError
+from plb.settings.config import SERVICE_FABRIC_FORM
 
 DAYS, QUICK_DAYS, REPEATS = 21.0, 3.0, 10
 PERIOD_HOURS, PERIODS = 720.0, 2
@@ -38,18 +40,18 @@ ESTIMATORS: Mapping[str, str] = {
     "rc-like": "rc-like:percentile=99,warmup=12,history=144",
 }
 """Estimators that start balancing, once a day, where violations are worth a move."""
+OF_ALL_ARMS = ("capacity_limit", "initial_temperature", "chains", "one_action_per_refresh", "w_failovers", "w_overload")
+"""Fields of Service Fabric's form that are the same for all arms."""
+OF_UPGRADES = ("is_singleton_replica_move_allowed_during_upgrade", "drain_removed_nodes")
 BALANCING_OF_SERVICE_FABRIC: Mapping[str, Any] = {
-    "combination": "service_fabric",
-    "cooling": "by_round",
-    "exchange_probability": 0.0,
-    "exchange_moved_replicas": False,
-    "similar_exchange_share": 0.0,
-    "allow_chained_moves": True,
-    "spread_moves": True,
-    "biased_sampling": True,
+    **{
+        name: value.value if isinstance(value, Enum) else value
+        for name, value in SERVICE_FABRIC_FORM.items()
+        if name not in OF_ALL_ARMS + OF_UPGRADES
+    },
     "min_load_balancing_interval": 5.0,
 }
-"""The product form and the interval of Service Fabric; the limit of nodes is the same for all arms."""
+"""The product form and the interval of Service Fabric."""
 COSTS: Mapping[str, str] = {
     "violations": "violations",
     "violations_avoidable": "avoidable",

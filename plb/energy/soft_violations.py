@@ -19,6 +19,7 @@ from plb.risk.estimator_columns import node_violations
 from plb.risk.estimators import DAY, estimator_of, period_of
 from plb.settings.config import PlbConfig
 from plb.state.arrays import TENTHS, Problem, Solution
+from plb.state.topology import LARGEST_THRESHOLD
 
 SOFT_MARGIN = 0.3
 """Share of the threshold below it at which a moment begins to count; chosen on July of Bitbrains."""
@@ -27,11 +28,8 @@ ROOT = 2**10
 MOST_ROOT = 2**19
 """Demand further above the threshold counts as this, so that sums stay far below 2^63."""
 
-
 LEAST_WORTH = 1e-9
 """In moves: what a rounded price may seem to win is no reason to move."""
-UNLIMITED = np.iinfo(np.int32).max
-"""Threshold of a metric that a node does not limit."""
 
 
 class SoftCount(NamedTuple):
@@ -61,7 +59,7 @@ def soft_count(problem: Problem, solution: Solution, config: PlbConfig) -> SoftC
     """
     start = np.floor((1.0 - SOFT_MARGIN) * problem.threshold).astype(np.int64)
     scale = ROOT / np.maximum(1, problem.threshold - start)
-    scale[problem.threshold == UNLIMITED] = 0.0
+    scale[problem.threshold == LARGEST_THRESHOLD] = 0.0
     has_moments = not len(problem.estimator_rows)
     unit = float(ROOT**2 * problem.peak.shape[2]) if has_moments else problem.weights.repetitions
     times = max(1.0, config.placement_days * DAY / period_of(estimator_of(config.estimator)))

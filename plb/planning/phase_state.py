@@ -146,6 +146,7 @@ class PhaseState:
         self.log = PhaseLog()
         if self._policy is not None:
             self.log.note_idle(Phase.BALANCING, Idle.BY_POLICY)
+        self._kept_count: tuple[Problem, int, SoftCount] | None = None
         self._kept_breaches: tuple[int, Problem, int, Breaches] | None = None
         self._left_alone = False
         self._is_full = False
@@ -267,12 +268,17 @@ class PhaseState:
         """Whether a node from which replicas may move expects violations that are worth a move."""
         if self.config.violation_cost is None or self._policy is not None or self._waits_for_upgrade:
             return False
-        count, node = self._soft_count(), self.solution.node
+        count, node = self._count_at_start(), self.solution.node
         nodes = np.unique(node[self.problem.movable & (node != NOWHERE)])
         return bool((count.violations[nodes] * count.price > count.least_cost).any())
 
-    def _soft_count(self) -> SoftCount:
-        return soft_count(self.problem, self.solution, self.config)
+    def _count_at_start(self) -> SoftCount:
+        """Return the violations that nodes expect between two phases; counted again only after changes."""
+        kept = self._kept_count
+        if kept is None or kept[0] is not self.problem or kept[1] != self._changes:
+            count = soft_count(self.problem, self.solution, self.config)
+            kept = self._kept_count = self.problem, self._changes, count
+        return kept[2]
 
     @property
     def may_balance(self) -> bool:

@@ -12,6 +12,7 @@ from plb.array_types import NOWHERE, Bool
 from plb.constraints.domains import SPREADING
 from plb.constraints.scale_out import limits_of_balancing
 from plb.energy.score import energy_of, weights_in_balancing
+from plb.energy.soft_violations import soft_count
 from plb.errors import ConflictError
 from plb.model import DeactivationIntent
 from plb.model.move import Phase, Reason
@@ -268,7 +269,7 @@ class PhaseRun(PhaseState):
 
     def _soft_cost(self) -> float:
         """Return what expected violations cost, in moves, which balancing by thresholds must not raise."""
-        return 0.0 if self.config.violation_cost is None else self._soft_count().cost
+        return 0.0 if self.config.violation_cost is None else soft_count(self.problem, self.solution, self.config).cost
 
     def _avoid_violations(self) -> bool:
         """Make the moves that avoid more expected violations than they cost; return whether there are any."""
@@ -278,7 +279,7 @@ class PhaseRun(PhaseState):
         most = most_displaced(problem, before, config)
         budget = self.budget.within(config.fast_balancing_search_timeout)
         limits = Limits(most, binding_rules(config), ENDLESS if budget.proposals is None else budget.proposals)
-        count = self._soft_count()
+        count = self._count_at_start()
         result = relieve_nodes_at_risk(
             problem,
             self.solution,

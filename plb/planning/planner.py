@@ -96,9 +96,12 @@ class Planner:
 
     def enter_slot(self, at: float, rows: Int) -> None:
         """Enter the slot of a time with the loads of rows, for the estimator that needs it."""
+        self._enter(at, rows)
+        self.now = at
+
+    def _enter(self, at: float, rows: Int | None = None) -> None:
         if self.demand_forecast.enter(self.state.rows, at, rows):
             self._fixed_point.forget()  # other columns are no other loads
-        self.now = at
 
     # what follows from the state
 
@@ -352,8 +355,7 @@ class Planner:
         forecast, table = self.demand_forecast, self.state.rows
         newest = table.past.newest
         try:
-            if forecast.enter(table, at):
-                self._fixed_point.forget()  # other columns are no other loads
+            self._enter(at)
             yield
         except BaseException:
             if table.past.newest != newest:

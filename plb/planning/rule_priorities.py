@@ -81,11 +81,10 @@ def _unbiased_variants(config: PlbConfig) -> list[Variant]:
         (1.0 - config.swap_primary_probability) * (config.exchange_probability or 0.0),
         larger_share=config.larger_neighbourhood_share if config.swap_primary_probability < 1.0 else 0.0,
     )
-    wished_for = mask & ~binding_rules(config)
     free = attrs.evolve(usual, mask=binding_rules(config))
     emptying = []
     if config.restricted_defragmentation_heuristic_enabled and any(is_packed(metric) for metric in config.metrics):
         emptying = [attrs.evolve(free, only_empties=True, larger_share=0.0)]
-    if not wished_for:
+    if free.mask == mask:
         return [usual, *emptying]
     return [Variant(mask, 1.0, 0.0), usual, free, *emptying]

@@ -19,6 +19,7 @@ from plb.energy.terms import present_energy
 from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, REACHED_MONTE_CARLO, SCORED, refusal
 from plb.model.rules import NO_REFUSAL
+from plb.search.annealing.move_generation import leaves_origin
 from plb.search.budget import Budget, EndReason
 from plb.search.result import Annealed, new_tally
 from plb.state.arrays import TENTHS, Problem, Proposal, Solution, are_siblings, proposed
@@ -35,6 +36,7 @@ class Limits(NamedTuple):
     enforced: int
     """Bit mask over `Rule`."""
     proposals: int
+    """Largest number of proposals that may be generated."""
 
 
 class Movable(NamedTuple):
@@ -213,7 +215,7 @@ def _is_no_change(problem: Problem, row: int, partner: int) -> bool:
 @kernel
 def _displaces_too_many(problem: Problem, solution: Solution, movable: Movable, proposal: Proposal) -> bool:
     """Return whether a proposal would displace more rows than may be."""
-    row, partner = proposal.row, proposal.partner
-    displaced = solution.totals.displaced + int(solution.node[row] == problem.origin[row])
-    displaced += int(partner != NOWHERE and solution.node[partner] == problem.origin[partner])
+    displaced = solution.totals.displaced + leaves_origin(problem, solution, proposal.row)
+    if proposal.partner != NOWHERE:
+        displaced += leaves_origin(problem, solution, proposal.partner)
     return bool(displaced > movable.limits.most)

@@ -219,15 +219,15 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
 def _exchange(problem: Problem, solution: Solution, choice: Choice, row: int, rng: Stream) -> Proposal:
     """Return an exchange of `row` with a random replica of another partition; its row is NOWHERE if there is none."""
     partner = _partner_of(choice, row, rng)
-    displaced = solution.totals.displaced + _leaves_origin(problem, solution, row)
-    displaced += _leaves_origin(problem, solution, partner)
+    displaced = solution.totals.displaced + leaves_origin(problem, solution, row)
+    displaced += leaves_origin(problem, solution, partner)
     if displaced > choice.migrations or partner == row or are_siblings(problem, row, partner):
         return Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
     return proposed(solution, row, solution.node[partner], partner)
 
 
 @kernel
-def _leaves_origin(problem: Problem, solution: Solution, row: int) -> int:
+def leaves_origin(problem: Problem, solution: Solution, row: int) -> int:
     """Return 1 if `row` is on its origin, so that a move makes it one more displaced row, else 0."""
     return int(solution.node[row] == problem.origin[row])
 
