@@ -118,7 +118,7 @@ def test_the_reason_names_node_metric_and_moments_with_and_without_the_replica()
 def test_a_plan_avoids_more_than_it_costs_and_misses_no_single_move_that_does(
     past: Past, cost: float, days: float
 ) -> None:
-    engine = engine_of(past, violation_cost=cost, placement_days=days)
+    engine = engine_of(past, violation_cost=cost, placement_days=days, max_percentage_to_move=1.0)
     plan = engine.balance()
     nodes = nodes_after(past, plan)
     before, after = cost_by_hand(past, past.nodes, cost, days), cost_by_hand(past, nodes, cost, days)
