@@ -213,7 +213,8 @@ class _Writer(pickle.Pickler):
     def _members(self, owner: ModuleType | type, name: str) -> tuple[object, ...]:
         """Return the name of a module or class, and what may be read of it."""
         if id(owner) in self._seen or name.partition(".")[0] in _KNOWN:
-            return (name,)
+            # `numba.types` is `numba.core.types` until something imports it by the shorter name
+            return (name.replace("numba.core.", "numba."),)
         self._seen.add(id(owner))
         return name, [(read, getattr(owner, read)) for read in self.names if hasattr(owner, read)]
 
