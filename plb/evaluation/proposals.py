@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
@@ -35,12 +36,12 @@ from plb.energy.terms import (
     worst_term,
 )
 from plb.evaluation.delta import apply_proposal
-from plb.model.rules import NO_REFUSAL, RULES
+from plb.model.rules import NO_REFUSAL, RULES, RuleMask
 from plb.state.arrays import Problem, Proposal, Solution, are_siblings, inverse_of, proposed
 
 
 @kernel(inline=True)
-def refusal_of_move(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
+def refusal_of_move(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> int:
     """Return the first enforced rule that refuses a move of one replica, or NO_REFUSAL."""
     row, target = proposal.row, proposal.target
     refused = refusal_of_place(problem, solution, enforced, row, target)
@@ -58,7 +59,7 @@ def refusal_of_move(problem: Problem, solution: Solution, enforced: int, proposa
 
 
 @kernel(inline=True)
-def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
+def refusal_of_place(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> int:
     """Return the first enforced rule other than capacity and rules of applications that refuses `row` on `target`."""
     if node.refuses(problem, solution, enforced, row, target):
         return node.RULE
@@ -79,7 +80,7 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
 
 
 @kernel(inline=True)
-def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
+def refusal_of_exchange(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> int:
     """Return the first enforced rule that refuses an exchange of two replicas, or NO_REFUSAL.
 
     No domain rule refuses a swap of roles, and no placement constraint except those of the primary only.
@@ -109,7 +110,7 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, pro
 
 
 @kernel(shared=True)
-def _refusal_by_application(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
+def _refusal_by_application(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> int:
     """Return the first enforced rule of applications that refuses a move, or NO_REFUSAL."""
     if scale_out.refuses(problem, solution, enforced, row, target):
         return scale_out.RULE
@@ -119,7 +120,9 @@ def _refusal_by_application(problem: Problem, solution: Solution, enforced: int,
 
 
 @kernel(shared=True)
-def _refusal_of_exchange_by_application(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
+def _refusal_of_exchange_by_application(
+    problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal
+) -> int:
     """Return the first enforced rule of applications that refuses an exchange, or NO_REFUSAL."""
     row, there, partner, here = proposal
     if scale_out.refuses(problem, solution, enforced, row, there):
@@ -132,7 +135,7 @@ def _refusal_of_exchange_by_application(problem: Problem, solution: Solution, en
 
 
 @kernel
-def _refusal_of_swap(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
+def _refusal_of_swap(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> int:
     """Return the first enforced rule other than capacity that refuses a swap of two placed siblings, or NO_REFUSAL."""
     if node.refuses_swap(problem, solution, enforced, proposal):
         return node.RULE
@@ -150,19 +153,21 @@ GENERATED, SCORED, REACHED_MONTE_CARLO, ACCEPTED = range(4)
 FIRST_RULE = 4
 FIRST_TERM = FIRST_RULE + RULES
 TALLY_SIZE = FIRST_TERM + len(TERMS_IN_ORDER)
+Tally: TypeAlias = Int
+"""(TALLY_SIZE,) number of proposals by outcome: the four above, refused by each rule, rejected because of each term."""
 
 REJECTED = math.inf
 """Energy of a rejected proposal."""
 
 
 @kernel(shared=True)
-def refusal(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
+def refusal(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> int:
     """Return the result of `refusal_in_place`; for callers outside the innermost loop."""
     return refusal_in_place(problem, solution, enforced, proposal)
 
 
 @kernel
-def refusal_in_place(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
+def refusal_in_place(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> int:
     """Return the rule that refuses the proposal, or NO_REFUSAL; inlined into the caller, for the innermost loop."""
     if proposal.partner == NOWHERE:
         refused = refusal_of_move(problem, solution, enforced, proposal)
@@ -190,7 +195,7 @@ def evaluate(
     solution: Solution,
     highest: float,
     proposal: Proposal,
-    tally: Int,
+    tally: Tally,
 ) -> float:
     """Return the result of `evaluate_in_place`; for callers outside the innermost loop."""
     return evaluate_in_place(problem, solution, highest, proposal, tally)
@@ -202,7 +207,7 @@ def evaluate_in_place(
     solution: Solution,
     highest: float,
     proposal: Proposal,
-    tally: Int,
+    tally: Tally,
 ) -> float:
     """Return the energy after the proposal, or REJECTED if it is above `highest`; `tally`, (TALLY_SIZE,), counts it.
 
@@ -243,14 +248,14 @@ def energy_by_trial(problem: Problem, solution: Solution, proposal: Proposal) ->
 
 
 @kernel
-def new_energies(problem: Problem, solution: Solution, row: int, nodes: Int, energy: Float, tally: Int) -> None:
+def new_energies(problem: Problem, solution: Solution, row: int, nodes: Int, energy: Float, tally: Tally) -> None:
     """Write the energy with `row`, which has no node, on each of `nodes` to `energy`, (N,)."""
     for target in nodes:
         energy[target] = evaluate(problem, solution, REJECTED, proposed(solution, row, target, NOWHERE), tally)
 
 
 @kernel
-def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int, refused: Int) -> None:
+def find_refusals(problem: Problem, solution: Solution, enforced: RuleMask, row: int, refused: Int) -> None:
     """Write to `refused`, (N,), the first enforced rule or budget that refuses `row` on each node, or NO_REFUSAL."""
     for target in range(problem.limit.shape[0]):
         refused[target] = refusal(problem, solution, enforced, proposed(solution, row, target, NOWHERE))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import attrs
 
@@ -54,8 +54,9 @@ class Rule(IntEnum):
 
 RULES = len(Rule)
 NO_REFUSAL = -1
-ALL_RULES = (1 << RULES) - 1
-"""Bit mask that enforces every rule; bit `rule` enforces one."""
+RuleMask: TypeAlias = int
+"""A set of rules: bit `rule` is 1 for each `Rule` in it. As a set of enforced rules it may have the bit JOINING."""
+ALL_RULES: RuleMask = (1 << RULES) - 1
 BUDGETS = (Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES, Rule.BUILDS, Rule.SWAPS)
 """Rules that limit the number of moves, builds or swaps of a plan, not the nodes of a replica."""
 JOINING = 1 << RULES

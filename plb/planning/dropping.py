@@ -23,7 +23,7 @@ from plb.energy.terms import present_energy
 from plb.evaluation.delta import move_row
 from plb.extensions.configuration import Proposal
 from plb.model.role import PRIMARY
-from plb.model.rules import Rule
+from plb.model.rules import Rule, RuleMask
 from plb.search.extensions import Extensions
 from plb.state.arrays import Problem, Solution, siblings_of
 
@@ -41,7 +41,7 @@ def drop_surplus(
     problem: Problem,
     solution: Solution,
     surpluses: Sequence[Surplus],
-    enforced: int,
+    enforced: RuleMask,
     moving: Bool,
     stays: Bool,
     extensions: Extensions | None = None,
@@ -72,7 +72,9 @@ def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[
     return [Surplus(rows, count) for (rows, _), count in zip(left, counts, strict=True) if count > 0]
 
 
-def _candidates(problem: Problem, solution: Solution, rows: Sequence[int], enforced: int, moving: Bool) -> list[int]:
+def _candidates(
+    problem: Problem, solution: Solution, rows: Sequence[int], enforced: RuleMask, moving: Bool
+) -> list[int]:
     """Return those of `rows` that the role and the enforced rules allow to drop."""
     candidates = [
         row

@@ -22,11 +22,11 @@ from plb.constraints.preferred_location import is_upgraded
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import apply_proposal, move_row
-from plb.evaluation.proposals import FIRST_RULE, refusal
+from plb.evaluation.proposals import FIRST_RULE, Tally, refusal
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.role import PRIMARY, SECONDARY
-from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
+from plb.model.rules import BUDGETS, NO_REFUSAL, Rule, RuleMask
 from plb.planning.rule_priorities import rule_masks
 from plb.search.extensions import Extensions
 from plb.state.arrays import NO_BUDGET, Problem, Proposal, Solution, are_siblings, siblings_of
@@ -67,7 +67,7 @@ class Returns:
     """Places the replicas that return in a solution, under the rules of masks from all to the hard ones."""
 
     def __init__(
-        self, problem: Problem, solution: Solution, masks: Sequence[int], extensions: Extensions | None
+        self, problem: Problem, solution: Solution, masks: Sequence[RuleMask], extensions: Extensions | None
     ) -> None:
         self._problem, self._solution, self._masks, self._extensions = problem, solution, masks, extensions
         self.placed: list[int] = []
@@ -97,7 +97,7 @@ class Returns:
         self.refused.append((wish.partition, wish.places[0]))
         return NOWHERE
 
-    def _allows_primary(self, mask: int, primary: int, row: int, node: int) -> bool:
+    def _allows_primary(self, mask: RuleMask, primary: int, row: int, node: int) -> bool:
         """Return whether the rules allow the primary on a node, if the missing `row` gives up its place for it."""
         solution, source = self._solution, self._solution.node[row] if row != NOWHERE else NOWHERE
         if source == NOWHERE:
@@ -114,7 +114,7 @@ class Returns:
         move_row(self._problem, solution, row, int(source))
         return allowed
 
-    def _allows(self, mask: int, row: int, node: int) -> bool:
+    def _allows(self, mask: RuleMask, row: int, node: int) -> bool:
         """Return whether the enforced rules and the extension constraints allow `row` on a node."""
         proposal = self._proposal(row, node)
         if refusal(self._problem, self._solution, mask, proposal) != NO_REFUSAL:
@@ -157,14 +157,14 @@ UNCHECKED = 1 << Rule.AFFINITY | 1 << Rule.PLACEMENT
 """Rules that no swap for an upgrade is asked about; the placement constraint of the new primary is checked apart."""
 
 
-def _preferred(problem: Problem, solution: Solution, mask: int, takers: Sequence[int]) -> Sequence[int]:
+def _preferred(problem: Problem, solution: Solution, mask: RuleMask, takers: Sequence[int]) -> Sequence[int]:
     """Return the takers in upgraded domains while preferred locations bind, if there are any; else all."""
     if not mask >> Rule.PREFERRED_LOCATION & 1:
         return takers
     return [row for row in takers if is_upgraded.py_func(problem, row, solution.node[row])] or takers
 
 
-def _receive(problem: Problem, mask: int, primaries: Sequence[int], node: int) -> bool:
+def _receive(problem: Problem, mask: RuleMask, primaries: Sequence[int], node: int) -> bool:
     """Return whether a node is in service, and allowed to all of `primaries` by their services."""
     feasible = all(problem.feasibility_classes[problem.feasibility_class[row], node] for row in primaries)
     return bool(problem.receives[0, node]) and (feasible or not mask >> Rule.PLACEMENT & 1)
@@ -204,7 +204,7 @@ def _swaps_onto(
 
 
 def _try(
-    problem: Problem, solution: Solution, swaps: Sequence[Swap], enforced: int, extensions: Extensions | None
+    problem: Problem, solution: Solution, swaps: Sequence[Swap], enforced: RuleMask, extensions: Extensions | None
 ) -> tuple[int | str, float]:
     """Return the first rule or extension constraint that refuses a swap, or NO_REFUSAL, and the energy after all."""
     refused: int | str = NO_REFUSAL
@@ -234,7 +234,7 @@ class RoleChanges:
     """Makes the changes of roles for an upgrade, in copies; `tally` is changed."""
 
     def __init__(
-        self, state: ClusterState, problem: Problem, solution: Solution, tally: Int, extensions: Extensions | None
+        self, state: ClusterState, problem: Problem, solution: Solution, tally: Tally, extensions: Extensions | None
     ) -> None:
         config = state.config
         self.state, self._tally, self._extensions = state, tally, extensions

@@ -15,6 +15,7 @@ from plb.model import Metric
 from plb.model.metric import PlacementStrategy
 from plb.model.outcome import Proposals
 from plb.model.quanta import MetricQuanta
+from plb.model.rules import RuleMask
 from plb.model.service import Service
 from plb.search.annealing.annealing import anneal_chains, without_leaving_load
 from plb.search.annealing.move_generation import Choice, migration_slots, similar_partners
@@ -66,7 +67,7 @@ def emptiest_nodes(problem: Problem, start: Solution, metric: int) -> Bool:
 class Variant:
     """One of the alternative searches of balancing."""
 
-    mask: int
+    mask: RuleMask
     """Enforced rules."""
     swap_probability: float
     exchange_probability: float

@@ -13,6 +13,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import CallByAddress, by_pointer, call_python, kernel, pointer_to
 from plb.evaluation.delta import apply_proposal
+from plb.evaluation.proposals import Tally
 from plb.state.arrays import Problem, Proposal, Solution, inverse_of
 
 NO_KERNEL = 0
@@ -83,7 +84,7 @@ class ExtensionState(NamedTuple):
     """(1,) address of a named tuple of both."""
     no_sums: Int
     """(1,) address of sums without numbers, which neighbourhoods have."""
-    tally: Int
+    tally: Tally
     """(TALLY_SIZE,) scratch."""
     python: Int
     """(1,) address of the callback of extensions in Python (`plb.search.extension_state`), or NO_KERNEL."""
@@ -99,7 +100,7 @@ class ExtensionState(NamedTuple):
     """(1,) index of a term whose kernel has returned a change that is no finite number, or NOTHING."""
 
 
-def no_extension_state(tally: Int) -> ExtensionState:
+def no_extension_state(tally: Tally) -> ExtensionState:
     """Return the state of a chain without extensions."""
     values = ("weight", "value", "after", "best")
     empty: Any = {name: np.empty(0, np.float64 if name in values else np.int64) for name in ExtensionState._fields}

@@ -16,8 +16,8 @@ from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import Stream, kernel, uniform
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import apply_proposal
-from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, REJECTED, evaluate, refusal
-from plb.model.rules import NO_REFUSAL
+from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, REJECTED, Tally, evaluate, refusal
+from plb.model.rules import NO_REFUSAL, RuleMask
 from plb.search.budget import PROPOSALS_A_SECOND, Budget, proposals_of
 from plb.settings.config import PlbConfig
 from plb.settings.search import Cooling
@@ -108,7 +108,7 @@ def _utilisations(problem: Problem, solution: Solution) -> Float:
 
 @kernel
 def relieve(
-    problem: Problem, solution: Solution, enforced: int, most: int, hot: HotNodes, rng: Stream, tally: Int
+    problem: Problem, solution: Solution, enforced: RuleMask, most: int, hot: HotNodes, rng: Stream, tally: Tally
 ) -> None:
     """Move replicas, at most `most`, off the hottest node as long as that lowers the energy; count in `tally`."""
     last = tally[GENERATED] + hot.draws * hot.nodes.shape[0]
@@ -148,7 +148,14 @@ def utilisation_after(problem: Problem, solution: Solution, node: int, leaver: i
 
 @kernel
 def _best_leave(
-    problem: Problem, solution: Solution, enforced: int, most: int, hot: HotNodes, index: int, rng: Stream, tally: Int
+    problem: Problem,
+    solution: Solution,
+    enforced: RuleMask,
+    most: int,
+    hot: HotNodes,
+    index: int,
+    rng: Stream,
+    tally: Tally,
 ) -> Proposal:
     """Return the random move off a hot node with the lowest energy that relieves it enough.
 

@@ -17,6 +17,7 @@ from plb.energy.terms import present_energy
 from plb.model import Metric
 from plb.model.metric import PlacementStrategy
 from plb.model.quanta import UNLIMITED
+from plb.model.rules import RuleMask
 from plb.search.annealing.annealing import anneal_chains
 from plb.search.annealing.move_generation import Choice, migration_slots
 from plb.search.balancing import emptiest_nodes
@@ -129,7 +130,7 @@ def place_rows(
     rows: Sequence[int],
     all_or_nothing: Int,
     config: PlbConfig,
-    masks: Sequence[int],
+    masks: Sequence[RuleMask],
     seed: np.random.SeedSequence,
     budget: Budget,
     *,
@@ -175,7 +176,7 @@ def place_rows(
 
 
 def _stages(
-    problem: Problem, solution: Solution, config: PlbConfig, rows: Int, masks: Sequence[int]
+    problem: Problem, solution: Solution, config: PlbConfig, rows: Int, masks: Sequence[RuleMask]
 ) -> list[tuple[Problem, int]]:
     """Return what is searched in turn: problems with the targets of the candidate filter first, and masks."""
     few = filtered(problem, solution, config, rows)
@@ -188,7 +189,7 @@ def _place_randomly(
     extensions: Extensions | None,
     rows: Int,
     all_or_nothing: Int,
-    enforced: int,
+    enforced: RuleMask,
     tries: int,
     last: bool,
     rng: Stream,

@@ -13,11 +13,11 @@ from plb.constraints import application_capacity, scale_out
 from plb.constraints.capacity import excess_of, overloads
 from plb.constraints.domains import SPREADING
 from plb.energy.terms import present_energy
-from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, SCORED, refusal
+from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, SCORED, Tally, refusal
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.kernel_data import POLICY, errors_of
 from plb.extensions.policies import choose, leaving_order, moves_for, prepares, repacks
-from plb.model.rules import JOINING, NO_REFUSAL
+from plb.model.rules import JOINING, NO_REFUSAL, RuleMask
 from plb.search.budget import EndReason, stream_of
 from plb.search.extension_kernels import ExtensionState
 from plb.search.extension_state import constraints_of
@@ -41,7 +41,7 @@ Place = Callable[[int], Sequence[Proposal]]
 """Places a row and returns the moves that undo this, to be applied in reverse order; empty if it stays."""
 
 
-def repair_applications_by_policy(configuration: Configuration, repaired: int, place: Place) -> None:
+def repair_applications_by_policy(configuration: Configuration, repaired: RuleMask, place: Place) -> None:
     """Move replicas of each application off nodes too many, then off nodes above its capacity, as `repaired` asks."""
     for application in broken_applications(configuration.problem, configuration.solution, repaired).tolist():
         if repaired >> scale_out.RULE & 1:
@@ -113,7 +113,7 @@ class Decisions:
         """Random stream of affinity moves."""
         return Stream(stream_of(self._seed, 0))
 
-    def place(self, row: int, enforced: int) -> list[Proposal]:
+    def place(self, row: int, enforced: RuleMask) -> list[Proposal]:
         """Move a row and its children to the policy's node; return the moves that undo this, empty if it stays."""
         self._transaction.length[0] = 0
         if not self._evict(row, enforced):
@@ -130,7 +130,7 @@ class Decisions:
         self.tally[ACCEPTED] += 1
         return self._undo_moves()
 
-    def repair_randomly(self, repaired: int, enforced: int, suspects: Callable[[], Int]) -> None:
+    def repair_randomly(self, repaired: RuleMask, enforced: RuleMask, suspects: Callable[[], Int]) -> None:
         """Move replicas that violate a rule or constraint, then unload overloaded nodes, which may be fewer by then.
 
         `repaired`: rules to repair; `enforced`: rules that bind; `suspects`: returns the rows that may break a rule.
@@ -148,7 +148,7 @@ class Decisions:
             for node in np.flatnonzero(overloaded.any(axis=1)).tolist():
                 self._relieve(node, enforced)
 
-    def _relieve(self, node: int, enforced: int) -> None:
+    def _relieve(self, node: int, enforced: RuleMask) -> None:
         """Move replicas off a node, in the policy's order, until it is within its limits or none is left."""
         problem, solution = self.problem, self.solution
         rows = np.empty(len(solution.node), np.int64)
@@ -162,14 +162,14 @@ class Decisions:
             self.place(int(order[at]), enforced)
             at += 1
 
-    def _move_breaking(self, repaired: int, enforced: int, suspects: Callable[[], Int]) -> None:
+    def _move_breaking(self, repaired: RuleMask, enforced: RuleMask, suspects: Callable[[], Int]) -> None:
         """Move each movable row that breaks one of the rules to repair, other than capacity."""
         for row in breaking_rows(self.problem, self.solution, repaired, suspects()):
             still_breaks = len(breaking_rows(self.problem, self.solution, repaired, np.array([row]))) > 0
             if self.problem.movable[row] and still_breaks:
                 self.place(int(row), enforced)
 
-    def _nodes(self, row: int, enforced: int) -> Int:
+    def _nodes(self, row: int, enforced: RuleMask) -> Int:
         """Return the nodes that no rule and no constraint refuses, and count the refusals."""
         allowed = np.empty(self.configuration.nodes, np.int64)
         allowed = allowed[: _find_allowed(self.problem, self.solution, enforced, row, allowed, self.tally)]
@@ -180,7 +180,7 @@ class Decisions:
         self.tally[SCORED] += len(allowed)
         return allowed
 
-    def _evict(self, row: int, enforced: int) -> bool:
+    def _evict(self, row: int, enforced: RuleMask) -> bool:
         """Apply the moves that the policy requests before it places `row`; return whether all could be applied."""
         if self._repacking is None:
             return True
@@ -189,7 +189,7 @@ class Decisions:
         made = all(self._is_allowed(proposal, enforced) and self._move(proposal, enforced) for proposal in requested)
         return made and (not requested or bool(self.solution.totals.displaced <= self._slots))
 
-    def _is_allowed(self, proposal: Proposal, enforced: int) -> bool:
+    def _is_allowed(self, proposal: Proposal, enforced: RuleMask) -> bool:
         """Return whether a requested move is allowed; count a refusal."""
         for relocation in self.configuration.relocations(proposal):
             new = self.problem.origin[relocation.row] == NOWHERE
@@ -206,7 +206,7 @@ class Decisions:
             self.tally[SCORED] += 1
         return rule is None and name is None
 
-    def _move(self, proposal: Proposal, enforced: int) -> bool:
+    def _move(self, proposal: Proposal, enforced: RuleMask) -> bool:
         """Apply a proposal with its affinity moves; return whether all could be applied."""
         problem, solution, transaction = self.problem, self.solution, self._transaction
         for relocation in self.configuration.relocations(proposal):
@@ -235,7 +235,7 @@ class Decisions:
 
 
 @kernel
-def _find_allowed(problem: Problem, solution: Solution, enforced: int, row: int, nodes: Int, tally: Int) -> int:
+def _find_allowed(problem: Problem, solution: Solution, enforced: RuleMask, row: int, nodes: Int, tally: Tally) -> int:
     """Write to `nodes`, (N,), those on which no rule and no budget refuses a row; return their number; tally all."""
     allowed = 0
     for node in range(nodes.shape[0]):
@@ -265,7 +265,7 @@ def _move_children(
     problem: Problem,
     solution: Solution,
     extension_state: ExtensionState,
-    enforced: int,
+    enforced: RuleMask,
     row: int,
     rng: Stream,
     transaction: Transaction,
@@ -313,7 +313,7 @@ def place_by_policy(
     solution: Solution,
     rows: Sequence[int],
     all_or_nothing: Int,
-    masks: Iterable[int],
+    masks: Iterable[RuleMask],
     seed: np.random.SeedSequence,
     slots: int,
 ) -> Annealed:
@@ -334,10 +334,10 @@ def repair_by_policy(
     extensions: Extensions,
     problem: Problem,
     solution: Solution,
-    masks: Iterable[int],
+    masks: Iterable[RuleMask],
     seed: np.random.SeedSequence,
     breaking: Int,
-    passed_over: int = 0,
+    passed_over: RuleMask = 0,
     others: Int = NO_ROWS,
 ) -> Annealed:
     """Repair violated constraints by moves that violate no rule; arguments as in `plb.search.repair.repair`."""

@@ -18,6 +18,7 @@ from plb.evaluation.proposals import (
     REACHED_MONTE_CARLO,
     SCORED,
     TALLY_SIZE,
+    Tally,
 )
 from plb.model.move import Reason
 from plb.model.outcome import Proposals
@@ -36,7 +37,7 @@ RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 
 
-def proposals_of(tally: Int, larger_steps: Proposals) -> Proposals:
+def proposals_of(tally: Tally, larger_steps: Proposals) -> Proposals:
     """Return a tally, (TALLY_SIZE,), and the steps in larger neighbourhoods as `Proposals`."""
     counts = tally.tolist()
     tried, accepted = larger_steps.tried_by_neighbourhood, larger_steps.accepted_by_neighbourhood
@@ -136,7 +137,7 @@ class Annealed:
 
     energy: float
     """The energy of the result; where chains annealed, including extension terms."""
-    tally: Int
+    tally: Tally
     """(TALLY_SIZE,) number of proposals by outcome."""
     end_reason: EndReason
     """Why the search ended."""
@@ -146,6 +147,6 @@ class Annealed:
     """Steps tried and accepted in each larger neighbourhood that was searched; all other counts are 0."""
 
 
-def new_tally() -> Int:
+def new_tally() -> Tally:
     """Return a tally of zeros, (TALLY_SIZE,)."""
     return np.zeros(TALLY_SIZE, np.int64)

@@ -14,7 +14,7 @@ from plb.constraints.move_budgets import budget_that_holds
 from plb.energy.from_scratch import solution_from_scratch, take_over
 from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import refusal
-from plb.model.rules import NO_REFUSAL
+from plb.model.rules import NO_REFUSAL, RuleMask
 from plb.search.extension_kernels import ExtensionState, apply_with_terms, is_refused, undo_with_terms
 from plb.state.arrays import Problem, Proposal, Solution, proposed
 from plb.state.replica_table import merged
@@ -51,7 +51,7 @@ class Draft(NamedTuple):
 
 @kernel
 def is_allowed(
-    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: int, proposal: Proposal
+    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: RuleMask, proposal: Proposal
 ) -> bool:
     """Return whether no enforced rule and no extension constraint refuses a proposal."""
     if refusal(problem, solution, enforced, proposal) != NO_REFUSAL:
@@ -61,7 +61,7 @@ def is_allowed(
 
 @kernel
 def may_move(
-    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: int, row: int, target: int
+    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: RuleMask, row: int, target: int
 ) -> bool:
     """Return whether no enforced rule and no extension constraint refuses to move one row to `target`."""
     return is_allowed(problem, solution, extension_state, enforced, proposed(solution, row, target, NOWHERE))
@@ -69,7 +69,7 @@ def may_move(
 
 @kernel
 def quick_target(
-    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: int, row: int, rng: Stream
+    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: RuleMask, row: int, rng: Stream
 ) -> int:
     """Return the first of a few random other nodes that every rule and constraint allows for `row`, or NOWHERE."""
     targets = problem.targets
@@ -90,7 +90,7 @@ def takes_place(rng: Stream, seen: int) -> bool:
 
 @kernel
 def random_target(
-    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: int, row: int, rng: Stream
+    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: RuleMask, row: int, rng: Stream
 ) -> int:
     """Return a random other node of those that every rule and constraint allows for `row`, or NOWHERE."""
     chosen, here = quick_target(problem, solution, extension_state, enforced, row, rng), solution.node[row]
@@ -108,7 +108,9 @@ def random_target(
 
 
 @kernel
-def last_target(problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: int, row: int) -> int:
+def last_target(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: RuleMask, row: int
+) -> int:
     """Return the most recently created node that every rule and constraint allows for `row`, or NOWHERE."""
     for index in range(problem.targets.shape[0] - 1, -1, -1):
         target = problem.targets[index]
@@ -234,7 +236,7 @@ def place_in_turn(
     extension_state: ExtensionState,
     rows: Int,
     all_or_nothing: Int,
-    enforced: int,
+    enforced: RuleMask,
     last: bool,
     rng: Stream,
     transaction: Transaction,

@@ -20,7 +20,7 @@ from plb.constraints.rules import RULES_IN_ORDER, description_of
 from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import find_refusals, refusal
 from plb.model.outcome import Declined, Refused, RuledOut, Together, Undrained, Unplaced
-from plb.model.rules import NO_REFUSAL, Breach, BrokenConstraint, Rule, Violation
+from plb.model.rules import NO_REFUSAL, Breach, BrokenConstraint, Rule, RuleMask, Violation
 from plb.planning.rule_priorities import placement_masks
 from plb.planning.service_domains import ServiceDomain, why_immovable
 from plb.search.extensions import Extensions
@@ -31,7 +31,7 @@ from plb.state.cluster_state import ClusterState
 def unplaced_row(
     named: NamedSolution,
     row: int,
-    masks: Sequence[int],
+    masks: Sequence[RuleMask],
     together: Together | None = None,
     extensions: Extensions | None = None,
 ) -> Unplaced:
@@ -150,7 +150,7 @@ def _with_declined(unplaced: Unplaced, row: int, extensions: Extensions | None) 
 
 
 def _fill_in_turn(
-    problem: Problem, start: Solution, rows: Sequence[int], enforced: int, extensions: Extensions | None
+    problem: Problem, start: Solution, rows: Sequence[int], enforced: RuleMask, extensions: Extensions | None
 ) -> Solution:
     """Return `start` with each of `rows`, one after the other, on the first feasible node."""
     solution = start.copy()
@@ -170,7 +170,7 @@ MOST_DIAGNOSED = 100
 
 
 def undrained_of(
-    audit: Audit, domain: ServiceDomain | None, masks: Sequence[int], extensions: Extensions | None
+    audit: Audit, domain: ServiceDomain | None, masks: Sequence[RuleMask], extensions: Extensions | None
 ) -> Iterator[Undrained]:
     """Yield why replicas of a domain stay: plans may not move them, a budget holds them, or rules refuse all nodes.
 
@@ -204,7 +204,7 @@ def _staying(audit: Audit, row: int, **why: Any) -> Undrained:
 class Trial:
     """Tries to place replicas elsewhere, one at a time; they may not use the capacity that new ones alone may use."""
 
-    def __init__(self, audit: Audit, masks: Sequence[int], extensions: Extensions | None) -> None:
+    def __init__(self, audit: Audit, masks: Sequence[RuleMask], extensions: Extensions | None) -> None:
         solution = audit.solution.copy()
         solution = solution if extensions is None else extensions.journalled(solution)
         problem = audit.problem._replace(bounded=False, limit=audit.problem.move_limit)
@@ -237,7 +237,7 @@ class Trial:
 
 
 @kernel
-def _is_open(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+def _is_open(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
     """Return whether no enforced rule refuses `row`, which has no node, on some node."""
     for target in problem.targets:
         if refusal(problem, solution, enforced, proposed(solution, row, target, NOWHERE)) == NO_REFUSAL:

@@ -16,7 +16,7 @@ from plb.energy.terms import TERMS_IN_ORDER, energies_without, present_energy
 from plb.evaluation.proposals import refusal
 from plb.model.move import Phase, Reason
 from plb.model.plan import Energy
-from plb.model.rules import BUDGETS, JOINING, RULES, Rule
+from plb.model.rules import BUDGETS, JOINING, RULES, Rule, RuleMask
 from plb.planning.explanations.diagnosis import Audit
 from plb.search.extensions import Extensions, energy_with
 from plb.search.repair.breaches import Breaches, find_breaches, movable_rows_of, note_broken_rules
@@ -33,7 +33,7 @@ class MoveReasons:
         phase: Phase,
         before: Audit,
         after: Solution,
-        repaired: int,
+        repaired: RuleMask,
         extensions: Extensions | None = None,
     ) -> None:
         self.phase, self.before, self.after, self.repaired = phase, before, after, repaired
@@ -149,8 +149,8 @@ _FIRST_BUDGET = int(min(BUDGETS))
 def bounding_budgets(
     problem: Problem,
     solution: Solution,
-    masks: Sequence[int],
-    passed_over: int,
+    masks: Sequence[RuleMask],
+    passed_over: RuleMask,
     suspects: Int,
     others: Collection[int],
 ) -> list[Rule]:
@@ -180,7 +180,7 @@ def _breaking_rows(problem: Problem, solution: Solution, breaches: Breaches) -> 
 
 
 @kernel
-def _mark_budgets(problem: Problem, solution: Solution, enforced: int, rows: Int, binding: Bool) -> None:
+def _mark_budgets(problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, binding: Bool) -> None:
     """Mark the budgets, (RULES,), that refuse a move or a swap of one of `rows` that no other rule refuses."""
     for row in rows:
         holding = budget_that_holds(problem, solution, row)

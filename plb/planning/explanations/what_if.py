@@ -15,7 +15,7 @@ from plb.model import Role
 from plb.model.alternatives import Alternatives, ClosedNode, NodeScores, Place
 from plb.model.expressions import UnmetClause
 from plb.model.outcome import Refused, RuledOut
-from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
+from plb.model.rules import BUDGETS, NO_REFUSAL, Rule, RuleMask
 from plb.planning.explanations.diagnosis import Audit, diagnose_rule, unplaced_row
 from plb.planning.rule_priorities import placement_masks, rule_priorities
 from plb.planning.service_domains import why_immovable
@@ -99,7 +99,7 @@ class WhatIf:
         transaction = next(number for number, rules in enumerate(soft) if not rules & broken)
         return self._masks[: transaction + 1]
 
-    def _closed(self, audit: Audit, row: int, enforced: int, refused: dict[Rule, Int]) -> dict[int, ClosedNode]:
+    def _closed(self, audit: Audit, row: int, enforced: RuleMask, refused: dict[Rule, Int]) -> dict[int, ClosedNode]:
         """Return the nodes that an enforced rule, or an extension constraint, excludes."""
         obstacles: dict[int, list[RuledOut]] = {}
         unmet: dict[int, tuple[UnmetClause, ...]] = {}

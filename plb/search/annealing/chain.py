@@ -21,6 +21,7 @@ from plb.evaluation.proposals import (
     GENERATED,
     REJECTED,
     TALLY_SIZE,
+    Tally,
     evaluate,
     evaluate_in_place,
     refusal,
@@ -144,7 +145,7 @@ class ChainState(NamedTuple):
     schedule: Schedule
     undo_log: UndoLog
     """When it is full, the chain forgets its start, and if that is not enough, returns to its best solution."""
-    tally: Int
+    tally: Tally
     """(TALLY_SIZE,) number of proposals by outcome."""
     transaction: Transaction
     """Scratch for steps of several moves; its capacity is 0 where such steps cannot occur."""
@@ -236,7 +237,7 @@ def _start(
     schedule: Schedule,
     extension_state: ExtensionState,
     rng: Stream,
-    tally: Int,
+    tally: Tally,
 ) -> None:
     """Initialize the schedule; the first temperature follows from the largest energy change of a few probes."""
     base = present_energy(problem, solution)
@@ -394,7 +395,7 @@ def extended_step(
 
 
 @kernel
-def _copy_rejections(tally: Int, into: Int) -> None:
+def _copy_rejections(tally: Tally, into: Int) -> None:
     """Copy the counts of the proposals that each built-in term rejected."""
     for entry in range(FIRST_TERM, TALLY_SIZE):
         into[entry] = tally[entry]

@@ -8,7 +8,7 @@ from plb.constraints.domains import FAULT_DOMAIN, SPREADING, UPGRADE_DOMAIN, exc
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import apply_proposal, move_row
 from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, SCORED, refusal
-from plb.model.rules import NO_REFUSAL, Rule
+from plb.model.rules import NO_REFUSAL, Rule, RuleMask
 from plb.search.annealing.chain import ChainState, Step, highest_energy, note_accepted, record_energy
 from plb.search.annealing.larger_neighbourhoods import destroy_and_repair, make_ejection_chain
 from plb.search.annealing.move_generation import Choice
@@ -44,7 +44,7 @@ _WITHOUT_SPREADING = ~SPREADING
 
 
 @kernel
-def make_spread_moves(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int) -> bool:
+def make_spread_moves(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int) -> bool:
     """Move siblings of `row`, which has moved, out of crowded domains; return whether the spread holds afterwards."""
     so_far = enforced & _WITHOUT_SPREADING
     for rule in (FAULT_DOMAIN, UPGRADE_DOMAIN):
@@ -60,7 +60,9 @@ def make_spread_moves(problem: Problem, solution: Solution, draft: Draft, enforc
 
 
 @kernel
-def _spread_siblings(problem: Problem, solution: Solution, draft: Draft, so_far: int, level: int, row: int) -> bool:
+def _spread_siblings(
+    problem: Problem, solution: Solution, draft: Draft, so_far: RuleMask, level: int, row: int
+) -> bool:
     """Move siblings of `row` out of crowded domains of one level; return whether each found a node."""
     sibling = problem.sibling[row]
     while sibling != row:

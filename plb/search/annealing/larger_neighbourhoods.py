@@ -11,6 +11,7 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
 from plb.energy.node_sums import random_row_on
 from plb.evaluation.proposals import REJECTED, evaluate
+from plb.model.rules import RuleMask
 from plb.search.annealing.move_generation import Choice, costly_row
 from plb.search.annealing.neighbourhoods import (
     MOST_DESTROYED,
@@ -214,7 +215,14 @@ def _victim(problem: Problem, solution: Solution, row: int, target: int, draft: 
 
 @kernel
 def _place_of(
-    problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, start: int, left: int, scratch: Scratch
+    problem: Problem,
+    solution: Solution,
+    draft: Draft,
+    enforced: RuleMask,
+    row: int,
+    start: int,
+    left: int,
+    scratch: Scratch,
 ) -> int:
     """Return where an ejected replica finds room: on its origin, `start`, or a random node; never on `left`."""
     for number in range(2 + TARGETS_OF_EJECTED):

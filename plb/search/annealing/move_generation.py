@@ -12,6 +12,7 @@ from plb.compiler import Peek, Stream, by_pointer, fetch, kernel, uniform
 from plb.energy.imbalance import counted_as
 from plb.energy.terms import cost_of_node
 from plb.model.role import PRIMARY
+from plb.model.rules import RuleMask
 from plb.search.extension_kernels import ExtensionState, cost_in_terms
 from plb.search.transactions import NO_ROWS, takes_place
 from plb.settings.config import PlbConfig
@@ -126,7 +127,7 @@ class Choice(NamedTuple):
     """Rows of existing replicas that may move."""
     migrations: int
     """Largest number of displaced rows; 0: no row may move."""
-    enforced: int
+    enforced: RuleMask
     """Bit mask over `Rule`."""
     swap_probability: float
     exchange_probability: float

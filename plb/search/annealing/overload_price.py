@@ -20,7 +20,7 @@ from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import by_pointer, kernel
 from plb.energy.terms import present_energy
 from plb.extensions.energy_terms import VanishingTerm
-from plb.model.rules import Rule
+from plb.model.rules import Rule, RuleMask
 from plb.search.annealing.chain import ChainState
 from plb.search.annealing.move_generation import Choice
 from plb.search.annealing.neighbourhoods import Neighbourhoods
@@ -302,7 +302,12 @@ def remove_overload(
 
 @kernel
 def return_to_origins(
-    problem: Problem, solution: Solution, enforced: int, data: MostLoads, extension_state: ExtensionState, every: bool
+    problem: Problem,
+    solution: Solution,
+    enforced: RuleMask,
+    data: MostLoads,
+    extension_state: ExtensionState,
+    every: bool,
 ) -> int:
     """Return rows to their origins: all, or those on overloaded nodes that rules allow to; return how many moved."""
     moved = 0

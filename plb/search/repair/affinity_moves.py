@@ -6,7 +6,7 @@ from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.constraints.affinity import has_company, parts_from_parent, was_apart
 from plb.model.role import PRIMARY
-from plb.model.rules import JOINING, Rule
+from plb.model.rules import JOINING, Rule, RuleMask
 from plb.search.transactions import Draft, is_allowed, may_move, random_target, try_move, undo_transaction
 from plb.state.arrays import Problem, Solution, proposed
 
@@ -14,7 +14,7 @@ _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
 
 
 @kernel
-def move_children(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, first: int) -> bool:
+def move_children(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, first: int) -> bool:
     """Move children that are apart from the partition of `row` since entry `first`; return whether all could move.
 
     A child that was apart before the search stays, unless this step moved a replica off its node.
@@ -40,7 +40,7 @@ def move_children(problem: Problem, solution: Solution, draft: Draft, enforced: 
 
 
 @kernel
-def move_with_children(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int) -> bool:
+def move_with_children(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int) -> bool:
     """Move `row` to a random other feasible node, then its children; return whether all could move."""
     target = random_target(problem, solution, draft.extension_state, enforced, row, draft.rng)
     if target == NOWHERE:
@@ -50,7 +50,7 @@ def move_with_children(problem: Problem, solution: Solution, draft: Draft, enfor
 
 @kernel
 def move_to_with_children(
-    problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, target: int
+    problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, target: int
 ) -> bool:
     """Move `row` to `target`, then its children; return whether all could move."""
     before = draft.transaction.length[0]
@@ -62,7 +62,7 @@ def move_to_with_children(
 
 
 @kernel
-def rejoin(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int) -> bool:
+def rejoin(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int) -> bool:
     """Move a child's replica to its parent, or swap roles where the other stays with one; return whether it worked."""
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
@@ -101,7 +101,7 @@ def lacks_child(problem: Problem, solution: Solution, row: int, parent: int) -> 
 
 
 @kernel
-def bring_parent(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int) -> bool:
+def bring_parent(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int) -> bool:
     """Move a replica of the parent of `row`, so that both are on one node; return whether it worked.
 
     The target is the child's node if the parent may move there, else a random node to which the child moves too.

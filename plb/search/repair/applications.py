@@ -5,6 +5,7 @@ from __future__ import annotations
 from plb.array_types import NOWHERE
 from plb.compiler import kernel, uniform
 from plb.constraints import application_capacity, scale_out
+from plb.model.rules import RuleMask
 from plb.search.repair.affinity_moves import move_with_children
 from plb.search.repair.lists import APPLICATIONS, Attempt, RepairState, list_rows_on_nodes, note_moves
 from plb.search.repair.swaps import swap_with_lighter
@@ -29,7 +30,7 @@ def repair_applications(
 
 @kernel
 def _leave_nodes(
-    problem: Problem, solution: Solution, draft: Draft, enforced: int, application: int, state: RepairState
+    problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, application: int, state: RepairState
 ) -> None:
     """Move an application off the nodes with the fewest of its replicas, to its others, until it uses few enough."""
     nodes = solution.application_replicas.shape[1]
@@ -64,7 +65,13 @@ def _next_smallest(solution: Solution, application: int, shift: int, replicas: i
 
 @kernel
 def _leave_together(
-    problem: Problem, solution: Solution, draft: Draft, enforced: int, application: int, node: int, state: RepairState
+    problem: Problem,
+    solution: Solution,
+    draft: Draft,
+    enforced: RuleMask,
+    application: int,
+    node: int,
+    state: RepairState,
 ) -> bool:
     """Move all replicas of an application off `node`, or none; return whether all could move."""
     transaction, on_nodes = draft.transaction, state.on_nodes
@@ -103,7 +110,7 @@ def _take_load_off(
     problem: Problem,
     solution: Solution,
     draft: Draft,
-    enforced: int,
+    enforced: RuleMask,
     application: int,
     node: int,
     metric: int,
@@ -146,7 +153,7 @@ def holds_reservation(problem: Problem, row: int, metric: int) -> bool:
 
 @kernel
 def relieve_by(
-    problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, metric: int, state: RepairState
+    problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int, state: RepairState
 ) -> bool:
     """Move `row` off its node with its children, and with its whole application if it alone would free nothing."""
     node, application = solution.node[row], problem.application[row]

@@ -8,6 +8,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints import affinity, application_capacity, capacity, domains, exclusion, node, placement, scale_out
+from plb.model.rules import RuleMask
 from plb.search.transactions import NO_ROWS, moved_rows
 from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.replica_table import merged
@@ -16,7 +17,7 @@ PARTS = 2.0**20
 """Overloads are summed up in whole parts of a limit, so that sums do not depend on the order of the nodes."""
 
 
-def broken_applications(problem: Problem, solution: Solution, enforced: int) -> Int:
+def broken_applications(problem: Problem, solution: Solution, enforced: RuleMask) -> Int:
     """Return the applications, ascending, that break an enforced rule which moves can repair."""
     if not problem.grouped:
         return NO_ROWS
@@ -31,7 +32,7 @@ def movable_rows_of(problem: Problem, solution: Solution, applications: Int) -> 
 
 
 @kernel
-def count_breaches_of(problem: Problem, solution: Solution, enforced: int, application: int) -> tuple[int, float]:
+def count_breaches_of(problem: Problem, solution: Solution, enforced: RuleMask, application: int) -> tuple[int, float]:
     """Return the breaches of an application (nodes too many, overloads) and its overloads relative to its limits."""
     broken = 0
     overload = 0.0
@@ -50,7 +51,7 @@ def count_breaches_of(problem: Problem, solution: Solution, enforced: int, appli
 
 
 @kernel
-def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
+def broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> int:
     """Return the enforced rules that `row`, or its node, breaks where it is, as a bit mask."""
     if solution.node[row] == NOWHERE:
         return 0
@@ -73,7 +74,7 @@ def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) 
 
 
 @kernel
-def note_broken_rules(problem: Problem, solution: Solution, enforced: int, rows: Int, broken: Int) -> None:
+def note_broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, broken: Int) -> None:
     """Write the `broken_rules` of each of `rows`, (m,)."""
     for index in range(rows.shape[0]):
         broken[index] = broken_rules(problem, solution, enforced, rows[index])
@@ -81,7 +82,7 @@ def note_broken_rules(problem: Problem, solution: Solution, enforced: int, rows:
 
 @kernel
 def count_breaches(
-    problem: Problem, solution: Solution, enforced: int, row: int, may_move: bool, by_partition: bool
+    problem: Problem, solution: Solution, enforced: RuleMask, row: int, may_move: bool, by_partition: bool
 ) -> int:
     """Return the breaches of `row` alone: each level with a crowded domain, and a wrong node if it `may_move`.
 
@@ -97,7 +98,7 @@ def count_breaches(
 
 
 @kernel
-def is_misplaced(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+def is_misplaced(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
     """Return whether a placed row shares its node with a sibling, or is on a wrong node or apart from its parent."""
     if node.is_broken(problem, solution, enforced, row):
         return True
@@ -109,7 +110,9 @@ def is_misplaced(problem: Problem, solution: Solution, enforced: int, row: int) 
 
 
 @kernel
-def mark_breaking(problem: Problem, solution: Solution, enforced: int, rows: Int, may_move: Bool, breaks: Bool) -> None:
+def mark_breaking(
+    problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, may_move: Bool, breaks: Bool
+) -> None:
     """Write to `breaks`, (m,), whether each of `rows` breaks a rule other than capacity; `may_move`: (M,)."""
     for index in range(rows.shape[0]):
         row = rows[index]
@@ -131,7 +134,7 @@ class Breaches:
         return bool(len(self.rows) or len(self.applications) or self.overloaded.any())
 
 
-def find_breaches(problem: Problem, solution: Solution, enforced: int, suspects: Int) -> Breaches:
+def find_breaches(problem: Problem, solution: Solution, enforced: RuleMask, suspects: Int) -> Breaches:
     """Return the violations of the rules in the bit mask `enforced`, anywhere in the cluster.
 
     Rules of single rows are tested for `suspects` only: ascending, they have to include each row that breaks one.
@@ -143,7 +146,7 @@ def find_breaches(problem: Problem, solution: Solution, enforced: int, suspects:
     )
 
 
-def breaking_rows(problem: Problem, solution: Solution, enforced: int, suspects: Int) -> Int:
+def breaking_rows(problem: Problem, solution: Solution, enforced: RuleMask, suspects: Int) -> Int:
     """Return the suspects that break an enforced rule other than capacity."""
     breaks = np.zeros(len(suspects), np.bool_)
     if len(suspects):

@@ -20,7 +20,7 @@ from plb.constraints.capacity import exceeds_with_reservations, is_full_for
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import refusal_of_place
-from plb.model.rules import NO_REFUSAL
+from plb.model.rules import NO_REFUSAL, RuleMask
 from plb.search.extension_kernels import ExtensionState
 from plb.search.repair.affinity_moves import move_with_children
 from plb.search.transactions import (
@@ -72,7 +72,7 @@ def evict(
     extension_state: ExtensionState,
     rows: Int,
     all_or_nothing: Int,
-    enforced: int,
+    enforced: RuleMask,
     slots: int,
     tries: int,
     rng: Stream,
@@ -121,7 +121,7 @@ def _try_shifts(
     extension_state: ExtensionState,
     rows: Int,
     all_or_nothing: Int,
-    enforced: int,
+    enforced: RuleMask,
     slots: int,
     tries: int,
     rng: Stream,
@@ -185,7 +185,7 @@ def _try_evictions(
     extension_state: ExtensionState,
     residents: Residents,
     row: int,
-    enforced: int,
+    enforced: RuleMask,
     slots: int,
     transactions: int,
     rng: Stream,
@@ -228,7 +228,7 @@ def _clear(
     residents: Residents,
     row: int,
     target: int,
-    enforced: int,
+    enforced: RuleMask,
     most: int,
 ) -> bool:
     """Move random replicas off `target`, in at most so many moves, until `row` fits there; return whether it does."""
@@ -244,7 +244,7 @@ def _clear(
 
 
 @kernel
-def _is_full(problem: Problem, solution: Solution, row: int, target: int, enforced: int) -> bool:
+def _is_full(problem: Problem, solution: Solution, row: int, target: int, enforced: RuleMask) -> bool:
     """Return whether `row` would exceed a limit of `target`, or of its application there."""
     if is_full_for(problem, solution, row, problem.load[NOWHERE], target):
         return True

@@ -14,6 +14,7 @@ from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints import capacity
 from plb.constraints.application_sums import occupied
+from plb.model.rules import RuleMask
 from plb.search.repair.breaches import PARTS, Breaches, count_breaches, count_breaches_of
 from plb.search.transactions import Transaction, new_transaction, undo_transaction
 from plb.state.arrays import Problem, Solution
@@ -61,9 +62,9 @@ class RowsOnNodes(NamedTuple):
 class Attempt(NamedTuple):
     """What an attempt repairs, and how."""
 
-    repaired: int
+    repaired: RuleMask
     """Bit mask of the rules to repair."""
-    binding: int
+    binding: RuleMask
     """Bit mask of the rules that bind the moves. Without capacity, nodes may be overfilled; a second call unloads."""
     swaps: bool
     """Whether roles may be swapped where no replica can move."""
@@ -167,7 +168,7 @@ def next_listed_node(suspects: Suspects, above: int) -> int:
 
 @kernel
 def remaining_breaches(
-    problem: Problem, solution: Solution, enforced: int, by_partition: bool, suspects: Suspects
+    problem: Problem, solution: Solution, enforced: RuleMask, by_partition: bool, suspects: Suspects
 ) -> tuple[int, float]:
     """Return the number of violations, and the sum of the overloads relative to the limits.
 

@@ -7,6 +7,7 @@ from plb.compiler import Stream, kernel, uniform
 from plb.constraints import affinity, exclusion
 from plb.constraints.capacity import RULE, excess_of
 from plb.constraints.domains import others_leave_first, stands_wrongly
+from plb.model.rules import RuleMask
 from plb.search.repair.affinity_moves import bring_parent, lacks_child, move_children, move_with_children, rejoin
 from plb.search.repair.applications import holds_reservation, relieve_by
 from plb.search.repair.breaches import is_misplaced
@@ -59,7 +60,7 @@ def _take_load_off(
 
 @kernel
 def _random_leaver(
-    problem: Problem, solution: Solution, enforced: int, node: int, metric: int, rng: Stream, on_nodes: RowsOnNodes
+    problem: Problem, solution: Solution, enforced: RuleMask, node: int, metric: int, rng: Stream, on_nodes: RowsOnNodes
 ) -> int:
     """Return a random replica that may leave `node` to reduce its load of `metric`, or NOWHERE."""
     chosen = NOWHERE
@@ -75,7 +76,7 @@ def _random_leaver(
 
 
 @kernel
-def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, metric: int) -> bool:
+def _may_leave(problem: Problem, solution: Solution, enforced: RuleMask, row: int, metric: int) -> bool:
     """Return whether `row` is movable and has load of `metric`, or its application a reservation.
 
     Where capacity does not bind, a replica that has moved stays: otherwise it could move back and forth.
@@ -90,7 +91,7 @@ def _relieve(
     problem: Problem,
     solution: Solution,
     draft: Draft,
-    enforced: int,
+    enforced: RuleMask,
     node: int,
     metric: int,
     swaps: bool,
@@ -152,7 +153,7 @@ def move_misplaced(problem: Problem, solution: Solution, draft: Draft, attempt: 
 
 
 @kernel
-def _leave_domain(problem: Problem, solution: Solution, draft: Draft, binding: int, level: int, row: int) -> None:
+def _leave_domain(problem: Problem, solution: Solution, draft: Draft, binding: RuleMask, level: int, row: int) -> None:
     """Move `row` out of its domain of a level; moves within it are allowed, but of no use."""
     before, here = draft.transaction.length[0], problem.domain[solution.node[row], level]
     for _ in range(TRIES_TO_LEAVE):
@@ -187,7 +188,7 @@ def leave_crowded_domains(
 
 @kernel
 def move_parents_without_child(
-    problem: Problem, solution: Solution, draft: Draft, enforced: int, state: RepairState
+    problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, state: RepairState
 ) -> None:
     """Move replicas of parents that a misplaced child has left alone to random nodes, with all children beside them."""
     suspects = state.suspects

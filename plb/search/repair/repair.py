@@ -20,7 +20,7 @@ from plb.constraints.capacity import RULE
 from plb.constraints.domains import SPREADING
 from plb.energy.terms import present_energy
 from plb.extensions.configuration import Proposal
-from plb.model.rules import Rule
+from plb.model.rules import Rule, RuleMask
 from plb.search.annealing.annealing import anneal_chains, without_leaving_load
 from plb.search.annealing.move_generation import Choice
 from plb.search.budget import Budget, EndReason
@@ -115,12 +115,12 @@ def repair_rules_alone(
 
 
 @kernel
-def _bound_by(attempt: Attempt, repaired: int, binding: int) -> Attempt:
+def _bound_by(attempt: Attempt, repaired: RuleMask, binding: RuleMask) -> Attempt:
     """Return an attempt with other rules."""
     return Attempt(repaired, binding, attempt.swaps, attempt.prefers, attempt.parents, attempt.unusable_first)
 
 
-def rules_broken_before(problem: Problem, solution: Solution, binding: int, suspects: Int) -> Int:
+def rules_broken_before(problem: Problem, solution: Solution, binding: RuleMask, suspects: Int) -> Int:
     """Return the rules that each row breaks, (M,) bit masks, a spread by all siblings; `suspects` may break some."""
     broken = np.zeros(len(solution.node), np.int64)
     _mark_broken_rules(problem, solution, binding, suspects, broken)
@@ -128,7 +128,7 @@ def rules_broken_before(problem: Problem, solution: Solution, binding: int, susp
 
 
 @kernel
-def _mark_broken_rules(problem: Problem, solution: Solution, enforced: int, rows: Int, marks: Int) -> None:
+def _mark_broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, marks: Int) -> None:
     for row in rows:
         broken = broken_rules(problem, solution, enforced & _OF_ROWS, row)
         marks[row] |= broken
@@ -141,7 +141,9 @@ def _mark_broken_rules(problem: Problem, solution: Solution, enforced: int, rows
             marks[row] |= broken_rules(problem, solution, enforced & _OF_PLACES, row)
 
 
-def breaches_of_applications_before(problem: Problem, solution: Solution, binding: int, applications: Int) -> Float:
+def breaches_of_applications_before(
+    problem: Problem, solution: Solution, binding: RuleMask, applications: Int
+) -> Float:
     """Return what each application breaks, (A, 3), see `_breaches_by_rule`; 0 for all but some applications."""
     counts = np.zeros((len(problem.most_nodes), 3))
     _count_breaches_of(problem, solution, binding, applications, counts)
@@ -149,7 +151,9 @@ def breaches_of_applications_before(problem: Problem, solution: Solution, bindin
 
 
 @kernel
-def _count_breaches_of(problem: Problem, solution: Solution, enforced: int, applications: Int, counts: Float) -> None:
+def _count_breaches_of(
+    problem: Problem, solution: Solution, enforced: RuleMask, applications: Int, counts: Float
+) -> None:
     for application in applications:
         nodes, overloads, excess = _breaches_by_rule(problem, solution, enforced, application)
         counts[application, 0], counts[application, 1], counts[application, 2] = nodes, overloads, excess
@@ -157,7 +161,7 @@ def _count_breaches_of(problem: Problem, solution: Solution, enforced: int, appl
 
 @kernel
 def _breaches_by_rule(
-    problem: Problem, solution: Solution, enforced: int, application: int
+    problem: Problem, solution: Solution, enforced: RuleMask, application: int
 ) -> tuple[float, float, float]:
     """Return the nodes too many, the overloads, and their sum relative to the limits."""
     nodes, _ = count_breaches_of(problem, solution, enforced & _SCALE_OUT, application)
@@ -167,7 +171,7 @@ def _breaches_by_rule(
 
 @kernel
 def breaks_anew(
-    problem: Problem, solution: Solution, binding: int, before: Int, of_applications: Float, suspects: Suspects
+    problem: Problem, solution: Solution, binding: RuleMask, before: Int, of_applications: Float, suspects: Suspects
 ) -> bool:
     """Return whether a row or partition breaks a rule that it did not break `before`, or an application one more."""
     for index in range(suspects.length[ROWS]):
@@ -184,7 +188,7 @@ def breaks_anew(
 
 
 def repair_constraints(
-    extensions: Extensions, problem: Problem, solution: Solution, enforced: int, rng: Stream
+    extensions: Extensions, problem: Problem, solution: Solution, enforced: RuleMask, rng: Stream
 ) -> None:
     """Move, in `solution` and in turn, each replica that violates a constraint and has an allowed node."""
     configuration = extensions.configuration(problem, solution)
@@ -213,9 +217,9 @@ replicas differ little.
 class Repairs(NamedTuple):
     """Settings of random repairs."""
 
-    repaired: int
+    repaired: RuleMask
     """Bit mask of the rules to repair."""
-    binding: int
+    binding: RuleMask
     """Bit mask of the rules that bind the moves."""
     transactions: int
     """Number of attempts."""
@@ -302,11 +306,11 @@ def repair(
     problem: Problem,
     solution: Solution,
     config: PlbConfig,
-    masks: Sequence[int],
+    masks: Sequence[RuleMask],
     seed: np.random.SeedSequence,
     budget: Budget,
     breaking: Int,
-    passed_over: int = 0,
+    passed_over: RuleMask = 0,
     extensions: Extensions | None = None,
     others: Int = NO_ROWS,
 ) -> Annealed:
@@ -351,7 +355,7 @@ def _improve(
     solution: Solution,
     extensions: Extensions | None,
     movable: Int,
-    mask: int,
+    mask: RuleMask,
     config: PlbConfig,
     seed: np.random.SeedSequence,
     budget: Budget,
@@ -403,8 +407,8 @@ def _repair_randomly(
     problem: Problem,
     solution: Solution,
     extensions: Extensions | None,
-    repaired: int,
-    binding: int,
+    repaired: RuleMask,
+    binding: RuleMask,
     breaches: Breaches,
     suspects: Int,
     config: PlbConfig,

@@ -14,7 +14,7 @@ from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream, kernel, uniform
 from plb.constraints.capacity import is_full_for
 from plb.evaluation.proposals import refusal_of_place
-from plb.model.rules import NO_REFUSAL
+from plb.model.rules import NO_REFUSAL, RuleMask
 from plb.search.extension_kernels import ExtensionState
 from plb.search.transactions import Transaction, place_in_turn, try_move, undo_transaction
 from plb.state.arrays import Problem, Solution
@@ -72,7 +72,7 @@ def retry(
     solution: Solution,
     extension_state: ExtensionState,
     again: Retry,
-    enforced: int,
+    enforced: RuleMask,
     tries: int,
     rng: Stream,
     transaction: Transaction,
@@ -97,7 +97,7 @@ def retry(
 
 
 @kernel
-def _choose(problem: Problem, solution: Solution, again: Retry, enforced: int, rng: Stream) -> int:
+def _choose(problem: Problem, solution: Solution, again: Retry, enforced: RuleMask, rng: Stream) -> int:
     """Choose what is placed again, and return how many rows have no node."""
     _sum_up(problem, solution, again)
     missing = 0
@@ -141,7 +141,7 @@ def _choose_siblings(problem: Problem, again: Retry, row: int) -> None:
 
 @kernel
 def _choose_neighbours(
-    problem: Problem, solution: Solution, again: Retry, enforced: int, row: int, rng: Stream
+    problem: Problem, solution: Solution, again: Retry, enforced: RuleMask, row: int, rng: Stream
 ) -> None:
     """Choose the new rows on a few nodes that could take `row` without them, and their new siblings.
 

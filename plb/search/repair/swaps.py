@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel, uniform
+from plb.model.rules import RuleMask
 from plb.search.repair.affinity_moves import move_children, move_to_with_children
 from plb.search.transactions import (
     QUICK_DRAWS,
@@ -22,7 +23,9 @@ from plb.state.arrays import Problem, Solution, proposed
 
 
 @kernel
-def swap_with_lighter(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, metric: int) -> bool:
+def swap_with_lighter(
+    problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int
+) -> bool:
     """Swap `row` with a sibling of another role and less load of `metric`; return whether that was possible."""
     if not problem.movable[row]:
         return False
@@ -36,7 +39,7 @@ def swap_with_lighter(problem: Problem, solution: Solution, draft: Draft, enforc
 
 
 @kernel
-def swap_roles(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, partner: int) -> bool:
+def swap_roles(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, partner: int) -> bool:
     """Swap the nodes of two siblings, and bring their children along; return whether all could follow."""
     before, here = draft.transaction.length[0], solution.node[row]
     try_move(problem, solution, draft.transaction, row, solution.node[partner])
@@ -48,7 +51,7 @@ def swap_roles(problem: Problem, solution: Solution, draft: Draft, enforced: int
 
 
 @kernel
-def move_or_swap(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, metric: int) -> bool:
+def move_or_swap(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int) -> bool:
     """Move `row` to a node or swap roles with a sibling of less load of `metric` (NOWHERE: any), drawn among both."""
     targets = problem.targets
     swaps = _count_partners(problem, solution, draft, enforced, row, metric)
@@ -78,7 +81,7 @@ def move_or_swap(problem: Problem, solution: Solution, draft: Draft, enforced: i
 
 @kernel
 def _may_swap(
-    problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, sibling: int, metric: int
+    problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, sibling: int, metric: int
 ) -> bool:
     """Return whether `row` may swap its role with a sibling that has less load of a metric; NOWHERE: any load."""
     there = solution.node[sibling]
@@ -90,7 +93,9 @@ def _may_swap(
 
 
 @kernel
-def _count_partners(problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, metric: int) -> int:
+def _count_partners(
+    problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int
+) -> int:
     count = 0
     sibling = problem.sibling[row]
     while sibling != row:
@@ -101,7 +106,7 @@ def _count_partners(problem: Problem, solution: Solution, draft: Draft, enforced
 
 @kernel
 def _partner(
-    problem: Problem, solution: Solution, draft: Draft, enforced: int, row: int, metric: int, number: int
+    problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int, number: int
 ) -> int:
     """Return the sibling of this number, from 0, with which `row` may swap its role."""
     sibling = problem.sibling[row]
