@@ -41,7 +41,11 @@ def finish(
     moves: Moves | None = None,
     quiet: bool,
 ) -> None:
-    """Print summary, written files and faults, which end with exit code 1, and write the figures to `json`."""
+    """Print the summary of a plan, written files and faults, and write its figures to `json`.
+
+    Faults end with exit code 1. `written`: paths by what the files contain; `configuration`, `seed`: inputs for the
+    stamp of the figures; `moves`: the moves from an earlier plan.
+    """
     console = output(quiet=quiet)
     console.print(_table(plan, moves, valid=not faults))
     for fault in faults:
@@ -56,7 +60,7 @@ def finish(
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[ReportProgress]:
-    """Show the latest message on standard error."""
+    """Yield a function that shows a text on standard error, in place of the previous one."""
     if quiet:
         yield lambda _text: None
         return
@@ -65,6 +69,7 @@ def progress(quiet: bool) -> Iterator[ReportProgress]:
 
 
 def _figures(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> dict[str, Any]:
+    """Return the figures of a plan and of its `moves` from an earlier one; `valid`: without faults."""
     figures = {
         "algorithm": plan.algorithm,
         "nodes": plan.nodes,
@@ -79,21 +84,22 @@ def _figures(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> dic
 
 
 def _table(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> Table:
-    problem = plan.instance
-    table = Table(title=f"plan for {problem.name}", show_header=False)
+    """Return the summary of a plan and of its `moves` from an earlier one, as a table; `valid`: without faults."""
+    instance = plan.instance
+    table = Table(title=f"plan for {instance.name}", show_header=False)
     table.add_column()
     table.add_column(justify="right")
-    counts = [int((plan.kind == number).sum()) for number in range(len(problem.nodes))]
-    kinds = [(f"  {kind.name}", f"{count:,}") for kind, count in zip(problem.nodes, counts, strict=True)]
+    counts = [int((plan.kind == number).sum()) for number in range(len(instance.nodes))]
+    nodes_by_kind = [(f"  {kind.name}", f"{count:,}") for kind, count in zip(instance.nodes, counts, strict=True)]
     changes = {} if moves is None else {"move": moves.moved, "come": moves.placed, "go": moves.removed}
     for row in (
-        ("applications", f"{len(problem.applications):,}"),
-        ("replicas", f"{int(problem.replicas.sum()):,}"),
-        ("limits between applications", f"{len(problem.affinity):,}"),
-        ("time points", f"{problem.time_points:,}"),
+        ("applications", f"{len(instance.applications):,}"),
+        ("replicas", f"{int(instance.replicas.sum()):,}"),
+        ("limits between applications", f"{len(instance.affinity):,}"),
+        ("time points", f"{instance.time_points:,}"),
         ("algorithm", plan.algorithm),
         ("nodes", f"{plan.nodes:,}"),
-        *(kinds if len(kinds) > 1 else ()),
+        *(nodes_by_kind if len(nodes_by_kind) > 1 else ()),
         ("lower bound", f"{plan.lower_bound:,}"),
         ("above it", f"{plan.deviation_percent:.2f} %"),
         ("seconds", f"{plan.seconds:.2f}"),
@@ -116,7 +122,10 @@ BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def write_scenario(folder: Path, plan: ProvisioningPlan, source: Path, nodes: Sequence[str] | None) -> Path:
-    """Write ``scenario.toml`` and ``plan.csv`` of a plan without faults to a folder; return the first path."""
+    """Write ``scenario.toml`` and ``plan.csv`` of a plan without faults to a folder; return the path of the first.
+
+    `source`: the path of the instance; `nodes`: the kinds of nodes as the command line gave them, or None.
+    """
     write_plan(folder / PLAN, plan)
     inside = source.resolve().is_relative_to(folder.resolve())
     path = source.resolve().relative_to(folder.resolve()) if inside else source.resolve()
@@ -125,13 +134,16 @@ def write_scenario(folder: Path, plan: ProvisioningPlan, source: Path, nodes: Se
 
 
 def _scenario_of(plan: ProvisioningPlan, source: str, nodes: Sequence[str]) -> str:
-    """Return the scenario of a plan as TOML, with each kind of nodes that the plan uses."""
-    instance, ((_, spec), *others) = plan.instance, used_kinds(plan)
-    groups = [f"{{ nodes = {count}, capacities = {_capacities(plan, kind)} }}" for count, kind in others]
+    """Return the scenario of a plan as TOML, with each kind of nodes that the plan uses.
+
+    `source`: path of the instance; `nodes`: the kinds of nodes as the command line gave them.
+    """
+    instance, ((_, first_kind), *other_kinds) = plan.instance, used_kinds(plan)
+    groups = [f"{{ nodes = {count}, capacities = {_capacities(plan, kind)} }}" for count, kind in other_kinds]
     groups_line = f"groups = [{', '.join(groups)}]\n" if groups else ""
     nodes_line = f"nodes = [{', '.join(map(_text, nodes))}]\n" if nodes else ""
     hours_line = f"plan_hours = 24.0  # the {instance.time_points} time points, spread over it and repeated\n"
-    first = f"n{0:0{len(str(plan.nodes - 1))}d}"
+    first_node = f"n{0:0{len(str(plan.nodes - 1))}d}"
     return f"""\
 # {plan.algorithm}'s plan for {_text(instance.name)}, as plb provision wrote it.
 # To run it: plb simulate {SCENARIO}
@@ -141,7 +153,7 @@ name = {_text(directory_name(instance.name))}
 nodes = {plan.nodes}
 # What nodes of the plan have and {MARGIN:.1%} more: they may be full to the last unit, a node at its
 # threshold is in violation, and loads are rounded up a little.
-capacities = {_capacities(plan, spec)}
+capacities = {_capacities(plan, first_kind)}
 {groups_line}violation_threshold = 1.0
 # The plan knows no domains. With fewer than nodes, replicas are spread over them, limits or not, when
 # constraints are first checked.
@@ -162,7 +174,7 @@ policies = ["original"]
 
 # A node that is lost for a while:
 # [faults]
-# crashes = [{{ node = "{first}", at_hours = 6.0, hours = 2.0 }}]
+# crashes = [{{ node = "{first_node}", at_hours = 6.0, hours = 2.0 }}]
 """
 
 
@@ -173,15 +185,17 @@ def _density_metric(plan: ProvisioningPlan) -> str:
 
 
 def _capacities(plan: ProvisioningPlan, spec: NodeSpec) -> str:
+    """Return the capacities of nodes of a kind, with a margin, as an inline table of TOML."""
     enlarged = (f"{value * (1.0 + MARGIN):.12g}" for value in spec.capacity)
     pairs = (f"{_key(name)} = {value}" for name, value in zip(plan.instance.resources, enlarged, strict=True))
     return f"{{ {', '.join(pairs)} }}"
 
 
 def _key(name: str) -> str:
+    """Return a name as a key of TOML."""
     return name if BARE_KEY.fullmatch(name) else _text(name)
 
 
 def _text(text: str) -> str:
-    """Return a text in quotes, with the escapes of JSON. TOML has the same, except for the delete character."""
+    """Return a text in quotes for TOML: JSON's form, with an escape for the delete character, too."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -46,7 +46,10 @@ DAY = 86_400.0
 def bench_cluster(
     nodes: int, seed: int, *, metrics: Sequence[str] = METRICS, repetitions: int = 100
 ) -> PlacementAndLoadBalancing:
-    """Return an engine with 30 replicas a node in five racks, and so much load that some nodes are at risk."""
+    """Return an engine with 30 replicas a node in five racks, and so much load that some nodes are at risk.
+
+    `seed`: of the loads, the placement and the demand history; `repetitions`: Monte Carlo repetitions.
+    """
     rng = np.random.default_rng(seed)
     capacity = _capacities(metrics)
     config = PlbConfig(
@@ -63,17 +66,19 @@ def bench_cluster(
     names = [f"p{index}" for index in range(nodes * REPLICAS_A_NODE // len(ROLES))]
     stride = 11 if nodes > 11 * (len(ROLES) - 1) else 1  # with fewer nodes, a stride of 11 may return to the first
     for name in names:
-        first = int(rng.integers(nodes))
-        places = [(first + stride * step) % nodes for step in range(len(ROLES))]  # four fault and upgrade domains
-        copies = tuple(Replica(role, f"n{place}") for role, place in zip(ROLES, places, strict=True))
-        engine.update_partition(Partition(name, service="tenants", replicas=copies))
+        first_node = int(rng.integers(nodes))
+        replica_nodes = [
+            (first_node + stride * step) % nodes for step in range(len(ROLES))
+        ]  # four fault and upgrade domains
+        replicas = tuple(Replica(role, f"n{node}") for role, node in zip(ROLES, replica_nodes, strict=True))
+        engine.update_partition(Partition(name, service="tenants", replicas=replicas))
     rows = np.array([replica.index for name in names for replica in engine.replicas(name)])
     engine.report_loads(rows, 0.55 * capacity / REPLICAS_A_NODE * rng.uniform(0.2, 1.8, (len(rows), len(metrics))))
     return engine
 
 
 def bench_node(index: int, metrics: Sequence[str] = METRICS) -> Node:
-    """Return a node, in one of five racks and one of ten upgrade domains."""
+    """Return node number `index` of `bench_cluster`, in one of five racks and one of ten upgrade domains."""
     capacities = dict(zip(metrics, _capacities(metrics).tolist(), strict=True))
     rack, upgrade_domain = f"fd:/rack{index % 5}", f"ud{index % 10}"
     return Node(f"n{index}", capacities=capacities, fault_domain=rack, upgrade_domain=upgrade_domain)
@@ -85,6 +90,7 @@ def _capacities(metrics: Sequence[str]) -> Float:
 
 
 def _history(rng: np.random.Generator, metrics: Sequence[str]) -> DemandHistory:
+    """Return a demand history with random traces of one class, half primaries, half secondaries."""
     count = len(metrics)
     level = 0.8 * _capacities(metrics) / REPLICAS_A_NODE * rng.gamma(2.0, 0.5, (TRACES, count))
     return DemandHistory.from_columns(
@@ -108,36 +114,41 @@ class SizeFigures:
     """The figures of one size. Speeds are scored configurations a second on one thread."""
 
     nodes: int
+    """Number of nodes."""
     replicas: int
-    """Size of the cluster."""
+    """Number of replicas."""
     full: float
     """(a) All repetitions of both nodes evaluated for every proposal."""
     early_half: float
+    """(b) Early rejection, at 50 % acceptance on a fixed state."""
     early_five: float
-    """(b) Early rejection, at 50 % and at 5 % acceptance on a fixed state."""
+    """(b) Early rejection, at 5 % acceptance on a fixed state."""
     two_threads: float
     """As `early_five`, on two threads at once."""
     arithmetic: float
     """Moves a second of a loop over prepared moves with only the 2·R·K additions and comparisons."""
     reached_monte_carlo_half: float
+    """Share of evaluated configurations whose repetitions were evaluated, at 50 % acceptance."""
     reached_monte_carlo_five: float
-    """Share of evaluated configurations whose repetitions were evaluated."""
+    """Share of evaluated configurations whose repetitions were evaluated, at 5 % acceptance."""
     bytes_per_replica: float
     """Bytes of the arrays of a search for each replica."""
     timeline_five: float
     """As `early_five`, with repetitions evaluated at every departure (`plb.energy.expected_failovers`)."""
     report_seconds: float
+    """Seconds of a report of all loads, each changed by up to a tenth."""
     refresh_seconds: float
-    """Seconds of a report of all loads, each changed by up to a tenth, and of the refresh after it."""
+    """Seconds of the refresh after this report."""
     decision_seconds: dict[str, float]
+    """Seconds of the placement of one replica by each policy, with evaluation by peaks."""
     timeline_decision_seconds: dict[str, float]
-    """Seconds of the placement of one replica by each policy, with evaluation by peaks and at departures."""
+    """Seconds of the placement of one replica by each policy, with evaluation at departures."""
     quality: dict[float, float]
     """By seconds of balancing: the decrease of the energy, relative to the largest decrease of all times."""
 
     @property
     def ratio(self) -> float:
-        """Speed of the full evaluation relative to that of the arithmetic loop."""
+        """Speed of the full evaluation divided by the speed of the arithmetic loop."""
         return self.full / self.arithmetic
 
     def as_json(self) -> dict[str, Any]:
@@ -155,7 +166,7 @@ class EngineFigures:
     first_plan_seconds: float
     """Time from `import plb` to the first plan in a new process, with compiled kernels."""
     cold_first_plan_seconds: float | None
-    """The same without compiled kernels; None: not measured."""
+    """Time from `import plb` to the first plan in a new process, without compiled kernels; None: not measured."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures under stable keys."""
@@ -190,24 +201,27 @@ LINES: dict[str, Callable[[SizeFigures], str]] = {
 
 
 def table_of(figures: EngineFigures) -> Table:
-    """Return the table, a column for each size."""
+    """Return a table of the figures, a column for each size."""
     sizes = figures.sizes
     headings = ("scored configurations a second", *(f"{size.nodes:,} nodes" for size in sizes))
     table = new_table(headings, caption=_caption(figures))
-    for what, line in LINES.items():
-        table.add_row(what, *map(line, sizes))
-    for limit in sizes[0].quality:
-        table.add_row(f"energy won after {limit:g} s of balancing", *(f"{size.quality[limit]:.0%}" for size in sizes))
+    for label, line in LINES.items():
+        table.add_row(label, *map(line, sizes))
+    for seconds in sizes[0].quality:
+        table.add_row(
+            f"energy won after {seconds:g} s of balancing", *(f"{size.quality[seconds]:.0%}" for size in sizes)
+        )
     for policy in sizes[0].decision_seconds:
         table.add_row(f"place by {policy}", *(_time(size.decision_seconds[policy]) for size in sizes))
     for policy in sizes[0].timeline_decision_seconds:
         if policy.startswith("prv"):
-            what = f"place by {policy}, `timeline`"
-            table.add_row(what, *(_time(size.timeline_decision_seconds[policy]) for size in sizes))
+            label = f"place by {policy}, `timeline`"
+            table.add_row(label, *(_time(size.timeline_decision_seconds[policy]) for size in sizes))
     return table
 
 
 def _caption(figures: EngineFigures) -> str:
+    """Return the caption of the table: the times of first plans."""
     warm = f"first plan of a new process: {figures.first_plan_seconds:.2f} s with compiled kernels"
     if figures.cold_first_plan_seconds is None:
         return warm
@@ -215,9 +229,10 @@ def _caption(figures: EngineFigures) -> str:
 
 
 def _time(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e3)):
-        if seconds * scale >= 1:
-            return f"{seconds * scale:.1f} {unit}"
+    """Return a time as text, in a unit that suits it."""
+    for unit, units_a_second in (("s", 1.0), ("ms", 1e3)):
+        if seconds * units_a_second >= 1:
+            return f"{seconds * units_a_second:.1f} {unit}"
     return f"{seconds * 1e6:.0f} µs"
 
 
@@ -242,21 +257,29 @@ def bench_engine(
     cold: bool = True,
     report: Callable[[str], None] = lambda _step: None,
 ) -> EngineFigures:
-    """Measure each size with 3 metrics and 100 repetitions; `report` gets the name of each step before it starts."""
-    measured = []
+    """Measure clusters of `sizes` nodes, with 3 metrics and 100 repetitions.
+
+    `proposals`: proposals of a measurement of speed; `seconds`: times of balancing after which the quality is measured;
+    `cold`: whether to measure a first plan that compiles its kernels; `report` gets the name of each step before it
+    starts.
+    """
+    figures_of_sizes = []
     for nodes in sorted(sizes):
         report(f"{nodes:,} nodes: describing {nodes * REPLICAS_A_NODE:,} replicas")
         bench = SizeBench(bench_cluster(nodes, seed), proposals, seed, report)
-        measured.append(bench.figures(tuple(seconds)))
+        figures_of_sizes.append(bench.figures(tuple(seconds)))
     report("first plan of a new process")
-    warm = warm_first_plan().seconds
+    first_plan_seconds = warm_first_plan().seconds
     if cold:
         report("first plan of a new process that compiles the kernels")
-    return EngineFigures(tuple(measured), warm, cold_first_plan()[0].seconds if cold else None)
+    return EngineFigures(tuple(figures_of_sizes), first_plan_seconds, cold_first_plan()[0].seconds if cold else None)
 
 
 class SizeBench:
-    """The measurements of one size, on an engine of `bench_cluster`, with the arguments of `bench_engine`."""
+    """The measurements of one size, on an engine of `bench_cluster`.
+
+    `proposals`, `seed` and `report` are as in `bench_engine`.
+    """
 
     def __init__(
         self,
@@ -281,12 +304,12 @@ class SizeBench:
         self.choice = Choice(movable[:0], movable, len(movable), ALL_RULES, 0.0, 0.0)
 
     def figures(self, seconds: tuple[float, ...]) -> SizeFigures:
-        """Measure everything."""
+        """Return all figures of this size; `seconds`: times of balancing after which the quality is measured."""
         self.report("scoring")
-        cold = self.temperature_for(0.05)
-        half, five = self.early(self.temperature_for(0.5)), self.early(cold)
+        low_temperature = self.temperature_for(0.05)
+        early_half, early_five = self.early(self.temperature_for(0.5)), self.early(low_temperature)
         full, arithmetic = self.full(), self._arithmetic()
-        two_threads = self._on_two_threads(cold)
+        two_threads = self._on_two_threads(low_temperature)
         self.report("deciding")
         decisions = decision_seconds(self.engine, "tenants")
         self.report("evaluating at departures")
@@ -297,12 +320,12 @@ class SizeBench:
             nodes=len(self.problem.limit),
             replicas=self.replicas,
             full=full,
-            early_half=half[0],
-            early_five=five[0],
+            early_half=early_half[0],
+            early_five=early_five[0],
             two_threads=two_threads,
             arithmetic=arithmetic,
-            reached_monte_carlo_half=half[1],
-            reached_monte_carlo_five=five[1],
+            reached_monte_carlo_half=early_half[1],
+            reached_monte_carlo_five=early_five[1],
             bytes_per_replica=self.bytes_per_replica(),
             timeline_five=timeline_five,
             report_seconds=report_seconds,
@@ -326,12 +349,15 @@ class SizeBench:
     def score(
         self, temperature: float, solution: Solution | None = None, proposals: int | None = None
     ) -> tuple[int, int, int]:
-        """Return the number of proposals that were scored, reached the repetitions, and would have been accepted."""
+        """Return how many proposals were scored, reached the repetitions, and would have been accepted.
+
+        `solution`, `proposals`: None for the bench's own.
+        """
         tally = np.zeros(TALLY_SIZE, np.int64)
         rng = Stream(self.seed)
         solution = self.solution if solution is None else solution
-        drawn = self.proposals if proposals is None else proposals
-        accepted = score_only(self.problem, solution, self.choice, temperature, rng, drawn, tally)
+        proposal_count = self.proposals if proposals is None else proposals
+        accepted = score_only(self.problem, solution, self.choice, temperature, rng, proposal_count, tally)
         return int(tally[SCORED]), int(tally[REACHED_MONTE_CARLO]), accepted
 
     def early(self, temperature: float) -> tuple[float, float]:
@@ -340,6 +366,7 @@ class SizeBench:
         return scored / fastest(lambda: self.score(temperature)), reached / scored
 
     def _on_two_threads(self, temperature: float) -> float:
+        """Return scored configurations a second with early rejection on two threads at once."""
         solutions = [self.solution.copy(), self.solution.copy()]
         scored = self.score(temperature)[0]
         with ThreadPoolExecutor(2) as pool:
@@ -370,29 +397,29 @@ class SizeBench:
     def _refresh(self) -> tuple[float, float]:
         """Return the seconds of a report of all loads, and of the refresh after it."""
         rows = self.choice.movable
-        random = np.random.default_rng(self.seed)
-        before = self.problem.load[rows] * self.configuration.description.quanta
-        after = before * random.uniform(0.9, 1.1, before.shape)
+        rng = np.random.default_rng(self.seed)
+        loads_before = self.problem.load[rows] * self.configuration.description.quanta
+        loads_after = loads_before * rng.uniform(0.9, 1.1, loads_before.shape)
         seconds = []
-        for loads in (after, before, after, before):
-            reported = fastest(partial(self.engine.report_loads, rows, loads), 1)
-            seconds.append((reported, fastest(lambda: self.engine.refresh(now=0.0, budget=PLANNED), 1)))
+        for loads in (loads_after, loads_before, loads_after, loads_before):
+            report_seconds = fastest(partial(self.engine.report_loads, rows, loads), 1)
+            seconds.append((report_seconds, fastest(lambda: self.engine.refresh(now=0.0, budget=PLANNED), 1)))
         reports, refreshes = zip(*seconds, strict=True)
         return min(reports), min(refreshes)
 
     def _at_departures(self) -> tuple[float, dict[str, float]]:
-        """Return scored configurations a second, and the seconds of decisions, with `timeline` evaluation."""
+        """Return scored configurations a second, and the seconds of decisions by policy, with `timeline` evaluation."""
         config = self.engine.config
         self.engine.configure(attrs.evolve(config, evaluation=Evaluation.TIMELINE))
         self._describe()
-        five = self.early(self.temperature_for(0.05))[0]
+        early_five = self.early(self.temperature_for(0.05))[0]
         decisions = decision_seconds(self.engine, "tenants")
         self.engine.configure(config)
         self._describe()
-        return five, decisions
+        return early_five, decisions
 
     def temperature_for(self, acceptance: float) -> float:
-        """Return a temperature at which approximately this share of the scored proposals is accepted."""
+        """Return a temperature at which about the share `acceptance` of the scored proposals is accepted."""
         low, high = 1e-9, 1e3
         for _ in range(BISECTIONS):
             middle = math.sqrt(low * high)
@@ -401,12 +428,12 @@ class SizeBench:
         return math.sqrt(low * high)
 
     def _quality(self, seconds: tuple[float, ...]) -> dict[float, float]:
-        """Return the decrease of the energy by balancing for these times, by the largest decrease of all times."""
+        """Return, by time of balancing, the decrease of the energy as a share of the largest decrease of all times."""
         self.engine.configure(attrs.evolve(self.engine.config, w_imbalance=BALANCING_WEIGHT))
         decrease = {}
-        for limit in seconds:
-            self.report(f"balancing for {limit:g} s")
-            plan = self.engine.balance(budget=Budget(seconds=limit))
-            decrease[limit] = plan.energy_before.total - plan.energy_after.total
-        most = max(decrease.values(), default=0.0)
-        return {limit: share / most if most else 1.0 for limit, share in decrease.items()}
+        for time_limit in seconds:
+            self.report(f"balancing for {time_limit:g} s")
+            plan = self.engine.balance(budget=Budget(seconds=time_limit))
+            decrease[time_limit] = plan.energy_before.total - plan.energy_after.total
+        largest = max(decrease.values(), default=0.0)
+        return {time_limit: share / largest if largest else 1.0 for time_limit, share in decrease.items()}

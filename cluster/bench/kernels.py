@@ -27,7 +27,7 @@ from plb.testing import configuration_of
 
 @kernel(inline=True)
 def _generate_allowed(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> Proposal:
-    """Generate a proposal. Its row is NOWHERE if none was found or a rule refuses it."""
+    """Return a random proposal; its row is `NOWHERE` if no move was found or a rule refuses it."""
     proposal = generate_proposal(problem, solution, choice, rng)
     if proposal.row == NOWHERE or proposal.target == proposal.source:
         return Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
@@ -40,7 +40,10 @@ def _generate_allowed(problem: Problem, solution: Solution, choice: Choice, rng:
 def score_only(
     problem: Problem, solution: Solution, choice: Choice, temperature: float, rng: Stream, proposals: int, tally: Int
 ) -> int:
-    """Generate and evaluate proposals for the present state; return how many would be accepted. None is."""
+    """Generate and evaluate `proposals` proposals for an unchanged state; return how many would be accepted.
+
+    `tally`: (TALLY_SIZE,), in which the evaluations are counted.
+    """
     energy = present_energy(problem, solution)
     accepted = 0
     for _ in range(proposals):
@@ -54,53 +57,63 @@ def score_only(
 
 @kernel
 def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Stream, proposals: int) -> int:
-    """Generate proposals, evaluate all repetitions of both nodes of the allowed ones, and return their number."""
+    """Generate `proposals` proposals, and evaluate all repetitions of both nodes of the allowed ones.
+
+    Return the number of allowed proposals.
+    """
     scored = 0
-    lowest = math.inf
+    least_energy = math.inf
     for _ in range(proposals):
         proposal = _generate_allowed(problem, solution, choice, rng)
         if proposal.row == NOWHERE:
             continue
-        row, target, _partner, here = proposal
-        violations = solution.totals.expected_failovers - solution.violating[here] - solution.violating[target]
+        row, target, _partner, source = proposal
+        violations = solution.totals.expected_failovers - solution.violating[source] - solution.violating[target]
         violations += expected_failovers.violations_with(
-            solution.aggregate[here],
-            problem.threshold[here],
-            (solution.ceiling[here], problem.peak_ceiling[NOWHERE]),
+            solution.aggregate[source],
+            problem.threshold[source],
+            (solution.ceiling[source], problem.peak_ceiling[NOWHERE]),
             None,
             problem.peak[row],
             solution.hit,
             problem.windows,
         )
         violations += expected_failovers.at_target(problem, solution, proposal)
-        others = without_peaks(problem, solution, proposal)
-        after = TermValues(others.movement, others.imbalance, others.fragmentation, violations, 0)
-        lowest = min(lowest, energy_of(problem.weights, after))
+        other_terms = without_peaks(problem, solution, proposal)
+        terms = TermValues(other_terms.movement, other_terms.imbalance, other_terms.fragmentation, violations, 0)
+        least_energy = min(least_energy, energy_of(problem.weights, terms))
         scored += 1
-    return scored if lowest < math.inf else 0
+    return scored if least_energy < math.inf else 0
 
 
 @kernel
 def arithmetic(problem: Problem, solution: Solution, rows: Int, sources: Int, targets: Int) -> int:
-    """Execute the 2·R·K additions and comparisons of prepared moves, for three metrics; return the violations."""
-    hits = 0
+    """Execute the 2·R·K additions and comparisons of prepared moves, for three metrics; return the violations.
+
+    `rows`, `sources`, `targets`: (m,) replica, node and new node of each move.
+    """
+    violations = 0
     aggregate, peak = solution.aggregate, problem.peak
     for index in range(rows.shape[0]):
         row, source, target = rows[index], sources[index], targets[index]
-        cpu, memory, disk = problem.threshold[target, 0], problem.threshold[target, 1], problem.threshold[target, 2]
-        for k in range(aggregate.shape[2]):
-            at_source = (
-                (aggregate[source, 0, k] - peak[row, 0, k] >= cpu)
-                | (aggregate[source, 1, k] - peak[row, 1, k] >= memory)
-                | (aggregate[source, 2, k] - peak[row, 2, k] >= disk)
+        cpu_threshold, memory_threshold, disk_threshold = (
+            problem.threshold[target, 0],
+            problem.threshold[target, 1],
+            problem.threshold[target, 2],
+        )
+        for repetition in range(aggregate.shape[2]):
+            source_violated = (
+                (aggregate[source, 0, repetition] - peak[row, 0, repetition] >= cpu_threshold)
+                | (aggregate[source, 1, repetition] - peak[row, 1, repetition] >= memory_threshold)
+                | (aggregate[source, 2, repetition] - peak[row, 2, repetition] >= disk_threshold)
             )
-            at_target = (
-                (aggregate[target, 0, k] + peak[row, 0, k] >= cpu)
-                | (aggregate[target, 1, k] + peak[row, 1, k] >= memory)
-                | (aggregate[target, 2, k] + peak[row, 2, k] >= disk)
+            target_violated = (
+                (aggregate[target, 0, repetition] + peak[row, 0, repetition] >= cpu_threshold)
+                | (aggregate[target, 1, repetition] + peak[row, 1, repetition] >= memory_threshold)
+                | (aggregate[target, 2, repetition] + peak[row, 2, repetition] >= disk_threshold)
             )
-            hits += int(at_source) + int(at_target)
-    return hits
+            violations += int(source_violated) + int(target_violated)
+    return violations
 
 
 RUNS = 5
@@ -108,7 +121,7 @@ RUNS = 5
 
 
 def fastest(run: Callable[[], object], runs: int = RUNS) -> float:
-    """Return the seconds of the fastest of several runs, without compilation."""
+    """Return the seconds of the fastest of `runs` calls of `run`, without compilation."""
 
     def once() -> float:
         begun = working_time()
@@ -123,7 +136,10 @@ DECISIONS = 20
 
 
 def decision_seconds(engine: PlacementAndLoadBalancing, service: str) -> dict[str, float]:
-    """Return the seconds that each policy needs to choose the node of a new replica, with the check of the rules."""
+    """Return the seconds that each policy, by name, needs to choose the node of a new replica of a service.
+
+    The check of the rules is included.
+    """
     name = "newcomer"
     engine.update_partition(Partition(name, service=service))
     row = engine.replicas(name)[0].index
@@ -134,7 +150,7 @@ def decision_seconds(engine: PlacementAndLoadBalancing, service: str) -> dict[st
 
 
 def seconds_of(policy: PlacementPolicy, configuration: Configuration, row: int) -> float:
-    """Return the seconds of one decision, without the moves that the policy makes before it."""
+    """Return the seconds of a decision of a policy for a replica, without the moves that the policy makes before it."""
     policy = copy.deepcopy(policy)
     if isinstance(policy, PreparedPolicy):
         policy.begin(configuration, np.random.default_rng(0))

@@ -35,11 +35,11 @@ from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
 
 PROCESSES_ON_MACHINE = 20
-"""Up to so many processes on a machine, in the mean, the search begins hot, and half of its steps move several."""
+"""Mean number of processes on a machine up to which the search begins hot, and half of its steps move several."""
 MOST_ON_MACHINE = 100
-"""From so many on it makes single proposals only."""
+"""Mean number of processes on a machine from which on the search makes single proposals only."""
 PROCESSES_FOR_SOFT_CAPACITY = 10_000
-"""Up to so many processes, each gets enough proposals in minutes for a hot search with soft capacity."""
+"""Number of processes up to which each gets enough proposals in minutes for a hot search with soft capacity."""
 SOFT: dict[str, Any] = {
     "soft_capacity": True,
     "last_temperature": 0.001,
@@ -61,6 +61,7 @@ FIRST_TEMPERATURE_HARD = 0.3
 SECONDS_A_PROCESS = 0.1
 """Time of a chain for each process. With more, several chains make the result depend less on chance."""
 MOST_CHAINS = 4
+"""Largest number of chains of a search."""
 BEST_KNOWN = {
     "a1_1": 44_306_501,
     "a1_2": 777_532_896,
@@ -98,10 +99,11 @@ class ReassignmentFigures:
     processes: int
     services: int
     resources: int
-    """Their numbers."""
+    """Numbers of machines, processes, services and resources."""
     start: int
+    """Cost of the original assignment."""
     costs: dict[str, int]
-    """Cost of the original assignment, and the costs of the result by name."""
+    """Costs of the result, by name."""
     violations: tuple[str, ...]
     """Constraints that the result breaks, in words."""
     seconds: float
@@ -138,7 +140,7 @@ class ReassignmentFigures:
 
 
 def models_of(directory: Path, names: Iterable[str] = ()) -> list[Path]:
-    """Return the model files of a directory; with names, those of these instances."""
+    """Return the model files of a directory; with `names`, only the files of these instances."""
     models = {path.name.removeprefix("model_").partition(".")[0]: path for path in find_instances(directory)}
     for name in (wanted := list(names)):
         if name not in models:
@@ -153,7 +155,7 @@ def bench_reassignment(
     seed: int = 0,
     report: Callable[[str], None] = lambda _step: None,
 ) -> list[ReassignmentFigures]:
-    """Search each instance for some seconds, on one thread; `report` gets each step before it starts."""
+    """Search each instance, by its model file, for some seconds on one thread; `report` gets the name of each step."""
     figures = []
     for model in models:
         instance = read_instance(model)
@@ -163,13 +165,13 @@ def bench_reassignment(
 
 
 def search_instance(instance: ReassignmentInstance, seconds: float, seed: int) -> ReassignmentFigures:
-    """Balance from the original assignment for some seconds."""
+    """Balance from the original assignment of an instance for some seconds, and return the figures of the result."""
     chains = int(seconds / (SECONDS_A_PROCESS * len(instance.service)))
     engine = engine_of(instance, seed, chains=min(max(1, chains), MOST_CHAINS))
     engine.node_loads()  # makes the arrays of the cluster
     begun = working_time()
     plan = engine.balance(budget=Budget(seconds=seconds))
-    taken = working_time() - begun
+    elapsed = working_time() - begun
     assignment = instance.original.copy()
     for move in plan.moves:
         assignment[int(move.partition.removeprefix("p"))] = int(str(move.target).removeprefix("m"))
@@ -182,13 +184,16 @@ def search_instance(instance: ReassignmentInstance, seconds: float, seed: int) -
         instance.cost(instance.original),
         instance.costs(assignment),
         tuple(instance.violations(assignment)),
-        taken,
+        elapsed,
         plan.proposals.generated,
     )
 
 
 def engine_of(instance: ReassignmentInstance, seed: int, **settings: Any) -> PlacementAndLoadBalancing:
-    """Return an engine whose energy is the cost of an instance up to a constant factor; `settings` override others."""
+    """Return an engine whose energy is the cost of an instance up to a constant factor.
+
+    `settings` replace or add fields of `PlbConfig`.
+    """
     terms = _terms_of(instance)
     config = PlbConfig(
         **{
@@ -227,28 +232,30 @@ def search_settings(instance: ReassignmentInstance) -> dict[str, Any]:
     Instances with many processes search cooler and with hard capacity, as each process gets fewer proposals. Steps of
     several moves list the processes of machines, which takes long where these are many.
     """
-    on_machine = len(instance.service) / len(instance.capacity)
-    unit = float((instance.requirement @ instance.load_weight).mean())
-    crowded = min(1.0, PROCESSES_ON_MACHINE / on_machine)
+    processes_on_machine = len(instance.service) / len(instance.capacity)
+    temperature_unit = float((instance.requirement @ instance.load_weight).mean())
+    damping = min(1.0, PROCESSES_ON_MACHINE / processes_on_machine)
     is_small = len(instance.service) <= PROCESSES_FOR_SOFT_CAPACITY
-    first = unit * crowded * (1.0 if is_small else FIRST_TEMPERATURE_HARD)
+    first_temperature = temperature_unit * damping * (1.0 if is_small else FIRST_TEMPERATURE_HARD)
     return {
         **(SOFT if is_small else HARD),
         "cooling": "by_budget",
-        "absolute_initial_temperature": max(1.0, first),
+        "absolute_initial_temperature": max(1.0, first_temperature),
         "exchange_moved_replicas": True,
-        "larger_neighbourhood_share": 0.5 * crowded**2 if on_machine < MOST_ON_MACHINE else 0.0,
+        "larger_neighbourhood_share": 0.5 * damping**2 if processes_on_machine < MOST_ON_MACHINE else 0.0,
         "larger_neighbourhoods": ["ejection_chain"],
         "simulated_annealing_iterations_per_round": 1000,
     }
 
 
 def _terms_of(instance: ReassignmentInstance) -> list[tuple[EnergyTerm, int]]:
-    """Return the terms of the costs, with their weights, without those that are always 0."""
+    """Return the energy terms of the costs of an instance, with their weights, without terms that are always 0."""
     machines, resources = instance.capacity.shape
     metrics, nodes = [f"r{index}" for index in range(resources)], [f"m{index}" for index in range(machines)]
     safety = instance.safety.tolist()
-    loads = {node: dict(zip(metrics, row, strict=True)) for node, row in zip(nodes, safety, strict=True)}
+    loads = {
+        node: dict(zip(metrics, machine_loads, strict=True)) for node, machine_loads in zip(nodes, safety, strict=True)
+    }
     weights = dict(zip(metrics, instance.load_weight.tolist(), strict=True))
     terms: list[tuple[EnergyTerm, int]] = [(SafetyCapacity(loads=loads, weights=weights), 1)]
     for number, balance in enumerate(instance.balances):
@@ -261,17 +268,17 @@ def _terms_of(instance: ReassignmentInstance) -> list[tuple[EnergyTerm, int]]:
 
 
 def _rules_of(instance: ReassignmentInstance) -> list[Constraint]:
-    """Return the rules of conflict, spread and dependency, without those that nothing can break."""
-    sizes = np.bincount(instance.service, minlength=len(instance.spread)).tolist()
-    apart = {f"s{service}": size for service, size in enumerate(sizes) if size > 1}
-    spread = {f"s{service}": least for service, least in enumerate(instance.spread.tolist()) if least > 1}
+    """Return the rules of conflict, spread and dependency of an instance, without rules that nothing can break."""
+    process_counts = np.bincount(instance.service, minlength=len(instance.spread)).tolist()
+    conflicting = {f"s{service}": size for service, size in enumerate(process_counts) if size > 1}
+    spread = {f"s{service}": locations for service, locations in enumerate(instance.spread.tolist()) if locations > 1}
     needs: dict[str, list[str]] = {}
-    for service, needed in instance.needs.tolist():
-        if service != needed:
-            needs.setdefault(f"s{service}", []).append(f"s{needed}")
+    for service, required in instance.needs.tolist():
+        if service != required:
+            needs.setdefault(f"s{service}", []).append(f"s{required}")
     rules: list[Constraint] = []
-    if apart:
-        rules.append(LeastDomains(apart, level="node", name="conflict"))
+    if conflicting:
+        rules.append(LeastDomains(conflicting, level="node", name="conflict"))
     if spread:
         rules.append(LeastDomains(spread, level="property:location", name="spread"))
     if needs:
@@ -280,10 +287,10 @@ def _rules_of(instance: ReassignmentInstance) -> list[Constraint]:
 
 
 def _describe(engine: PlacementAndLoadBalancing, instance: ReassignmentInstance) -> None:
-    """Describe machines and processes to an engine."""
+    """Add the machines and processes of an instance to an engine."""
     metrics = engine.config.metric_names
-    places = zip(instance.capacity.tolist(), instance.location, instance.neighbourhood, strict=True)
-    for machine, (capacity, location, neighbourhood) in enumerate(places):
+    machines = zip(instance.capacity.tolist(), instance.location, instance.neighbourhood, strict=True)
+    for machine, (capacity, location, neighbourhood) in enumerate(machines):
         properties = {"location": str(location), "neighbourhood": str(neighbourhood)}
         capacities = dict(zip(metrics, capacity, strict=True))
         engine.update_node(Node(f"m{machine}", capacities=capacities, properties=properties))
@@ -316,7 +323,7 @@ COLUMNS: dict[str, Callable[[ReassignmentFigures], str]] = {
 
 
 def table_of(figures: Iterable[ReassignmentFigures]) -> Table:
-    """Return the figures as a table."""
+    """Return a table of the figures of instances."""
     caption = "gap: cost above the best known one; left: the same as a share of the start's; broken: constraints"
     table = new_table(COLUMNS, caption=caption)
     for instance in figures:

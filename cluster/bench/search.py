@@ -46,7 +46,7 @@ LAST_TEMPERATURE = 1e-5
 
 @kernel(inline=True)
 def _draw(problem: Problem, solution: Solution, enforced: int, rows: Int, rng: Stream) -> Proposal:
-    """Return a random proposal that the rules allow. The row is NOWHERE if the drawn one is not allowed."""
+    """Return a random proposal for `rows`, (m,), replicas; its row is `NOWHERE` if the `enforced` rules refuse it."""
     nowhere = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
     row = rows[int(uniform(rng) * rows.shape[0])]
     if uniform(rng) < EXCHANGES:
@@ -74,7 +74,10 @@ def mean_change(
     rng: Stream,
     tally: Int,
 ) -> float:
-    """Return the mean absolute change of the energy by the allowed ones of PROBES random proposals, or 0."""
+    """Return the mean absolute change of the energy by the allowed ones of PROBES random proposals, or 0.
+
+    The arguments are as in `anneal_plainly`.
+    """
     energy = present_energy(problem, solution)
     total, allowed = 0.0, 0
     for _ in range(PROBES):
@@ -101,10 +104,10 @@ def anneal_plainly(
     rng: Stream,
     tally: Int,
 ) -> None:
-    """Accept STRETCH proposals for `rows` or not by the Metropolis rule; modify `solution` and `tally`, (TALLY_SIZE,).
+    """Accept STRETCH proposals or not by the Metropolis rule; modify `solution` and `tally`, (TALLY_SIZE,).
 
-    `weight` is the weight of the load above the safety capacities, of which `steps` has the data; with 0 it does not
-    count.
+    `enforced`: mask of the rules; `rows`: (m,) replicas that may move. `weight` is the weight of the load above the
+    safety capacities, of which `steps` has the data; with 0 it does not count.
     """
     for _ in range(STRETCH):
         tally[GENERATED] += 1
@@ -127,19 +130,22 @@ def anneal_for(
     seconds: float,
     seed: int,
 ) -> int:
-    """Anneal for some seconds of `working_time` on one thread; modify `solution`, return the number of proposals."""
+    """Anneal for some seconds of `working_time` on one thread; modify `solution`, return the number of proposals.
+
+    `enforced`, `steps`, `weight`: as in `anneal_plainly`.
+    """
     rows, rng = np.flatnonzero(problem.movable), Stream(np.random.SeedSequence(seed))
     tally = np.zeros(TALLY_SIZE, np.int64)
-    fixed = problem, solution, enforced, rows, steps, weight
+    arguments = problem, solution, enforced, rows, steps, weight
     begun = working_time()
-    first = mean_change(*fixed, rng, tally)
+    first_temperature = mean_change(*arguments, rng, tally)
     while (share := (working_time() - begun) / seconds) < 1.0:
-        anneal_plainly(*fixed, first * LAST_TEMPERATURE**share, rng, tally)
+        anneal_plainly(*arguments, first_temperature * LAST_TEMPERATURE**share, rng, tally)
     return int(tally[GENERATED])
 
 
 SECONDS, QUICK_SECONDS = 30.0, 3.0
-"""Time of each search."""
+"""Seconds of each search, and of each search of a short run."""
 SHAPES = tuple(
     shape
     for fullness in Fullness
@@ -158,7 +164,7 @@ SHAPES = tuple(
 )
 """The instances that are measured."""
 QUICK = ("loose-4-100", "tight-20-400", "tight-100-1000")
-"""Those of a short run."""
+"""Names of the instances of a short run."""
 
 
 @attrs.frozen
@@ -168,7 +174,7 @@ class SearchRun:
     energy: float
     """Energy at the end."""
     left: float
-    """What is left of the initial excess, as a share of it."""
+    """Share of the initial excess that is left."""
     seconds: float
     """Time that the search took, without compilation."""
     calls: int
@@ -182,15 +188,17 @@ class InstanceFigures:
     """The figures of one instance."""
 
     shape: SearchShape
-    """Its sizes."""
+    """Sizes of the instance."""
     full: tuple[float, float]
     """Smallest and largest share of a capacity that the perfect placement uses."""
     least_energy: float
+    """Energy of the optimum."""
     start_energy: float
-    """Energies of the optimum and of the start."""
+    """Energy of the start."""
     engine: SearchRun
+    """The search of the engine."""
     plain: SearchRun
-    """The search of the engine, and the plain annealer."""
+    """The search of the plain annealer."""
 
     @property
     def initial_excess(self) -> float:
@@ -216,15 +224,18 @@ class InstanceFigures:
 
 def shapes_of(names: Iterable[str] = (), nodes: Iterable[int] = ()) -> tuple[SearchShape, ...]:
     """Return the shapes of these names and numbers of nodes, by default all; unknown ones raise `UnknownNameError`."""
-    wanted, sizes = list(names), list(nodes)
-    for name in wanted:
-        if name not in (existing := [shape.name for shape in SHAPES]):
-            raise UnknownNameError("instance", name, existing, "bench search")
-    for size in sizes:
-        if size not in (counts := sorted({shape.nodes for shape in SHAPES})):
-            raise UnknownNameError("number of nodes", str(size), map(str, counts), "bench search")
+    requested_names, requested_nodes = list(names), list(nodes)
+    for name in requested_names:
+        if name not in (shape_names := [shape.name for shape in SHAPES]):
+            raise UnknownNameError("instance", name, shape_names, "bench search")
+    for node_count in requested_nodes:
+        if node_count not in (node_counts := sorted({shape.nodes for shape in SHAPES})):
+            raise UnknownNameError("number of nodes", str(node_count), map(str, node_counts), "bench search")
     return tuple(
-        shape for shape in SHAPES if (not wanted or shape.name in wanted) and (not sizes or shape.nodes in sizes)
+        shape
+        for shape in SHAPES
+        if (not requested_names or shape.name in requested_names)
+        and (not requested_nodes or shape.nodes in requested_nodes)
     )
 
 
@@ -235,42 +246,46 @@ def bench_search(
     seed: int = 0,
     report: Callable[[str], None] = lambda _step: None,
 ) -> list[InstanceFigures]:
-    """Search each instance with the engine and with the plain annealer, on one thread, for some seconds each."""
+    """Search each instance with the engine and with the plain annealer, on one thread, for some seconds each.
+
+    `seed`: of the instances and the searches; `report` gets the name of each step before it starts.
+    """
     return [_figures_of(shape, seconds, seed, report) for shape in shapes]
 
 
 def _figures_of(shape: SearchShape, seconds: float, seed: int, report: Callable[[str], None]) -> InstanceFigures:
+    """Return the figures of the instance of a shape; the arguments are as in `bench_search`."""
     report(f"{shape.name}: drawing the instance")
     instance = draw_instance(seed, shape)
-    full = instance.node_loads(instance.perfect) / instance.capacity
+    used_shares = instance.node_loads(instance.perfect) / instance.capacity
     report(f"{shape.name}: the engine, {seconds:g} s")
-    by_engine = search_by_engine(instance, seconds, seed)
+    engine_run = search_by_engine(instance, seconds, seed)
     report(f"{shape.name}: plain annealer, {seconds:g} s")
-    plain = search_plainly(instance, seconds, seed)
+    plain_run = search_plainly(instance, seconds, seed)
     return InstanceFigures(
         shape,
-        (float(full.min()), float(full.max())),
+        (float(used_shares.min()), float(used_shares.max())),
         instance.least_energy,
         instance.energy(instance.start),
-        by_engine,
-        plain,
+        engine_run,
+        plain_run,
     )
 
 
 def search_by_engine(instance: SearchInstance, seconds: float, seed: int) -> SearchRun:
-    """Balance from the start of an instance for some seconds, in another call when one has converged."""
+    """Balance from the start of an instance for some seconds, call after call as each converges."""
     engine = engine_of(instance, instance.start, seed)
     rows = rows_of(engine, instance)
     engine.node_loads()  # makes the arrays of the cluster
     begun = working_time()
     calls = proposals = 0
-    while (left := seconds - (working_time() - begun)) > 0:
-        plan = engine.balance(budget=Budget(seconds=left))
+    while (seconds_left := seconds - (working_time() - begun)) > 0:
+        plan = engine.balance(budget=Budget(seconds=seconds_left))
         engine.apply(plan)
         calls, proposals = calls + 1, proposals + plan.proposals.generated
-    taken = working_time() - begun
+    elapsed = working_time() - begun
     energy = instance.energy(placement_of(engine, instance, rows))
-    return SearchRun(energy, instance.share_left(energy), taken, calls, proposals)
+    return SearchRun(energy, instance.share_left(energy), elapsed, calls, proposals)
 
 
 def search_plainly(instance: SearchInstance, seconds: float, seed: int) -> SearchRun:
@@ -282,13 +297,13 @@ def search_plainly(instance: SearchInstance, seconds: float, seed: int) -> Searc
     enforced = rule_masks(engine.config)[0]
     begun = working_time()
     proposals = anneal_for(configuration.problem, configuration.solution, enforced, steps, weight, seconds, seed)
-    taken = working_time() - begun
+    elapsed = working_time() - begun
     energy = instance.energy(configuration.solution.node[rows])
-    return SearchRun(energy, instance.share_left(energy), taken, 1, proposals)
+    return SearchRun(energy, instance.share_left(energy), elapsed, 1, proposals)
 
 
 def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementAndLoadBalancing:
-    """Return an engine with an instance in some placement, whose energy is the objective of the instance.
+    """Return an engine with an instance in a placement, (M,), whose energy is the objective of the instance.
 
     Moves are free, any number of replicas may move, the only chain has rounds of a proposal for each replica, no
     partition has roles to swap, and capacities have no margin for violations.
@@ -327,7 +342,7 @@ def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementA
 
 
 def excess_load(instance: SearchInstance) -> SafetyCapacity:
-    """Return the term for the load above the safety capacities, without a metric where it is not the objective."""
+    """Return the term for the load above the safety capacities; it is empty if that is not the objective."""
     if instance.shape.objective is not Objective.EXCESS_LOAD:
         return SafetyCapacity()
     names = [f"m{index}" for index in range(instance.shape.metrics)]
@@ -336,6 +351,7 @@ def excess_load(instance: SearchInstance) -> SafetyCapacity:
 
 
 def _partitions(instance: SearchInstance) -> list[str]:
+    """Return the names of the partitions of an instance."""
     return [f"p{index}" for index in range(instance.shape.replicas // instance.shape.siblings)]
 
 
@@ -345,14 +361,14 @@ def _weight_of_excess(instance: SearchInstance) -> float:
 
 
 def rows_of(engine: PlacementAndLoadBalancing, instance: SearchInstance) -> Int:
-    """Return the row of each replica of an instance, (M,), in an engine from `engine_of` with no move made."""
+    """Return the engine row of each replica of an instance, (M,), in a new engine of `engine_of`."""
     return np.array([replica.index for name in _partitions(instance) for replica in engine.replicas(name)])
 
 
 def placement_of(engine: PlacementAndLoadBalancing, instance: SearchInstance, rows: Int) -> Int:
-    """Return the node of each replica, (M,); `rows` are those of `rows_of`."""
-    at = {replica.index: replica.node for name in _partitions(instance) for replica in engine.replicas(name)}
-    return np.array([int(str(at[row])[1:]) for row in rows.tolist()])
+    """Return the node of each replica of an instance, (M,), in an engine; `rows`: the result of `rows_of`."""
+    node_of_row = {replica.index: replica.node for name in _partitions(instance) for replica in engine.replicas(name)}
+    return np.array([int(str(node_of_row[row])[1:]) for row in rows.tolist()])
 
 
 COLUMNS: dict[str, Callable[[InstanceFigures], str]] = {

@@ -24,9 +24,10 @@ LARGEST_NODE = 2
 LARGEST_MARGIN = 0.05
 """Largest distance of a safety capacity from the target, as a share of the target."""
 MOVES, MOST_ROUNDS = 3, 500
-"""For each replica: moves and exchanges after which the shuffle ends, and proposals after which it ends in any case."""
+"""For each replica, the moves and exchanges after which the shuffle ends, and the proposals after which it ends at the
+latest."""
 EXCHANGES = 0.5
-"""Share of exchanges among these proposals."""
+"""Share of exchanges among the proposals of the shuffle."""
 SPREAD_OF_REPLICAS, SPREAD_OF_METRICS = 0.8, 0.4
 """Deviation of the logarithm of the size of replicas, and of their loads of one metric around this size."""
 
@@ -56,16 +57,19 @@ class SearchShape:
     """The sizes of an instance, which are checked."""
 
     nodes: int
+    """Number of nodes, at least two."""
     replicas: int
+    """Number of replicas: at least two for each node, and one partition more."""
     metrics: int
-    """Their numbers. There are at least two replicas for each node, and one partition more; and two nodes."""
+    """Number of metrics."""
     siblings: int
     """Number of replicas of a partition, which divides the number of replicas."""
     racks: int
     """Number of fault domains: at least `siblings`, at most `nodes`."""
     fullness: Fullness
+    """How full the nodes are."""
     objective: Objective
-    """See there."""
+    """What the search has to lower."""
     transient: int = 0
     """Number of metrics, the first ones, of which a moved replica also loads the node that it has left
     (`plb.model.metric.Metric`).
@@ -100,17 +104,19 @@ class SearchInstance:
     """
 
     shape: SearchShape
-    """Its sizes: N nodes, M replicas, R metrics."""
+    """The sizes: N nodes, M replicas, R metrics."""
     load: Int
-    """(M, R) in units. The replicas of a partition are consecutive."""
+    """(M, R) load of each replica, in units. The replicas of a partition are consecutive."""
     rack: Int
     """(N,) fault domain of each node."""
     capacity: Int
+    """(N, R) capacity of each node, in units."""
     safety: Int
-    """(N, R) in units; the safety capacity is below the capacity, and not below the load in the perfect placement."""
+    """(N, R) safety capacity of each node, in units: below the capacity, at least the load in the perfect placement."""
     start: Int
+    """(M,) feasible placement from which the search begins."""
     perfect: Int
-    """Feasible placements. The energy of the second is 0."""
+    """(M,) feasible placement whose energy is 0."""
 
     @property
     def least_energy(self) -> float:
@@ -123,16 +129,16 @@ class SearchInstance:
         return self.energy(self.start) - self.least_energy
 
     def share_left(self, energy: float) -> float:
-        """Return what an energy has left of the initial excess, as a share of it; 0 if there was none."""
+        """Return the energy above the least energy as a share of the initial excess; 0 if there was none."""
         excess = self.initial_excess
         return (energy - self.least_energy) / excess if excess > 0 else 0.0
 
     def node_loads(self, placement: Int) -> Int:
-        """Return the load of each node by metric, (N, R)."""
+        """Return the load of each node in a placement, (M,), by metric, (N, R)."""
         return _node_loads(self.shape, self.load, placement)
 
     def energy(self, placement: Int) -> float:
-        """Return the objective of a placement."""
+        """Return the objective of a placement, (M,)."""
         loads = self.node_loads(placement)
         if self.shape.objective is Objective.IMBALANCE:
             return float((loads.std(axis=0) / loads.mean(axis=0)).mean())
@@ -140,85 +146,93 @@ class SearchInstance:
 
 
 def draw_instance(seed: int, shape: SearchShape) -> SearchInstance:
-    """Return the instance of a shape and a seed."""
+    """Return the instance that a seed gives for a shape."""
     rng = np.random.default_rng(seed)
     rack = np.arange(shape.nodes) % shape.racks
-    by_node = (shape.nodes, shape.metrics)
-    size, full = np.ones(by_node, np.int64), rng.uniform(*shape.fullness.value, by_node)
+    nodes_and_metrics = (shape.nodes, shape.metrics)
+    node_size, used_share = np.ones(nodes_and_metrics, np.int64), rng.uniform(*shape.fullness.value, nodes_and_metrics)
     if shape.objective is Objective.EXCESS_LOAD:
-        size = rng.integers(1, LARGEST_NODE + 1, by_node)
-        full[:, ::2] = rng.uniform(*Fullness.LOOSE.value, full[:, ::2].shape)
-    target = TARGET * size
-    perfect = _dealt(rng, shape, rack, size.mean(axis=1))
+        node_size = rng.integers(1, LARGEST_NODE + 1, nodes_and_metrics)
+        used_share[:, ::2] = rng.uniform(*Fullness.LOOSE.value, used_share[:, ::2].shape)
+    target = TARGET * node_size
+    perfect = _dealt(rng, shape, rack, node_size.mean(axis=1))
     load = _loads(rng, perfect, target)
-    capacity = np.floor(target / full).astype(np.int64)
-    margin = np.floor(target * rng.uniform(0.0, LARGEST_MARGIN, target.shape)).astype(np.int64)
+    capacity = np.floor(target / used_share).astype(np.int64)
+    safety_margin = np.floor(target * rng.uniform(0.0, LARGEST_MARGIN, target.shape)).astype(np.int64)
     start = _shuffled(rng, shape, rack, load, capacity, perfect)
     if shape.transient:
-        left = loads_with_left(shape, load, start, perfect)[:, : shape.transient]
-        capacity[:, : shape.transient] = np.floor(left / rng.uniform(*shape.fullness.value, left.shape))
-    safety = np.minimum(target + margin, capacity - 1)
+        loads = loads_with_left(shape, load, start, perfect)[:, : shape.transient]
+        capacity[:, : shape.transient] = np.floor(loads / rng.uniform(*shape.fullness.value, loads.shape))
+    safety = np.minimum(target + safety_margin, capacity - 1)
     return SearchInstance(shape, load, rack, capacity, safety, start, perfect)
 
 
 def _node_loads(shape: SearchShape, load: Int, placement: Int) -> Int:
-    """Return the load of each node by metric, (N, R)."""
+    """Return the load of each node, (N, R), in a placement, (M,), of replicas with a load, (M, R)."""
     loads = np.zeros((shape.nodes, shape.metrics), np.int64)
     np.add.at(loads, placement, load)
     return loads
 
 
 def loads_with_left(shape: SearchShape, load: Int, start: Int, placement: Int) -> Int:
-    """Return the load of each node with what a plan from the start to a placement leaves behind, (N, R)."""
+    """Return the load of each node, (N, R), while replicas move from the start to a placement, both (M,).
+
+    `load`: (M, R) of each replica. A moved replica loads the node that it leaves, too, with its first `shape.transient`
+    metrics.
+    """
     loads = _node_loads(shape, load, placement)
     moved = placement != start
     np.add.at(loads[:, : shape.transient], start[moved], load[moved, : shape.transient])
     return loads
 
 
-def _dealt(rng: np.random.Generator, shape: SearchShape, rack: Int, size: Float) -> Int:
-    """Return a placement, (M,), with about as many replicas on a node as its size asks for, and at least one.
+def _dealt(rng: np.random.Generator, shape: SearchShape, rack: Int, node_size: Float) -> Int:
+    """Return a placement, (M,), with about as many replicas on a node as its size, (N,), asks for, and at least one.
 
-    A partition takes nodes in distinct racks, first those without a replica, then those with the fewest for their size.
+    `rack`: (N,) rack of each node. A partition takes nodes in distinct racks, first nodes without a replica, then nodes
+    with the fewest for their size.
     """
-    count = np.zeros(shape.nodes, np.int64)
-    placement = []
+    replica_counts = np.zeros(shape.nodes, np.int64)
+    nodes_of_partitions = []
     for _ in range(shape.replicas // shape.siblings):
-        crowded = (count + rng.random(shape.nodes)) / size
-        taken: dict[int, int] = {}
-        for node in np.lexsort((crowded, count > 0)).tolist():
-            taken.setdefault(int(rack[node]), node)
-            if len(taken) == shape.siblings:
+        crowding = (replica_counts + rng.random(shape.nodes)) / node_size
+        node_of_rack: dict[int, int] = {}
+        for node in np.lexsort((crowding, replica_counts > 0)).tolist():
+            node_of_rack.setdefault(int(rack[node]), node)
+            if len(node_of_rack) == shape.siblings:
                 break
-        nodes = rng.permutation(list(taken.values()))
-        count[nodes] += 1
-        placement.append(nodes)
-    return np.concatenate(placement)
+        nodes = rng.permutation(list(node_of_rack.values()))
+        replica_counts[nodes] += 1
+        nodes_of_partitions.append(nodes)
+    return np.concatenate(nodes_of_partitions)
 
 
 def _loads(rng: np.random.Generator, placement: Int, target: Int) -> Int:
-    """Return loads of the replicas, (M, R), that add up to the target of each node, (N, R)."""
-    replicas, metrics = len(placement), target.shape[1]
-    sizes = rng.normal(0.0, SPREAD_OF_REPLICAS, (replicas, 1))
-    weight = np.exp(sizes + rng.normal(0.0, SPREAD_OF_METRICS, (replicas, metrics)))
-    load = np.empty((replicas, metrics), np.int64)
-    for node, total in enumerate(target):
+    """Return loads of the replicas, (M, R), that add up to the target of each node, (N, R), in a placement, (M,)."""
+    replica_count, metric_count = len(placement), target.shape[1]
+    sizes = rng.normal(0.0, SPREAD_OF_REPLICAS, (replica_count, 1))
+    weight = np.exp(sizes + rng.normal(0.0, SPREAD_OF_METRICS, (replica_count, metric_count)))
+    load = np.empty((replica_count, metric_count), np.int64)
+    for node, node_target in enumerate(target):
         rows = np.flatnonzero(placement == node)
-        share: Float = np.cumsum(weight[rows], axis=0) / weight[rows].sum(axis=0)
-        share[-1] = 1.0
-        load[rows] = np.diff(np.floor(total * share).astype(np.int64), axis=0, prepend=0)
+        cumulative_share: Float = np.cumsum(weight[rows], axis=0) / weight[rows].sum(axis=0)
+        cumulative_share[-1] = 1.0
+        load[rows] = np.diff(np.floor(node_target * cumulative_share).astype(np.int64), axis=0, prepend=0)
     return load
 
 
 def _shuffled(rng: np.random.Generator, shape: SearchShape, rack: Int, load: Int, capacity: Int, placement: Int) -> Int:
-    """Return the placement after random feasible moves and exchanges, which fill some nodes more than others."""
-    attraction = rng.exponential(1.0, shape.nodes)
-    attraction /= attraction.sum()
+    """Return a placement, (M,), after random feasible moves and exchanges, which fill some nodes more than others.
+
+    `rack`: (N,) rack of each node; `load`: (M, R) of each replica; `capacity`: (N, R) of each node.
+    """
+    node_probabilities = rng.exponential(1.0, shape.nodes)
+    node_probabilities /= node_probabilities.sum()
     shuffle = _Shuffle(shape, rack, load, capacity, placement)
     moves = 0
     for _ in range(MOST_ROUNDS):
         rows, partners = rng.integers(0, shape.replicas, (2, shape.replicas)).tolist()
-        targets = rng.choice(shape.nodes, shape.replicas, p=attraction).tolist()
+        targets = rng.choice(shape.nodes, shape.replicas, p=node_probabilities).tolist()
         exchanges = (rng.random(shape.replicas) < EXCHANGES).tolist()
         for row, partner, target, is_exchange in zip(rows, partners, targets, exchanges, strict=True):
             moves += shuffle.exchange(row, partner) if is_exchange else shuffle.move(row, target)
@@ -230,7 +244,8 @@ def _shuffled(rng: np.random.Generator, shape: SearchShape, rack: Int, load: Int
 class _Shuffle:
     """A placement that feasible moves change; as lists, whose single entries Python reads faster than those of arrays.
 
-    `rack`, (N,), is of each node, `load`, (M, R), of each replica, `placement`, (M,), the node of each replica.
+    `rack`: (N,) of each node; `load`: (M, R) of each replica; `capacity`: (N, R) of each node; `placement`: (M,) node
+    of each replica. `free` has the free capacity of each node.
     """
 
     def __init__(self, shape: SearchShape, rack: Int, load: Int, capacity: Int, placement: Int) -> None:
@@ -243,13 +258,13 @@ class _Shuffle:
         self.free: list[list[int]] = free.tolist()
 
     def move(self, row: int, target: int) -> bool:
-        """Move a replica, if that is feasible; return whether it is."""
-        allowed = (
+        """Move a replica to a node, if that is feasible; return whether it is."""
+        is_feasible = (
             self.node[row] != target and self._is_apart(row, target) and self._has_capacity(target, self.load[row])
         )
-        if allowed:
+        if is_feasible:
             self._place(row, target, self.load[row])
-        return allowed
+        return is_feasible
 
     def exchange(self, row: int, partner: int) -> bool:
         """Exchange two replicas of different partitions, if that is feasible; return whether it is."""
@@ -259,21 +274,22 @@ class _Shuffle:
         gain = [load - exchanged for load, exchanged in zip(self.load[row], self.load[partner], strict=True)]
         if not (self._has_capacity(target, gain) and self._has_capacity(source, [-load for load in gain])):
             return False
-        allowed = self._is_apart(row, target) and self._is_apart(partner, source)
-        if allowed:
+        are_apart = self._is_apart(row, target) and self._is_apart(partner, source)
+        if are_apart:
             self.node[partner] = source
             self._place(row, target, gain)
-        return allowed
+        return are_apart
 
     def _place(self, row: int, target: int, gain: list[int]) -> None:
-        """Move a replica to a node that gains a load in exchange."""
+        """Put a replica on a node, whose load grows by `gain`, by metric; its old node loses the same load."""
         source = self.node[row]
         self.node[row] = target
-        for metric, load in enumerate(gain):
-            self.free[source][metric] += load
-            self.free[target][metric] -= load
+        for metric, metric_gain in enumerate(gain):
+            self.free[source][metric] += metric_gain
+            self.free[target][metric] -= metric_gain
 
     def _has_capacity(self, node: int, gain: list[int]) -> bool:
+        """Return whether a node has room for a further load, by metric."""
         return all(free > load for free, load in zip(self.free[node], gain, strict=True))
 
     def _is_apart(self, row: int, target: int) -> bool:

@@ -67,7 +67,7 @@ class Timed:
     seconds: float
     """Seconds that the process measures and prints."""
     process_seconds: float
-    """Seconds from its start to its exit."""
+    """Seconds from the start of the process to its exit."""
 
 
 @attrs.frozen
@@ -77,8 +77,9 @@ class StartFigures:
     imported: Timed
     """Times of `import plb`."""
     warm: Timed
+    """Times from `import plb` to the first plan of examples/embedding.py, with compiled kernels."""
     cold: Timed
-    """Times from `import plb` to the first plan of examples/embedding.py, with compiled kernels and without."""
+    """Times from `import plb` to the first plan of examples/embedding.py, without compiled kernels."""
     cold_kernels: int
     """Kernels that were compiled for the first plan without compiled kernels."""
     warmup_seconds: float
@@ -105,12 +106,12 @@ class StartFigures:
 def start_table(figures: StartFigures) -> Table:
     """Return a table of the times of new processes."""
     table = new_table(("a new process", "seconds", "from start to exit"))
-    cold = f"first plan that compiles {counted(figures.cold_kernels, 'kernel')}"
-    rows = {"import plb": figures.imported, "first plan, kernels compiled": figures.warm, cold: figures.cold}
-    for what, timed in rows.items():
-        table.add_row(what, f"{timed.seconds:.2f}", f"{timed.process_seconds:.2f}")
-    warmup = f"plb warmup that compiles {counted(figures.warmup_kernels, 'kernel')}, {counted(cores(), 'core')}"
-    table.add_row(warmup, "", f"{figures.warmup_seconds:.2f}")
+    cold_label = f"first plan that compiles {counted(figures.cold_kernels, 'kernel')}"
+    rows = {"import plb": figures.imported, "first plan, kernels compiled": figures.warm, cold_label: figures.cold}
+    for label, timed in rows.items():
+        table.add_row(label, f"{timed.seconds:.2f}", f"{timed.process_seconds:.2f}")
+    warmup_label = f"plb warmup that compiles {counted(figures.warmup_kernels, 'kernel')}, {counted(cores(), 'core')}"
+    table.add_row(warmup_label, "", f"{figures.warmup_seconds:.2f}")
     return table
 
 
@@ -127,13 +128,16 @@ def bench_start(report: Callable[[str], None] = lambda _step: None) -> StartFigu
 
 
 def warm_first_plan() -> Timed:
-    """Return the time of a new process from `import plb` to its first plan, with compiled kernels."""
+    """Return the times of a new process from `import plb` to its first plan, with compiled kernels."""
     _timed(FIRST_PLAN)
     return _fastest(FIRST_PLAN)
 
 
 def cold_first_plan() -> tuple[Timed, int]:
-    """Return the same without compiled kernels, and the number of kernels that the process compiled."""
+    """Return the times of a new process from `import plb` to its first plan, without compiled kernels.
+
+    The second value is the number of kernels that the process compiled.
+    """
     with tempfile.TemporaryDirectory() as cache:
         return _timed(FIRST_PLAN, cache), _kernels_in(cache)
 
@@ -145,22 +149,30 @@ def _cold_warmup() -> tuple[float, int]:
 
 
 def _kernels_in(cache: str) -> int:
+    """Return the number of kernels in a cache directory."""
     return len(list(Path(cache).glob(f"*{SUFFIX}")))
 
 
 def _fastest(program: str) -> Timed:
+    """Return the least times of several processes that run a program, which prints seconds."""
     runs = [_timed(program) for _ in range(RUNS)]
     return Timed(min(run.seconds for run in runs), min(run.process_seconds for run in runs))
 
 
 def _timed(program: str, cache: str | None = None) -> Timed:
-    """Return the times of a program, which prints seconds."""
+    """Return the times of a process that runs a program, which prints seconds.
+
+    `cache`: the directory of compiled kernels, by default the usual one.
+    """
     printed, seconds = _run(program, cache)
     return Timed(float(printed), seconds)
 
 
 def _run(program: str, cache: str | None) -> tuple[str, float]:
-    """Return the output of a program in a new process with a cache of kernels, and the seconds from start to exit."""
+    """Return the output of a program in a new process, and the seconds from its start to its exit.
+
+    `cache`: the directory of compiled kernels; None: the usual one.
+    """
     environment = dict(os.environ) if cache is None else {**os.environ, "PLB_CACHE_DIR": cache}
     command = [sys.executable, "-c", program]
     begun = time.perf_counter()

@@ -41,8 +41,9 @@ app.add_typer(traces_app, name="traces")
 app.add_typer(bench_app, name="bench")
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_given: bool) -> None:
+    """Print the version and end, if ``--version`` was given."""
+    if is_given:
         from importlib.metadata import version
 
         typer.echo(f"plb {version('plb')}")

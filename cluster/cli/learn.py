@@ -59,31 +59,33 @@ def train_command(
 
     options: dict[str, Any] = {"iterations": iterations, "seed": seed}
     changes = {name: value for name, value in options.items() if value is not None}
-    chosen = read_config(config)
-    chosen = attrs.evolve(chosen, training=attrs.evolve(chosen.training, **changes))
-    folder = out or Path("results") / chosen.name
-    training.check_folder(chosen, folder, resume=resume, force=force)
+    learning_config = read_config(config)
+    learning_config = attrs.evolve(learning_config, training=attrs.evolve(learning_config.training, **changes))
+    folder = out or Path("results") / learning_config.name
+    training.check_folder(learning_config, folder, resume=resume, force=force)
     check_outputs([config], [], json)
     try:
         over = partial(map_in_processes, jobs=jobs, ordered=True)
-        with _training_progress(quiet) as advance:
-            trained = training.train(chosen, folder, resume=resume and not force, over=over, progress=advance)
+        with _training_progress(quiet) as report:
+            checkpoints = training.train(
+                learning_config, folder, resume=resume and not force, over=over, progress=report
+            )
     except KeyboardInterrupt:
-        again = "".join(f" --{name} {value}" for name, value in changes.items())
-        raise KeyboardInterrupt(f"continue with --resume --out {folder}{again}") from None
-    training.save_curve(folder / training.PLOT, trained, chosen.name)
-    rows = [row for state in trained.values() for row in state.curve]
-    digest = trained["training"].digest
+        options_again = "".join(f" --{name} {value}" for name, value in changes.items())
+        raise KeyboardInterrupt(f"continue with --resume --out {folder}{options_again}") from None
+    training.save_curve(folder / training.PLOT, checkpoints, learning_config.name)
+    rows = [row for checkpoint in checkpoints.values() for row in checkpoint.curve]
+    digest = checkpoints["training"].digest
     console = output(quiet=quiet)
     console.print(
-        f"{chosen.name}: {len(rows)} iterations, {sum(row.decisions for row in rows):,} decisions, "
+        f"{learning_config.name}: {len(rows)} iterations, {sum(row.decisions for row in rows):,} decisions, "
         f"reward {rows[0].reward:,.1f} in the first and {rows[-1].reward:,.1f} in the last"
     )
     console.print(f"Policy: {folder / training.POLICY} (weights {digest[:12]})")
     console.print(f"Curve: {folder / training.PLOT}")
     curve = [attrs.asdict(row) for row in rows]
     figures = {"policy": str(folder / training.POLICY), "policy_sha256": digest, "curve": curve}
-    write_figures(json, figures, chosen.digest(), chosen.training.seed)
+    write_figures(json, figures, learning_config.digest(), learning_config.training.seed)
 
 
 @learn_app.command("evaluate")
@@ -115,49 +117,63 @@ def evaluate_command(
     from cluster.results.writing import check_file, check_outputs, stamped, write_json
     from cluster.runs.pool import map_in_processes
 
-    chosen = read_config(config)
+    learning_config = read_config(config)
     if sequences is not None:
-        chosen = attrs.evolve(chosen, evaluation=attrs.evolve(chosen.evaluation, sequences=sequences))
-    trained = policy or Path("results") / chosen.name / POLICY
-    digest = _digest_of(trained, chosen)
-    folder = out or Path("results") / chosen.name
+        learning_config = attrs.evolve(
+            learning_config, evaluation=attrs.evolve(learning_config.evaluation, sequences=sequences)
+        )
+    policy_file = policy or Path("results") / learning_config.name / POLICY
+    digest = _digest_of(policy_file, learning_config)
+    folder = out or Path("results") / learning_config.name
     check_file(folder / EVALUATION, force=force)
-    check_outputs([config, trained], [], json)
-    counts = list(dict.fromkeys(machines or chosen.evaluation.machines or [chosen.machines.machines]))
+    check_outputs([config, policy_file], [], json)
+    machine_counts = list(
+        dict.fromkeys(machines or learning_config.evaluation.machines or [learning_config.machines.machines])
+    )
     over = partial(map_in_processes, jobs=jobs, ordered=True)
     with progress(TaskProgressColumn(), TimeRemainingColumn(), quiet=quiet, transient=True) as bar:
-        shown = bar.add_task("playing", total=len(counts) * chosen.evaluation.sequences)
-        played = partial(bar.advance, shown)
-        results = [evaluate(chosen, str(trained), machines=count, over=over, progress=played) for count in counts]
-    figures = {"name": chosen.name, "policy_sha256": digest, "evaluations": [result.as_json() for result in results]}
-    configuration = {"config": chosen.as_json(), "policy": digest, "machines": counts}
+        task = bar.add_task("playing", total=len(machine_counts) * learning_config.evaluation.sequences)
+        advance = partial(bar.advance, task)
+        results = [
+            evaluate(learning_config, str(policy_file), machines=machine_count, over=over, progress=advance)
+            for machine_count in machine_counts
+        ]
+    figures = {
+        "name": learning_config.name,
+        "policy_sha256": digest,
+        "evaluations": [result.as_json() for result in results],
+    }
+    configuration = {"config": learning_config.as_json(), "policy": digest, "machines": machine_counts}
     for file in (folder / EVALUATION, json):
         if file is not None:
-            write_json(file, stamped(figures, configuration, chosen.evaluation.seed))
+            write_json(file, stamped(figures, configuration, learning_config.evaluation.seed))
     console = output(quiet=quiet)
     for result in results:
         picture = folder / f"evaluation-{result.machines}.png"
-        save_evaluation(picture, result, chosen.name)
-        console.print(evaluation_table(result, chosen))
+        save_evaluation(picture, result, learning_config.name)
+        console.print(evaluation_table(result, learning_config))
         console.print(f"Plot: {picture}")
     console.print(f"Figures: {folder / EVALUATION}")
 
 
 def _digest_of(path: Path, config: LearningConfig) -> str:
-    """Return the SHA-256 of a trained policy; raise an error if it is for other resources."""
+    """Return the SHA-256 of the trained policy in a file; raise an error if it is for other resources."""
     from plb.errors import ConflictError
     from plb.learning.policy import LearnedPolicy
 
-    loaded = LearnedPolicy.load(path)
-    if loaded.resources not in ((), config.machines.resources):
-        resources = ", ".join(loaded.resources)
+    policy = LearnedPolicy.load(path)
+    if policy.resources not in ((), config.machines.resources):
+        resources = ", ".join(policy.resources)
         raise ConflictError(f"{path}: was trained with {resources}; [machines] has other resources")
-    return loaded.digest
+    return policy.digest
 
 
 @contextmanager
 def _training_progress(quiet: bool) -> Iterator[Callable[[str, int, CurveRow], object]]:
-    """Show the progress of each stage on standard error, with the recent reward."""
+    """Show the progress of each stage on standard error, with the recent reward.
+
+    Yield a function of the stage's name, its number of iterations and the newest row of its curve.
+    """
     from rich.progress import MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 
     columns = MofNCompleteColumn(), TextColumn("reward {task.fields[reward]}"), TimeRemainingColumn()

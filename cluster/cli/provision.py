@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from plb.provisioning import Instance, ProvisioningPlan
 
 
-def _list_algorithms(required: bool) -> None:
-    if required:
+def _list_algorithms(is_given: bool) -> None:
+    """Print the names of all algorithms and end, if ``--list`` was given."""
+    if is_given:
         from plb.provisioning import AUTO, algorithm_names
 
         typer.echo("\n".join((AUTO, *algorithm_names())))
@@ -75,21 +76,21 @@ def provision_command(
     from workloads.provisioning import read_instance, write_plan
     from workloads.provisioning.plans import parse_nodes
 
-    of_scenario = () if scenario is None else (scenario / SCENARIO, scenario / PLAN)
-    check_outputs([instance], [out, *of_scenario], json, force=force)
+    scenario_files = () if scenario is None else (scenario / SCENARIO, scenario / PLAN)
+    check_outputs([instance], [out, *scenario_files], json, force=force)
     check_endings([out])
-    nodes = None if node is None else parse_nodes(node)
+    node_kinds = None if node is None else parse_nodes(node)
     with progress(quiet) as report:
         report(f"reading {instance}")
-        problem = read_instance(instance, nodes)
+        problem = read_instance(instance, node_kinds)
         plan = provision(problem, algorithm, rules=rules, time_limit=time_limit, seed=seed, report=report)
         report("checking the plan")
         faults = plan.faults()
     if out is not None:
         write_plan(out, plan)
-    note = None
+    scenario_file = None
     if scenario is not None and not faults:
-        note = write_scenario(scenario, plan, instance, node)
+        scenario_file = write_scenario(scenario, plan, instance, node)
     configuration = {
         "instance": digest_of_files(instance),
         "nodes": node,
@@ -98,7 +99,7 @@ def provision_command(
         "time_limit": time_limit,
         "seed": seed,
     }
-    written = {"Plan": out, "Scenario": note}
+    written = {"Plan": out, "Scenario": scenario_file}
     finish(plan, faults, written, json, configuration=configuration, seed=seed, quiet=quiet)
 
 
@@ -150,17 +151,17 @@ def replan_command(
     most_moves = _most_moves(moves)
     check_outputs([instance, plan], [out, moves_out], json, force=force)
     check_endings([out, moves_out])
-    nodes = None if node is None else parse_nodes(node)
+    node_kinds = None if node is None else parse_nodes(node)
     with progress(quiet) as report:
         report(f"reading {instance}")
-        problem = read_instance(instance, nodes)
+        problem = read_instance(instance, node_kinds)
         report(f"reading {plan}")
-        before = _read(plan, problem)
-        after = replan(before, most_moves=most_moves, time_limit=time_limit, seed=seed, report=report)
+        present_plan = _read(plan, problem)
+        new_plan = replan(present_plan, most_moves=most_moves, time_limit=time_limit, seed=seed, report=report)
         report("checking the plan")
-        faults, changes = after.faults(), moves_between(before, after)
+        faults, changes = new_plan.faults(), moves_between(present_plan, new_plan)
     if out is not None:
-        write_plan(out, after)
+        write_plan(out, new_plan)
     if moves_out is not None:
         write_moves(moves_out, problem, changes)
     configuration = {
@@ -172,10 +173,11 @@ def replan_command(
         "seed": seed,
     }
     written = {"Plan": out, "Moves": moves_out}
-    finish(after, faults, written, json, configuration=configuration, seed=seed, moves=changes, quiet=quiet)
+    finish(new_plan, faults, written, json, configuration=configuration, seed=seed, moves=changes, quiet=quiet)
 
 
 def _most_moves(text: str) -> int | None:
+    """Return the largest number of moves in a text; None for any number."""
     from plb import InvalidValueError
 
     if text == ANY_NUMBER:
@@ -186,6 +188,7 @@ def _most_moves(text: str) -> int | None:
 
 
 def _read(path: Path, instance: Instance) -> ProvisioningPlan:
+    """Return the present placement of an instance: a plan, or the directory of files of the Tianchi contest."""
     from workloads.provisioning import read_contest_placement, read_plan
 
     return read_contest_placement(path, instance) if path.is_dir() else read_plan(path, instance, of_another=True)

@@ -46,34 +46,37 @@ def simulate_command(
     from cluster.runs.experiment import prepare
     from cluster.scenario.scenario_file import inputs_of, override, read_scenario
 
-    chosen = override(
+    run_scenario = override(
         read_scenario(scenario), policy=policy, seed=seed, repeats=repeats, density=density, days=days, traces=traces
     )
-    folder = out or Path("results") / chosen.name
+    folder = out or Path("results") / run_scenario.name
     check_free(folder, force=force)
-    check_outputs([scenario, *inputs_of(chosen), *files_of_results(folder)], [], json)
+    check_outputs([scenario, *inputs_of(run_scenario), *files_of_results(folder)], [], json)
     with messages(quiet=quiet).status("Reading the workload and sampling the tenants ..."):
-        experiment = prepare(chosen)
-    results = ResultsFolder(folder, chosen, experiment.source, force=force)
+        experiment = prepare(run_scenario)
+    results = ResultsFolder(folder, run_scenario, experiment.source, force=force)
     runs, interrupted = _run(experiment, results, jobs, quiet)
-    begun = any(run.totals["simulated_seconds"] for run in runs)
-    if begun:
-        _close(chosen, experiment, runs, folder, json, quiet=quiet)
+    has_begun = any(run.totals["simulated_seconds"] for run in runs)
+    if has_begun:
+        _close(run_scenario, experiment, runs, folder, json, quiet=quiet)
     if interrupted:
-        what = "the results so far are in" if begun else "there are no results yet; see"
-        raise KeyboardInterrupt(f"{what} {folder}")
+        where = "the results so far are in" if has_begun else "there are no results yet; see"
+        raise KeyboardInterrupt(f"{where} {folder}")
 
 
 def _run(experiment: Experiment, results: ResultsFolder, jobs: int, quiet: bool) -> tuple[list[RunResult], bool]:
-    """Run everything with a progress bar; return the runs, and whether Ctrl-C ended them."""
+    """Run everything in `jobs` processes with a progress bar, and add each run to the results.
+
+    Return the runs, and whether Ctrl-C ended them.
+    """
     from rich.progress import TaskProgressColumn, TimeElapsedColumn
 
     days = experiment.scenario.run.days
     runs: list[RunResult] = []
     try:
         with progress(TaskProgressColumn(), TimeElapsedColumn(), quiet=quiet) as bar:
-            label = {pair: f"{pair[0]}, repeat {pair[1] + 1}" for pair in experiment.pairs}
-            tasks = {pair: bar.add_task(name, total=days, start=False) for pair, name in label.items()}
+            labels = {pair: f"{pair[0]}, repeat {pair[1] + 1}" for pair in experiment.pairs}
+            tasks = {pair: bar.add_task(name, total=days, start=False) for pair, name in labels.items()}
 
             def report(policy: str, repeat: int, seconds: float) -> None:
                 bar.start_task(tasks[policy, repeat])
@@ -92,7 +95,7 @@ def _run(experiment: Experiment, results: ResultsFolder, jobs: int, quiet: bool)
 def _close(
     scenario: Scenario, experiment: Experiment, runs: list[RunResult], folder: Path, json: Path | None, *, quiet: bool
 ) -> None:
-    """Compare the runs: the table, the figures as JSON, the plots."""
+    """Print the comparison of the runs, write its figures to `json`, and draw plots into the results directory."""
     from cluster.results.reading import read_results
     from cluster.results.summary_tables import compare, comparison_table, outage_table, save_plots
     from cluster.results.writing import write_figures
@@ -110,23 +113,26 @@ def _close(
 
 
 def _title(scenario: Scenario, experiment: Experiment) -> str:
+    """Return the title of the comparison: scenario, nodes, tenants and seed."""
     tenants = sum(len(sequence.arrival) for sequence in experiment.sequences) / len(experiment.sequences)
     if scenario.workload.kind == "plan":
-        packed = "a plan"
+        arrivals = "a plan"
     elif scenario.workload.arrivals == "recorded":
-        packed = "recorded arrivals"
+        arrivals = "recorded arrivals"
     else:
-        packed = f"density {scenario.workload.density:g}"
+        arrivals = f"density {scenario.workload.density:g}"
     return (
-        f"{scenario.name}: {scenario.cluster.nodes} nodes, {packed}, "
+        f"{scenario.name}: {scenario.cluster.nodes} nodes, {arrivals}, "
         f"{scenario.run.days:g} days, {tenants:,.0f} tenants, seed {scenario.run.seed}"
     )
 
 
 def _cut_short(runs: list[RunResult]) -> str:
-    """Return which runs are incomplete: their figures cannot be compared with complete runs."""
-    cut = [f"{run.policy}, repeat {run.repeat + 1} covers {run.days:.2f} days only" for run in runs if not run.complete]
-    return "; ".join(cut)
+    """Return in words which runs are incomplete, as their figures cannot be compared with complete runs."""
+    incomplete = [
+        f"{run.policy}, repeat {run.repeat + 1} covers {run.days:.2f} days only" for run in runs if not run.complete
+    ]
+    return "; ".join(incomplete)
 
 
 @clear_errors
@@ -225,10 +231,10 @@ def explain_command(
     from cluster.scenario.times import seconds_of
 
     seconds = seconds_of(time)
-    recorded = None if scenario is None else read_scenario(scenario)
-    run = read_run(results, policy, repeat - 1, present=recorded, traces=traces)
-    read = [*files_of_results(results), *inputs_of(run.scenario), *([] if scenario is None else [scenario])]
-    check_outputs(read, [], json)
+    present_scenario = None if scenario is None else read_scenario(scenario)
+    run = read_run(results, policy, repeat - 1, present=present_scenario, traces=traces)
+    inputs = [*files_of_results(results), *inputs_of(run.scenario), *([] if scenario is None else [scenario])]
+    check_outputs(inputs, [], json)
     explanation = _answer(question(run, partition, seconds), quiet)
     digest = str(run.results.summary["scenario_sha256"])
     write_figures(json, as_json(explanation), digest, run.scenario.run.seed)
@@ -237,15 +243,15 @@ def explain_command(
         console.print(part)
 
 
-def _answer(asked: Explanation, quiet: bool) -> Explanation:
-    """Repeat the run with a progress bar."""
+def _answer(question: Explanation, quiet: bool) -> Explanation:
+    """Return a question with its answer, from the repeated run, with a progress bar."""
     from rich.progress import TaskProgressColumn, TimeElapsedColumn
 
     from cluster.explanation.explanation import answer
 
     with progress(TaskProgressColumn(), TimeElapsedColumn(), quiet=quiet, transient=True) as bar:
-        task = bar.add_task(f"{asked.run.policy}, repeat {asked.run.repeat + 1} (replay)", total=asked.time_s)
-        return answer(asked, lambda now: bar.update(task, completed=now))
+        task = bar.add_task(f"{question.run.policy}, repeat {question.run.repeat + 1} (replay)", total=question.time_s)
+        return answer(question, lambda now: bar.update(task, completed=now))
 
 
 @clear_errors
@@ -299,8 +305,8 @@ def capacity_command(
     from cluster.results.writing import check_outputs
     from cluster.scenario.scenario_file import inputs_of, read_scenario
 
-    chosen = repeats or max(read_scenario(scenario).run.repeats, LEAST_REPEATS)
-    options: dict[str, Any] = {"policy": policy, "seed": seed, "repeats": chosen, "days": days}
+    repeat_count = repeats or max(read_scenario(scenario).run.repeats, LEAST_REPEATS)
+    options: dict[str, Any] = {"policy": policy, "seed": seed, "repeats": repeat_count, "days": days}
     options |= {"density": None, "traces": None if traces is None else str(traces)}
     subject = Subject.read(scenario, options)
     limits = {"violations": violations, "refused": refused, "lowest": lowest, "highest": highest, "step": step}
@@ -318,13 +324,13 @@ def capacity_command(
 
 
 def _show(search: CapacitySearch, json: Path | None, *, quiet: bool) -> None:
-    """Print the runs and the answers; write them as JSON."""
+    """Print the runs and the answers of a search, and write its figures to `json`, unless that is None."""
     from cluster.capacity.report import sentence, table_of_points
     from cluster.results.writing import stamped, write_json
 
     if json is not None:
-        depends_on = {**search.asked, "inputs": dict(search.subject.inputs)}
-        figures = stamped(search.figures, depends_on, search.subject.scenario.run.seed)
+        configuration = {**search.asked, "inputs": dict(search.subject.inputs)}
+        figures = stamped(search.figures, configuration, search.subject.scenario.run.seed)
         figures["stamp"]["versions"] |= search.code
         write_json(json, figures)
     console = output(quiet=quiet)

@@ -18,14 +18,14 @@ def main() -> None:
     except KeyboardInterrupt:
         _say()
         raise SystemExit(INTERRUPTED) from None
-    except SystemExit as ended:
-        behind = ended.__context__
-        if behind is not None and isinstance(behind.__cause__, KeyboardInterrupt):  # Typer ends without a message
+    except SystemExit as exit_request:
+        cause = exit_request.__context__
+        if cause is not None and isinstance(cause.__cause__, KeyboardInterrupt):  # Typer ends without a message
             _say()
         raise
 
 
 def _say() -> None:
-    """Print the message; a second Ctrl-C ends the process at once, without a traceback."""
+    """Print that the command was interrupted; a second Ctrl-C ends the process at once, without a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stderr.write("plb: interrupted\n")

@@ -158,8 +158,8 @@ def clusters_command(
         raise typer.BadParameter("the scenario file has the tenants", param_hint="--region")
     if region and len(region) > 1 and study == "overhead":
         raise typer.BadParameter("overhead measures one region", param_hint="--region")
-    read = [] if scenario is None else [scenario, *inputs_of(read_scenario(scenario))]
-    check_outputs(read if traces is None else [*read, traces], [], json)
+    inputs = [] if scenario is None else [scenario, *inputs_of(read_scenario(scenario))]
+    check_outputs(inputs if traces is None else [*inputs, traces], [], json)
     request = StudyRequest(
         base=base_of(region, scenario, traces, quick=quick),
         output=OutputDirectory(out or Path("results") / f"study-{study}", jobs, scheduler, restart, quiet),
@@ -219,16 +219,16 @@ def gaussian_command(
 
     check_outputs([traces], [], json)
     trace = packings.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
-    count = instances or (packings.QUICK_INSTANCES if quick else packings.INSTANCES)
+    instance_count = instances or (packings.QUICK_INSTANCES if quick else packings.INSTANCES)
     study = GaussianStudy(
         traces=traces,
         resources=tuple(metric.name for metric in trace.resources),
         capacity=packings.capacities_of(trace, capacity),
-        instances=count,
+        instances=instance_count,
         instance_tasks=tasks,
         realisations=realisations,
         samples=samples or (packings.QUICK_SAMPLES if quick else packings.SAMPLES),
-        periods=packings.periods_of(trace, count, seed),
+        periods=packings.periods_of(trace, instance_count, seed),
         averaged=averaged,
         seed=seed,
     )
@@ -337,7 +337,7 @@ def provisioning_command(
     check_outputs([path for path in (base, curves, published) if path is not None], [], json)
     graphs = [check_member("study", "graph", name, GraphKind) for name in graph or ()]
     figures = [check_member("study", "figure", number, design.PublishedFigure) for number in figure or ()]
-    usual_seconds = design.QUICK_AUTO_SECONDS if quick else design.AUTO_SECONDS
+    default_seconds = design.QUICK_AUTO_SECONDS if quick else design.AUTO_SECONDS
     study = ProvisioningStudy(
         base=base,
         curves=curves,
@@ -346,7 +346,7 @@ def provisioning_command(
         densities=tuple(density or (design.QUICK_DENSITIES if quick else design.DENSITIES)),
         sizes=tuple(applications or design.SIZES[:1]),
         instances=instances or (design.QUICK_INSTANCES if quick else design.INSTANCES),
-        auto_seconds=usual_seconds if auto_seconds is None else auto_seconds,
+        auto_seconds=default_seconds if auto_seconds is None else auto_seconds,
         seed=seed,
         published=PublishedMeans(published),
     )
@@ -364,15 +364,15 @@ study_app = typer.Typer(
 
 
 def _command_of(study: str) -> Callable[..., None]:
-    """Return the command of a study on simulated clusters, with its options."""
+    """Return the command of a study on simulated clusters: `clusters_command` with only the study's options."""
 
     @functools.wraps(clusters_command)
     def command(**options: object) -> None:
         clusters_command(study, **options)  # type: ignore[arg-type]
 
     signature = inspect.signature(clusters_command, eval_str=True)
-    missing = {"study", *SOME_OPTIONS} - {*COMMANDS[study].options}
-    options = [option for name, option in signature.parameters.items() if name not in missing]
+    left_out = {"study", *SOME_OPTIONS} - {*COMMANDS[study].options}
+    options = [option for name, option in signature.parameters.items() if name not in left_out]
     command.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
     command.__annotations__ = {option.name: option.annotation for option in options}
     return command

@@ -143,6 +143,7 @@ def describe_command(
 
 
 def _reader(name: str) -> PublicReader:
+    """Return the reader of a public format."""
     from plb.errors import UnknownNameError
     from workloads.readers import READERS
 
@@ -252,45 +253,52 @@ def predict_command(
 
 
 def _figures(specs: Sequence[str], predictors: Sequence[PredictorOrOracle], predictions: Predictions) -> dict[str, Any]:
-    """Return the metrics of each predictor against each oracle: means over machines of their means over steps."""
+    """Return the metrics of each predictor against each oracle: means over machines of their means over steps.
+
+    `specs`: the texts that the predictors were parsed from.
+    """
     from plb.risk.peaks import PeakOracle, machine_metrics
 
-    oracles = [place for place, predictor in enumerate(predictors) if isinstance(predictor, PeakOracle)]
+    oracle_indices = [index for index, predictor in enumerate(predictors) if isinstance(predictor, PeakOracle)]
     figures: dict[str, Any] = {}
-    for place, name in enumerate(specs):
-        peak = predictions.peak[place]
-        of_predictor = machine_metrics(predictions.machine, predictions.limit, peak, peak)
-        beside = {}
-        for oracle in oracles if place not in oracles else ():
+    for index, spec in enumerate(specs):
+        peak = predictions.peak[index]
+        own_metrics = machine_metrics(predictions.machine, predictions.limit, peak, peak)
+        figures_by_oracle = {}
+        for oracle in oracle_indices if index not in oracle_indices else ():
             metrics = machine_metrics(predictions.machine, predictions.limit, peak, predictions.peak[oracle])
-            beside[specs[oracle]] = {
+            figures_by_oracle[specs[oracle]] = {
                 "steps": int(metrics.steps.sum()),
                 "savings": float(metrics.savings.mean()),
                 "violation_rate": float(metrics.violation_rate.mean()),
                 "violation_severity": float(metrics.violation_severity.mean()),
             }
-        figures[name] = {
-            "rows": int(of_predictor.steps.sum()),
-            "savings": float(of_predictor.savings.mean()),
-            "oracles": beside,
+        figures[spec] = {
+            "rows": int(own_metrics.steps.sum()),
+            "savings": float(own_metrics.savings.mean()),
+            "oracles": figures_by_oracle,
         }
     return figures
 
 
 def _table(figures: dict[str, Any]) -> Table:
-    """Return the savings of the predictors, and how often and by how much they are below an oracle."""
+    """Return a table of the savings of the predictors, and how often and by how much they are below an oracle.
+
+    `figures`: the result of `_figures`.
+    """
     from cluster.tables import new_table
 
     oracles = list(dict.fromkeys(oracle for figure in figures.values() for oracle in figure["oracles"]))
-    beside = [f" of\n{oracle}" if len(oracles) > 1 else "" for oracle in oracles]
-    metrics = (f"{metric}{suffix}" for suffix in beside for metric in ("violation rate", "severity"))
+    suffixes = [f" of\n{oracle}" if len(oracles) > 1 else "" for oracle in oracles]
+    metrics = (f"{metric}{suffix}" for suffix in suffixes for metric in ("violation rate", "severity"))
     table = new_table(("predictor", "rows", "savings", *metrics), title="peak predictions, means over machines")
     for name, figure in figures.items():
         cells = []
         for oracle in oracles:
-            beside_oracle = figure["oracles"].get(oracle)
+            oracle_figures = figure["oracles"].get(oracle)
             cells += [
-                f"{beside_oracle[key]:.2%}" if beside_oracle else "" for key in ("violation_rate", "violation_severity")
+                f"{oracle_figures[key]:.2%}" if oracle_figures else ""
+                for key in ("violation_rate", "violation_severity")
             ]
         table.add_row(name, f"{figure['rows']:,}", f"{figure['savings']:.2%}", *cells)
     return table
@@ -306,36 +314,41 @@ def _note_on_step(predictors: Sequence[PredictorOrOracle], samples: TaskSamples,
     intervals, counts = np.unique(np.diff(predictions.time)[np.diff(predictions.machine) == 0], return_counts=True)
     if not len(intervals):
         return
-    usual, step = int(intervals[counts.argmax()]), samples.step
-    apart = f"plb: note: samples are mostly {usual / MICROSECONDS:g} s apart, and"
-    if usual != step and any(isinstance(predictor, PeakOracle) for predictor in predictors):
-        typer.echo(f"{apart} the oracle counts steps of {step / MICROSECONDS:g} s; see --step", err=True)
+    usual_interval, step = int(intervals[counts.argmax()]), samples.step
+    beginning = f"plb: note: samples are mostly {usual_interval / MICROSECONDS:g} s apart, and"
+    if usual_interval != step and any(isinstance(predictor, PeakOracle) for predictor in predictors):
+        typer.echo(f"{beginning} the oracle counts steps of {step / MICROSECONDS:g} s; see --step", err=True)
     for day in _days(predictors):
-        if usual * day != DAY_SECONDS * MICROSECONDS:
-            long = f"{usual * day / MICROSECONDS / DAY_SECONDS:.3g} days"
-            typer.echo(f"{apart} day={day} of historical-simulation then lasts {long}", err=True)
+        if usual_interval * day != DAY_SECONDS * MICROSECONDS:
+            duration = f"{usual_interval * day / MICROSECONDS / DAY_SECONDS:.3g} days"
+            typer.echo(f"{beginning} day={day} of historical-simulation then lasts {duration}", err=True)
 
 
 def _days(predictors: Sequence[PredictorOrOracle]) -> list[int]:
-    """Return the different numbers of steps of a day that predictors count, ascending."""
+    """Return the numbers of steps that predictors count as a day, each once, ascending."""
     from plb.risk.peaks import HistoricalPeak, PeakOracle
     from plb.risk.peaks.predictors import members
 
-    singles = [
+    simple_predictors = [
         member for predictor in predictors if not isinstance(predictor, PeakOracle) for member in members(predictor)
     ]
-    return sorted({single.day for single in singles if isinstance(single, HistoricalPeak)})
+    return sorted(
+        {simple_predictor.day for simple_predictor in simple_predictors if isinstance(simple_predictor, HistoricalPeak)}
+    )
 
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[tuple[Callable[..., None], Callable[[int], None]]]:
-    """Show the progress on standard error; yield a function for the stage, and one for its progress."""
+    """Show the progress on standard error.
+
+    Yield a function of a stage's name and its number of samples, and one of the number of samples since its last call.
+    """
     from rich.progress import TimeRemainingColumn
 
     with progress(TimeRemainingColumn(), quiet=quiet, transient=True) as bar:
-        shown = bar.add_task("", total=None)
+        task = bar.add_task("", total=None)
 
         def say(stage: str, samples: int | None = None) -> None:
-            bar.reset(shown, description=stage, total=samples)
+            bar.reset(task, description=stage, total=samples)
 
-        yield say, lambda samples: bar.advance(shown, samples)
+        yield say, lambda samples: bar.advance(task, samples)

@@ -27,21 +27,24 @@ def warmup_command(jobs: Jobs = None, json: Json = None) -> None:
 
     check_file(json)
     begun = time.perf_counter()
-    requested = min(jobs or cores(), len(TASKS))
-    log = WarmupLog(cache_directory(), requested)
-    results = _do_tasks(requested, log)
+    processes = min(jobs or cores(), len(TASKS))
+    log = WarmupLog(cache_directory(), processes)
+    results = _do_tasks(processes, log)
     seconds, compiled = time.perf_counter() - begun, sum(len(result.kernels) for result in results)
     log.add([f"all tasks are finished, {seconds:.2f} s"])
     for warning in dict.fromkeys(warning for result in results for warning in result.warnings):
         messages().print(warning, soft_wrap=True)
-    done = f"{counted(compiled, 'kernel')} compiled, in {seconds:.0f} s."
-    output().print(done if compiled else "All kernels were compiled already.")
+    summary = f"{counted(compiled, 'kernel')} compiled, in {seconds:.0f} s."
+    output().print(summary if compiled else "All kernels were compiled already.")
     output().print(log.where(), soft_wrap=True)
-    write_figures(json, {"seconds": seconds, "compiled": compiled, "jobs": requested}, None, None)
+    write_figures(json, {"seconds": seconds, "compiled": compiled, "jobs": processes}, None, None)
 
 
 def _do_tasks(jobs: int, log: WarmupLog) -> list[WarmupResult]:
-    """Complete all tasks with a progress bar, and return their results; raise `PlbError` if one failed."""
+    """Complete all tasks in `jobs` processes with a progress bar, and return their results.
+
+    Raise `PlbError` if a task failed.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from cluster.warmup import TASKS, warm_up
@@ -49,17 +52,17 @@ def _do_tasks(jobs: int, log: WarmupLog) -> list[WarmupResult]:
     from plb.phrasing import listed
 
     def under_way() -> str:
-        return f"compiling: {listed(left[:jobs])}" if left else "compiled"  # they begin in their order
+        return f"compiling: {listed(tasks_left[:jobs])}" if tasks_left else "compiled"  # they begin in their order
 
-    left, results = list(TASKS), []
+    tasks_left, results = list(TASKS), []
     columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
     with Progress(*columns, console=messages()) as bar:
-        shown = bar.add_task(under_way(), total=len(left))
+        progress_task = bar.add_task(under_way(), total=len(tasks_left))
         for result in warm_up(jobs):
             log.add(result.lines())
             results.append(result)
-            left.remove(result.task)
-            bar.update(shown, advance=1, description=under_way())
+            tasks_left.remove(result.task)
+            bar.update(progress_task, advance=1, description=under_way())
     for result in results:
         if result.error is not None:
             reason = result.error.strip().splitlines()[-1]

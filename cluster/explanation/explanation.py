@@ -55,38 +55,45 @@ class RunReplay:
         return self.simulation.engine
 
     def look_at(self, tenant: str, times: Iterable[int], until: int) -> list[Look]:
-        """Continue to `until` as recorded, and return the replicas of a tenant after each of `times` until then."""
+        """Continue to `until`, and return the replicas of a tenant after each of `times` up to it, and at the end.
+
+        Raise `PlbError` if the events differ from the record.
+        """
         looks = []
-        for when in sorted({*(time for time in times if time <= until), until}):
-            self.simulation.advance(when)
-            looks.append((when, self._replicas_of(tenant)))
+        for look_time in sorted({*(time for time in times if time <= until), until}):
+            self.simulation.advance(look_time)
+            looks.append((look_time, self._replicas_of(tenant)))
         self._check(until)
         return looks
 
     def _replicas_of(self, tenant: str) -> tuple[PlacedReplica, ...]:
+        """Return the replicas of a tenant now; empty while it is absent."""
         try:
             return self.engine.replicas(tenant)
         except LookupError:
             return ()
 
     def _check(self, until: int) -> None:
-        """Raise `PlbError` if the events up to a time differ from the record."""
+        """Raise `PlbError` if the events up to `until`, in seconds since the start, differ from the record."""
         run = self.run
         self.check_stays()
-        played = self.simulation.recorder.result(run.policy, run.repeat, until, {}, complete=False).tables
-        for name, (time, columns) in COMPARED.items():
-            recorded, again = (as_of(table, until, time) for table in (run.table(name), played[name]))
-            if not recorded.select(columns or pl.all()).equals(again.select(columns or pl.all())):
+        replayed_tables = self.simulation.recorder.result(run.policy, run.repeat, until, {}, complete=False).tables
+        for name, (time_column, columns) in COMPARED.items():
+            recorded, replayed = (
+                as_of(table, until, time_column) for table in (run.table(name), replayed_tables[name])
+            )
+            if not recorded.select(columns or pl.all()).equals(replayed.select(columns or pl.all())):
                 raise self._other(f"up to {until} s, {name}")
 
     def check_stays(self) -> None:
         """Raise `PlbError` if the tenants that arrive in the whole run differ from those of the record."""
         run = self.run
-        made = self.simulation.recorder.result(run.policy, run.repeat, run.seconds, {}, complete=False)
-        if not run.table("tenants").select(STAYS).equals(made.tables["tenants"].select(STAYS)):
+        replayed = self.simulation.recorder.result(run.policy, run.repeat, run.seconds, {}, complete=False)
+        if not run.table("tenants").select(STAYS).equals(replayed.tables["tenants"].select(STAYS)):
             raise self._other("tenants")
 
     def _check_traces(self, source: Source) -> None:
+        """Raise `PlbError` if the traces that were read differ from the recorded ones."""
         split = self.run.results.summary.get("split")
         for name, what in (("traces_digest", "traces"), ("history_digest", "traces of the history")):
             recorded = split.get(name) if isinstance(split, Mapping) else None
@@ -94,20 +101,21 @@ class RunReplay:
                 raise self._other(what)
 
     def _other(self, what: str) -> PlbError:
+        """Return the error that `what` differs from the record."""
         message = f"{what} differ from the recorded ones; the results have other sources, so simulate again"
         return PlbError(f"{self.run.folder}: {message}")
 
 
 def as_of(table: pl.DataFrame, until: int, time: str = "time_s") -> pl.DataFrame:
-    """Return the rows of a table whose column `time` is at most `until`; what ends later has no end yet."""
+    """Return the rows of a table that begin by `until`, by its column `time`; an end after `until` is removed."""
     begun = table.filter(pl.col(time) <= until)
     if "end_s" not in begun.columns:
         return begun
-    lasts = pl.col("end_s") > until
-    later = [pl.when(lasts).then(None).otherwise(pl.col("end_s")).alias("end_s")]
+    ends_later = pl.col("end_s") > until
+    open_ends = [pl.when(ends_later).then(None).otherwise(pl.col("end_s")).alias("end_s")]
     if "outcome" in begun.columns:
-        later.append(pl.when(lasts).then(pl.lit("under way")).otherwise(pl.col("outcome")).alias("outcome"))
-    return begun.with_columns(later)
+        open_ends.append(pl.when(ends_later).then(pl.lit("under way")).otherwise(pl.col("outcome")).alias("outcome"))
+    return begun.with_columns(open_ends)
 
 
 ORDER = ("arrival", "placement", "refusal", "move", "interruption", "departure")
@@ -125,7 +133,7 @@ class Event:
     text: str
     """The event in words."""
     details: Mapping[str, Any]
-    """The same as plain values."""
+    """The event as plain values."""
 
 
 @attrs.frozen
@@ -133,13 +141,15 @@ class Stay:
     """The stay of a tenant."""
 
     tenant: str
+    """Name of the tenant."""
     tenant_class: str
-    """Its name and its class."""
+    """Its class."""
     replicas: int
     """Its target number of replicas."""
     arrival_s: int
+    """Its arrival, in seconds since the start."""
     departure_s: int
-    """Its arrival and departure in seconds since the start; the departure may be after the end of the run."""
+    """Its departure, in seconds since the start; it may be after the end of the run."""
 
 
 def stay_of(run: RecordedRun, tenant: str) -> Stay:
@@ -156,7 +166,7 @@ def stay_of(run: RecordedRun, tenant: str) -> Stay:
 
 
 def _problem_of_stay(rows: Sequence[Mapping[str, Any]], end: int) -> str | None:
-    """Return the problem of the rows of a tenant in a run of `end` seconds; None if there is none."""
+    """Return what is wrong with a tenant's rows of the table of tenants, in a run of `end` seconds; None: nothing."""
     if len(rows) > 1:
         return f"found {len(rows)} rows; expected one"
     arrival, departure = rows[0]["arrival_s"], rows[0]["departure_s"]
@@ -168,17 +178,20 @@ def _problem_of_stay(rows: Sequence[Mapping[str, Any]], end: int) -> str | None:
 
 
 def times_to_look(run: RecordedRun, stay: Stay, until: int) -> list[int]:
-    """Return when the tenant's replicas may have changed, up to a time: at its arrival, with plans and node events."""
+    """Return when replicas of a tenant may have changed, up to `until`: at its arrival, with plans and node events."""
     times = pl.concat([run.table(name).select("time_s") for name in ("plans", "node_events")])["time_s"]
     return [time for time in sorted({stay.arrival_s, *times.to_list()}) if stay.arrival_s <= time <= until]
 
 
 def history_of(run: RecordedRun, stay: Stay, looks: Sequence[Look], until: int) -> tuple[Event, ...]:
-    """Return what happened to a tenant until a time, in order."""
+    """Return what happened to a tenant until a time, in order.
+
+    `looks`: the tenant's replicas at all times at which they may have changed.
+    """
 
     def rows(table: str, time: str) -> list[dict[str, Any]]:
-        chosen = as_of(run.table(table), until, time).filter(pl.col("tenant") == stay.tenant)
-        return chosen.drop("policy", "repeat", "tenant").to_dicts()
+        tenant_rows = as_of(run.table(table), until, time).filter(pl.col("tenant") == stay.tenant)
+        return tenant_rows.drop("policy", "repeat", "tenant").to_dicts()
 
     moves = rows("moves", "time_s")
     events = [
@@ -194,13 +207,13 @@ def history_of(run: RecordedRun, stay: Stay, looks: Sequence[Look], until: int) 
 
 
 def _refusals(rows: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
-    """Yield refusals; consecutive refusals of a role for the same reasons are one event."""
+    """Yield the events of rows of the table of refusals; alike ones of a role in a row are one event."""
     groups: list[list[Mapping[str, Any]]] = []
     for row in sorted(rows, key=lambda row: (row["role"], row["time_s"])):
-        before = groups[-1][-1] if groups else None
-        alike = before is not None and all(before[name] == row[name] for name in ("role", "ruled_out", "nodes"))
+        previous = groups[-1][-1] if groups else None
+        is_alike = previous is not None and all(previous[name] == row[name] for name in ("role", "ruled_out", "nodes"))
         # a placement in between starts a new event
-        if alike and before is not None and before["attempt"] <= row["attempt"]:
+        if is_alike and previous is not None and previous["attempt"] <= row["attempt"]:
             groups[-1].append(row)
         else:
             groups.append([row])
@@ -208,35 +221,40 @@ def _refusals(rows: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
 
 
 def _refused(rows: Sequence[Mapping[str, Any]]) -> Event:
+    """Return the event of consecutive alike refusals."""
     first, last = rows[0], rows[-1]
     attempts = last["attempt"] - first["attempt"] + 1
     ruled_out = json.loads(first["ruled_out"])
-    why = ", ".join(f"{count} by {rule_in_words(rule)}" for rule, count in ruled_out.items())
-    again = f", {attempts} times until {in_words(last['time_s'])}" if attempts > 1 else ""
-    text = f"{first['role']} is not placed{again}: of {first['nodes']} nodes, {why or 'none is ruled out'}"
+    rules = ", ".join(f"{count} by {rule_in_words(rule)}" for rule, count in ruled_out.items())
+    repetitions = f", {attempts} times until {in_words(last['time_s'])}" if attempts > 1 else ""
+    text = f"{first['role']} is not placed{repetitions}: of {first['nodes']} nodes, {rules or 'none is ruled out'}"
     numbers = {"attempts": attempts, "until_s": last["time_s"], "nodes": first["nodes"], "ruled_out": ruled_out}
     return Event(first["time_s"], "refusal", text, {"role": first["role"], **numbers})
 
 
 def _placements(looks: Sequence[Look], moved: set[tuple[int, str]]) -> Iterator[Event]:
-    """Yield the placements of missing replicas; moves have their own events."""
-    before: Mapping[int, str | None] = {}
+    """Yield the placements of missing replicas at looks.
+
+    `moved`: time and target of each move; moves have events of their own.
+    """
+    nodes_before: Mapping[int, str | None] = {}
     for time, replicas in looks:
-        standing = {replica.index: replica.node for replica in replicas if not replica.leaving}
+        nodes_now = {replica.index: replica.node for replica in replicas if not replica.leaving}
         for replica in replicas:
             if (
                 replica.leaving
                 or replica.node is None
-                or replica.node in before.values()
+                or replica.node in nodes_before.values()
                 or (time, replica.node) in moved
             ):
                 continue
             role = replica.role.name.lower()
             yield Event(time, "placement", f"{role} is placed on {replica.node}", {"role": role, "node": replica.node})
-        before = standing
+        nodes_before = nodes_now
 
 
 def _moved(row: Mapping[str, Any]) -> Event:
+    """Return the event of a row of the table of moves."""
     source, target = row["source"], row["target"]
     what = {
         "swap": f"{row['role']} on {source} swaps roles with the secondary on {target}",
@@ -249,6 +267,7 @@ def _moved(row: Mapping[str, Any]) -> Event:
 
 
 def _interrupted(row: Mapping[str, Any]) -> Event:
+    """Return the event of a row of the table of interruptions."""
     end = row["end_s"]
     text = "cannot be used from here on" if end is None else f"cannot be used for {end - row['begin_s']:g} s"
     return Event(row["begin_s"], "interruption", f"{text}, for {row['cause']}", {"end_s": end, "cause": row["cause"]})
@@ -259,8 +278,9 @@ class Explanation:
     """The data of `plb explain`."""
 
     run: RecordedRun
+    """The recorded run."""
     stay: Stay
-    """The recorded run, and the stay of the tenant in it."""
+    """The stay of the tenant in the run."""
     time_s: int
     """The time in seconds since the start; all events at this time are included."""
     events: tuple[Event, ...] = ()
@@ -288,7 +308,7 @@ class Explanation:
 
 
 def question(run: RecordedRun, tenant: str, time_s: int) -> Explanation:
-    """Return an explanation with tenant and time, in seconds since the start, only."""
+    """Return an explanation without an answer: a tenant of a run and a time, in seconds since the start."""
     if not 0 <= time_s <= run.seconds:
         allowed = f"a time from 0 to the end of the run, {in_words(run.seconds)} ({run.seconds} s)"
         raise InvalidValueError("time", "T", time_s, allowed)
@@ -318,7 +338,7 @@ def answer(asked: Explanation, progress: Callable[[float], None] | None = None) 
 
 
 def _shares(replay: RunReplay) -> dict[str, dict[str, float]]:
-    """Return the load of every node relative to its capacity, by metric."""
+    """Return the load of every node as a share of its capacity, by node, then metric, where there is a capacity."""
     recorder = replay.simulation.recorder
     shares: dict[str, dict[str, float]] = {}
     for (node, loads), capacities in zip(replay.engine.node_loads().items(), recorder.capacity, strict=True):

@@ -35,6 +35,7 @@ def render(explanation: Explanation, best: int) -> Iterator[RenderableType]:
 
 
 def _head(explanation: Explanation) -> Iterator[str]:
+    """Yield the lines on tenant, time and run, and on a tenant that is absent."""
     stay, run, when = explanation.stay, explanation.run, in_words(explanation.time_s)
     who = f"{stay.tenant} of class {stay.tenant_class}"
     yield f"{who} at {when} ({explanation.time_s} s), under {run.policy}, repeat {run.repeat + 1}"
@@ -45,6 +46,7 @@ def _head(explanation: Explanation) -> Iterator[str]:
 
 
 def _history(explanation: Explanation) -> Table:
+    """Return a table of the events of the tenant."""
     table = Table("time", "event", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for event in explanation.events:
         table.add_row(in_words(event.time_s), event.text)
@@ -52,6 +54,7 @@ def _history(explanation: Explanation) -> Table:
 
 
 def _replica_as_text(explanation: Explanation, replica: Alternatives, best: int) -> Iterator[RenderableType]:
+    """Yield what is said of a replica, with up to `best` other feasible and infeasible nodes."""
     yield Text(_verdict(explanation, replica), style="bold")
     if replica.diagnosis:
         yield _diagnosis_table(replica.diagnosis, replica.nodes)
@@ -67,6 +70,7 @@ def _replica_as_text(explanation: Explanation, replica: Alternatives, best: int)
 
 
 def _verdict(explanation: Explanation, replica: Alternatives) -> str:
+    """Return the sentences on where a replica is and how many nodes would take it."""
     role = replica.role.name.lower()
     if replica.standing is None:
         return f"The {role} is not placed: of {counted(replica.nodes, 'node')}, {_so_many(replica)} would take it."
@@ -82,14 +86,17 @@ def _verdict(explanation: Explanation, replica: Alternatives) -> str:
 
 
 def _so_many(replica: Alternatives) -> str:
+    """Return in words how many other nodes would take a replica."""
     return str(len(replica.others)) if replica.others else "none"
 
 
 def _asks_risk(explanation: Explanation) -> bool:
+    """Return whether the engine's settings use violation probabilities."""
     return explanation.config is not None and explanation.config.reads_probabilities
 
 
 def _diagnosis_table(diagnosis: Sequence[RuledOut], nodes: int) -> Table:
+    """Return a table of the rules that rule out nodes, of `nodes` in all, each with the number of nodes left."""
     table = Table(title="infeasible nodes, each with the first rule that it fails", title_justify="left")
     table.add_column("rule", no_wrap=True)
     table.add_column("nodes", justify="right")
@@ -103,15 +110,17 @@ def _diagnosis_table(diagnosis: Sequence[RuledOut], nodes: int) -> Table:
 
 
 def _places(explanation: Explanation, replica: Alternatives, best: int) -> Table:
-    """Return the feasible nodes of a replica, with the difference of the energy to its node, or to the best one."""
+    """Return a table of the `best` feasible nodes of a replica, compared in energy with its node, or else the best."""
     assert explanation.config is not None
     base = replica.standing or replica.places[0]
-    first = {base.node: base, **{place.node: place for place in replica.places[: best + 1]}}
-    shown = list(first.values())[: best + 1]
-    parts = {place.node: weighted_terms(explanation.config, place.energy) for place in shown}
-    present = parts[base.node]
-    changes = {node: {name: value - present[name] for name, value in there.items()} for node, there in parts.items()}
-    names = [name for name in present if any(abs(there[name]) > SMALLEST for there in changes.values())]
+    places = {base.node: base, **{place.node: place for place in replica.places[: best + 1]}}
+    shown = list(places.values())[: best + 1]
+    terms_by_node = {place.node: weighted_terms(explanation.config, place.energy) for place in shown}
+    base_terms = terms_by_node[base.node]
+    changes = {
+        node: {name: value - base_terms[name] for name, value in terms.items()} for node, terms in terms_by_node.items()
+    }
+    names = [name for name in base_terms if any(abs(terms[name]) > SMALLEST for terms in changes.values())]
     what = "its node" if replica.standing else "the best node"
     table = Table(title=f"the best nodes by energy, compared with {what}", title_justify="left")
     table.add_column("node", no_wrap=True)
@@ -132,11 +141,12 @@ def _places(explanation: Explanation, replica: Alternatives, best: int) -> Table
 
 
 def _change(value: float) -> str:
+    """Return a change of an energy as text."""
     return f"{value:+.4f}" if abs(value) > SMALLEST else "0"
 
 
 def _comparison(explanation: Explanation, replica: Alternatives) -> Iterator[str]:
-    """Yield sentences on the energy of the node of a replica."""
+    """Yield sentences that compare the energy of a replica's node with the best other node."""
     assert explanation.config is not None
     if explanation.decided_by is not None:
         yield f"The policy {explanation.decided_by} decides. It does not use this energy."
@@ -155,7 +165,7 @@ def _comparison(explanation: Explanation, replica: Alternatives) -> Iterator[str
 
 
 def _price_of_move(explanation: Explanation, replica: Alternatives, best: Place) -> Iterator[str]:
-    """Yield a sentence if only the cost of a move keeps a replica on its node."""
+    """Yield a sentence if a replica stays only for the cost of a move; `best`: the other node of least energy."""
     config, standing = explanation.config, replica.standing
     assert config is not None
     assert standing is not None
@@ -175,15 +185,15 @@ def _price_of_move(explanation: Explanation, replica: Alternatives, best: Place)
 
 
 def _changes(replica: Alternatives, best: int) -> Iterator[RenderableType]:
-    """Yield what would have to change for the nearest nodes to take a replica."""
+    """Yield what would have to change for the nearest `best` nodes to take a replica."""
     table = Table(title="what would have to change, on one of these nodes", title_justify="left")
     table.add_column("node", no_wrap=True)
     table.add_column("all of this", overflow="fold")
     for closed in replica.closed[:best]:
         table.add_row(closed.node, "\n".join(closed.changes))
     yield table
-    rest = [closed for closed in replica.nearest if closed not in replica.closed[:best]]
-    for closed in rest:
+    other_nodes = [closed for closed in replica.nearest if closed not in replica.closed[:best]]
+    for closed in other_nodes:
         rules = " and ".join(map(rule_in_words, closed.rules))
         yield f"Nearest of those that fail {rules}: {closed.node}: {'; '.join(closed.changes)}."
 
@@ -209,6 +219,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
 
 
 def _replica_as_json(explanation: Explanation, replica: Alternatives) -> dict[str, Any]:
+    """Return a replica with its nodes as plain values."""
     return {
         "role": replica.role.name.lower(),
         "index": replica.index,
@@ -225,6 +236,7 @@ def _replica_as_json(explanation: Explanation, replica: Alternatives) -> dict[st
 
 
 def _place(explanation: Explanation, place: Place) -> dict[str, Any]:
+    """Return a feasible node with its energy as plain values."""
     assert explanation.config is not None
     return {
         "node": place.node,
@@ -236,11 +248,13 @@ def _place(explanation: Explanation, place: Place) -> dict[str, Any]:
 
 
 def _ruled_out_as_json(rule: RuledOut) -> dict[str, Any]:
+    """Return a rule with the number of nodes that fail it as plain values."""
     numbers = attrs.asdict(rule, filter=attrs.filters.exclude("words"))
     return {"rule": rule.rule, **numbers, "text": str(rule)}
 
 
 def _closed(node: ClosedNode) -> dict[str, Any]:
+    """Return an infeasible node with what would have to change as plain values."""
     return {
         "node": node.node,
         "distance": node.distance,

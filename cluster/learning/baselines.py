@@ -39,46 +39,47 @@ class FitRule(Enum):
 
 
 def requirement(episode: Episode, fit: FitRule) -> Float:
-    """Return the usage of the head of the queue that counts, (D,)."""
+    """Return the usage of the head of the queue that the rule compares, (D,)."""
     return np.asarray(_figures(episode, fit)[episode.head])
 
 
 def capacity(episode: Episode, fit: FitRule) -> Float:
-    """Return the free capacity of each machine, (M, D)."""
+    """Return the free capacity of each machine under a rule, (M, D)."""
     if fit is FitRule.PRESENT:
         return np.asarray(1.0 - episode.usage)
-    left = np.ones((episode.dimensions.machines, len(episode.dimensions.resources)))
+    free = np.ones((episode.dimensions.machines, len(episode.dimensions.resources)))
     running = episode.running()
-    np.subtract.at(left, episode.machine[running], _figures(episode, fit)[running])
-    return left
+    np.subtract.at(free, episode.machine[running], _figures(episode, fit)[running])
+    return free
 
 
 def _figures(episode: Episode, fit: FitRule) -> Float:
+    """Return the usage of each job that a rule compares, (N, D)."""
     jobs = episode.jobs
     return {FitRule.PRESENT: jobs.usage[:, :, 0], FitRule.MEAN: jobs.mean, FitRule.PEAK: jobs.peak}[fit]
 
 
-def fits(needed: Float, left: Float) -> Bool:
-    """Return on which machines the job fits, (M,)."""
-    return np.asarray((needed <= left + ROUNDING).all(axis=1))
+def fits(needed: Float, free: Float) -> Bool:
+    """Return on which machines a job fits, (M,), from its need, (D,), and the free capacity, (M, D)."""
+    return np.asarray((needed <= free + ROUNDING).all(axis=1))
 
 
-def tetris(needed: Float, left: Float) -> Float:
-    """Return the dot product of needed and free capacity for each machine, (M,).
+def tetris(needed: Float, free: Float) -> Float:
+    """Return the dot product of the need of a job, (D,), and the free capacity, (M, D), for each machine, (M,).
 
     The alignment score of Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014, section 3.2.
     """
-    return left @ needed
+    return free @ needed
 
 
-def best_fit(needed: Float, left: Float) -> Float:
-    """Return the negative free capacity of the job's dominant resource, of which it needs most, (M,)."""
-    return -left[:, needed.argmax()]
+def best_fit(needed: Float, free: Float) -> Float:
+    """Return the negative free capacity, of (M, D), of the resource of which a job needs, (D,), most, (M,)."""
+    return -free[:, needed.argmax()]
 
 
-def worst_fit(needed: Float, left: Float) -> Float:
-    """Return the free capacity of the job's dominant resource, (M,)."""
-    return left[:, needed.argmax()]
+def worst_fit(needed: Float, free: Float) -> Float:
+    """Return the free capacity, of (M, D), of the resource of which a job needs, (D,), most, (M,)."""
+    return free[:, needed.argmax()]
 
 
 @attrs.frozen
@@ -91,10 +92,10 @@ class HighestScore:
     """The usage that counts."""
 
     def __call__(self, episode: Episode) -> int:
-        """Return the action."""
-        needed, left = requirement(episode, self.fit), capacity(episode, self.fit)
-        possible = fits(needed, left)
-        return int(np.where(possible, self.scores(needed, left), -np.inf).argmax()) + 1 if possible.any() else WAIT
+        """Return the action: `WAIT`, or the chosen machine + 1."""
+        needed, free = requirement(episode, self.fit), capacity(episode, self.fit)
+        does_fit = fits(needed, free)
+        return int(np.where(does_fit, self.scores(needed, free), -np.inf).argmax()) + 1 if does_fit.any() else WAIT
 
 
 @attrs.frozen
@@ -107,10 +108,10 @@ class RandomPlacement:
     """Seed of the choices. They depend on seed and episode, not on earlier episodes."""
 
     def __call__(self, episode: Episode) -> int:
-        """Return the action."""
-        possible = np.flatnonzero(fits(requirement(episode, self.fit), capacity(episode, self.fit)))
+        """Return the action: `WAIT`, or the chosen machine + 1."""
+        machines = np.flatnonzero(fits(requirement(episode, self.fit), capacity(episode, self.fit)))
         rng = stream(self.seed, "random placement", episode.name, episode.decisions)
-        return int(rng.choice(possible)) + 1 if len(possible) else WAIT
+        return int(rng.choice(machines)) + 1 if len(machines) else WAIT
 
 
 @attrs.frozen
@@ -122,13 +123,15 @@ class LeastPenalty:
     """
 
     def __call__(self, episode: Episode) -> int:
-        """Return the action."""
+        """Return the action: the chosen machine + 1."""
         steps = int(episode.jobs.steps[episode.head])
         usage = episode.jobs.usage[episode.head, :, :steps]
-        now, penalties = episode.upcoming(steps), episode.penalties
-        before = penalties.of_machines(now.usage, now.squares, now.jobs)
-        after = penalties.of_machines(now.usage + usage, now.squares + usage * usage, now.jobs + 1)
-        return int((after - before).argmin()) + 1
+        upcoming, penalties = episode.upcoming(steps), episode.penalties
+        penalties_before = penalties.of_machines(upcoming.usage, upcoming.squares, upcoming.jobs)
+        penalties_after = penalties.of_machines(
+            upcoming.usage + usage, upcoming.squares + usage * usage, upcoming.jobs + 1
+        )
+        return int((penalties_after - penalties_before).argmin()) + 1
 
 
 _KINDS: Mapping[str, Callable[[FitRule], Policy]] = MappingProxyType(

@@ -99,40 +99,47 @@ class LearningConfig:
 
 
 def out_of_range(
-    sizes: Dimensions, evaluated: Sequence[int], jobs: Jobs, bootstrap: Jobs | None
+    dimensions: Dimensions, evaluated: Sequence[int], jobs: Jobs, bootstrap: Jobs | None
 ) -> Iterator[tuple[str, PlbError]]:
-    """Yield the sections with which episodes would need too much memory, or jobs would have an invalid rate.
+    """Yield the sections with which episodes would need too much memory, or jobs would have an invalid rate, and why.
 
-    `evaluated` are further numbers of machines, for the evaluation.
+    `dimensions`: of the training; `evaluated`: further numbers of machines, for the evaluation.
     """
     for place, section, counts in (("jobs", jobs, evaluated), ("bootstrap", bootstrap, ())):
         if section is None:
             continue
-        for machines in (sizes.machines, *counts):
+        for machines in (dimensions.machines, *counts):
             try:
-                scaled(section, machines / sizes.machines)
+                scaled(section, machines / dimensions.machines)
             except InvalidValueError as error:
                 allowed = f"a number with which {error.field} of the jobs, {error.value:g}, is {error.allowed}"
                 yield "evaluation", InvalidValueError("evaluation", "machines", machines, allowed)
                 continue
-            jobs_of_all, most_steps = _most_jobs_and_steps(attrs.evolve(sizes, machines=machines))
+            jobs_in_memory, most_steps = _most_jobs_and_steps(attrs.evolve(dimensions, machines=machines))
             if most_steps < 1:
-                allowed = f"fewer, with {machines} machines and {len(sizes.resources)} resources"
-                yield "machines", InvalidValueError("machines", "horizon", sizes.horizon, allowed)
+                allowed = f"fewer, with {machines} machines and {len(dimensions.resources)} resources"
+                yield "machines", InvalidValueError("machines", "horizon", dimensions.horizon, allowed)
                 continue
-            most = int(jobs_of_all * sizes.machines / machines)
-            on = f"with {machines} machines, {len(sizes.resources)} resources and a horizon of {sizes.horizon} steps"
-            if section.jobs > most:
-                yield place, InvalidValueError(place, "jobs", section.jobs, f"a whole number <= {most}, {on}")
+            most_jobs = int(jobs_in_memory * dimensions.machines / machines)
+            sizes = f"with {machines} machines, {len(dimensions.resources)} resources"
+            sizes += f" and a horizon of {dimensions.horizon} steps"
+            if section.jobs > most_jobs:
+                yield (
+                    place,
+                    InvalidValueError(place, "jobs", section.jobs, f"a whole number <= {most_jobs}, {sizes}"),
+                )
             if expected_steps(section) > most_steps:
-                yield place, InvalidValueError(place, "jobs / rate", expected_steps(section), f"<= {most_steps}, {on}")
+                yield (
+                    place,
+                    InvalidValueError(place, "jobs / rate", expected_steps(section), f"<= {most_steps}, {sizes}"),
+                )
 
 
-def _most_jobs_and_steps(sizes: Dimensions) -> tuple[int, int]:
+def _most_jobs_and_steps(dimensions: Dimensions) -> tuple[int, int]:
     """Return the largest number of jobs of an episode, and the largest number of steps until the last arrival."""
-    wide = len(sizes.resources)
-    steps = MOST_CELLS // (wide * sizes.machines) - (HORIZONS + 1) * sizes.horizon - sizes.past
-    return MOST_CELLS // (wide * sizes.horizon), steps
+    resources = len(dimensions.resources)
+    steps = MOST_CELLS // (resources * dimensions.machines) - (HORIZONS + 1) * dimensions.horizon - dimensions.past
+    return MOST_CELLS // (resources * dimensions.horizon), steps
 
 
 def read_config(path: str | Path) -> LearningConfig:
@@ -175,6 +182,7 @@ class _ConfigReader(SectionReader):
         return config
 
     def _jobs(self, place: str, table: Any) -> Any:
+        """Return the settings of jobs in a table, whose dotted key is `place`; None if there are problems."""
         fields = dict(self.table(place, table))
         kind = self.value(f"{place}.kind", fields.get("kind", SYNTHETIC), str)
         if kind is None:

@@ -66,8 +66,8 @@ class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
     ) -> tuple[dict[str, Float32], dict[str, Any]]:
         """Begin another episode; there are no options."""
         super().reset(seed=seed, options=options)
-        drawn = int(self.np_random.integers(SEEDS)) if seed is None else seed
-        self.episode: Episode = self._begin(self.source.sequence(drawn))
+        sequence_seed = int(self.np_random.integers(SEEDS)) if seed is None else seed
+        self.episode: Episode = self._begin(self.source.sequence(sequence_seed))
         return self.episode.observe()._asdict(), {}
 
     def step(self, action: np.int64) -> tuple[dict[str, Float32], float, bool, bool, dict[str, Any]]:
@@ -80,6 +80,8 @@ class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
 
 @lru_cache
 def observation_space(shape: ObservationShape) -> spaces.Dict:
-    """Return the space of the observations of this shape."""
+    """Return the space of the observations of a shape."""
     largest = float(np.finfo(np.float32).max)
-    return spaces.Dict({name: spaces.Box(0.0, largest, of) for name, of in shape.arrays(shape.machines).items()})
+    return spaces.Dict(
+        {name: spaces.Box(0.0, largest, array_shape) for name, array_shape in shape.arrays(shape.machines).items()}
+    )

@@ -84,19 +84,22 @@ class RewardState(NamedTuple):
 def contention(usage: Float, squares: Float) -> Float:
     """Return Σ u_i·u_j over the pairs of jobs on a machine and over resources, by machine and step, (M, S).
 
-    The sum over the steps is Cr(i, j, d) of [4], but with both jobs at the times at which they run; in [4] both start
-    at time 0. The sum over pairs is ((Σu)² - Σu²) / 2.
+    `usage`, `squares`: as in `RewardState`. The sum over the steps is Cr(i, j, d) of [4], but with both jobs at the
+    times at which they run; in [4] both start at time 0. The sum over pairs is ((Σu)² - Σu²) / 2.
     """
     return np.asarray((usage * usage - squares).sum(axis=1)) / 2.0
 
 
 def over_use(usage: Float) -> Float:
-    """Return the usage of machines beyond their capacity, summed over resources, (M, S)."""
+    """Return the usage, (M, D, S), of machines beyond their capacity, summed over resources, (M, S)."""
     return np.asarray(np.maximum(usage - 1.0, 0.0).sum(axis=1))
 
 
 def under_use(usage: Float, jobs: Int) -> Float:
-    """Return the unused capacity of machines with a job, summed over resources, (M, S); 0 without a job."""
+    """Return the unused capacity of machines with a job, summed over resources, (M, S); 0 without a job.
+
+    `usage`, `jobs`: as in `RewardState`.
+    """
     return np.asarray(np.maximum(1.0 - usage, 0.0).sum(axis=1)) * (jobs > 0)
 
 
@@ -160,11 +163,19 @@ class Episode:
         self.penalties = Penalties() if penalties is None else penalties
         self.name, self.jobs = sequence.name, self._arrays(sequence)
         self._arrival: list[int] = self.jobs.arrival.tolist()
+        """Step of the arrival of each job."""
         self._steps: list[int] = self.jobs.steps.tolist()
+        """Duration of each job."""
         self.time: int = self._arrival[0]
+        """The present step."""
         self.last_step = self._last_step(longest_steps)
+        """The step in which the episode is truncated."""
         self.truncated = self.over = False
-        self.decisions = self.head = self._arrived = self._end = 0
+        """Whether the episode was truncated, and whether it has ended, truncated or not."""
+        self.decisions = self.head = 0
+        """Number of decisions so far, and index of the first job of the queue."""
+        self._arrived = self._end = 0
+        """Number of jobs that have arrived, and the step in which the last placed job ends."""
         self._allocate()
         self._arrive()
 
@@ -177,31 +188,34 @@ class Episode:
         return job_arrays(sequence, self.dimensions.horizon)
 
     def _last_step(self, longest_steps: int | None) -> int:
-        """Return the step of the truncation; raise an error if nothing could be decided, or memory would not do."""
-        sizes, first = self.dimensions, self.time
+        """Return the step of the truncation; raise an error if no step is before it, or its arrays are too large."""
+        dimensions, first_step = self.dimensions, self.time
         if longest_steps is None:
-            last = self._arrival[-1] + HORIZONS * sizes.horizon
+            last_step = self._arrival[-1] + HORIZONS * dimensions.horizon
         else:
-            last = check_count("episode", "longest_steps", longest_steps, low=1, high=2_000_000)
-        if last <= first:
-            allowed = f"more than {first}, the step in which the first job arrives"
-            raise InvalidValueError("episode", "longest_steps", last, allowed)
-        most = MOST_CELLS // (sizes.machines * len(sizes.resources)) - sizes.past - sizes.horizon
-        if last > most:
-            allowed = f"at most {most}, with {sizes.machines} machines"
-            raise InvalidValueError(f"job sequence {self.name!r}", "last step", last, allowed)
-        return last
+            last_step = check_count("episode", "longest_steps", longest_steps, low=1, high=2_000_000)
+        if last_step <= first_step:
+            allowed = f"more than {first_step}, the step in which the first job arrives"
+            raise InvalidValueError("episode", "longest_steps", last_step, allowed)
+        most_steps = (
+            MOST_CELLS // (dimensions.machines * len(dimensions.resources)) - dimensions.past - dimensions.horizon
+        )
+        if last_step > most_steps:
+            allowed = f"at most {most_steps}, with {dimensions.machines} machines"
+            raise InvalidValueError(f"job sequence {self.name!r}", "last step", last_step, allowed)
+        return last_step
 
     def _allocate(self) -> None:
-        sizes, jobs = self.dimensions, self.jobs
-        capacity = sizes.past + self.last_step + sizes.horizon
-        self._usage = np.zeros((sizes.machines, len(sizes.resources), capacity))
+        """Make the arrays of an episode in which no job is placed."""
+        dimensions, jobs = self.dimensions, self.jobs
+        steps = dimensions.past + self.last_step + dimensions.horizon
+        self._usage = np.zeros((dimensions.machines, len(dimensions.resources), steps))
         self._squares = np.zeros_like(self._usage)
-        self._count = np.zeros((sizes.machines, capacity), np.int64)
+        self._count = np.zeros((dimensions.machines, steps), np.int64)
         self._queue = np.zeros(self.last_step, np.int64)
         self._profiles = jobs.usage.astype(np.float32)
-        arriving = np.bincount(jobs.arrival, minlength=self.last_step + 1) / sizes.machines
-        self._arriving = np.concatenate([np.zeros(sizes.arrivals - 1), arriving]).astype(np.float32)
+        arriving = np.bincount(jobs.arrival, minlength=self.last_step + 1) / dimensions.machines
+        self._arriving = np.concatenate([np.zeros(dimensions.arrivals - 1), arriving]).astype(np.float32)
         self.machine = np.full(len(jobs.steps), NOT_PLACED, np.int64)
         self.placed = np.full(len(jobs.steps), NOT_PLACED, np.int64)
 
@@ -221,7 +235,7 @@ class Episode:
         return self._usage[:, :, self.dimensions.past + self.time]
 
     def upcoming(self, steps: int) -> RewardState:
-        """Return the usage from the present step on, without further placements and without the queue."""
+        """Return the state of the next `steps` steps, from the present on, without further placements and queue."""
         now = self.dimensions.past + self.time
         window = slice(now, now + check_count("episode", "steps", steps, low=1, high=self.dimensions.horizon))
         return RewardState(
@@ -232,9 +246,9 @@ class Episode:
         )
 
     def running(self) -> Int:
-        """Return the jobs that are on a machine now."""
-        placed = self.placed[: self.head]
-        return np.flatnonzero(placed + self.jobs.steps[: self.head] > self.time)
+        """Return the indices of the jobs that are on a machine now."""
+        placed_at = self.placed[: self.head]
+        return np.flatnonzero(placed_at + self.jobs.steps[: self.head] > self.time)
 
     def decide(self, action: int) -> float:
         """Wait (`WAIT`), or place the head of the queue on machine `action` - 1; return the reward until the next."""
@@ -250,18 +264,19 @@ class Episode:
         return self._move_on(self._end if self.head == len(self._arrival) else self._arrival[self.head])
 
     def _place(self, machine: int) -> None:
-        job, now, steps = self.head, self.time, self._steps[self.head]
-        begun = self.dimensions.past + now
-        window, usage = slice(begun, begun + steps), self.jobs.usage[job, :, :steps]
+        """Place the head of the queue on a machine, from the present step on."""
+        job, step, steps = self.head, self.time, self._steps[self.head]
+        first = self.dimensions.past + step
+        window, usage = slice(first, first + steps), self.jobs.usage[job, :, :steps]
         self._usage[machine, :, window] += usage
         self._squares[machine, :, window] += usage * usage
         self._count[machine, window] += 1
-        self.machine[job], self.placed[job] = machine, now
-        self._end = max(self._end, now + steps)
+        self.machine[job], self.placed[job] = machine, step
+        self._end = max(self._end, step + steps)
         self.head += 1
 
     def _move_on(self, until: int) -> float:
-        """End the steps before `until`, which have no decisions, and return their reward."""
+        """End the steps before `until`, in which nothing is decided, and return the sum of their rewards."""
         until = min(until, self.last_step)
         self._queue[self.time : until] = self.queue
         reward = -float(self.penalties.of(self._states(self.time, until)).sum())
@@ -277,6 +292,7 @@ class Episode:
         return self._states(self._arrival[0], self.time)
 
     def _states(self, begin: int, end: int) -> RewardState:
+        """Return usage and queue in the steps from `begin` to before `end`."""
         past = self.dimensions.past
         steps = slice(past + begin, past + end)
         return RewardState(
@@ -288,17 +304,17 @@ class Episode:
 
     def observe(self) -> Observation:
         """Return the present observation, in new arrays."""
-        sizes, now, head = self.dimensions, self.time, self.head
-        shown = min(self.queue, sizes.visible)
-        queue = np.zeros((sizes.visible, len(sizes.resources), sizes.horizon), np.float32)
-        queue[:shown] = self._profiles[head : head + shown]
-        waited = np.zeros(sizes.visible, np.float32)
-        waited[:shown] = (now - self.jobs.arrival[head : head + shown]) / sizes.horizon
+        dimensions, step, head = self.dimensions, self.time, self.head
+        visible_jobs = min(self.queue, dimensions.visible)
+        queue = np.zeros((dimensions.visible, len(dimensions.resources), dimensions.horizon), np.float32)
+        queue[:visible_jobs] = self._profiles[head : head + visible_jobs]
+        waited = np.zeros(dimensions.visible, np.float32)
+        waited[:visible_jobs] = (step - self.jobs.arrival[head : head + visible_jobs]) / dimensions.horizon
         return Observation(
-            machines=self._usage[:, :, now : now + sizes.past + sizes.horizon].astype(np.float32),
-            occupied=(self._count[:, sizes.past + now] / TENTH).astype(np.float32),
+            machines=self._usage[:, :, step : step + dimensions.past + dimensions.horizon].astype(np.float32),
+            occupied=(self._count[:, dimensions.past + step] / TENTH).astype(np.float32),
             queue=queue,
             waited=waited,
-            backlog=np.array([(self.queue - shown) / sizes.machines], np.float32),
-            arrivals=self._arriving[now : now + sizes.arrivals].copy(),
+            backlog=np.array([(self.queue - visible_jobs) / dimensions.machines], np.float32),
+            arrivals=self._arriving[step : step + dimensions.arrivals].copy(),
         )

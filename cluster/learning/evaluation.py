@@ -41,6 +41,7 @@ class EvaluationResult:
     """The figures of every policy on the same job sequences, for one number of machines."""
 
     machines: int
+    """Number of machines."""
     figures: Mapping[str, Mapping[str, tuple[float, ...]]]
     """The value on each sequence, by policy and figure. The learned policy is the first."""
 
@@ -50,13 +51,16 @@ class EvaluationResult:
         return len(self.figures[LEARNED]["reward"])
 
     def interval(self, policy: str, name: str) -> Interval:
-        """Return the mean of a figure, with its interval."""
+        """Return the mean of a policy's figure, named `name`, over the sequences, with its interval."""
         return Interval.of(self.figures[policy][name])
 
     def difference(self, baseline: str, name: str) -> Interval:
-        """Return the mean difference of the learned policy to a baseline on the same sequences."""
+        """Return the mean difference of a figure of the learned policy to a baseline, with its interval.
+
+        The differences are of the same sequences.
+        """
         pairs = zip(self.figures[LEARNED][name], self.figures[baseline][name], strict=True)
-        return Interval.of([learned - of_baseline for learned, of_baseline in pairs])
+        return Interval.of([learned_value - baseline_value for learned_value, baseline_value in pairs])
 
     def verdict(self, baseline: str, name: str) -> str:
         """Return ``"better"`` or ``"worse"`` if the interval of the difference does not contain 0, else ``"equal"``."""
@@ -98,28 +102,31 @@ def evaluate(
     With other `machines` than in the configuration, jobs arrive in proportion. `over` evaluates the sequences: `map`,
     or `cluster.runs.pool.map_in_processes` in order; `progress` is called after each.
     """
-    count = config.machines.machines if machines is None else machines
-    attrs.evolve(config, evaluation=attrs.evolve(config.evaluation, machines=(count,)))  # is checked
-    played = []
-    for figures in over(partial(play_sequence, config, policy, count), range(config.evaluation.sequences)):
-        played.append(figures)
+    machine_count = config.machines.machines if machines is None else machines
+    attrs.evolve(config, evaluation=attrs.evolve(config.evaluation, machines=(machine_count,)))  # is checked
+    results = []
+    for result in over(partial(play_sequence, config, policy, machine_count), range(config.evaluation.sequences)):
+        results.append(result)
         if progress is not None:
             progress()
-    by_policy = {
-        policy: {figure: tuple(figures[policy][figure] for figures in played) for figure in names}
-        for policy, names in played[0].items()
+    values = {
+        policy: {figure: tuple(result[policy][figure] for result in results) for figure in names}
+        for policy, names in results[0].items()
     }
-    return EvaluationResult(int(count), by_policy)
+    return EvaluationResult(int(machine_count), values)
 
 
 def play_sequence(config: LearningConfig, policy: str, machines: int, number: int) -> dict[str, dict[str, float]]:
-    """Return the figures of every policy on the job sequence of a number, from 0; see `evaluate`."""
+    """Return the figures of every policy on job sequence number `number`, from 0; see `evaluate`.
+
+    `policy`: file of the trained policy.
+    """
     jobs = scaled(config.jobs, machines / config.machines.machines)
     seed = stream_seed(config.evaluation.seed, "evaluation", number)
     sequence = SourceOf(jobs, held_back=True).sequence(seed)
-    sizes = attrs.evolve(config.machines, machines=machines)
+    dimensions = attrs.evolve(config.machines, machines=machines)
     policies = {LEARNED: learned(policy)} | {name: BASELINES[name] for name in config.evaluation.baselines}
-    return {name: play(Episode(sequence, sizes, config.penalties), decide) for name, decide in policies.items()}
+    return {name: play(Episode(sequence, dimensions, config.penalties), decide) for name, decide in policies.items()}
 
 
 def learned(path: str) -> Policy:
@@ -130,7 +137,7 @@ def learned(path: str) -> Policy:
 
 @lru_cache(1)
 def _learned(path: str, _changed: int) -> Policy:
-    """Return the policy of a file, which is read again only after a change."""
+    """Return the policy of a file; it is read again only if its time of change, `_changed`, differs."""
     from plb.learning.policy import LearnedPolicy
 
     policy = LearnedPolicy.load(path)
@@ -140,8 +147,8 @@ def _learned(path: str, _changed: int) -> Policy:
 def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Table:
     """Return the means of all policies, with marks for significant differences to the learned one."""
     resources = config.machines.resources
-    used = [UTILISATION + name for name in resources] if len(resources) <= SHOWN_SINGLY else ["utilisation"]
-    columns = ("reward", "over_use", "machines", *used, "fragmentation", "wait")
+    utilisations = [UTILISATION + name for name in resources] if len(resources) <= SHOWN_SINGLY else ["utilisation"]
+    columns = ("reward", "over_use", "machines", *utilisations, "fragmentation", "wait")
     table = new_table(
         ("policy", *(figure(column).heading for column in columns)),
         no_wrap=True,
@@ -159,7 +166,7 @@ def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Ta
 
 
 def cell(interval: Interval) -> str:
-    """Return a mean and half of its interval, to the first digit of the latter."""
+    """Return a mean and half the width of its interval as text, to the first digit of the latter."""
     half = interval.half_width or 0.0
     decimals = min(MOST_DECIMALS, decimals_of(half)) if half else (1 if interval.mean else 0)
     return f"{interval.mean:,.{decimals}f}±{half:.{decimals}f}"
@@ -169,18 +176,21 @@ def plot_figure(ax: Axes, evaluation: EvaluationResult, name: str) -> None:
     """Draw the mean of a figure (`cluster.learning.metrics.FIGURES`) for every policy, with its 95 % interval."""
     policies = list(evaluation.figures)
     intervals = [evaluation.interval(policy, name) for policy in policies]
-    place = np.arange(len(policies))[::-1]
+    positions = np.arange(len(policies))[::-1]
     colours = [COLOURS[0] if policy == LEARNED else COLOURS[1] for policy in policies]
-    means, halves = [each.mean for each in intervals], [each.half_width or 0.0 for each in intervals]
-    ax.barh(place, means, color=colours, height=0.7)
-    ax.errorbar(means, place, xerr=halves, fmt="none", ecolor="#222222", elinewidth=1.0, capsize=2.0)
-    ax.set_yticks(place, policies)
+    means, half_widths = (
+        [interval.mean for interval in intervals],
+        [interval.half_width or 0.0 for interval in intervals],
+    )
+    ax.barh(positions, means, color=colours, height=0.7)
+    ax.errorbar(means, positions, xerr=half_widths, fmt="none", ecolor="#222222", elinewidth=1.0, capsize=2.0)
+    ax.set_yticks(positions, policies)
     ax.set_title(figure(name).heading, parse_math=False)
     use_open_axes(ax, "x")
 
 
 def save_evaluation(path: Path, evaluation: EvaluationResult, title: str) -> None:
-    """Write the figures of all policies to a file, side by side."""
+    """Write plots of the figures `PLOTTED` of all policies to a file, side by side."""
     text = f"{title}: {evaluation.machines} machines, {evaluation.sequences} job sequences"
     figure = new_figure(13.0, 7.0, text)
     for ax, name in zip(figure.subplots(2, 3, sharey=True).flat, PLOTTED, strict=True):

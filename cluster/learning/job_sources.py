@@ -123,13 +123,17 @@ class TraceJobs:
         self.traces, self.name = traces, name
         self.windows = TraceWindows() if windows is None else windows
         self._metrics = [self._column(resource) for resource in self.windows.resources]
+        """Column in the traces of each resource."""
         self._samples = self._samples_a_step()
+        """Samples of the traces in a step."""
         series = traces.series_index[:, Role.PRIMARY]
         shortest = self.windows.steps[0] * self._samples
         self._series: Int = series[traces.lifetime_steps >= shortest].astype(np.int64)
+        """Series of the primary replicas of tenants that live long enough."""
         starts = traces.series_start[:-1]
         most = np.maximum.reduceat(traces.values[:, self._metrics], starts) if len(starts) else np.empty((0, 0))
         self._most: Float = most.astype(np.float64)
+        """(series, D) largest demand of each series."""
         if not len(self._series):
             raise ConflictError(
                 f"{name}: no tenant lives for the shortest job, {self.windows.steps[0]} steps of "
@@ -137,12 +141,14 @@ class TraceJobs:
             )
 
     def _column(self, resource: str) -> int:
+        """Return the column of a resource in the traces."""
         names = self.traces.metric_names
         if resource not in names:
             raise UnknownNameError("metric", resource, names, context=f"{self.name}: resources")
         return names.index(resource)
 
     def _samples_a_step(self) -> int:
+        """Return how many samples of the traces a step has."""
         minutes = self.traces.step_seconds / MINUTE
         samples = self.windows.step_minutes / minutes
         if samples < 1.0 or abs(samples - round(samples)) > 1e-9 * samples:
@@ -160,20 +166,20 @@ class TraceJobs:
         return JobSequence(jobs, f"{self.name}/{seed}")
 
     def _window(self, rng: np.random.Generator) -> Float:
-        """Return the usage of a random job, (T, D)."""
+        """Return the usage of a random job, (steps, D)."""
         shortest, longest = self.windows.steps
         series = self._series[rng.integers(len(self._series))]
         begin, end = self.traces.series_start[series : series + 2]
-        whole = self.traces.values[begin:end]
-        steps = int(rng.integers(shortest, min(longest, len(whole) // self._samples) + 1))
-        first = int(rng.integers(len(whole) - steps * self._samples + 1))
-        whole_machine = self._whole_machine(int(series), rng.uniform(*self.windows.sizes))
-        window = whole[first : first + steps * self._samples, self._metrics].astype(np.float64)
+        samples = self.traces.values[begin:end]
+        steps = int(rng.integers(shortest, min(longest, len(samples) // self._samples) + 1))
+        first_sample = int(rng.integers(len(samples) - steps * self._samples + 1))
+        capacity = self._whole_machine(int(series), rng.uniform(*self.windows.sizes))
+        window = samples[first_sample : first_sample + steps * self._samples, self._metrics].astype(np.float64)
         means = window.reshape(steps, self._samples, -1).mean(axis=1)
-        return np.asarray(np.divide(means, whole_machine, out=np.zeros_like(means), where=whole_machine > 0.0))
+        return np.asarray(np.divide(means, capacity, out=np.zeros_like(means), where=capacity > 0.0))
 
     def _whole_machine(self, series: int, size: float) -> Float:
-        """Return the demand that corresponds to a whole machine for a series, (D,); 0 for demand that is always 0."""
+        """Return the demand of a series, (D,), that fills a machine if its jobs are `size` large; 0 for no demand."""
         if self.windows.capacity:
             return np.array(self.windows.capacity)
         return np.asarray(self._most[series] / size) if size > 0.0 else np.zeros(len(self._metrics))
@@ -184,8 +190,10 @@ class TraceJobs:
         A family, such as the windows of one machine, is not split.
         """
         parts = zip(split_tenants(self.traces, share, seed), ("training", "held back"), strict=True)
-        learned, evaluated = (TraceJobs(part, self.windows, f"{self.name}, {which}") for part, which in parts)
-        return learned, evaluated
+        for_training, for_evaluation = (
+            TraceJobs(part, self.windows, f"{self.name}, {purpose}") for part, purpose in parts
+        )
+        return for_training, for_evaluation
 
 
 Jobs = SyntheticJobs | TraceSource | RegionSource
@@ -193,7 +201,7 @@ Jobs = SyntheticJobs | TraceSource | RegionSource
 
 
 def longest_of(jobs: Jobs) -> int:
-    """Return the largest possible number of steps of a job."""
+    """Return the largest possible number of steps of a job with these settings."""
     return max(jobs.short_steps[1], jobs.long_steps[1]) if isinstance(jobs, SyntheticJobs) else jobs.steps[1]
 
 
@@ -203,7 +211,7 @@ def expected_steps(jobs: Jobs) -> int:
 
 
 def scaled(jobs: Jobs, factor: float) -> Jobs:
-    """Return jobs whose number and rate are multiplied by a factor, for a cluster of another size."""
+    """Return settings with number and rate of jobs multiplied by a factor, for a cluster of another size."""
     return attrs.evolve(jobs, rate=jobs.rate * factor, jobs=max(1, round(jobs.jobs * factor)))
 
 
@@ -212,9 +220,10 @@ class SourceOf:
     """The source of the jobs of some settings. It has no traces: other processes read them again."""
 
     jobs: Jobs
+    """The settings."""
     held_back: bool = False
-    """True: jobs that are not used for training. Synthetic jobs are not held out, since sequences of different seeds
-    are independent."""
+    """Whether it yields the jobs that training does not use. Synthetic jobs are not held out, since sequences of
+    different seeds are independent."""
 
     def sequence(self, seed: int) -> JobSequence:
         """Return the sequence of a seed."""
@@ -223,11 +232,12 @@ class SourceOf:
 
 @lru_cache(KEPT)
 def _sequence(source: SourceOf, seed: int) -> JobSequence:
-    """Return a sequence, which several trajectories use."""
+    """Return the sequence of a seed from a source; several trajectories use it."""
     return _source(source.jobs, held_back=source.held_back).sequence(seed)
 
 
 def _source(jobs: Jobs, *, held_back: bool) -> JobSource:
+    """Return the source of jobs with these settings, for training, or for evaluation (`held_back`)."""
     if isinstance(jobs, SyntheticJobs):
         return jobs
     return (_halves if isinstance(jobs, TraceSource) else _parts)(jobs)[1 if held_back else 0]
@@ -235,18 +245,20 @@ def _source(jobs: Jobs, *, held_back: bool) -> JobSource:
 
 @lru_cache(KEPT)
 def _parts(jobs: RegionSource) -> tuple[TraceJobs, TraceJobs]:
-    first, second = (
-        TraceJobs(generate(REGIONS[jobs.region], jobs.tenants, jobs.trace_seed, begin), jobs, jobs.region)
-        for begin in (0, jobs.tenants)
+    """Return the jobs of the tenants of a region for training, and of as many others for evaluation."""
+    for_training, for_evaluation = (
+        TraceJobs(generate(REGIONS[jobs.region], jobs.tenants, jobs.trace_seed, first_tenant), jobs, jobs.region)
+        for first_tenant in (0, jobs.tenants)
     )
-    return first, second
+    return for_training, for_evaluation
 
 
 @lru_cache(KEPT)
 def _halves(jobs: TraceSource) -> tuple[TraceJobs, TraceJobs]:
+    """Return the jobs of traces for training and for evaluation."""
     from cluster.scenario.workload_sections import Workload
     from cluster.simulation.tenant_pools import read_traces_of
 
     workload = Workload(kind=jobs.kind, path=jobs.path, window_days=jobs.window_days)
-    whole = TraceJobs(read_traces_of(workload), jobs, jobs.kind)
-    return whole.halves(1.0 - jobs.held_back, jobs.trace_seed)
+    all_jobs = TraceJobs(read_traces_of(workload), jobs, jobs.kind)
+    return all_jobs.halves(1.0 - jobs.held_back, jobs.trace_seed)

@@ -30,6 +30,7 @@ PAIRS = ("short_steps", "long_steps", "short_usage", "base", "peak", "high_share
 
 
 def _usage(values: npt.ArrayLike) -> Float:
+    """Return usage as an array that cannot be written to; raise `InvalidValueError` if it is no array of numbers."""
     try:
         usage = np.array(values, np.float64)
     except (TypeError, ValueError):
@@ -79,6 +80,7 @@ class JobArrays(NamedTuple):
 
 
 def _jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """Return jobs as a tuple."""
     return tuple(jobs)
 
 
@@ -107,7 +109,7 @@ class JobSequence:
 
 @lru_cache(4)
 def job_arrays(sequence: JobSequence, horizon: int) -> JobArrays:
-    """Return the jobs as arrays of `horizon` steps each, which several episodes share."""
+    """Return the jobs of a sequence as arrays with `horizon` steps, H, which several episodes share."""
     longest = max(job.steps for job in sequence.jobs)
     if longest > horizon:
         allowed = f"at most the horizon, {horizon}"
@@ -134,12 +136,12 @@ class JobSource(Protocol):
 
 
 def poisson_arrivals(rng: np.random.Generator, jobs: int, rate: float) -> Int:
-    """Return the steps in which jobs arrive: on average `rate` in each step, independently of other steps."""
+    """Return the steps in which `jobs` jobs arrive, (N,), ascending: on average `rate` in each step, independently."""
     return np.floor(np.cumsum(rng.exponential(1.0 / rate, jobs))).astype(np.int64)
 
 
 def resource_conflicts(item: str, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-    """Yield the problems of the names of resources of a section."""
+    """Yield field and error if `resources` in the values of a section are no names; `item` names the section."""
     names = values.get("resources", RESOURCES)
     is_names = isinstance(names, tuple) and all(isinstance(name, str) and name for name in names)
     if not is_names or not names or len(set(names)) < len(names):
@@ -147,7 +149,10 @@ def resource_conflicts(item: str, values: Mapping[str, Any]) -> Iterator[tuple[s
 
 
 def pair_conflicts(item: str, values: Mapping[str, Any], fields: tuple[str, ...]) -> Iterator[tuple[str, PlbError]]:
-    """Yield the fields of a section that are not pairs of a low and a high end."""
+    """Yield field and error for each of `fields` of a section that is no pair of a low and a high end.
+
+    `item` names the section; `values`: its values by field.
+    """
     for field in fields:
         pair = values.get(field)
         if pair is not None and (not isinstance(pair, tuple) or len(pair) != 2 or pair[0] > pair[1]):
@@ -218,24 +223,26 @@ class SyntheticJobs(Section):
         return JobSequence([Job(begin, curve[:last]) for begin, last, curve in jobs], f"synthetic/{seed}")
 
     def _curves(self, rng: np.random.Generator) -> tuple[Int, Float]:
-        """Return the durations of all jobs, (N,), and their usage, (N, T of the longest, D)."""
+        """Return the durations of all jobs, (N,), and their usage, (N, steps of the longest, D)."""
         jobs, resources = self.jobs, len(self.resources)
-        short = rng.random(jobs) < self.short_share
-        steps = np.where(short, self._whole(rng, self.short_steps), self._whole(rng, self.long_steps))
+        is_short = rng.random(jobs) < self.short_share
+        steps = np.where(is_short, self._whole(rng, self.short_steps), self._whole(rng, self.long_steps))
         step = np.arange(steps.max())
-        phase = np.maximum(1, np.rint(self._drawn(rng, self.high_share) * steps))
-        begun = np.floor(rng.random(jobs) * steps)
-        is_high = (step - begun[:, None]) % steps[:, None] < phase[:, None]
+        phase_steps = np.maximum(1, np.rint(self._drawn(rng, self.high_share) * steps))
+        phase_begin = np.floor(rng.random(jobs) * steps)
+        is_high = (step - phase_begin[:, None]) % steps[:, None] < phase_steps[:, None]
         base, peak = self._drawn(rng, self.base), self._drawn(rng, self.peak)
         curve = np.where(is_high, peak[:, None], base[:, None])
-        curve = np.where(short[:, None], self._drawn(rng, self.short_usage)[:, None], curve)
-        share = rng.uniform(*self.other, (jobs, resources))
-        share[np.arange(jobs), rng.integers(resources, size=jobs)] = 1.0
+        curve = np.where(is_short[:, None], self._drawn(rng, self.short_usage)[:, None], curve)
+        resource_share = rng.uniform(*self.other, (jobs, resources))
+        resource_share[np.arange(jobs), rng.integers(resources, size=jobs)] = 1.0
         noise = rng.uniform(1.0 - self.noise, 1.0 + self.noise, (jobs, len(step), resources))
-        return steps, np.minimum(curve[:, :, None] * share[:, None, :] * noise, 1.0)
+        return steps, np.minimum(curve[:, :, None] * resource_share[:, None, :] * noise, 1.0)
 
     def _drawn(self, rng: np.random.Generator, ends: tuple[float, float]) -> Float:
+        """Return a number from a range for each job, (N,)."""
         return rng.uniform(*ends, self.jobs)
 
     def _whole(self, rng: np.random.Generator, ends: tuple[int, int]) -> Int:
+        """Return a whole number from a range for each job, (N,)."""
         return rng.integers(ends[0], ends[1] + 1, self.jobs)

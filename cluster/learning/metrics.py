@@ -26,6 +26,7 @@ class LearningFigure:
     heading: str
     """Heading of its column in a table."""
     meaning: str
+    """What the figure measures, with its unit."""
     less_is_better: bool | None
     """None: neither less nor more is better."""
 
@@ -72,41 +73,44 @@ def figures(episode: Episode) -> dict[str, float]:
     """
     states = episode.states()
     usage, _, jobs, queue = states
-    used = jobs > 0
-    over = np.maximum(usage - 1.0, 0.0)
+    is_used = jobs > 0
+    excess = np.maximum(usage - 1.0, 0.0)
     penalties = episode.penalties.of(states).sum(axis=1)
-    by_resource = [_mean(np.minimum(of, 1.0)[used]) for of in usage.swapaxes(0, 1)]
-    machines = used.sum(axis=0)
+    utilisations = [_mean(np.minimum(resource_usage, 1.0)[is_used]) for resource_usage in usage.swapaxes(0, 1)]
+    used_machines = is_used.sum(axis=0)
     arrival = episode.jobs.arrival
-    placed = np.where(episode.placed == NOT_PLACED, episode.time, episode.placed)
+    placed_at = np.where(episode.placed == NOT_PLACED, episode.time, episode.placed)
     values = {
         "reward": -float(penalties.sum()),
-        "over_use": _mean(over.sum(axis=(0, 1))),
-        "overloaded": _mean((over.max(axis=1) > ROUNDING)[used]),
-        "machines": _mean(machines),
-        "most_machines": float(machines.max(initial=0)),
-        "utilisation": float(np.mean(by_resource)),
+        "over_use": _mean(excess.sum(axis=(0, 1))),
+        "overloaded": _mean((excess.max(axis=1) > ROUNDING)[is_used]),
+        "machines": _mean(used_machines),
+        "most_machines": float(used_machines.max(initial=0)),
+        "utilisation": float(np.mean(utilisations)),
         "fragmentation": fragmentation(usage),
-        "wait": _mean((placed - arrival)[arrival <= episode.time]),
+        "wait": _mean((placed_at - arrival)[arrival <= episode.time]),
         "unplaced": float((episode.placed == NOT_PLACED).sum()),
         **{f"penalty_{part}": float(sum_) for part, sum_ in zip(PARTS, penalties, strict=True)},
         "steps": float(len(queue)),
     }
-    resources = zip(episode.dimensions.resources, by_resource, strict=True)
+    resources = zip(episode.dimensions.resources, utilisations, strict=True)
     return values | {f"{UTILISATION}{resource}": mean for resource, mean in resources}
 
 
 def fragmentation(usage: Float) -> float:
     """Return the average fragmentation of free capacity, mean over resources ([4], "Evaluations – Fragmentation").
 
-    It is 1 - (1/T) Σ_t (free capacity of the freest machine) / (free capacity of all), over the T steps with free
-    capacity, for usage of (M, D, S). [4] calls this an average and prints it without 1/T.
+    `usage`: (M, D, S). It is 1 - (1/T) Σ_t (free capacity of the freest machine) / (free capacity of all), over the T
+    steps with free capacity. [4] calls this an average and prints it without 1/T.
     """
     free = np.maximum(1.0 - usage, 0.0)
     total, largest = free.sum(axis=0), free.max(axis=0, initial=0.0)
-    shares = [largest[row, some] / total[row, some] for row, some in enumerate(total > ROUNDING)]
+    shares = [
+        largest[resource, has_free] / total[resource, has_free] for resource, has_free in enumerate(total > ROUNDING)
+    ]
     return float(np.mean([1.0 - share.mean() if len(share) else 0.0 for share in shares]))
 
 
 def _mean(values: npt.NDArray[Any]) -> float:
+    """Return the mean of all values; 0 without any."""
     return float(values.mean()) if values.size else 0.0

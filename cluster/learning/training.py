@@ -43,6 +43,7 @@ class TrainingStage:
     name: str
     """``"bootstrap"`` or ``"training"``."""
     jobs: Jobs
+    """Settings of the jobs."""
     iterations: int
     """Updates of the weights."""
     file: Path
@@ -72,11 +73,11 @@ def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: b
         raise ConflictError(f"{folder}: has files already; give another directory, --resume or --force")
     summary = json_object(folder / SUMMARY) or {}
     if summary.get("config_sha256") != config.digest():
-        what = "has no training, or one with other settings"
-        raise ConflictError(f"{folder}: {what}; give another directory, or --force")
+        reason = "has no training, or one with other settings"
+        raise ConflictError(f"{folder}: {reason}; give another directory, or --force")
     if summary.get("versions", {}).get("code") != code_of_trainings():
-        what = "other code, or another version of PyTorch, has begun the training"
-        raise ConflictError(f"{folder}: {what}; give another directory, or --force")
+        reason = "other code, or another version of PyTorch, has begun the training"
+        raise ConflictError(f"{folder}: {reason}; give another directory, or --force")
 
 
 def train(
@@ -96,21 +97,25 @@ def train(
             (folder / name).unlink(missing_ok=True)
     summary = _summary(config)
     write_json(folder / SUMMARY, summary)
-    trained = {}
+    checkpoints = {}
     for stage in stages(config, folder):
-        advance = None if progress is None else partial(progress, stage.name, stage.iterations)
+        report = None if progress is None else partial(progress, stage.name, stage.iterations)
         with naming(stage.file):
-            trained[stage.name] = last = _train_stage(config, stage, resume, over, advance)
+            checkpoints[stage.name] = checkpoint = _train_stage(config, stage, resume, over, report)
     with naming(folder / POLICY):
-        write_checkpoint(folder / POLICY, last.policy_alone())
-    write_json(folder / SUMMARY, {**summary, "complete": True, "policy_sha256": last.digest})
-    write_curves(folder / CURVE, trained)
-    return trained
+        write_checkpoint(folder / POLICY, checkpoint.policy_alone())
+    write_json(folder / SUMMARY, {**summary, "complete": True, "policy_sha256": checkpoint.digest})
+    write_curves(folder / CURVE, checkpoints)
+    return checkpoints
 
 
 def _train_stage(
     config: LearningConfig, stage: TrainingStage, resume: bool, over: Map, progress: Callable[[CurveRow], object] | None
 ) -> Checkpoint:
+    """Train in a stage, and return the state after it.
+
+    `over` runs the job sequences; `progress` is called after each iteration.
+    """
     from cluster.learning.environment import PlacementEnvironment
     from plb.learning.training import train as train_policy
 
@@ -127,40 +132,42 @@ def _train_stage(
 
 
 def _check_jobs(jobs: Jobs) -> None:
-    """Raise an error if the jobs cannot be read or generated; in a worker, which keeps their traces."""
+    """Raise an error if jobs cannot be read or generated; in a worker, which keeps their traces."""
     SourceOf(jobs).sequence(0)
 
 
-def write_curves(path: Path, trained: Mapping[str, Checkpoint]) -> None:
-    """Write the rows of the curves of all stages to a CSV file."""
+def write_curves(path: Path, checkpoints: Mapping[str, Checkpoint]) -> None:
+    """Write the rows of the curves of all stages, by name, to a CSV file."""
     import polars as pl
 
-    rows = [{"stage": stage, **attrs.asdict(row)} for stage, state in trained.items() for row in state.curve]
+    rows = [
+        {"stage": stage, **attrs.asdict(row)} for stage, checkpoint in checkpoints.items() for row in checkpoint.curve
+    ]
     write_csv(pl.DataFrame(rows), path)
 
 
 def plot_curve(ax: Axes, curves: Mapping[str, Sequence[CurveRow]]) -> None:
-    """Draw the mean reward of each iteration, the range of its trajectories, and a mean over ten, by stage."""
-    first = 0
+    """Draw the mean reward of each iteration, the range of its trajectories, and a mean over ten; a colour a stage."""
+    iterations_before = 0
     for (stage, curve), colour in coloured(curves.items()):
-        iterations = first + np.arange(1, len(curve) + 1)
+        iterations = iterations_before + np.arange(1, len(curve) + 1)
         reward, low, high = np.array([(row.reward, row.lowest, row.highest) for row in curve]).T
         ax.fill_between(iterations, low, high, color=colour, alpha=0.12, linewidth=0)
         ax.plot(iterations, reward, color=colour, linewidth=0.7, alpha=0.6)
-        kernel = min(10, len(curve))
-        smooth = np.convolve(reward, np.ones(kernel) / kernel, mode="valid")
-        ax.plot(iterations[kernel - 1 :], smooth, color=colour, linewidth=1.8, label=stage)
-        first += len(curve)
+        window = min(10, len(curve))
+        smooth = np.convolve(reward, np.ones(window) / window, mode="valid")
+        ax.plot(iterations[window - 1 :], smooth, color=colour, linewidth=1.8, label=stage)
+        iterations_before += len(curve)
     ax.set(xlabel="iteration", ylabel="reward of a job sequence")
     ax.legend(frameon=False, loc="lower right")
     use_open_axes(ax)
 
 
-def save_curve(path: Path, trained: Mapping[str, Checkpoint], title: str) -> None:
-    """Write the curves of a training to a file."""
+def save_curve(path: Path, checkpoints: Mapping[str, Checkpoint], title: str) -> None:
+    """Draw the curves of the stages of a training, by name, into a file."""
     figure = new_figure(8.0, 4.5)
     ax = figure.subplots()
-    plot_curve(ax, {stage: state.curve for stage, state in trained.items()})
+    plot_curve(ax, {stage: checkpoint.curve for stage, checkpoint in checkpoints.items()})
     ax.set_title(title, parse_math=False)
     save_figure(figure, path)
 

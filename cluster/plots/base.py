@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 def coloured(lines: Iterable[T]) -> Iterator[tuple[T, str]]:
-    """Yield lines with their colours, which repeat if there are more lines."""
+    """Yield each line, or other item, with its colour; colours repeat if there are more lines."""
     return zip(lines, cycle(COLOURS), strict=False)
 
 
@@ -62,35 +62,41 @@ def plot_violations(
     days
         Where the axis ends: days of the longest run.
     """
-    violated = violations_of(shortages)
-    avoidable = violated.filter(pl.col("avoidable"))
-    dashed = {}
+    violations = violations_of(shortages)
+    avoidable = violations.filter(pl.col("avoidable"))
+    totals = {}
     for policy, colour in coloured(policies):
-        of_policy = violated.filter(policy=policy)
-        if len(of_policy) > len(avoidable.filter(policy=policy)):
-            grid, counts, dashed[policy] = _counts_of(of_policy, lengths[policy], days)
-            ax.step(grid, np.nanmean(counts, axis=0), where="post", color=colour, linewidth=1.2, linestyle="--")
-    drawn = plot_counts(ax, avoidable, policies, lengths, days)
+        policy_violations = violations.filter(policy=policy)
+        if len(policy_violations) > len(avoidable.filter(policy=policy)):
+            times, counts, totals[policy] = _counts_of(policy_violations, lengths[policy], days)
+            ax.step(times, np.nanmean(counts, axis=0), where="post", color=colour, linewidth=1.2, linestyle="--")
+    line_of_policy = plot_counts(ax, avoidable, policies, lengths, days)
     ax.set_ylabel("violations so far")
-    if dashed:
-        _name_all(ax, drawn, dashed)
+    if totals:
+        _name_all(ax, line_of_policy, totals)
 
 
 def violations_of(shortages: pl.DataFrame) -> pl.DataFrame:
     """Return the violations, which are avoidable if the shortages of all their metrics are."""
-    violated = shortages.filter(pl.col("outcome") == "violation").group_by("policy", "repeat", "time_s", "node")
-    return violated.agg(pl.col("avoidable").all()).sort("policy", "repeat", "time_s", "node")
+    metric_violations = shortages.filter(pl.col("outcome") == "violation").group_by(
+        "policy", "repeat", "time_s", "node"
+    )
+    return metric_violations.agg(pl.col("avoidable").all()).sort("policy", "repeat", "time_s", "node")
 
 
-def _name_all(ax: Axes, drawn: Mapping[str, Line2D], dashed: Mapping[str, float]) -> None:
-    """Name the dashed lines in the legend, and add the means of all violations to those of the avoidable ones."""
+def _name_all(ax: Axes, lines: Mapping[str, Line2D], totals: Mapping[str, float]) -> None:
+    """Add the dashed lines to the legend, and the mean of all violations to each name.
+
+    `lines`: the line of avoidable violations of each policy; `totals`: mean of all violations, of the policies with a
+    dashed line.
+    """
     from matplotlib.lines import Line2D
 
-    names = {policy: str(line.get_label()) for policy, line in drawn.items()}
-    names |= {policy: f"{names[policy].removesuffix(')')} of {total:.3g})" for policy, total in dashed.items()}
-    lines = [*drawn.values(), Line2D([], [], color=COLOURS[5], linewidth=1.2, linestyle="--")]
+    names = {policy: str(line.get_label()) for policy, line in lines.items()}
+    names |= {policy: f"{names[policy].removesuffix(')')} of {total:.3g})" for policy, total in totals.items()}
+    handles = [*lines.values(), Line2D([], [], color=COLOURS[5], linewidth=1.2, linestyle="--")]
     labels = [*names.values(), "with unavoidable ones"]
-    ax.legend(lines, labels, title="policy (avoidable of all)", **LEGEND)
+    ax.legend(handles, labels, title="policy (avoidable of all)", **LEGEND)
 
 
 def plot_counts(
@@ -105,32 +111,35 @@ def plot_counts(
     """
     from matplotlib.ticker import MaxNLocator
 
-    drawn = {}
+    lines = {}
     for policy, colour in coloured(policies):
-        grid, counts, total = _counts_of(events.filter(pl.col("policy") == policy), lengths[policy], days)
-        label, mean = f"{policy} ({total:.3g})", np.nanmean(counts, axis=0)
-        (drawn[policy],) = ax.step(grid, mean, where="post", color=colour, linewidth=1.8, label=label)
+        times, counts, mean_total = _counts_of(events.filter(pl.col("policy") == policy), lengths[policy], days)
+        label, mean_counts = f"{policy} ({mean_total:.3g})", np.nanmean(counts, axis=0)
+        (lines[policy],) = ax.step(times, mean_counts, where="post", color=colour, linewidth=1.8, label=label)
         if len(counts) > 1:
             low, high = np.nanmin(counts, axis=0), np.nanmax(counts, axis=0)
-            ax.fill_between(grid, low, high, step="post", color=colour, alpha=0.15)
+            ax.fill_between(times, low, high, step="post", color=colour, alpha=0.15)
     ax.set(xlabel="simulated time (days)", xlim=(0.0, days))
     ax.set_ylim(bottom=0.0, top=max(1.0, ax.get_ylim()[1]))
     ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
-    lines = list(drawn.values())  # found by itself, a legend leaves out labels that begin with _
-    ax.legend(lines, [str(line.get_label()) for line in lines], title="policy (total)", **LEGEND)
+    drawn_lines = list(lines.values())  # found by itself, a legend leaves out labels that begin with _
+    ax.legend(drawn_lines, [str(line.get_label()) for line in drawn_lines], title="policy (total)", **LEGEND)
     use_open_axes(ax)
-    return drawn
+    return lines
 
 
 def _counts_of(events: pl.DataFrame, ends: Mapping[int, float], days: float) -> tuple[Float, Float, float]:
-    """Return times, the events so far by repeat and time, NaN after the end of a repeat, and the mean of the totals."""
-    times = [np.sort(events.filter(pl.col("repeat") == repeat)["time_s"].to_numpy() / DAY) for repeat in ends]
-    lasts = np.array(list(ends.values()))
-    grid = np.union1d(np.linspace(0.0, days, 500), lasts)
-    grid = grid[grid <= lasts.max()]
-    counts = np.array([np.searchsorted(moments, grid, "right") for moments in times], np.float64)
-    counts[grid > lasts[:, np.newaxis]] = np.nan
-    return grid, counts, float(np.mean([len(moments) for moments in times]))
+    """Return times in days, (T,), the events until then by repeat, (repeats, T), and the mean of the totals.
+
+    `events`: of one policy; `ends`: days of each repeat, after which its counts are NaN; `days`: the last time.
+    """
+    event_times = [np.sort(events.filter(pl.col("repeat") == repeat)["time_s"].to_numpy() / DAY) for repeat in ends]
+    last_days = np.array(list(ends.values()))
+    times = np.union1d(np.linspace(0.0, days, 500), last_days)
+    times = times[times <= last_days.max()]
+    counts = np.array([np.searchsorted(times_of_repeat, times, "right") for times_of_repeat in event_times], np.float64)
+    counts[times > last_days[:, np.newaxis]] = np.nan
+    return times, counts, float(np.mean([len(times_of_repeat) for times_of_repeat in event_times]))
 
 
 def new_figure(width: float, height: float, title: str = "") -> Figure:
@@ -144,13 +153,13 @@ def new_figure(width: float, height: float, title: str = "") -> Figure:
 
 
 def new_axes(width: float, height: float, title: str = "") -> tuple[Figure, Axes]:
-    """Return a new figure, and its only axes."""
+    """Return a new figure of a size in inches, and its only axes."""
     figure = new_figure(width, height, title)
     return figure, figure.subplots()
 
 
 def new_panels(figure: Figure, count: int, columns: int) -> list[Axes]:
-    """Return the axes of `count` panels, with so many in a row."""
+    """Return the axes of `count` panels of a figure, in rows of `columns`."""
     axes = figure.subplots(-(-count // columns), columns, squeeze=False).ravel()
     for ax in axes[count:]:
         ax.set_visible(False)
@@ -163,7 +172,7 @@ def draw_legend_below(figure: Figure, panel: Axes, columns: int = 3) -> None:
 
 
 def use_open_axes(axes: Axes, grid: Literal["both", "x", "y"] = "both") -> None:
-    """Draw a pale grid, and no frame above and on the right."""
+    """Draw a pale grid along the axes `grid`, and no frame above and on the right."""
     axes.grid(axis=grid, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
 

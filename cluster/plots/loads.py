@@ -44,13 +44,13 @@ def plot_load_bands(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: f
     loads = node_load.filter(pl.col("metric") == metric)
     times = loads["time_s"].unique().sort()
     begins = times.gather(_starts(len(times), MOST_COLUMNS))
-    columns = loads.with_columns(column=begins.search_sorted(loads["time_s"], side="right")).group_by("column")
-    rows = columns.agg(pl.col("time_s").max(), **quantiles, high=share.max()).sort("column")
-    time = rows["time_s"].to_numpy() / DAY
-    low, q25, q50, q75, high = (100.0 * rows[name].to_numpy() for name in ("low", "q25", "q50", "q75", "high"))
-    ax.fill_between(time, low, high, color=COLOURS[1], alpha=0.18, linewidth=0, label="all nodes")
-    ax.fill_between(time, q25, q75, color=COLOURS[1], alpha=0.4, linewidth=0, label="middle half")
-    ax.plot(time, q50, color=COLOURS[1], linewidth=1.2, label="median node")
+    loads_by_column = loads.with_columns(column=begins.search_sorted(loads["time_s"], side="right")).group_by("column")
+    bands = loads_by_column.agg(pl.col("time_s").max(), **quantiles, high=share.max()).sort("column")
+    end_days = bands["time_s"].to_numpy() / DAY
+    low, q25, q50, q75, high = (100.0 * bands[name].to_numpy() for name in ("low", "q25", "q50", "q75", "high"))
+    ax.fill_between(end_days, low, high, color=COLOURS[1], alpha=0.18, linewidth=0, label="all nodes")
+    ax.fill_between(end_days, q25, q75, color=COLOURS[1], alpha=0.4, linewidth=0, label="middle half")
+    ax.plot(end_days, q50, color=COLOURS[1], linewidth=1.2, label="median node")
     ax.axhline(100.0 * threshold, color=COLOURS[0], linestyle="--", linewidth=1.2, label=f"threshold {threshold:.0%}")
     ax.set(xlabel="simulated time (days)", ylabel=f"{metric} (% of capacity)", xlim=(0.0, days))
     ax.set_ylim(bottom=0.0)
@@ -107,7 +107,7 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
 
 
 def _starts(count: int, most: int) -> NDArray[np.int64]:
-    """Return the starts of at most `most` cells, (cells,), whose lengths differ by at most one."""
+    """Return where each of at most `most` cells begins among `count` items, (cells,); lengths differ by at most one."""
     cells = min(count, most)
     return np.arange(cells) * count // cells
 
@@ -122,14 +122,14 @@ def availability_by_class(tenants: pl.DataFrame, seconds: Mapping[tuple[str, int
 
     `seconds` are the simulated seconds of each policy and repeat. The availability is null for stays of 0 s.
     """
-    ends = pl.DataFrame(
+    run_ends = pl.DataFrame(
         [(policy, repeat, float(end)) for (policy, repeat), end in seconds.items()],
         schema={"policy": pl.String, "repeat": pl.Int32, "end": pl.Float64},
         orient="row",
     )
     stay = (pl.min_horizontal("departure_s", "end") - pl.col("arrival_s")).clip(0.0)
     sums = (
-        tenants.join(ends, on=["policy", "repeat"])
+        tenants.join(run_ends, on=["policy", "repeat"])
         .group_by("policy", "tenant_class")
         .agg(
             pl.len().cast(pl.Int64).alias("tenants"),
@@ -138,30 +138,33 @@ def availability_by_class(tenants: pl.DataFrame, seconds: Mapping[tuple[str, int
             pl.col("failovers").cast(pl.Int64).sum(),
         )
     )
-    used = 1.0 - pl.col("downtime_s") / pl.col("stay_s")
-    return sums.with_columns(pl.when(pl.col("stay_s") > 0).then(used).alias("availability")).sort(
+    availability = 1.0 - pl.col("downtime_s") / pl.col("stay_s")
+    return sums.with_columns(pl.when(pl.col("stay_s") > 0).then(availability).alias("availability")).sort(
         "policy", "tenant_class"
     )
 
 
 def plot_availability(ax: Axes, classes: pl.DataFrame, policies: Sequence[str]) -> None:
-    """Draw the downtime of a tenant in a year by class, a bar a policy; the classes with most downtime where many."""
-    whole = classes.group_by("tenant_class").agg(pl.col("downtime_s", "stay_s").sum())
-    share = (pl.col("downtime_s") / pl.col("stay_s")).fill_nan(0.0)  # of no stay at all
-    ordered = whole.sort(share, "tenant_class", descending=[True, False])
-    shown = ordered["tenant_class"].head(MOST_CLASSES).to_list()
+    """Draw the downtime of a tenant in a year by class, a bar a policy, for the classes with most downtime.
+
+    `classes`: the frame of `availability_by_class`.
+    """
+    sums = classes.group_by("tenant_class").agg(pl.col("downtime_s", "stay_s").sum())
+    unavailable_share = (pl.col("downtime_s") / pl.col("stay_s")).fill_nan(0.0)  # of no stay at all
+    most_downtime_first = sums.sort(unavailable_share, "tenant_class", descending=[True, False])
+    class_names = most_downtime_first["tenant_class"].head(MOST_CLASSES).to_list()
     minutes = {
         (policy, name): MINUTES_A_YEAR * (1.0 - availability)
         for policy, name, availability in classes.select("policy", "tenant_class", "availability").iter_rows()
         if availability is not None
     }
-    places = np.arange(len(shown))[::-1]
+    positions = np.arange(len(class_names))[::-1]
     height = 0.8 / max(1, len(policies))
-    for number, (policy, colour) in enumerate(coloured(policies)):
-        offset = ((len(policies) - 1) / 2 - number) * height
-        widths = [minutes.get((policy, name), 0.0) for name in shown]
-        ax.barh(places + offset, widths, height, color=colour, label=policy)
-    ax.set_yticks(places, shortened(shown), fontsize=8)
+    for index, (policy, colour) in enumerate(coloured(policies)):
+        offset = ((len(policies) - 1) / 2 - index) * height
+        widths = [minutes.get((policy, name), 0.0) for name in class_names]
+        ax.barh(positions + offset, widths, height, color=colour, label=policy)
+    ax.set_yticks(positions, shortened(class_names), fontsize=8)
     ax.set(xlabel="downtime of a tenant in a year (minutes)")
     ax.set_xlim(0.0, max(1.0, ax.get_xlim()[1]))
     ax.legend(frameon=False, loc="lower right")

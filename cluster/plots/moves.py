@@ -31,7 +31,7 @@ class DomainMoves:
     domains: tuple[str, ...]
     """The D fault domains, by name."""
     counts: Int
-    """(D, D) moves from the domain of the row to that of the column."""
+    """(D, D) moves from the domain of the row to the domain of the column."""
 
 
 def plot_failovers(
@@ -45,11 +45,16 @@ def plot_failovers(
 def failovers_by_cause(
     moves: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Collection[int]]
 ) -> dict[str, dict[str, float]]:
-    """Return the mean number of failovers of a run by cause and policy; `repeats` are the runs of each policy."""
+    """Return the mean number of failovers of a run, by cause and policy.
+
+    `moves`: the table of moves; `repeats`: the repeats that each policy has run.
+    """
     failovers = moves.filter("failover")
     counts = {(policy, cause): count for policy, cause, count in failovers.group_by("policy", "cause").len().rows()}
-    present = {cause for _, cause in counts}
-    causes = [cause for cause in CAUSES_OF_MOVES if cause in present] + sorted(present - {*CAUSES_OF_MOVES})
+    causes_present = {cause for _, cause in counts}
+    causes = [cause for cause in CAUSES_OF_MOVES if cause in causes_present] + sorted(
+        causes_present - {*CAUSES_OF_MOVES}
+    )
     return {
         cause: {policy: counts.get((policy, cause), 0) / len(repeats[policy]) for policy in policies}
         for cause in causes
@@ -57,62 +62,68 @@ def failovers_by_cause(
 
 
 def plot_causes(ax: Axes, moves: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Collection[int]]) -> None:
-    """Draw the mean number of failovers of a run by cause, as a bar for each policy."""
-    places = np.arange(len(policies))[::-1]
-    left = np.zeros(len(policies))
+    """Draw the mean number of failovers of a run by cause, as a bar for each policy; see `failovers_by_cause`."""
+    positions = np.arange(len(policies))[::-1]
+    bar_ends = np.zeros(len(policies))
     for (cause, means), colour in coloured(failovers_by_cause(moves, policies, repeats).items()):
         widths = np.array([means[policy] for policy in policies])
-        ax.barh(places, widths, left=left, height=0.6, color=colour, label=shortened([cause_text(cause)])[0])
-        left += widths
-    ax.set_yticks(places, shortened(policies))
-    ax.set(xlabel="failovers a run", ylim=(-0.6, len(policies) - 0.4), xlim=(0.0, max(1.0, 1.05 * left.max())))
-    if left.any():
+        ax.barh(positions, widths, left=bar_ends, height=0.6, color=colour, label=shortened([cause_text(cause)])[0])
+        bar_ends += widths
+    ax.set_yticks(positions, shortened(policies))
+    ax.set(xlabel="failovers a run", ylim=(-0.6, len(policies) - 0.4), xlim=(0.0, max(1.0, 1.05 * bar_ends.max())))
+    if bar_ends.any():
         ax.legend(title="cause", frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     use_open_axes(ax, "x")
     ax.set_axisbelow(True)
 
 
 def domain_moves(moves: pl.DataFrame, nodes: pl.DataFrame) -> DomainMoves:
-    """Count the moves from node to node in the table of a policy by the fault domains of both."""
-    domain = dict(nodes.select("node", "fault_domain").iter_rows())
-    domains = tuple(sorted(set(domain.values())))
-    place = {name: number for number, name in enumerate(domains)}
+    """Count the moves from node to node by the fault domains of both, in the tables of moves and nodes of a policy."""
+    domain_of_node = dict(nodes.select("node", "fault_domain").iter_rows())
+    domains = tuple(sorted(set(domain_of_node.values())))
+    index_of_domain = {name: index for index, name in enumerate(domains)}
     counts = np.zeros((len(domains), len(domains)), np.int64)
     for source, target in moves.filter(pl.col("kind") == "move").select("source", "target").iter_rows():
-        if source in domain and target in domain:
-            counts[place[domain[source]], place[domain[target]]] += 1
+        if source in domain_of_node and target in domain_of_node:
+            counts[index_of_domain[domain_of_node[source]], index_of_domain[domain_of_node[target]]] += 1
     return DomainMoves(domains, counts)
 
 
 def plot_domain_moves(ax: Axes, moves: pl.DataFrame, nodes: pl.DataFrame) -> None:
-    """Draw how many replicas moved from each fault domain (row) to each (column), as a matrix."""
+    """Draw how many replicas moved from each fault domain (row) to each (column), as a matrix.
+
+    `moves`, `nodes`: the tables of these names, for one policy.
+    """
     from matplotlib.colors import LinearSegmentedColormap
 
-    between = domain_moves(moves, nodes)
-    size, most = len(between.domains), max(1, int(between.counts.max(initial=0)))
+    domain_matrix = domain_moves(moves, nodes)
+    size, largest_count = len(domain_matrix.domains), max(1, int(domain_matrix.counts.max(initial=0)))
     shades = LinearSegmentedColormap.from_list("moves", ["#f7f9fb", "#9fc3dc", "#2f6f9f"])
-    ax.imshow(between.counts, cmap=shades, vmin=0, vmax=most)
+    ax.imshow(domain_matrix.counts, cmap=shades, vmin=0, vmax=largest_count)
     if size <= MOST_NUMBERED:
-        for (row, column), count in np.ndenumerate(between.counts):
-            colour = "white" if count > 0.6 * most else "black"
+        for (row, column), count in np.ndenumerate(domain_matrix.counts):
+            colour = "white" if count > 0.6 * largest_count else "black"
             ax.text(column, row, f"{count:,}", ha="center", va="center", color=colour, fontsize=9)
-    names = shortened(name.removeprefix("fd:/") for name in between.domains)
+    names = shortened(name.removeprefix("fd:/") for name in domain_matrix.domains)
     ax.set_xticks(np.arange(size), names, rotation=45 if size > 6 else 0)
     ax.set_yticks(np.arange(size), names)
     ax.set(xlabel="to fault domain", ylabel="from fault domain")
 
 
 OF_PLANS = "movement"
-"""The term of a plan; the others are those of the configuration after it."""
+"""The term that measures a plan itself; the other terms measure the configuration after it."""
 
 
 def plot_energy(ax: Axes, plans: pl.DataFrame, term: str, policies: Sequence[str], days: float) -> None:
-    """Draw one of `cluster.simulation.run_tables.TERMS` after every plan of a repeat, a line for each policy."""
+    """Draw one of `cluster.simulation.run_tables.TERMS` after every plan of a repeat, a line for each policy.
+
+    `plans`: the table of plans of the repeat; `days`: where the axis ends.
+    """
     if term not in TERMS:
         raise UnknownNameError("term", term, TERMS)
     for policy, colour in coloured(policies):
-        of_policy = plans.filter(pl.col("policy") == policy)
-        times, values = (of_policy["time_s"] / DAY).to_numpy(), of_policy[f"{term}_after"].to_numpy()
+        policy_plans = plans.filter(pl.col("policy") == policy)
+        times, values = (policy_plans["time_s"] / DAY).to_numpy(), policy_plans[f"{term}_after"].to_numpy()
         if term == OF_PLANS:
             ax.plot(times, values, ".", markersize=3, color=colour, alpha=0.5, label=policy)
         else:

@@ -22,23 +22,23 @@ def plot_tenants(ax: Axes, trace: TraceDescription) -> None:
     """Draw the number of tenants over time, or the number that reach an age if the trace does not have their starts."""
     start = np.zeros(len(trace.lifetime_hours)) if trace.start_hours is None else trace.start_hours
     steps = np.rint(np.concatenate([start, start + trace.lifetime_hours]) * HOUR / trace.step_seconds)
-    edges, place = np.unique(steps, return_inverse=True)
-    change = np.bincount(place, np.repeat([1, -1], len(start)))
+    edges, edge_of_step = np.unique(steps, return_inverse=True)
+    changes = np.bincount(edge_of_step, np.repeat([1, -1], len(start)))
     days = edges * trace.step_seconds / DAY
-    ax.step(days, np.cumsum(change), where="post", color=COLOURS[1], linewidth=1.2)
-    time = "age (days)" if trace.start_hours is None else "time since the origin (days)"
-    _finish(ax, "tenants alive", time, "tenants")
+    ax.step(days, np.cumsum(changes), where="post", color=COLOURS[1], linewidth=1.2)
+    x_label = "age (days)" if trace.start_hours is None else "time since the origin (days)"
+    _finish(ax, "tenants alive", x_label, "tenants")
     ax.set_ylim(bottom=0.0)
 
 
 def plot_lifetimes(ax: Axes, trace: TraceDescription) -> None:
-    """Draw the distribution of lifetimes; those that the trace cut apart from those that ended."""
-    for label, some, colour in (
+    """Draw the distribution of lifetimes: of tenants that ended, and of tenants that the trace cut."""
+    for label, in_group, colour in (
         ("ended", ~trace.censored, COLOURS[1]),
         ("cut by the trace", trace.censored, COLOURS[0]),
     ):
-        if some.any():
-            lives = trace.lifetime_hours[some]
+        if in_group.any():
+            lives = trace.lifetime_hours[in_group]
             _distribution(ax, lives, f"{label} ({len(lives):,})", colour)
     ax.set_xscale("log")
     _finish(ax, "lifetimes", "hours", "share of the tenants")
@@ -48,15 +48,15 @@ def plot_lifetimes(ax: Axes, trace: TraceDescription) -> None:
 def plot_classes(ax: Axes, trace: TraceDescription) -> None:
     """Draw the tenants of the largest classes."""
     names, counts = np.unique(trace.tenant_class, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    shown = order[:CLASSES_SHOWN]
-    labels, bars = names[shown].tolist(), counts[shown].tolist()
-    if len(order) > CLASSES_SHOWN:
-        labels.append(f"{len(order) - CLASSES_SHOWN} others")
-        bars.append(int(counts[order[CLASSES_SHOWN:]].sum()))
-    places = np.arange(len(bars))[::-1]
-    ax.barh(places, bars, color=COLOURS[1], height=0.7)
-    ax.set_yticks(places, labels, fontsize=8)
+    largest_first = np.argsort(-counts, kind="stable")
+    named = largest_first[:CLASSES_SHOWN]
+    labels, bars = names[named].tolist(), counts[named].tolist()
+    if len(largest_first) > CLASSES_SHOWN:
+        labels.append(f"{len(largest_first) - CLASSES_SHOWN} others")
+        bars.append(int(counts[largest_first[CLASSES_SHOWN:]].sum()))
+    positions = np.arange(len(bars))[::-1]
+    ax.barh(positions, bars, color=COLOURS[1], height=0.7)
+    ax.set_yticks(positions, labels, fontsize=8)
     _finish(ax, "classes", "tenants", "")
 
 
@@ -87,15 +87,17 @@ def plot_days(ax: Axes, trace: TraceDescription) -> None:
     for figures, colour in coloured(trace.metrics):
         ax.plot(np.arange(HOURS) + 0.5, figures.daily, "o-", markersize=3, color=colour, label=figures.metric.name)
     ax.axhline(1.0, color="#4a4a4a", linewidth=0.8)
-    day = "hour since creation, modulo a day" if trace.start_hours is None else "hour since the origin, modulo a day"
-    _finish(ax, "daily shape", day, "usage / mean usage")
+    x_label = (
+        "hour since creation, modulo a day" if trace.start_hours is None else "hour since the origin, modulo a day"
+    )
+    _finish(ax, "daily shape", x_label, "usage / mean usage")
     ax.set(xlim=(0.0, HOURS), xticks=range(0, HOURS + 1, 6))
     ax.set_ylim(bottom=0.0)
     ax.legend(frameon=False, fontsize=8, loc="lower right")
 
 
 def save_description(path: Path, trace: TraceDescription, title: str) -> Path:
-    """Draw all panels into one PNG."""
+    """Draw all panels into one PNG file, and return its path."""
     figure = new_figure(13.0, 7.2, title)
     axes = figure.subplots(2, 3).ravel()
     panels = (plot_tenants, plot_lifetimes, plot_classes, plot_usage, plot_growth, plot_days)
@@ -105,7 +107,7 @@ def save_description(path: Path, trace: TraceDescription, title: str) -> Path:
 
 
 def _distribution(ax: Axes, values: Float, label: str, colour: str, *, style: str = "-") -> None:
-    """Draw the share of the values that is at most x, as a step from 0 to 1."""
+    """Draw the share of `values`, (n,), that is at most x, as a step from 0 to 1."""
     shares: Sequence[float] = np.arange(1, len(values) + 1) / len(values)  # type: ignore[assignment]
     ordered = np.sort(values)
     ax.step(
@@ -120,7 +122,8 @@ def _distribution(ax: Axes, values: Float, label: str, colour: str, *, style: st
     ax.set_ylim(0.0, 1.0)
 
 
-def _finish(ax: Axes, title: str, below: str, beside: str) -> None:
-    ax.set(title=title, xlabel=below, ylabel=beside)
+def _finish(ax: Axes, title: str, x_label: str, y_label: str) -> None:
+    """Set the title of a panel and the labels of its axes, and draw its frame and grid."""
+    ax.set(title=title, xlabel=x_label, ylabel=y_label)
     use_open_axes(ax)
     ax.set_axisbelow(True)

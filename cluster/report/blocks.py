@@ -36,10 +36,11 @@ class PageTable:
     """A table; cells are aligned to the right, except those of the first columns."""
 
     caption: str
-    """What it shows."""
+    """What the table shows."""
     headings: tuple[str, ...]
+    """Headings of the columns."""
     rows: tuple[tuple[str, ...], ...]
-    """The cells, as text."""
+    """The cells of each row, as text."""
     left: int = 1
     """Number of text columns at the left."""
 
@@ -55,8 +56,9 @@ class Picture:
     alternative: str
     """The alternative text."""
     width: int
+    """Width in pixels; the page makes the picture smaller if necessary."""
     height: int
-    """Its size in pixels; the page makes it smaller if necessary."""
+    """Height in pixels."""
 
 
 @attrs.frozen
@@ -96,8 +98,8 @@ class PageSection:
 def moment(seconds: float) -> str:
     """Return a time since the start as days, hours, minutes and seconds."""
     whole = math.floor(seconds)
-    days, rest = divmod(whole, 86400)
-    return f"{days} d {rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    days, seconds_of_day = divmod(whole, 86400)
+    return f"{days} d {seconds_of_day // 3600:02}:{seconds_of_day // 60 % 60:02}:{seconds_of_day % 60:02}"
 
 
 def amount(value: float | None) -> str:
@@ -123,7 +125,10 @@ WIDE, HIGH = 6.0, 3.2
 def picture(
     draw: Callable[[Axes], object], caption: str, alternative: str, *, width: float = WIDE, height: float = HIGH
 ) -> Picture:
-    """Return the image of `draw`, which draws into given axes; if it returns a map of loads, that gets a colour bar."""
+    """Return the image that `draw` draws into axes; a map of loads, if `draw` returns one, gets a colour bar.
+
+    `alternative`: the text in place of the image; `width`, `height`: inches.
+    """
     from matplotlib import rc_context
     from matplotlib.collections import QuadMesh
 
@@ -147,20 +152,24 @@ class Material:
         self.results = results
         self.comparison: Comparison = compare(results.runs, results.policies)
         self.policies = self.comparison.policies
+        """The policies with a run."""
         self.repeats = {policy: results.repeats(policy) for policy in self.policies}
+        """Numbers of the repeats, by policy."""
         self.lengths = {policy: results.lengths(policy) for policy in self.policies}
+        """Days of each run, by policy and repeat."""
         self.days = max(results.days, 1e-6)
+        """Days of the longest run."""
         self.shown_repeat = results.shown_repeat
         """The repeat in plots of a single repeat."""
 
     @property
     def of_shown(self) -> str:
-        """The repeat of a plot, for captions."""
+        """The shown repeat, as the end of a caption; empty if there is only one."""
         return "" if max(map(len, self.repeats.values())) == 1 else f", repeat {self.shown_repeat + 1}"
 
     @property
     def of_sums(self) -> str:
-        """The repeats over which a table sums, for captions."""
+        """The remark that a table sums over repeats, as the end of a caption; empty if there is only one."""
         return "" if max(map(len, self.repeats.values())) == 1 else ", all repeats together"
 
     @property

@@ -45,23 +45,23 @@ MOST_ROWS = 100
 
 
 def comparison_blocks(material: Material) -> Sequence[Block]:
-    """Return the comparison of the policies."""
+    """Return the table that compares the policies, and a remark on interrupted runs."""
     headings, rows = comparison_rows(material.comparison)
     caption = f"Comparison of the policies; {comparison_caption(material.comparison)}."
-    runs = material.comparison.repeats
-    counted = tuple((policy, count(runs[policy]), *cells) for policy, *cells in rows)
-    table = PageTable(caption, (headings[0], "runs", *headings[1:]), counted)
-    cut = [
+    run_counts = material.comparison.repeats
+    rows_with_counts = tuple((policy, count(run_counts[policy]), *cells) for policy, *cells in rows)
+    table = PageTable(caption, (headings[0], "runs", *headings[1:]), rows_with_counts)
+    incomplete = [
         f"{run.policy}, repeat {run.repeat + 1}, covers {run.days:.2f} days only"
         for run in material.results.runs
         if not run.complete
     ]
-    remarks = (Text(f"Interrupted: {'; '.join(cut)}. Compare the figures with care."),) if cut else ()
+    remarks = (Text(f"Interrupted: {'; '.join(incomplete)}. Compare the figures with care."),) if incomplete else ()
     return (table, *remarks)
 
 
 def violations_blocks(material: Material) -> Sequence[Block]:
-    """Return the violations over time, and the outcomes of all shortages."""
+    """Return the plot of the violations over time, and the table of the outcomes of all shortages."""
     rows = []
     for policy in material.policies:
         runs = [run for run in material.results.runs if run.policy == policy]
@@ -75,7 +75,7 @@ def violations_blocks(material: Material) -> Sequence[Block]:
         return (Text("No node was in violation at any time."), table)
     shortages = material.results.table("shortages")
     unavoidable = any(run.totals.get("violations_unavoidable") for run in material.results.runs)
-    drawn = picture(
+    violations_plot = picture(
         lambda ax: plot_violations(ax, shortages, material.policies, material.lengths, material.days),
         "Violations so far: nodes and metering times at which a failover was started because of a shortage."
         + (" Solid: avoidable ones. Dashed: with the unavoidable ones." if unavoidable else ""),
@@ -83,16 +83,16 @@ def violations_blocks(material: Material) -> Sequence[Block]:
         width=7.5,
         height=3.8,
     )
-    return (Gallery((drawn,)), table)
+    return (Gallery((violations_plot,)), table)
 
 
 def _mean(runs: Sequence[RunSummary], name: str) -> str:
-    """Return the mean of a count."""
+    """Return the mean of a figure of runs as text."""
     return count(sum(run.figure(name) for run in runs) / len(runs)) if runs else MISSING
 
 
 def failovers_blocks(material: Material) -> Sequence[Block]:
-    """Return the failovers over time and by cause."""
+    """Return the plots of the failovers over time and by cause, and their table."""
     causes = failovers_by_cause(material.moves, material.policies, material.repeats)
     if not causes:
         return (Text("There was no failover."),)
@@ -115,7 +115,7 @@ def failovers_blocks(material: Material) -> Sequence[Block]:
 
 
 def load_blocks(material: Material) -> Sequence[Block]:
-    """Return the load of the nodes over time: bands, and a map by node."""
+    """Return the plots of the load of the nodes over time, as bands and by node, and the use by applications."""
     load = material.node_load
     if not len(load):
         nothing = Text("No load was metered, or no node has a capacity.")
@@ -136,40 +136,43 @@ def load_blocks(material: Material) -> Sequence[Block]:
 
 
 def _applications(material: Material) -> list[Block]:
-    """Return what each application has used under each policy, if there are applications."""
-    used = [(run.policy, run.totals.get("applications", {})) for run in material.results.runs]
+    """Return the table of the nodes and loads that each application used under each policy, if there are any."""
+    uses_of_runs = [(run.policy, run.totals.get("applications", {})) for run in material.results.runs]
     rows: list[tuple[str, ...]] = []
     for policy in material.policies:
-        of_policy = [applications for of, applications in used if of == policy]
-        for name in dict.fromkeys(name for applications in of_policy for name in applications):
-            uses = [applications[name] for applications in of_policy if name in applications]
-            for metric in uses[0]["load"]:
+        policy_uses = [applications for run_policy, applications in uses_of_runs if run_policy == policy]
+        for name in dict.fromkeys(name for applications in policy_uses for name in applications):
+            application_uses = [applications[name] for applications in policy_uses if name in applications]
+            for metric in application_uses[0]["load"]:
                 figures = (
-                    amount(sum(use["nodes"] for use in uses) / len(uses)),
-                    count(max(use["most_nodes"] for use in uses)),
-                    amount(sum(use["load"][metric] for use in uses) / len(uses)),
+                    amount(sum(use["nodes"] for use in application_uses) / len(application_uses)),
+                    count(max(use["most_nodes"] for use in application_uses)),
+                    amount(sum(use["load"][metric] for use in application_uses) / len(application_uses)),
                     *(
-                        amount(max(use[what][metric] for use in uses))
-                        for what in ("largest_load", "largest_load_on_node")
+                        amount(max(use[figure][metric] for use in application_uses))
+                        for figure in ("largest_load", "largest_load_on_node")
                     ),
                 )
                 rows.append((policy, name, metric, *figures))
     if not rows:
         return []
     caption = "Use of nodes and loads by applications, without departing ends: means over meterings and maxima"
-    listed = f"{caption}." if len(rows) <= MOST_ROWS else f"{caption}; the first {MOST_ROWS} rows of {len(rows):,}."
+    table_caption = (
+        f"{caption}." if len(rows) <= MOST_ROWS else f"{caption}; the first {MOST_ROWS} rows of {len(rows):,}."
+    )
     headings = ("policy", "application", "metric", "nodes", "most nodes", "load", "largest load", "largest on a node")
-    return [PageTable(listed, headings, tuple(rows[:MOST_ROWS]), left=3)]
+    return [PageTable(table_caption, headings, tuple(rows[:MOST_ROWS]), left=3)]
 
 
 def _load_pictures(material: Material, metric: str, policy: str) -> tuple[Picture, Picture]:
+    """Return the load of a metric under a policy, in the shown repeat, as bands over the nodes and as a map by node."""
     load = material.node_load.filter(policy=policy)
     threshold, days = material.results.violation_threshold, material.days
-    highest = 105.0 * max(threshold, float(material.node_load.filter(metric=metric)["share"].max() or 0.0))  # type: ignore[arg-type]
+    highest_percentage = 105.0 * max(threshold, float(material.node_load.filter(metric=metric)["share"].max() or 0.0))  # type: ignore[arg-type]
 
     def draw_bands(ax: Axes) -> None:
         plot_load_bands(ax, load, metric, threshold, days)
-        ax.set_ylim(0.0, highest)  # the same for all policies
+        ax.set_ylim(0.0, highest_percentage)  # the same for all policies
 
     bands = picture(
         draw_bands,
@@ -189,7 +192,7 @@ MOST_EVENTS = 100
 
 
 def availability_blocks(material: Material) -> Sequence[Block]:
-    """Return the availability of the tenants by their class."""
+    """Return the plot and the tables of the availability of the tenants by their class."""
     tenants = material.results.table("tenants")
     if not len(tenants):
         return (Text("No tenant arrived."),)
@@ -197,20 +200,20 @@ def availability_blocks(material: Material) -> Sequence[Block]:
     classes = availability_by_class(tenants, seconds)
     blocks: list[Block] = []
     if classes["downtime_s"].max() != 0:
-        number = min(MOST_CLASSES, classes["tenant_class"].n_unique())
-        most = (
+        class_count = min(MOST_CLASSES, classes["tenant_class"].n_unique())
+        restriction = (
             f" The {MOST_CLASSES} classes with most downtime."
             if classes["tenant_class"].n_unique() > MOST_CLASSES
             else ""
         )
-        drawn = picture(
+        downtime_plot = picture(
             lambda ax: plot_availability(ax, classes, material.policies),
-            f"Downtime by tenant class{material.of_sums}.{most}",
+            f"Downtime by tenant class{material.of_sums}.{restriction}",
             "Downtime of a tenant in a year by tenant class, a bar a policy; the numbers are in the table below.",
             width=7.5,
-            height=1.2 + 0.3 * number * max(1.0, 0.5 * len(material.policies)),
+            height=1.2 + 0.3 * class_count * max(1.0, 0.5 * len(material.policies)),
         )
-        blocks.append(Gallery((drawn,)))
+        blocks.append(Gallery((downtime_plot,)))
     else:
         blocks.append(Text("Every tenant could be used all the time."))
     tables = (
@@ -221,25 +224,27 @@ def availability_blocks(material: Material) -> Sequence[Block]:
 
 
 def _classes(caption: str, classes: pl.DataFrame) -> PageTable:
-    """Return the table of one policy: a row for all tenants, then one for each class."""
+    """Return the table of a policy from its rows of `availability_by_class`: all tenants, then each class."""
     rows = [(row["tenant_class"], *_figures(row)) for row in classes.iter_rows(named=True)]
-    whole = classes.select(pl.col("tenants", "failovers", "stay_s", "downtime_s").sum()).row(0, named=True)
-    used = 1.0 - whole["downtime_s"] / whole["stay_s"] if whole["stay_s"] else None
+    sums = classes.select(pl.col("tenants", "failovers", "stay_s", "downtime_s").sum()).row(0, named=True)
+    availability = 1.0 - sums["downtime_s"] / sums["stay_s"] if sums["stay_s"] else None
     headings = ("class", "tenants", "days of stay", "downtime (s)", "availability", "failovers")
-    return PageTable(caption, headings, (("all classes", *_figures({**whole, "availability": used})), *rows))
+    return PageTable(caption, headings, (("all classes", *_figures({**sums, "availability": availability})), *rows))
 
 
 def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a row of `availability_by_class`, without its class."""
     stay = f"{row['stay_s'] / 86400.0:,.1f}"
     return count(row["tenants"]), stay, amount(row["downtime_s"]), share(row["availability"]), count(row["failovers"])
 
 
 def outages_blocks(material: Material) -> Sequence[Block]:
-    """Return interruptions by cause, and the effects of faults and upgrades, if there were any."""
+    """Return the tables of interruptions by cause, and of faults and upgrades, if there were any."""
     return [*_interruptions(material), *_node_events(material), *_upgrades(material)]
 
 
 def _interruptions(material: Material) -> list[Block]:
+    """Return the table of the interruptions by cause."""
     interruptions = material.results.table("interruptions")
     if not len(interruptions):
         return [Text("No tenant was interrupted.")]
@@ -263,15 +268,16 @@ def _interruptions(material: Material) -> list[Block]:
 
 
 def _node_events(material: Material) -> list[Block]:
+    """Return the tables of the effects of faults and upgrades, and of the events of nodes."""
     events = material.results.table("node_events")
     upgrades = material.results.table("upgrades")
     if not len(events) and not len(upgrades):
         return [Text("No node was down: there were neither faults nor upgrades.")]
-    figures = tuple(tuple(row) for row in outage_rows(material.results.runs, material.policies))
-    blocks: list[Block] = [PageTable("Faults and upgrades, means over repeats.", ("", *material.policies), figures)]
+    mean_rows = tuple(tuple(row) for row in outage_rows(material.results.runs, material.policies))
+    blocks: list[Block] = [PageTable("Faults and upgrades, means over repeats.", ("", *material.policies), mean_rows)]
     rows = tuple(
-        (policy, str(repeat + 1), node, cause, "goes down" if down else "comes back", moment(time))
-        for policy, repeat, time, node, down, cause in _listed(events, material.policies).iter_rows()
+        (policy, str(repeat + 1), node, cause, "goes down" if goes_down else "comes back", moment(time))
+        for policy, repeat, time, node, goes_down, cause in _listed(events, material.policies).iter_rows()
     )
     if rows:
         caption = f"Nodes that went down and were restored{_first(events, 'node_events')}."
@@ -281,28 +287,29 @@ def _node_events(material: Material) -> list[Block]:
 
 
 def _upgrades(material: Material) -> list[Block]:
+    """Return the table of the upgraded domains, if there are any."""
     upgrades = material.results.table("upgrades")
     if not len(upgrades):
         return []
     domains = _listed(upgrades, material.policies)
     rows = tuple(
         (
-            *(policy, str(repeat + 1), str(upgrade + 1), domain, "rolled back" if back else "upgraded", outcome),
+            *(policy, str(repeat + 1), str(upgrade + 1), domain, "rolled back" if rolls_back else "upgraded", outcome),
             *(moment(begin), "-" if end is None else moment(end)),
         )
-        for policy, repeat, upgrade, domain, begin, end, back, outcome in domains.iter_rows()
+        for policy, repeat, upgrade, domain, begin, end, rolls_back, outcome in domains.iter_rows()
     )
     headings = ("policy", "repeat", "upgrade", "upgrade domain", "direction", "outcome", "begin", "end")
     return [PageTable(f"Upgrade domains{_first(upgrades, 'upgrades')}.", headings, rows, left=6)]
 
 
 def _listed(table: pl.DataFrame, policies: Sequence[str]) -> pl.DataFrame:
-    """Return the rows that a report lists, by policy: the first of each."""
+    """Return the rows of a table that a report lists: the first ones of each policy."""
     return pl.concat([table.filter(policy=policy).head(MOST_EVENTS) for policy in policies])
 
 
 def _first(table: pl.DataFrame, name: str) -> str:
-    """Return how much of a table is omitted; empty if nothing is."""
+    """Return the remark that a table, whose name is `name`, is cut off; empty if all of its rows are listed."""
     if (table["policy"].value_counts()["count"] <= MOST_EVENTS).all():
         return ""
     return f"; the first {MOST_EVENTS} of each policy, of {len(table):,} in all; the rest is in {name}.parquet"

@@ -35,46 +35,44 @@ SLOWEST_SHOWN = 20
 
 
 def domains_blocks(material: Material) -> Sequence[Block]:
-    """Return how many replicas moved from each fault domain to each other one."""
+    """Return the pictures and tables of how many replicas moved between fault domains."""
     nodes = material.results.table("nodes")
-    by_policy = {
+    moves_and_nodes = {
         policy: (material.moves.filter(policy=policy), nodes.filter(policy=policy)) for policy in material.policies
     }
-    counts = {policy: domain_moves(*frames) for policy, frames in by_policy.items()}
-    if not any(matrix.counts.any() for matrix in counts.values()):
+    matrices = {policy: domain_moves(*frames) for policy, frames in moves_and_nodes.items()}
+    if not any(matrix.counts.any() for matrix in matrices.values()):
         return (Text("No replica moved to another node."),)
     blocks: list[Block] = [Text(f"From the domain of the row to that of the column{material.of_sums}.")]
-    size = max(len(matrix.domains) for matrix in counts.values())
+    most_domains = max(len(matrix.domains) for matrix in matrices.values())
     pictures = tuple(
         picture(
             partial(plot_domain_moves, moves=frames[0], nodes=frames[1]),
             policy,
             f"Matrix of the moves between fault domains under {policy}.",
-            width=min(6.0, 2.5 + 0.4 * size),
-            height=min(5.5, 2.0 + 0.4 * size),
+            width=min(6.0, 2.5 + 0.4 * most_domains),
+            height=min(5.5, 2.0 + 0.4 * most_domains),
         )
-        for policy, frames in by_policy.items()
+        for policy, frames in moves_and_nodes.items()
     )
     blocks.append(Gallery(pictures))
-    if size > MOST_NUMBERED:
+    if most_domains > MOST_NUMBERED:
         blocks.append(Text(f"With more than {MOST_NUMBERED} fault domains, the numbers are left to moves.parquet."))
     else:
-        tables = (_matrix(f"Moves under {policy}{material.of_sums}.", matrix) for policy, matrix in counts.items())
+        tables = (_matrix(f"Moves under {policy}{material.of_sums}.", matrix) for policy, matrix in matrices.items())
         blocks.append(Tables(tuple(tables)))
     return blocks
 
 
-def _matrix(caption: str, between: DomainMoves) -> PageTable:
-    """Return the matrix with its sums."""
-    rows = [
-        (name, *map(count, row), count(row.sum())) for name, row in zip(between.domains, between.counts, strict=True)
-    ]
-    sums = ("all", *map(count, between.counts.sum(axis=0)), count(between.counts.sum()))
-    return PageTable(caption, ("from \\ to", *between.domains, "all"), (*rows, sums))
+def _matrix(caption: str, matrix: DomainMoves) -> PageTable:
+    """Return a table of the moves between fault domains, with the sums of rows and columns."""
+    rows = [(name, *map(count, row), count(row.sum())) for name, row in zip(matrix.domains, matrix.counts, strict=True)]
+    sums = ("all", *map(count, matrix.counts.sum(axis=0)), count(matrix.counts.sum()))
+    return PageTable(caption, ("from \\ to", *matrix.domains, "all"), (*rows, sums))
 
 
 def energy_blocks(material: Material) -> Sequence[Block]:
-    """Return the energy and its terms after every plan."""
+    """Return the plots of the energy and of its terms after every plan of the shown repeat."""
     plans = material.plans.filter(repeat=material.shown_repeat)
     if not len(plans):
         return (Text("The engine made no plan."),)
@@ -98,12 +96,12 @@ def energy_blocks(material: Material) -> Sequence[Block]:
 
 
 def slowest_blocks(material: Material) -> Sequence[Block]:
-    """Return the plans that took longest."""
+    """Return the table of the plans that took longest."""
     slowest = [
-        (run.policy, run.repeat, slow.plan, slow.seconds) for run in material.results.runs for slow in run.slowest
+        (run.policy, run.repeat, plan.plan, plan.seconds) for run in material.results.runs for plan in run.slowest
     ]
-    names = {"policy": pl.String, "repeat": pl.Int32, "plan": pl.Int64, "seconds": pl.Float64}
-    frame = pl.DataFrame(slowest, schema=names, orient="row").join(material.plans, on=["policy", "repeat", "plan"])
+    schema = {"policy": pl.String, "repeat": pl.Int32, "plan": pl.Int64, "seconds": pl.Float64}
+    frame = pl.DataFrame(slowest, schema=schema, orient="row").join(material.plans, on=["policy", "repeat", "plan"])
     if not len(frame):
         return (Text("The engine made no plan."),)
     columns = ("time_s", "seconds", "occasion", "moves", "unplaced", "drawn", "scored", "accepted", "end_reason")
@@ -128,21 +126,22 @@ def slowest_blocks(material: Material) -> Sequence[Block]:
 
 
 def refusals_blocks(material: Material) -> Sequence[Block]:
-    """Return the rules that prevented placements."""
+    """Return the table of the rules that prevented placements."""
     refusals = material.results.table("refusals")
     if not len(refusals):
         return (Text("Every replica was placed."),)
-    tries: Counter[tuple[str, str]] = Counter()
-    nodes: Counter[tuple[str, str]] = Counter()
+    refusal_counts: Counter[tuple[str, str]] = Counter()
+    node_counts: Counter[tuple[str, str]] = Counter()
     for policy, ruled_out in refusals.select("policy", "ruled_out").iter_rows():
-        for rule, number in _by_rule(material, ruled_out).items():
-            tries[rule, policy] += 1
-            nodes[rule, policy] += number
-    of_policy = dict(refusals.group_by("policy").len().iter_rows())
+        for rule, ruled_out_nodes in _by_rule(material, ruled_out).items():
+            refusal_counts[rule, policy] += 1
+            node_counts[rule, policy] += ruled_out_nodes
+    refusals_by_policy = dict(refusals.group_by("policy").len().iter_rows())
     rows = tuple(
-        (rule, policy, count(tries[rule, policy]), count(nodes[rule, policy])) for rule, policy in sorted(tries)
+        (rule, policy, count(refusal_counts[rule, policy]), count(node_counts[rule, policy]))
+        for rule, policy in sorted(refusal_counts)
     )
-    totals = "; ".join(f"{policy}: {of_policy.get(policy, 0):,}" for policy in material.policies)
+    totals = "; ".join(f"{policy}: {refusals_by_policy.get(policy, 0):,}" for policy in material.policies)
     caption = f"Number of refusals in which each rule excluded nodes, and number of these nodes{material.of_sums}."
     return (
         Text(f"Refusals, each an attempt to place a replica: {totals}."),
@@ -151,10 +150,10 @@ def refusals_blocks(material: Material) -> Sequence[Block]:
 
 
 def _by_rule(material: Material, ruled_out: str) -> dict[str, int]:
-    """Return how many nodes each rule ruled out, without rules that ruled out none."""
+    """Return how many nodes each rule ruled out, from the JSON of a refusal; rules that ruled out none are omitted."""
     try:
-        numbers = json.loads(ruled_out)
-        return {str(rule): int(number) for rule, number in numbers.items() if int(number) > 0}
+        nodes_by_rule = json.loads(ruled_out)
+        return {str(rule): int(nodes) for rule, nodes in nodes_by_rule.items() if int(nodes) > 0}
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         problem = f"refusals: ruled_out: found {ruled_out!r:.60}; expected numbers of nodes by rule, as JSON"
         raise ResultsError(material.results.folder, [problem]) from None
@@ -173,14 +172,17 @@ class Moved:
     """A move as the page shows it, as text."""
 
     policy: str
+    """Name of the policy."""
     repeat: str
+    """Number of the repeat, from 1."""
     tenant: str
+    """Name of the tenant."""
     cause: str
-    """The values by which the page selects moves."""
+    """The cause, as in the table of moves. The page selects moves by these four."""
     cells: tuple[str, ...]
     """Time, tenant, role and kind, from, to, phase, cause and outcome."""
     why: str
-    """The text of the engine."""
+    """The engine's reason in words."""
     terms: tuple[tuple[str, str, str], ...]
     """Name, value before and value after, of the energy and of each of its terms that is not always 0."""
     command: str
@@ -209,18 +211,20 @@ class MoveList:
 
 def listed_moves(material: Material) -> MoveList:
     """Return the moves that a report lists: the first ones of every run."""
-    runs = len(material.results.runs)
-    most = min(MOST_MOVES, max(1, MOST_IN_ALL // runs))
-    chosen = [
-        material.moves.filter(policy=run.policy, repeat=run.repeat).sort("time_s", maintain_order=True).head(most)
+    run_count = len(material.results.runs)
+    most_per_run = min(MOST_MOVES, max(1, MOST_IN_ALL // run_count))
+    moves_of_runs = [
+        material.moves.filter(policy=run.policy, repeat=run.repeat)
+        .sort("time_s", maintain_order=True)
+        .head(most_per_run)
         for run in material.results.runs
     ]
-    frame = _with_plans(pl.concat(chosen), material.plans)
+    frame = _with_plans(pl.concat(moves_of_runs), material.plans)
     folder = str(material.results.folder)
     moves = tuple(_moved(row, folder) for row in frame.iter_rows(named=True))
     total = len(material.moves)
     left_out = (
-        f"The first {most:,} moves of each run: {len(moves):,} of {total:,}. All are in runs/*/moves.parquet."
+        f"The first {most_per_run:,} moves of each run: {len(moves):,} of {total:,}. All are in runs/*/moves.parquet."
         if len(moves) < total
         else ""
     )
@@ -228,22 +232,26 @@ def listed_moves(material: Material) -> MoveList:
 
 
 def _with_plans(moves: pl.DataFrame, plans: pl.DataFrame) -> pl.DataFrame:
-    """Add the energies of the plan of each move but promotions, if only one plan has its time and phase."""
+    """Return the table of moves with the energies of the plan of each move, if only one plan has its time and phase.
+
+    Promotions get none: they are in no plan.
+    """
     keys = ["policy", "repeat", "time_s", "phase"]
     energies = [f"{term}_{when}" for term in TERMS for when in ("before", "after")]
     phase = pl.col("occasion").replace_strict(OCCASIONS, default=Phase.PLACEMENT.value, return_dtype=pl.String)
-    only = (
+    unambiguous_plans = (
         plans.filter(pl.col("moves") > 0)
         .with_columns(phase.alias("phase"))
         .filter(pl.len().over(keys) == 1)
         .select(*keys, *energies)
     )
-    joined = moves.join(only, on=keys, how="left", maintain_order="left")
-    planned = pl.col("kind") != MoveKind.PROMOTE.value
-    return joined.with_columns(pl.when(planned).then(pl.col(name)).alias(name) for name in energies)
+    joined = moves.join(unambiguous_plans, on=keys, how="left", maintain_order="left")
+    is_planned = pl.col("kind") != MoveKind.PROMOTE.value
+    return joined.with_columns(pl.when(is_planned).then(pl.col(name)).alias(name) for name in energies)
 
 
 def _moved(row: Mapping[str, Any], folder: str) -> Moved:
+    """Return a row of the table of moves, with energies, as the page shows it; `folder`: the results directory."""
     terms = tuple(
         (term.replace("_", " "), amount(row[f"{term}_before"]), amount(row[f"{term}_after"]))
         for term in TERMS

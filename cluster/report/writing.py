@@ -85,23 +85,23 @@ def _facts(material: Material) -> list[tuple[str, str]]:
 
 
 def _interrupted(material: Material) -> str:
-    """Return what is missing from the results; empty if nothing is."""
+    """Return in words which runs are missing or incomplete; empty if all are complete."""
     results = material.results
     if results.summary["complete"]:
         return ""
-    cut = [f"{run.policy}, repeat {run.repeat + 1}" for run in results.runs if not run.complete]
+    incomplete = [f"{run.policy}, repeat {run.repeat + 1}" for run in results.runs if not run.complete]
     parts = [f"{len(results.runs)} runs are there" if len(results.runs) > 1 else "one run is there"]
-    if cut:
-        parts.append(f"cut short: {'; '.join(cut)}")
+    if incomplete:
+        parts.append(f"cut short: {'; '.join(incomplete)}")
     missing = results.not_begun
     if missing:
-        named = (f"{policy}, {_named(repeats)}" for policy, repeats in missing.items())
-        parts.append(f"not begun: {counted(sum(map(len, missing.values())), 'run')} ({'; '.join(named)})")
+        missing_in_words = (f"{policy}, {_named(repeats)}" for policy, repeats in missing.items())
+        parts.append(f"not begun: {counted(sum(map(len, missing.values())), 'run')} ({'; '.join(missing_in_words)})")
     return "; ".join(parts)
 
 
 def _named(repeats: Sequence[int]) -> str:
-    """Return numbers of repeats in words, counted from 1."""
+    """Return numbers of repeats, from 0 and ascending, in words that count from 1."""
     first, last = repeats[0] + 1, repeats[-1] + 1
     if len(repeats) == 1:
         return f"repeat {first}"

@@ -29,8 +29,9 @@ class Row:
     """A policy of a directory."""
 
     directory: str
+    """Path of the directory."""
     policy: str
-    """Names of the directory and the policy."""
+    """Name of the policy."""
     repeats: int
     """Number of its finished runs; only these are counted."""
     figures: Mapping[str, Estimate]
@@ -43,7 +44,7 @@ class Row:
     """Why there are no pairs; empty if there are any, and in the first row itself."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values."""
+        """Return the row as plain JSON values."""
         figures = {name: attrs.asdict(estimate) for name, estimate in self.figures.items()}
         for name, difference in self.differences.items():
             figures[name] |= {"difference": difference.mean, "difference_half_width": difference.half_width}
@@ -60,8 +61,9 @@ class ResultsComparison:
     rows: tuple[Row, ...]
     """By directory, then in the order of its policies; those without a finished run are omitted."""
     scenario_differences: Mapping[str, Sequence[Any]]
+    """The value in each directory, by the keys in which the scenarios differ."""
     version_differences: Mapping[str, Sequence[Any]]
-    """Keys with different values, with the value in each directory."""
+    """The version in each directory, by the packages whose versions differ."""
 
     @property
     def interrupted(self) -> list[tuple[Results, RunSummary]]:
@@ -70,7 +72,7 @@ class ResultsComparison:
 
     @property
     def missing(self) -> list[tuple[Results, int]]:
-        """Directories with runs that have not started, and the number of these runs."""
+        """Directories with runs that have not started, each with the number of these runs."""
         runs = [(result, sum(map(len, result.not_begun.values()))) for result in self.results]
         return [(result, number) for result, number in runs if number]
 
@@ -106,24 +108,26 @@ class ResultsComparison:
 
 
 def compare_results(results: Sequence[Results]) -> ResultsComparison:
-    """Compare different results directories by their finished runs, of which there must be one."""
-    places = [result.folder.resolve() for result in results]
-    for number, place in enumerate(places):
-        if place in places[:number]:
-            raise ConflictError(f"{results[number].folder}: is given twice")
+    """Compare different results directories by their finished runs; raise `ConflictError` if there is none."""
+    folders = [result.folder.resolve() for result in results]
+    for index, folder in enumerate(folders):
+        if folder in folders[:index]:
+            raise ConflictError(f"{results[index].folder}: is given twice")
     finished = {
-        (number, policy): [run for run in result.runs if run.policy == policy and run.complete]
-        for number, result in enumerate(results)
+        (index, policy): [run for run in result.runs if run.policy == policy and run.complete]
+        for index, result in enumerate(results)
         for policy in result.policies
     }
     finished = {key: runs for key, runs in finished.items() if runs}
     if not finished:
         raise ConflictError(f"{', '.join(str(result.folder) for result in results)}: no run is finished")
-    labels = {key: f"{number}" for number, key in enumerate(finished)}
+    labels = {key: f"{index}" for index, key in enumerate(finished)}
     labelled = [attrs.evolve(run, policy=labels[key]) for key, runs in finished.items() for run in runs]
     figures = compare(labelled, list(labels.values())).figures
-    first, *_ = finished
-    rows = [_row(results, key, first, runs, finished[first], figures[labels[key]]) for key, runs in finished.items()]
+    first_key, *_ = finished
+    rows = [
+        _row(results, key, first_key, runs, finished[first_key], figures[labels[key]]) for key, runs in finished.items()
+    ]
     return ResultsComparison(tuple(results), tuple(rows), scenario_differences(results), version_differences(results))
 
 
@@ -135,20 +139,27 @@ def _row(
     first_runs: Sequence[RunSummary],
     figures: Mapping[str, Estimate],
 ) -> Row:
-    (number, policy), pairs, why = key, [], ""
-    if key != first and not (why := why_other_tenants(results[first[0]], results[number])):
-        by_repeat = {run.repeat: run for run in first_runs}
-        both = [(by_repeat[run.repeat], run) for run in runs if run.repeat in by_repeat]
+    """Return the row of the policy that `key` names, by the index of its directory and its name.
+
+    `first`: the key of the first row; `runs`, `first_runs`: the finished runs of both; `figures`: the estimates of the
+    policy.
+    """
+    (index, policy), pairs, why_unpaired = key, [], ""
+    if key != first and not (why_unpaired := why_other_tenants(results[first[0]], results[index])):
+        first_by_repeat = {run.repeat: run for run in first_runs}
+        runs_by_both = [(first_by_repeat[run.repeat], run) for run in runs if run.repeat in first_by_repeat]
         # equal scenarios of different versions may have different tenants; their number reveals it
-        pairs = [pair for pair in both if pair[0].totals["tenants"] == pair[1].totals["tenants"]]
+        pairs = [pair for pair in runs_by_both if pair[0].totals["tenants"] == pair[1].totals["tenants"]]
         if not pairs:
-            why = "the number of tenants differs in every repeat" if both else "no repeat is finished in both"
+            why_unpaired = (
+                "the number of tenants differs in every repeat" if runs_by_both else "no repeat is finished in both"
+            )
     differences = {
         name: Interval.of([run.figure(name) - reference.figure(name) for reference, run in pairs])
         for name in FIGURES
         if pairs
     }
-    return Row(str(results[number].folder), policy, len(runs), figures, len(pairs), differences, why)
+    return Row(str(results[index].folder), policy, len(runs), figures, len(pairs), differences, why_unpaired)
 
 
 IN_WORDS = {
@@ -162,7 +173,7 @@ LONGEST_VALUE = 60
 
 
 def table_of_rows(comparison: ResultsComparison, figures: Sequence[str]) -> Table:
-    """Return the means of every row with their intervals, and ratios of the first figure."""
+    """Return a table of the means of every row with their intervals, and of the ratios of the first figure."""
     first = comparison.rows[0]
     caption = f"ratio: {IN_WORDS.get(figures[0], HEADINGS[figures[0]])} by those of the first row"
     if max(row.repeats for row in comparison.rows) > 1:
@@ -183,7 +194,7 @@ def table_of_rows(comparison: ResultsComparison, figures: Sequence[str]) -> Tabl
 
 
 def table_of_differences(comparison: ResultsComparison, figures: Sequence[str]) -> Table | None:
-    """Return the differences to the first row, for rows with the same tenants; None if there is no such row."""
+    """Return a table of the differences to the first row, of rows with the same tenants; None without such a row."""
     rows = [row for row in comparison.rows if row.pairs]
     if not rows:
         return None
@@ -201,7 +212,7 @@ def table_of_differences(comparison: ResultsComparison, figures: Sequence[str]) 
 
 
 def lines(comparison: ResultsComparison) -> Iterator[str]:
-    """Yield the differences between the directories, and the runs that are not counted."""
+    """Yield lines of text: the differences between the directories, and the runs that are not counted."""
     hashes = {result.summary["scenario_sha256"] for result in comparison.results}
     if len(comparison.results) > 1 and len(hashes) == 1:
         yield f"All ran the same scenario, {next(iter(hashes))[:12]}."
@@ -209,20 +220,20 @@ def lines(comparison: ResultsComparison) -> Iterator[str]:
     remade = other_tenants_code(comparison.results)
     if remade:
         labels = _labels(comparison)
-        where = listed([labels[str(result.folder)] for result in remade])
+        others = listed([labels[str(result.folder)] for result in remade])
         first = labels[str(comparison.results[0].folder)]
-        yield f"The code that makes tenants differs between {first} and {where}, so their tenants may differ."
+        yield f"The code that makes tenants differs between {first} and {others}, so their tenants may differ."
     yield from _differing("The scenarios differ", comparison.scenario_differences)
     yield from _differing("They were made with different versions", comparison.version_differences)
     for result, run in comparison.interrupted:
-        omitted = f"{run.policy}, repeat {run.repeat + 1} of {result.folder}"
-        yield f"Interrupted after {run.days:.2f} days and omitted: {omitted}"
-    for result, runs in comparison.missing:
-        yield f"Not started: {counted(runs, 'run')} of {result.folder}"
+        run_in_words = f"{run.policy}, repeat {run.repeat + 1} of {result.folder}"
+        yield f"Interrupted after {run.days:.2f} days and omitted: {run_in_words}"
+    for result, count in comparison.missing:
+        yield f"Not started: {counted(count, 'run')} of {result.folder}"
 
 
 def _unpaired(comparison: ResultsComparison) -> Iterator[str]:
-    """Yield the rows without differences to the first one, and the reason."""
+    """Yield a line for the rows without differences to the first one, for each reason."""
     labels = _labels(comparison)
     policies: dict[tuple[str, str], list[str]] = {}
     for row in comparison.rows:
@@ -233,25 +244,28 @@ def _unpaired(comparison: ResultsComparison) -> Iterator[str]:
 
 
 def _differing(heading: str, values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """Yield lines of keys with their value in each directory, below a heading, unless there are none."""
     if values:
         yield f"{heading}:"
-    for key, of_key in values.items():
-        yield f"  {key}: {' | '.join(map(_text, of_key))}"
+    for key, key_values in values.items():
+        yield f"  {key}: {' | '.join(map(_text, key_values))}"
 
 
 def _text(value: Any) -> str:
+    """Return a JSON value as text, cut off if it is long."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 
 
 def _labels(comparison: ResultsComparison) -> dict[str, str]:
-    """Return labels of the directories: their paths relative to their common parent directory."""
-    places = {str(result.folder): result.folder.resolve() for result in comparison.results}
-    common = os.path.commonpath([place.parent for place in places.values()])
-    return {name: place.relative_to(common).as_posix() for name, place in places.items()}
+    """Return labels of the directories by path: their paths relative to their common parent directory."""
+    full_paths = {str(result.folder): result.folder.resolve() for result in comparison.results}
+    common = os.path.commonpath([full_path.parent for full_path in full_paths.values()])
+    return {path: full_path.relative_to(common).as_posix() for path, full_path in full_paths.items()}
 
 
 def _table(title: str, caption: str) -> Table:
+    """Return a table without rows, with columns for directory and policy."""
     table = Table(title=title, caption=caption)
     table.add_column("directory", overflow="fold")
     table.add_column("policy", no_wrap=True)

@@ -56,24 +56,25 @@ WORDS = {
 
 
 def problems_of_summary(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the problems of a summary, each with its place."""
+    """Yield the problems of the contents of ``summary.json``, each with its dotted key."""
     yield from _problems_of_head(summary)
     policies, rows = _at(summary, "scenario.run.policies"), summary.get("runs")
-    names = policies if isinstance(policies, list) else []
+    policy_names = policies if isinstance(policies, list) else []
     units = summary.get("metrics")
     metrics = [*units] if isinstance(units, dict) else []
-    seen: set[tuple[str, int]] = set()
-    for number, row in enumerate(rows if isinstance(rows, list) else []):
-        place = f"runs[{number}]"
-        yield from _problems_of_run(place, row, names, metrics)
-        key = (row.get("policy"), row.get("repeat")) if isinstance(row, dict) else None
-        if key is not None and isinstance(key[0], str) and isinstance(key[1], int):
-            if key in seen:
-                yield f"{place}: policy {key[0]!r} and repeat {key[1]} occur twice"
-            seen.add((key[0], key[1]))
+    pairs: set[tuple[str, int]] = set()
+    for index, row in enumerate(rows if isinstance(rows, list) else []):
+        place = f"runs[{index}]"
+        yield from _problems_of_run(place, row, policy_names, metrics)
+        pair = (row.get("policy"), row.get("repeat")) if isinstance(row, dict) else None
+        if pair is not None and isinstance(pair[0], str) and isinstance(pair[1], int):
+            if pair in pairs:
+                yield f"{place}: policy {pair[0]!r} and repeat {pair[1]} occur twice"
+            pairs.add((pair[0], pair[1]))
 
 
 def _problems_of_head(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the problems of a summary without its runs, each with its dotted key."""
     for place, kind in HEAD.items():
         value = _at(summary, place)
         if not _is(value, kind):
@@ -102,6 +103,10 @@ def _problems_of_head(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _problems_of_run(place: str, row: object, policies: list[Any], metrics: list[str]) -> Iterator[str]:
+    """Yield the problems of a run in a summary, whose dotted key is `place`.
+
+    `policies`, `metrics`: names of the scenario's policies and metrics.
+    """
     if not isinstance(row, dict):
         yield f"{place}: found {row!r:.60}; expected a table"
         return
@@ -110,16 +115,16 @@ def _problems_of_run(place: str, row: object, policies: list[Any], metrics: list
     for name in ("repeat", *COUNTS):
         if not (_is(row.get(name), int) and row[name] >= 0):
             yield f"{place}.{name}: {_found(row.get(name), name, row)}; expected a whole number >= 0"
-    kinds = [row.get(name) for name in KINDS_OF_VIOLATIONS]
-    total = sum(kind for kind in kinds if isinstance(kind, int))
-    if all(_is(number, int) for number in (row.get("violations"), *kinds)) and row["violations"] != total:
+    violations_by_kind = [row.get(name) for name in KINDS_OF_VIOLATIONS]
+    total = sum(kind for kind in violations_by_kind if isinstance(kind, int))
+    if all(_is(number, int) for number in (row.get("violations"), *violations_by_kind)) and row["violations"] != total:
         yield f"{place}.violations: found {row['violations']}; expected {' + '.join(KINDS_OF_VIOLATIONS)}"
     for name in AMOUNTS:
         if not (_is(row.get(name), float) and row[name] >= 0):
             yield f"{place}.{name}: {_found(row.get(name), name, row)}; expected a number >= 0"
-    used = row.get("availability")
-    if used is not None and not (_is(used, float) and 0.0 <= round(used, 9) <= 1.0):
-        yield f"{place}.availability: found {used!r:.60}; expected a number from 0 to 1, or null"
+    availability = row.get("availability")
+    if availability is not None and not (_is(availability, float) and 0.0 <= round(availability, 9) <= 1.0):
+        yield f"{place}.availability: found {availability!r:.60}; expected a number from 0 to 1, or null"
     if not isinstance(row.get("complete"), bool):
         yield f"{place}.complete: {_found(row.get('complete'), 'complete', row)}; expected true or false"
     for name in BY_CAUSE:
@@ -130,12 +135,12 @@ def _problems_of_run(place: str, row: object, policies: list[Any], metrics: list
         yield from _problems_of_applications(f"{place}.applications", row["applications"], metrics)
 
 
-def _problems_of_applications(place: str, used: object, metrics: list[str]) -> Iterator[str]:
-    """Yield the problems of what applications have used: numbers of nodes, and loads of all metrics."""
-    if not isinstance(used, dict):
-        yield f"{place}: found {used!r:.60}; expected a table"
+def _problems_of_applications(place: str, applications: object, metrics: list[str]) -> Iterator[str]:
+    """Yield the problems of the totals of applications, whose dotted key is `place`: nodes, and loads by metric."""
+    if not isinstance(applications, dict):
+        yield f"{place}: found {applications!r:.60}; expected a table"
         return
-    for name, fields in used.items():
+    for name, fields in applications.items():
         if not isinstance(fields, dict):
             yield f"{place}.{name}: found {fields!r:.60}; expected a table"
             continue
@@ -149,44 +154,48 @@ def _problems_of_applications(place: str, used: object, metrics: list[str]) -> I
 
 
 def problems_of_timings(timings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the problems of the timings of a summary's runs, each with its place."""
-    timed = timings.get("runs")
-    if not isinstance(timed, list):
-        yield f"runs: {_found(timed, 'runs', timings)}; expected a list"
+    """Yield the problems of the contents of ``timings.json``, each with its dotted key; `rows`: runs of the summary."""
+    timed_runs = timings.get("runs")
+    if not isinstance(timed_runs, list):
+        yield f"runs: {_found(timed_runs, 'runs', timings)}; expected a list"
         return
-    plans = {(row["policy"], row["repeat"]): row["plans"] for row in rows}
-    missing = dict(plans)
-    for number, timing in enumerate(timed):
-        place = f"runs[{number}]"
-        key = (timing.get("policy"), timing.get("repeat")) if isinstance(timing, dict) else None
-        if key is None or not isinstance(key[0], str) or not isinstance(key[1], int) or key not in plans:
+    plan_counts = {(row["policy"], row["repeat"]): row["plans"] for row in rows}
+    missing = dict(plan_counts)
+    for index, timing in enumerate(timed_runs):
+        place = f"runs[{index}]"
+        pair = (timing.get("policy"), timing.get("repeat")) if isinstance(timing, dict) else None
+        if pair is None or not isinstance(pair[0], str) or not isinstance(pair[1], int) or pair not in plan_counts:
             yield f"{place}: belongs to no run of the summary"
             continue
-        missing.pop((key[0], key[1]), None)
+        missing.pop((pair[0], pair[1]), None)
         seconds = timing.get("seconds")
         if not isinstance(seconds, dict) or not all(_is_amount(seconds.get(name)) for name in SECONDS):
             yield f"{place}.seconds: expected numbers >= 0 for {', '.join(SECONDS)}"
         slowest = timing.get("slowest")
-        if not isinstance(slowest, list) or not all(_is_slow_plan(plan, plans[key[0], key[1]]) for plan in slowest):
+        if not isinstance(slowest, list) or not all(
+            _is_slow_plan(plan, plan_counts[pair[0], pair[1]]) for plan in slowest
+        ):
             yield f"{place}.slowest: expected a list of plans with their seconds"
     for policy, repeat in missing:
         yield f"runs: policy {policy!r}, repeat {repeat} is missing"
 
 
-def _is_slow_plan(slow: object, plans: int) -> bool:
-    if not isinstance(slow, dict):
+def _is_slow_plan(value: object, plans: int) -> bool:
+    """Return whether a value is a `SlowPlan` as plain values, in a run of `plans` plans."""
+    if not isinstance(value, dict):
         return False
-    plan = slow.get("plan")
-    return isinstance(plan, int) and _is(plan, int) and 0 <= plan < plans and _is_amount(slow.get("seconds"))
+    plan = value.get("plan")
+    return isinstance(plan, int) and _is(plan, int) and 0 <= plan < plans and _is_amount(value.get("seconds"))
 
 
 def _is_amount(value: Any) -> bool:
+    """Return whether a value is a number of at least 0."""
     return _is(value, float) and value >= 0
 
 
-def _at(values: Any, place: str) -> Any:
-    """Return the value at a place, or None."""
-    for key in place.split("."):
+def _at(values: Any, dotted_key: str) -> Any:
+    """Return the value at a dotted key of nested tables, or None."""
+    for key in dotted_key.split("."):
         if not isinstance(values, dict):
             return None
         values = values.get(key)
@@ -201,16 +210,22 @@ def _is(value: object, kind: type) -> bool:
     return isinstance(value, kind)
 
 
-def _found(value: object, name: str, beside: Mapping[str, Any]) -> str:
-    """Return a description of a value; for a missing one, with the key that has a similar name."""
+def _found(value: object, name: str, table: Mapping[str, Any]) -> str:
+    """Return a description of the value of the key `name`; for a missing one, with a key of a similar name.
+
+    `table`: the table of the key.
+    """
     if value is not None:
         return f"found {value!r:.60}"
-    near = get_close_matches(name, [key for key in map(str, beside) if key != name], n=1)
+    near = get_close_matches(name, [key for key in map(str, table) if key != name], n=1)
     return f"is missing; found {near[0]!r}" if near else "is missing"
 
 
 def problems_of_columns(frame: pl.DataFrame, table: str) -> Iterator[str]:
-    """Yield the problems of a table's columns: missing, of another type, or with invalid nulls or numbers."""
+    """Yield the problems of the columns of a table of a run: missing, of another type, or with invalid values.
+
+    `table`: its name.
+    """
     for name, spec in columns_of(table).items():
         if name not in frame.columns:
             near = get_close_matches(name, [column for column in frame.columns if column not in TABLES[table]], n=1)
@@ -230,8 +245,9 @@ class Results:
     folder: Path
     """The directory."""
     summary: Mapping[str, Any]
+    """The contents of ``summary.json``."""
     timings: Mapping[str, Any]
-    """The contents of ``summary.json`` and ``timings.json``."""
+    """The contents of ``timings.json``."""
     runs: tuple[RunSummary, ...]
     """The runs, by repeat, then in the order of the scenario's policies."""
 
@@ -257,12 +273,12 @@ class Results:
 
     @property
     def not_begun(self) -> dict[str, list[int]]:
-        """Repeats without a run, by policy; policies with all runs are omitted.
+        """Numbers of the repeats without a run, by policy; policies with all runs are omitted.
 
-        If the scenario does not have their number, these are the repeats that another policy has.
+        If the scenario does not have the number of repeats, every policy needs the repeats that any policy has.
         """
-        number = self.summary["scenario"]["run"].get("repeats")
-        requested = {run.repeat for run in self.runs} if number is None else set(range(number))
+        repeat_count = self.summary["scenario"]["run"].get("repeats")
+        requested = {run.repeat for run in self.runs} if repeat_count is None else set(range(repeat_count))
         missing = {policy: sorted(requested.difference(self.repeats(policy))) for policy in self.policies}
         return {policy: repeats for policy, repeats in missing.items() if repeats}
 
@@ -308,6 +324,7 @@ class Results:
         return self.folder / RUNS / f"{policy}-{repeat}" / f"{name}.parquet"
 
     def _table_of_run(self, run: RunSummary, name: str) -> pl.DataFrame:
+        """Return a table of a run; raise `ResultsError` if its file is missing or damaged."""
         path = self.path_of(run.policy, run.repeat, name)
         if not path.is_file():
             _fail(path, f"is missing, but {SUMMARY} has the run")
@@ -318,9 +335,9 @@ class Results:
             _fail(path, f"is damaged ({str(error)[:200]})")
         problems = list(problems_of_columns(frame, name))
         if not problems:
-            of_run = (pl.col("policy") == run.policy) & (pl.col("repeat") == run.repeat)
-            others = len(frame.filter(~of_run))
-            problems = [f"{others} rows belong to another policy or repeat"] if others else []
+            is_of_run = (pl.col("policy") == run.policy) & (pl.col("repeat") == run.repeat)
+            other_rows = len(frame.filter(~is_of_run))
+            problems = [f"{other_rows} rows belong to another policy or repeat"] if other_rows else []
         if problems:
             raise ResultsError(path, problems)
         return frame.select(list(columns_of(name)))
@@ -344,19 +361,21 @@ def read_results(folder: str | Path) -> Results:
     problems = list(problems_of_timings(timings, summary["runs"]))
     if problems:
         raise ResultsError(folder / TIMINGS, problems)
-    timed = {(timing["policy"], timing["repeat"]): timing for timing in timings["runs"]}
-    order = {policy: number for number, policy in enumerate(summary["scenario"]["run"]["policies"])}
-    rows = sorted(summary["runs"], key=lambda row: (row["repeat"], order[row["policy"]]))
-    return Results(folder, summary, timings, tuple(_run(row, timed[row["policy"], row["repeat"]]) for row in rows))
+    timing_of = {(timing["policy"], timing["repeat"]): timing for timing in timings["runs"]}
+    policy_order = {policy: number for number, policy in enumerate(summary["scenario"]["run"]["policies"])}
+    rows = sorted(summary["runs"], key=lambda row: (row["repeat"], policy_order[row["policy"]]))
+    return Results(folder, summary, timings, tuple(_run(row, timing_of[row["policy"], row["repeat"]]) for row in rows))
 
 
-def _run(row: Mapping[str, Any], timed: Mapping[str, Any]) -> RunSummary:
+def _run(row: Mapping[str, Any], timing: Mapping[str, Any]) -> RunSummary:
+    """Return a run from its row of the summary and its timings."""
     totals = {name: value for name, value in row.items() if name not in ("policy", "repeat", "complete")}
-    slowest = tuple(SlowPlan(plan["plan"], float(plan["seconds"])) for plan in timed["slowest"])
-    return RunSummary(row["policy"], row["repeat"], totals, timed["seconds"], slowest, row["complete"])
+    slowest = tuple(SlowPlan(plan["plan"], float(plan["seconds"])) for plan in timing["slowest"])
+    return RunSummary(row["policy"], row["repeat"], totals, timing["seconds"], slowest, row["complete"])
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; raise `ResultsError` if there is none."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -369,4 +388,5 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _fail(path: Path, problem: str) -> NoReturn:
+    """Raise `ResultsError` for one problem of a file."""
     raise ResultsError(path, [problem]) from None

@@ -22,7 +22,7 @@ from plb import PlbError, UnknownNameError
 from plb.phrasing import listed
 
 MISSING = "-"
-"""In place of a value that there is not, such as that of a key that a scenario does not have."""
+"""In place of a missing value, such as the value of a key that a scenario does not have."""
 NOT_OF_TENANTS = (*OF_REPORTS, "density", "density_end")
 """Fields of ``[workload]`` that do not affect tenants, or affect only their total promised demand."""
 OF_OTHER_HISTORY = ("history_digest", "history_tenants")
@@ -32,11 +32,16 @@ SAME_PROMISES = 1e-9
 
 
 def scenario_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
-    """Return the keys in which the scenarios differ, except policies that not all have, with all values."""
+    """Return the keys in which the scenarios of results differ, with all values.
+
+    Policies that only some of the scenarios have are left out.
+    """
     scenarios = [result.summary["scenario"] for result in results]
-    tables = [scenario.get("policies") for scenario in scenarios]
-    shared = set.intersection(*(set(table) if isinstance(table, dict) else set() for table in tables))
-    return differences([{**scenario, "policies": _only(scenario, shared)} for scenario in scenarios])
+    policy_tables = [scenario.get("policies") for scenario in scenarios]
+    shared_policies = set.intersection(
+        *(set(policies) if isinstance(policies, dict) else set() for policies in policy_tables)
+    )
+    return differences([{**scenario, "policies": _only(scenario, shared_policies)} for scenario in scenarios])
 
 
 def version_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
@@ -53,20 +58,21 @@ def why_other_tenants(first: Results, second: Results) -> str:
     differing = differences([_origin(result) for result in (first, second)])
     if differing:
         return f"{listed(list(differing))} {'differs' if len(differing) == 1 else 'differ'}"
-    promised = [_promised(result.summary["scenario"]) for result in (first, second)]
-    for expected, amount in zip(*promised, strict=True):
-        if expected is None or amount is None:
+    promised_by_result = [_promised(result.summary["scenario"]) for result in (first, second)]
+    for first_demand, second_demand in zip(*promised_by_result, strict=True):
+        if first_demand is None or second_demand is None:
             return "the scenarios do not determine the promised demand of tenants"
-        if not math.isclose(expected, amount, rel_tol=SAME_PROMISES):
+        if not math.isclose(first_demand, second_demand, rel_tol=SAME_PROMISES):
             metric = second.summary["scenario"]["workload"]["density_metric"]
-            return f"the promised demand of all tenants is {amount:.10g} of {metric}, not {expected:.10g}"
+            return f"the promised demand of all tenants is {second_demand:.10g} of {metric}, not {first_demand:.10g}"
     return ""
 
 
 def other_tenants_code(results: Sequence[Results]) -> list[Results]:
-    """Return the results whose tenants other code made than those of the first; without those that do not record it.
+    """Return the results whose tenants were made by other code than the tenants of the first results.
 
-    A change of that code may be without effect, so this is no proof of other tenants.
+    Results that do not record the code are left out. A change of the code may be without effect, so this is no proof of
+    other tenants.
     """
     codes = [_split(result).get(TENANTS_CODE) for result in results]
     return [
@@ -75,22 +81,23 @@ def other_tenants_code(results: Sequence[Results]) -> list[Results]:
 
 
 def _split(results: Results) -> Mapping[str, Any]:
+    """Return how the results' tenants were split; empty if that is not recorded."""
     split = results.summary.get("split")
     return split if isinstance(split, dict) else {}
 
 
 def _origin(results: Results) -> dict[str, Any]:
-    """Return the values that tenants depend on, except the total promised demand."""
+    """Return the values that the tenants of results depend on, except the total promised demand."""
     scenario = results.summary["scenario"]
     workload, run = (scenario.get(name) for name in ("workload", "run"))
-    kept = dict(workload) if isinstance(workload, dict) else {}
+    workload_fields = dict(workload) if isinstance(workload, dict) else {}
     split = _split(results)
-    known_by_content = split.get("traces") is not None and "traces_digest" in split
-    left_out = (*NOT_OF_TENANTS, "path", "history_path") if known_by_content else NOT_OF_TENANTS
+    has_digest = split.get("traces") is not None and "traces_digest" in split
+    omitted = (*NOT_OF_TENANTS, "path", "history_path") if has_digest else NOT_OF_TENANTS
     if isinstance(split, dict) and "history_digest" in split:
         split = {name: value for name, value in split.items() if name not in OF_OTHER_HISTORY}
     return {
-        "workload": {name: value for name, value in kept.items() if name not in left_out},
+        "workload": {name: value for name, value in workload_fields.items() if name not in omitted},
         "run": {name: run.get(name) for name in ("days", "fill_hours")} if isinstance(run, dict) else {},
         "seed": results.summary["seed"],
         "split": {name: value for name, value in split.items() if name != TENANTS_CODE},
@@ -98,13 +105,16 @@ def _origin(results: Results) -> dict[str, Any]:
 
 
 def _promised(scenario: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """Return the total promised demand at the start and at the end; None if a scenario does not determine it."""
+    """Return the promised demand of all tenants of a scenario, as plain values, at the start and at the end.
+
+    None if the scenario does not determine it; 0 if the traces determine the tenants.
+    """
     try:
-        fields, workload = scenario["cluster"], scenario["workload"]
+        cluster_fields, workload = scenario["cluster"], scenario["workload"]
         if workload.get("arrivals") == "recorded":  # the traces determine the tenants
             return 0.0, 0.0
         cluster = ClusterSection(
-            **{**fields, "groups": tuple(NodeGroup(**group) for group in fields.get("groups", ()))}
+            **{**cluster_fields, "groups": tuple(NodeGroup(**group) for group in cluster_fields.get("groups", ()))}
         )
         capacity = cluster.total_capacity(workload["density_metric"])
         end = workload.get("density_end")
@@ -113,13 +123,14 @@ def _promised(scenario: Mapping[str, Any]) -> tuple[float | None, float | None]:
         return None, None
 
 
-def _only(scenario: Mapping[str, Any], policies: set[str]) -> dict[str, Any]:
-    table = scenario.get("policies")
-    return {name: value for name, value in table.items() if name in policies} if isinstance(table, dict) else {}
+def _only(scenario: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    """Return the sections of a scenario, as plain values, of the named policies."""
+    sections = scenario.get("policies")
+    return {name: value for name, value in sections.items() if name in names} if isinstance(sections, dict) else {}
 
 
 def _flat(table: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield all values that are not tables, with their places."""
+    """Yield all values in nested tables, with their dotted keys; `place` is the prefix of the keys."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{place}{name}.")
@@ -133,9 +144,9 @@ def differences(tables: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     keys = dict.fromkeys(key for table in flat for key in table)
     values = {key: [table.get(key, MISSING) for table in flat] for key in keys}
     return {
-        key: of_key
-        for key, of_key in values.items()
-        if len({json.dumps(value, sort_keys=True) for value in of_key}) > 1
+        key: key_values
+        for key, key_values in values.items()
+        if len({json.dumps(value, sort_keys=True) for value in key_values}) > 1
     }
 
 
@@ -148,8 +159,9 @@ class RecordedRun:
     scenario: Scenario
     """The scenario of the run."""
     policy: str
+    """Name of the policy."""
     repeat: int
-    """Policy and number of the repeat."""
+    """Number of the repeat, from 0."""
     seconds: int
     """Its length in simulated seconds; shorter than in the scenario if Ctrl-C ended it."""
 
@@ -179,35 +191,45 @@ def read_run(
 
     Results identify imported files and files of policies by name and content; the scenario `present`, as read from its
     file, has their paths. It may differ from the recorded one in its name, in options of `plb simulate`, and in paths.
+    `traces`: the present directory of the traces.
     """
     results = read_results(folder)
     scenario = _scenario_of(results.summary, folder, present)
     _check_versions(results.summary, folder)
     runs = {(run.policy, run.repeat): run for run in results.runs}
-    requested = scenario.run.policies[0] if policy is None else policy
-    if not any(name == requested for name, _ in runs):
-        raise UnknownNameError("policy", requested, list(dict.fromkeys(name for name, _ in runs)), str(folder))
-    if (requested, repeat) not in runs:
+    requested_policy = scenario.run.policies[0] if policy is None else policy
+    if not any(name == requested_policy for name, _ in runs):
+        raise UnknownNameError("policy", requested_policy, list(dict.fromkeys(name for name, _ in runs)), str(folder))
+    if (requested_policy, repeat) not in runs:
         # printed repeats count from 1, those in tables from 0
-        numbers = sorted(number + 1 for name, number in runs if name == requested)
-        raise PlbError(f"{folder}: there is no repeat {repeat + 1} of {requested}, only {', '.join(map(str, numbers))}")
+        numbers = sorted(number + 1 for name, number in runs if name == requested_policy)
+        raise PlbError(
+            f"{folder}: there is no repeat {repeat + 1} of {requested_policy}, only {', '.join(map(str, numbers))}"
+        )
     scenario = _with_workload_of(scenario, folder, present, traces)
-    return RecordedRun(results, scenario, requested, repeat, int(runs[requested, repeat].totals["simulated_seconds"]))
+    return RecordedRun(
+        results, scenario, requested_policy, repeat, int(runs[requested_policy, repeat].totals["simulated_seconds"])
+    )
 
 
 def _scenario_of(summary: Mapping[str, Any], folder: Path, present: Scenario | None) -> Scenario:
-    """Return the scenario of a summary, checked against the hash in the summary."""
+    """Return the scenario of a summary, checked against the hash in the summary.
+
+    `present`: the scenario as read from its file, which has the paths of files; None if there are no files.
+    """
     tables = dict(summary["scenario"])
-    files: dict[tuple[str, str], str] = {}
+    paths_of_files: dict[tuple[str, str], str] = {}
     if present is not None:
         _check_present(tables, present, folder)
-        files = {digest: file for file in named_files(present) for digest in digests([file]).items()}
+        paths_of_files = {digest: file for file in named_files(present) for digest in digests([file]).items()}
     try:
         if isinstance(tables.get("imports"), Mapping):
-            tables["imports"] = _placed(tables["imports"], files)
-        tables["engine"] = _with_files(tables.get("engine", {}), files)
+            tables["imports"] = _placed(tables["imports"], paths_of_files)
+        tables["engine"] = _with_files(tables.get("engine", {}), paths_of_files)
         if isinstance(tables.get("policies"), Mapping):
-            tables["policies"] = {name: _with_files(fields, files) for name, fields in tables["policies"].items()}
+            tables["policies"] = {
+                name: _with_files(fields, paths_of_files) for name, fields in tables["policies"].items()
+            }
     except KeyError as missing:
         name, _ = missing.args[0]
         raise PlbError(f"{folder}: the run requires the file {name!r}; give its scenario with --scenario") from None
@@ -219,45 +241,59 @@ def _scenario_of(summary: Mapping[str, Any], folder: Path, present: Scenario | N
 
 
 def _check_present(recorded: Mapping[str, Any], present: Scenario, folder: Path) -> None:
-    """Raise `PlbError` if a scenario differs from a recorded one in fields that are not options of the command line."""
-    ran = tuple(name for name in recorded["run"]["policies"] if name in present.policies)
-    same_policies = attrs.evolve(present, run=attrs.evolve(present.run, policies=ran or present.run.policies))
-    differing = differences([_compared(scenario) for scenario in (recorded, same_policies.as_json())])
+    """Raise `PlbError` if the scenario `present` differs from the recorded one, as plain values.
+
+    Options of the command line may differ.
+    """
+    run_policies = tuple(name for name in recorded["run"]["policies"] if name in present.policies)
+    present_with_policies = attrs.evolve(
+        present, run=attrs.evolve(present.run, policies=run_policies or present.run.policies)
+    )
+    differing = differences([_compared(scenario) for scenario in (recorded, present_with_policies.as_json())])
     if differing:
-        (key, (then, now)), *others = differing.items()
-        more = f"; also: {listed([other for other, _ in others])}" if others else ""
-        message = f"the given scenario differs from the one that was run: {key} is {now!r:.60}, not {then!r:.60}{more}"
+        (key, (ran_with, value)), *other_differences = differing.items()
+        more = f"; also: {listed([other_key for other_key, _ in other_differences])}" if other_differences else ""
+        message = (
+            f"the given scenario differs from the one that was run: {key} is {value!r:.60}, not {ran_with!r:.60}{more}"
+        )
         raise PlbError(f"{folder}: {message}")
 
 
 def _compared(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables of a scenario without paths and options of the command line."""
-    left_out = {**OVERRIDDEN, "workload": (*OVERRIDDEN["workload"], *PATHS)}
-    kept = {key: value for key, value in scenario.items() if key != "name"}
-    for section, fields in left_out.items():
-        if isinstance(kept.get(section), Mapping):
-            kept[section] = {key: value for key, value in kept[section].items() if key not in fields}
-    return kept
+    """Return the plain values of a scenario without paths and options of the command line."""
+    omitted = {**OVERRIDDEN, "workload": (*OVERRIDDEN["workload"], *PATHS)}
+    compared = {key: value for key, value in scenario.items() if key != "name"}
+    for section, fields in omitted.items():
+        if isinstance(compared.get(section), Mapping):
+            compared[section] = {key: value for key, value in compared[section].items() if key not in fields}
+    return compared
 
 
 def _placed(digests: Mapping[str, Any], files: Mapping[tuple[str, str], str]) -> list[str]:
-    """Return the paths of files, from their digests by name; a `KeyError` has name and digest of an unknown file."""
+    """Return the paths of files, given by name and digest; a `KeyError` has name and digest of an unknown file.
+
+    `files`: the path of each file, by name and digest.
+    """
     return [files[name, str(digest)] for name, digest in digests.items()]
 
 
 def _with_files(fields: Any, files: Mapping[tuple[str, str], str]) -> Any:
-    """Return settings of an engine with paths of files in place of their digests in policy options."""
+    """Return settings of an engine with paths of files in place of their digests in policy options.
+
+    `files`: the path of each file, by name and digest.
+    """
     options = fields.get("policy_options") if isinstance(fields, Mapping) else None
     if not isinstance(options, Mapping):
         return fields
-    placed = {
+    options_with_paths = {
         name: _placed(option, files)[0] if isinstance(option, Mapping) and option else option
         for name, option in options.items()
     }
-    return {**fields, "policy_options": placed}
+    return {**fields, "policy_options": options_with_paths}
 
 
 def _check_versions(summary: Mapping[str, Any], folder: Path) -> None:
+    """Raise `PlbError` if a package has another version than in a summary."""
     present = versions()
     differing = [
         f"{name} {version} (here {present[name]})"
@@ -269,17 +305,20 @@ def _check_versions(summary: Mapping[str, Any], folder: Path) -> None:
 
 
 def _with_workload_of(scenario: Scenario, folder: Path, present: Scenario | None, traces: Path | None) -> Scenario:
-    """Return a scenario with the present paths of its traces or its plan."""
+    """Return a scenario with the present paths of its traces or its plan.
+
+    The paths of `present` replace the recorded ones; `traces` replaces the path of the traces.
+    """
     workload = scenario.workload
-    places = {name: getattr(workload, name) for name in PATHS}
+    paths = {name: getattr(workload, name) for name in PATHS}
     if present is not None:
-        places |= {name: getattr(present.workload, name) or place for name, place in places.items()}
+        paths |= {name: getattr(present.workload, name) or path for name, path in paths.items()}
     if traces is not None:
         if workload.path is None:
             raise PlbError(f"{folder}: the tenants do not come from traces; omit --traces")
-        places["path"] = str(traces)
-    for place in places.values():
-        if place is not None and not Path(place).exists():
-            message = f"the tenants come from {place}, which does not exist relative to the current directory"
+        paths["path"] = str(traces)
+    for path in paths.values():
+        if path is not None and not Path(path).exists():
+            message = f"the tenants come from {path}, which does not exist relative to the current directory"
             raise PlbError(f"{folder}: {message}; give --traces, or --scenario")
-    return attrs.evolve(scenario, workload=attrs.evolve(workload, **places))
+    return attrs.evolve(scenario, workload=attrs.evolve(workload, **paths))

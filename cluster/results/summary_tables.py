@@ -37,7 +37,7 @@ class Estimate(Interval):
     """A mean over repeats with its interval and its ratio to the first policy."""
 
     ratio: float | None
-    """The mean divided by that of the first policy; None if that is 0 or unknown."""
+    """The mean divided by the mean of the first policy; None if the latter is 0 or unknown."""
 
 
 @attrs.frozen
@@ -45,7 +45,7 @@ class Comparison:
     """The figures of every policy."""
 
     policies: tuple[str, ...]
-    """Names; the others are compared with the first."""
+    """Names of the policies; the others are compared with the first."""
     repeats: dict[str, int]
     """Number of finished runs of each policy."""
     figures: dict[str, dict[str, Estimate]]
@@ -64,22 +64,32 @@ class Comparison:
 def compare(runs: Iterable[RunSummary], policies: Sequence[str]) -> Comparison:
     """Compare policies over their runs; policies without a run are omitted."""
     finished_runs = list(runs)
-    of_policy = {policy: [run for run in finished_runs if run.policy == policy] for policy in policies}
-    repeats = {policy: len(finished) for policy, finished in of_policy.items() if finished}
-    values = {policy: {name: [run.figure(name) for run in of_policy[policy]] for name in FIGURES} for policy in repeats}
-    means = {policy: {name: float(np.mean(row)) for name, row in rows.items()} for policy, rows in values.items()}
-    first = next(iter(means.values()), {})
+    runs_of_policy = {policy: [run for run in finished_runs if run.policy == policy] for policy in policies}
+    repeats = {policy: len(policy_runs) for policy, policy_runs in runs_of_policy.items() if policy_runs}
+    samples = {
+        policy: {name: [run.figure(name) for run in runs_of_policy[policy]] for name in FIGURES} for policy in repeats
+    }
+    means = {
+        policy: {name: float(np.mean(sample)) for name, sample in sample_of_figure.items()}
+        for policy, sample_of_figure in samples.items()
+    }
+    first_means = next(iter(means.values()), {})
     figures = {
         policy: {
-            name: Estimate(means[policy][name], half_width(row), _ratio(means[policy][name], first[name]))
-            for name, row in rows.items()
+            name: Estimate(
+                means[policy][name],
+                half_width(sample),
+                _ratio(means[policy][name], first_means[name]),
+            )
+            for name, sample in sample_of_figure.items()
         }
-        for policy, rows in values.items()
+        for policy, sample_of_figure in samples.items()
     }
     return Comparison(tuple(repeats), repeats, figures)
 
 
 def _ratio(value: float, first: float) -> float | None:
+    """Return `value` divided by `first`, the value of the first policy; None if that is 0."""
     return value / first if first else None
 
 
@@ -103,7 +113,7 @@ WITH_RATIO = ("violations", "violations_avoidable")
 
 
 def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Return headings and rows, one for each policy: means, with 95 % intervals for more than one repeat."""
+    """Return headings and rows of the comparison, a row for each policy: means, and intervals if there are repeats."""
     headings = ["policy"]
     for name in SHOWN:
         headings += [HEADINGS[name], "ratio"] if name in WITH_RATIO else [HEADINGS[name]]
@@ -137,12 +147,15 @@ def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Ta
 
 
 def cell(estimate: Interval, *, signed: bool = False) -> str:
-    """Return a mean with its interval, with decimals up to the first digit of the interval, or a sign."""
-    digits = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
-    if (needed := decimals_of(estimate.half_width)) <= MOST_DECIMALS:
-        digits = max(digits, needed)
-    text = f"{estimate.mean:{'+' if signed and estimate.mean else ''},.{digits}f}"
-    return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{digits}f}"
+    """Return a mean with its interval as text, with decimals up to the first digit of the interval.
+
+    `signed`: whether a positive mean has a sign.
+    """
+    decimals = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
+    if (needed_digits := decimals_of(estimate.half_width)) <= MOST_DECIMALS:
+        decimals = max(decimals, needed_digits)
+    text = f"{estimate.mean:{'+' if signed and estimate.mean else ''},.{decimals}f}"
+    return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{decimals}f}"
 
 
 def ratio_cell(estimate: Estimate) -> str:
@@ -159,17 +172,39 @@ OUTAGES = {
 
 
 def outage_rows(runs: Sequence[RunSummary], policies: Sequence[str]) -> list[list[str]]:
-    """Return the effects of faults and upgrades: for each figure its name, then the mean over repeats by policy."""
-    totals = [[run.totals for run in runs if run.policy == policy] for policy in policies]
-    availabilities = [
-        [total["availability"] for total in of_policy if total["availability"] is not None] for of_policy in totals
+    """Return the effects of faults and upgrades: for each figure its name, then its mean by policy."""
+    totals_by_policy = [[run.totals for run in runs if run.policy == policy] for policy in policies]
+    availabilities_by_policy = [
+        [run_totals["availability"] for run_totals in policy_totals if run_totals["availability"] is not None]
+        for policy_totals in totals_by_policy
     ]
-    rows = [["availability of tenants", *(f"{np.mean(total):.4%}" if total else MISSING for total in availabilities)]]
+    rows = [
+        [
+            "availability of tenants",
+            *(f"{np.mean(run_totals):.4%}" if run_totals else MISSING for run_totals in availabilities_by_policy),
+        ]
+    ]
     for name, heading in OUTAGES.items():
-        rows.append([heading, *(count(np.mean([total[name] for total in of_policy])) for of_policy in totals)])
-    causes = {cause for of_policy in totals for total in of_policy for cause in total["moves_by_cause"]}
+        rows.append(
+            [
+                heading,
+                *(
+                    count(np.mean([run_totals[name] for run_totals in policy_totals]))
+                    for policy_totals in totals_by_policy
+                ),
+            ]
+        )
+    causes = {
+        cause
+        for policy_totals in totals_by_policy
+        for run_totals in policy_totals
+        for cause in run_totals["moves_by_cause"]
+    }
     for cause in (*CAUSES_OF_MOVES, *sorted(causes - {*CAUSES_OF_MOVES})):
-        means = (np.mean([total["moves_by_cause"].get(cause, 0) for total in of_policy]) for of_policy in totals)
+        means = (
+            np.mean([run_totals["moves_by_cause"].get(cause, 0) for run_totals in policy_totals])
+            for policy_totals in totals_by_policy
+        )
         rows.append([f"moves for {cause_text(cause)}", *map(count, means)])
     return rows
 
@@ -185,7 +220,7 @@ def outage_table(runs: Sequence[RunSummary], policies: Sequence[str]) -> Table:
 
 
 def count(value: float | np.floating) -> str:
-    """Return a count, or a mean of counts with one decimal if it is not whole."""
+    """Return a count as text, or a mean of counts with one decimal if it is not whole."""
     return f"{value:,.{0 if float(value).is_integer() else 1}f}"
 
 
@@ -208,28 +243,34 @@ def save_plots(results: Results) -> list[Path]:
 def _panels(
     results: Results, load: pl.DataFrame, title: str, width: float, height: float, sharey: Literal["row", "all"]
 ) -> tuple[Figure, dict[tuple[str, str], Axes]]:
-    """Return a figure with an ax for each metric (row) and policy (column), and margins of these inches."""
+    """Return a figure with a panel for each metric (row) and policy (column), and the panels by both.
+
+    `load`: the table of loads; `width`, `height`: inches beside the panels; `sharey`: which panels share the axis of
+    loads.
+    """
     metrics = load["metric"].unique(maintain_order=True).to_list()
     policies = [policy for policy in results.policies if policy in set(load["policy"].to_list())]
     figure = new_figure(4.8 * len(policies) + width, 2.5 * len(metrics) + height, f"{results.name}: {title}")
     axes = figure.subplots(len(metrics), len(policies), squeeze=False, sharex=True, sharey=sharey)
-    places = [(metric, policy) for metric in metrics for policy in policies]
-    return figure, dict(zip(places, axes.ravel(), strict=True))
+    metrics_and_policies = [(metric, policy) for metric in metrics for policy in policies]
+    return figure, dict(zip(metrics_and_policies, axes.ravel(), strict=True))
 
 
 def _bands(results: Results, load: pl.DataFrame) -> Figure:
+    """Return a figure of the bands of the nodes' loads over time, from the table of loads."""
     figure, axes = _panels(results, load, "load of the nodes", 0.6, 0.8, "row")
-    first, _ = next(iter(axes))
+    first_metric, _ = next(iter(axes))
     for (metric, policy), ax in axes.items():
         plot_load_bands(ax, load.filter(policy=policy), metric, results.violation_threshold, results.days)
         ax.label_outer()
-        if metric == first:
+        if metric == first_metric:
             ax.set_title(policy)
     draw_legend_below(figure, ax, 4)
     return figure
 
 
 def _maps(results: Results, load: pl.DataFrame) -> Figure:
+    """Return a figure of the load of each node over time, from the table of loads."""
     figure, axes = _panels(results, load, "load by node", 1.2, 0.6, "all")
     threshold = results.violation_threshold
     for (metric, policy), ax in axes.items():

@@ -48,8 +48,11 @@ class ResultsFolder:
     def __init__(self, folder: Path, scenario: Scenario, source: Source, *, force: bool = False) -> None:
         self.folder = folder
         self._head = stamp(scenario, source)
+        """The part of the summary that is known before the runs."""
         self._requested = len(scenario.run.policies) * scenario.run.repeats
+        """Number of all runs."""
         self._runs: dict[tuple[str, int], RunResult] = {}
+        """The runs so far, by policy and repeat."""
         check_free(folder, force=force)
         _clear(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,6 +69,7 @@ class ResultsFolder:
         self._write_summary()
 
     def _write_summary(self) -> None:
+        """Write the summary and the timings of the runs so far."""
         ordered = [self._runs[key] for key in sorted(self._runs)]
         complete = len(ordered) == self._requested and all(run.complete for run in ordered)
         runs = [{"policy": r.policy, "repeat": r.repeat, "complete": r.complete, **r.totals} for r in ordered]
@@ -83,19 +87,25 @@ class ResultsFolder:
 
 
 def files_of_results(folder: Path) -> list[Path]:
-    """Return the files of a results directory except plots; tables by the directories of their runs."""
+    """Return the files of a results directory except plots; for tables, the directories of their runs."""
     return [*(folder / name for name in (SUMMARY, TIMINGS, COLUMNS)), *folder.glob(f"{RUNS}/*")]
 
 
 def check_free(folder: Path, *, force: bool = False, forced: str = "overwrite it") -> None:
-    """Raise an error if results cannot be written to a directory, or if it has files, unless `force`."""
+    """Raise an error if results cannot be written to a directory, or if it has files, unless `force`.
+
+    `forced`: what ``--force`` does, for the message.
+    """
     if folder.exists() and (not folder.is_dir() or (not force and any(folder.iterdir()))):
         raise ResultsExistError(folder, forced=forced)
     check_writable(folder)
 
 
 def check_file(path: Path | None, *, force: bool = True) -> None:
-    """Raise an error if a file, or an existing one unless `force`, cannot be written; call it before a long run."""
+    """Raise an error if a file cannot be written, or exists and is not to be overwritten (`force`).
+
+    Call it before a long run; None is no file.
+    """
     if path is None:
         return
     if path.is_dir():
@@ -108,31 +118,34 @@ def check_file(path: Path | None, *, force: bool = True) -> None:
 def check_outputs(
     inputs: Sequence[Path], outputs: Sequence[Path | None], json: Path | None, *, force: bool = False
 ) -> None:
-    """Raise an error for an output that is unwritable, given twice, read, or there already without `force`."""
-    seen: set[Path] = set()
+    """Raise an error for an output that is unwritable, given twice, read, or there already without `force`.
+
+    `json` is overwritten in any case; outputs that are None are not written.
+    """
+    full_paths: set[Path] = set()
     for path in (*outputs, json):
         if path is None:
             continue
-        whole = path.resolve()
+        full_path = path.resolve()
         for source in inputs:
-            if source.resolve() in (whole, whole.parent):
-                what = "is read" if source.resolve() == whole else "is in a directory that is read"
-                raise ConflictError(f"{path}: {what}; give another file to write to")
-        if whole in seen:
+            if source.resolve() in (full_path, full_path.parent):
+                conflict = "is read" if source.resolve() == full_path else "is in a directory that is read"
+                raise ConflictError(f"{path}: {conflict}; give another file to write to")
+        if full_path in full_paths:
             raise ConflictError(f"{path}: is given twice; give a separate file for each output")
-        seen.add(whole)
+        full_paths.add(full_path)
         check_file(path, force=force or path is json)
 
 
 def check_writable(folder: Path) -> None:
     """Raise `OSError` if a directory, which may not exist yet, is not writable or its disk is full."""
-    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    if not nearest.is_dir():
-        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(nearest))
-    if not os.access(nearest, os.W_OK):
-        raise PermissionError(EACCES, "cannot be written to", str(nearest))
-    if shutil.disk_usage(nearest).free < LEAST_FREE:
-        raise OSError(ENOSPC, os.strerror(ENOSPC), str(nearest))
+    nearest_existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not nearest_existing.is_dir():
+        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(nearest_existing))
+    if not os.access(nearest_existing, os.W_OK):
+        raise PermissionError(EACCES, "cannot be written to", str(nearest_existing))
+    if shutil.disk_usage(nearest_existing).free < LEAST_FREE:
+        raise OSError(ENOSPC, os.strerror(ENOSPC), str(nearest_existing))
 
 
 def stamp(scenario: Scenario, source: Source) -> dict[str, Any]:
@@ -184,7 +197,7 @@ def json_object(path: Path) -> dict[str, Any] | None:
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write values as JSON with `write_text`."""
+    """Write values to a file as JSON, atomically."""
     write_text(path, json.dumps(values, indent=2, allow_nan=False) + "\n")
 
 
@@ -195,10 +208,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove the results of an earlier run; other files stay."""
+    """Remove the results of an earlier run from a directory; other files stay."""
     tables = [path for name in TABLES for path in (folder / RUNS).glob(f"*/{name}.parquet")]
     for path in [*(folder / name for name in (SUMMARY, TIMINGS, COLUMNS, REPORT, *PLOTS)), *tables]:
         path.unlink(missing_ok=True)
-    for emptied in [*{path.parent for path in tables}, folder / RUNS]:
-        if emptied.is_dir() and not any(emptied.iterdir()):
-            emptied.rmdir()
+    for run_folder in [*{path.parent for path in tables}, folder / RUNS]:
+        if run_folder.is_dir() and not any(run_folder.iterdir()):
+            run_folder.rmdir()

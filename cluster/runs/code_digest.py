@@ -63,7 +63,10 @@ def code_digest() -> str:
 
 
 def digest_of_code(folders: Mapping[str, Path], presentation: tuple[str, ...] = PRESENTATION) -> str:
-    """Return the digest of packages by name and directory, without presentation, and of the versions of `LIBRARIES`."""
+    """Return the digest of packages, by name and directory, and of the versions of `LIBRARIES`.
+
+    `presentation`: modules and packages that are left out.
+    """
     files: dict[str, Path] = {}
     for folder in folders.values():
         files |= {name: path for name, path in modules_in(folder).items() if not is_below(name, presentation)}
@@ -71,7 +74,7 @@ def digest_of_code(folders: Mapping[str, Path], presentation: tuple[str, ...] = 
 
 
 def with_versions(code: str, *libraries: str) -> str:
-    """Return the digest of code, by its digest, with the versions of further libraries, of those that are installed."""
+    """Return the digest of the digest `code` and of the versions of the installed ones among `libraries`."""
     digest = hashlib.sha256(code.encode())
     for name in libraries:
         with suppress(PackageNotFoundError):
@@ -80,7 +83,7 @@ def with_versions(code: str, *libraries: str) -> str:
 
 
 def is_below(module: str, names: tuple[str, ...]) -> bool:
-    """Return whether a module is one of these modules, or in one of these packages."""
+    """Return whether a module is one of `names`, modules and packages, or in such a package."""
     return any(module == name or module.startswith(f"{name}.") for name in names)
 
 

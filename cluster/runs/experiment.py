@@ -35,10 +35,10 @@ Progress = Callable[[str, int, float], None]
 
 @attrs.frozen(eq=False)
 class Experiment:
-    """A scenario with its tenants, made before any policy runs."""
+    """A scenario with the tenants of all its repeats, made before any policy runs."""
 
     scenario: Scenario
-    """What is run."""
+    """The scenario."""
     source: Source
     """The workload of the first repeat."""
     sequences: tuple[TenantSequence, ...]
@@ -60,6 +60,7 @@ class Experiment:
         return self._in_turn(progress) if jobs == 1 else self._in_processes(jobs, progress)
 
     def _in_turn(self, progress: Progress | None) -> Iterator[RunResult]:
+        """Yield the results of all runs, made in this process, up to the first incomplete one."""
         for policy, repeat in self.pairs:
             report = None if progress is None else partial(progress, policy, repeat)
             run = _simulate(self.scenario, self.source, self.sequences[repeat], policy, repeat, report)
@@ -68,6 +69,7 @@ class Experiment:
                 return
 
     def _in_processes(self, jobs: int, progress: Progress | None) -> Iterator[RunResult]:
+        """Yield the results of the runs, made in `jobs` processes, as they end; runs that never began are left out."""
         threads = {"threads": max(1, cores() // jobs)}
         scenario = attrs.evolve(self.scenario, engine={**threads, **self.scenario.engine})
         with _shared_times(len(self.pairs)) as times, _stopped_by_interrupt(times), _relay(times, self.pairs, progress):
@@ -88,6 +90,7 @@ def _simulate(
     repeat: int,
     report: Callable[[float], None] | None,
 ) -> RunResult:
+    """Return the result of a run; `report` is called at every metering with its simulated seconds."""
     return Simulation(scenario, source.of_repeat(repeat), tenants, policy, repeat, report).run()
 
 
@@ -96,24 +99,29 @@ def _simulate(
 NOT_BEGUN = -1.0
 """Simulated seconds of a run that has not begun."""
 STOP = -1
-"""Last place of the shared times; a number there ends the runs."""
+"""Index of the last shared time; any value but `NOT_BEGUN` there ends the runs."""
 
 
 @contextmanager
 def _shared_times(runs: int) -> Iterator[Float]:
-    """Yield the simulated seconds of each run, and `STOP`, in a file that all processes map."""
+    """Yield an array in a file that all processes map: the simulated seconds of each of `runs`, then `STOP`."""
     with TemporaryDirectory(prefix="plb-") as folder:
         times = np.memmap(Path(folder) / "times", np.float64, "w+", shape=(runs + 1,))
         times[:] = NOT_BEGUN
         yield times
 
 
-def _report_to(times: Float, numbered: tuple[int, Callable[[Callable[[float], None]], RunResult]]) -> RunResult | None:
-    """Simulate a run, in a process; None: the runs are to end before it has begun."""
-    number, simulate = numbered
+def _report_to(
+    times: Float, numbered_run: tuple[int, Callable[[Callable[[float], None]], RunResult]]
+) -> RunResult | None:
+    """Return the result of a run that reports its seconds to the shared `times`; None if the runs have to end.
+
+    `numbered_run`: the index of the run, and a function that makes it and takes the report.
+    """
+    index, simulate = numbered_run
 
     def report(seconds: float) -> None:
-        times[number] = seconds
+        times[index] = seconds
         if times[STOP] != NOT_BEGUN:
             raise KeyboardInterrupt
 
@@ -122,47 +130,51 @@ def _report_to(times: Float, numbered: tuple[int, Callable[[Callable[[float], No
 
 @contextmanager
 def _stopped_by_interrupt(times: Float) -> Iterator[None]:
-    """Let the first Ctrl-C end the runs; only the main thread receives it."""
+    """Let the first Ctrl-C end the runs by the shared `times`; only the main thread receives Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.getsignal(signal.SIGINT)
+    former_handler = signal.getsignal(signal.SIGINT)
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         times[STOP] = 1.0
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, former_handler)
 
     signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, former_handler)
 
 
 @contextmanager
 def _relay(times: Float, pairs: Sequence[tuple[str, int]], progress: Progress | None) -> Iterator[None]:
-    """Call `progress` from another thread; an exception of it ends the runs, and is raised after them."""
+    """Call `progress` from another thread when the shared `times` of runs change.
+
+    `pairs`: policy and repeat of each run. An exception of `progress` ends the runs, and is raised after them.
+    """
     if progress is None:
         yield
         return
     ended = threading.Event()
     with ThreadPoolExecutor(1) as thread:
-        relay = thread.submit(_relay_until, ended, times, pairs, progress)
+        relayed = thread.submit(_relay_until, ended, times, pairs, progress)
         try:
             yield
         finally:
             ended.set()
-    relay.result()
+    relayed.result()
 
 
 def _relay_until(ended: threading.Event, times: Float, pairs: Sequence[tuple[str, int]], progress: Progress) -> None:
-    shown = np.full(len(times), NOT_BEGUN)
+    """Call `progress` with policy, repeat and seconds of each run that advances, until `ended` is set."""
+    reported = np.full(len(times), NOT_BEGUN)
     try:
         while not ended.wait(SECONDS_BETWEEN_REPORTS):
-            now = times.copy()
-            for number in np.flatnonzero(now[:STOP] != shown[:STOP]).tolist():
-                progress(*pairs[number], float(now[number]))
-            shown = now
+            current = times.copy()
+            for index in np.flatnonzero(current[:STOP] != reported[:STOP]).tolist():
+                progress(*pairs[index], float(current[index]))
+            reported = current
     except BaseException:
         times[STOP] = 1.0
         raise
@@ -179,7 +191,7 @@ def prepare(scenario: Scenario) -> Experiment:
 
 
 def _tenants(scenario: Scenario, source: Source, repeat: int) -> TenantSequence:
-    """Draw the tenants of a repeat; an error says which one it is if others might succeed."""
+    """Return the tenants of a repeat; an error names the repeat if others might succeed."""
     try:
         return make_tenants(scenario, source.of_repeat(repeat), repeat)
     except (DensityError, ScenarioError) as error:

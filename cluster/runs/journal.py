@@ -47,7 +47,7 @@ class Journal:
     """The outcomes of the finished tasks of a sweep, one in each line of a file, in the order in which they came.
 
     Use it as a context: if another process writes the file, or it has other contents, it raises `PlbError`. A line that
-    was cut off when the sweep was killed is removed. Outcomes count if they are of this code, `code_of` the tasks.
+    was cut off when the sweep was killed is removed. Outcomes count if the code with the digest `code` made them.
     """
 
     def __init__(self, path: Path, code: str) -> None:
@@ -89,10 +89,12 @@ class Journal:
         self._finish(outcome)
 
     def _finish(self, outcome: TaskOutcome) -> None:
+        """Count an outcome as the result of its task."""
         self.finished[outcome.key] = outcome
         self.of_other_code.discard(outcome.key)
 
     def _lock(self) -> None:
+        """Raise `PlbError` if another process writes the file."""
         try:
             import fcntl
         except ImportError:  # not on this system
@@ -103,16 +105,18 @@ class Journal:
             raise PlbError(f"{self._path}: another process runs this sweep; give another directory") from None
 
     def _read(self) -> None:
+        """Read all whole lines of the file, and remove a last line that was cut off."""
         self._file.seek(0)
-        whole = 0
+        bytes_read = 0
         for number, line in enumerate(self._file, 1):
             if not line.endswith(b"\n"):
-                self._file.truncate(whole)
+                self._file.truncate(bytes_read)
                 return
             self._remember(number, line)
-            whole += len(line)
+            bytes_read += len(line)
 
     def _remember(self, number: int, line: bytes) -> None:
+        """Take the outcome of line `number` of the file; raise `PlbError` if the line is damaged."""
         content = _plain(line)
         if content is None or content.pop(CHECK, None) != _digest(content):
             raise PlbError(f"{self._path}, line {number}: is not an outcome of a run, or damaged; remove the file")
@@ -124,7 +128,7 @@ class Journal:
 
 
 def _plain(line: bytes) -> dict[str, Any] | None:
-    """Return the object of a line of JSON; None without one."""
+    """Return the JSON object in a line; None if the line is no object."""
     try:
         content = json.loads(line)
     except (ValueError, RecursionError):
@@ -133,5 +137,5 @@ def _plain(line: bytes) -> dict[str, Any] | None:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """Return the checksum of a line of a journal, in hexadecimal digits."""
+    """Return the checksum of the content of a line of a journal, in hexadecimal digits."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

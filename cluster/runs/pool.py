@@ -62,8 +62,10 @@ def map_in_processes(
         else:
             config = parallel_config("dask", n_jobs=-1, client=stack.enter_context(_client(scheduler)))
         with config:
-            order = "generator" if ordered else "generator_unordered"
-            parallel = Parallel(return_as=order, batch_size=1, max_nbytes=None)  # arrays of a file would be read-only
+            order_of_results = "generator" if ordered else "generator_unordered"
+            parallel = Parallel(
+                return_as=order_of_results, batch_size=1, max_nbytes=None
+            )  # arrays of a file would be read-only
         try:
             with interrupts_blocked():  # processes start here, and inherit that
                 results = stack.enter_context(closing(parallel(delayed(function)(item) for item in items)))
@@ -76,7 +78,7 @@ def map_in_processes(
 
 
 def _client(scheduler: str) -> Any:
-    """Return a client of a Dask scheduler."""
+    """Return a client of the Dask scheduler at an address."""
     try:
         from dask.distributed import Client
     except ImportError:
@@ -96,20 +98,21 @@ def interrupts_blocked() -> Iterator[None]:
         return
     resource_tracker.ensure_running()  # with the first process it starts, and then unblocks Ctrl-C
     with interrupts_deferred():  # another thread of this process may receive Ctrl-C
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        former_signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             yield
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, former_signals)
 
 
 def _begin_process(parent: int) -> None:
-    """Leave Ctrl-C to the process that started this one, and end with it, also if it is killed."""
+    """Leave Ctrl-C to the process that started this one, whose number is `parent`, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all processes
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: int) -> None:
+    """End this process soon after the process `parent` has ended."""
     while os.getppid() == parent:
         time.sleep(SECONDS_TO_NOTICE)
     os._exit(1)

@@ -30,7 +30,7 @@ class Task:
     key: str
     """Identifies all inputs of the result; unique in a sweep."""
     arguments: Mapping[str, Any]
-    """Plain JSON values."""
+    """Arguments of the run: plain JSON values by name."""
 
 
 def sweep(
@@ -49,12 +49,12 @@ def sweep(
     """
     keys = [task.key for task in tasks]
     if len(set(keys)) < len(keys):
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise PlbError(f"sweep: two tasks have the key {twice!r}")
-    left = [task for task in tasks if task.key not in journal.finished]
+        repeated_key = next(key for key in keys if keys.count(key) > 1)
+        raise PlbError(f"sweep: two tasks have the key {repeated_key!r}")
+    unfinished = [task for task in tasks if task.key not in journal.finished]
     failed: dict[str, TaskOutcome] = {}
     do = partial(do_task, run, codes=(journal.code, code_digest()))
-    for outcome in map_in_processes(do, left, jobs=jobs, scheduler=scheduler):
+    for outcome in map_in_processes(do, unfinished, jobs=jobs, scheduler=scheduler):
         journal.add(outcome)
         if outcome.error is not None:
             failed[outcome.key] = outcome
@@ -64,7 +64,10 @@ def sweep(
 
 
 def do_task(run: Run, task: Task, *, codes: Collection[str]) -> TaskOutcome:
-    """Run a task; an exception is its outcome, so that the others continue."""
+    """Run a task; an exception is its outcome, so that the others continue.
+
+    `codes`: digests of code, one of which this process has to have.
+    """
     began = time.process_time()
     try:
         if code_of(run) not in codes:  # in a worker on another machine, or after an edit

@@ -80,16 +80,16 @@ class ClusterSection(Hardware):
         grouped = sum(group.nodes for group in self.groups)
         if grouped > self.nodes:
             raise InvalidValueError("cluster", "groups", grouped, f"at most the {self.nodes} nodes of the cluster")
-        for number_of_group, group in enumerate(self.groups):
+        for index, group in enumerate(self.groups):
             if set(group.capacity) != set(self.capacity):
-                item, allowed = f"cluster: groups[{number_of_group}]", f"capacities of {sorted(self.capacity)}"
+                item, allowed = f"cluster: groups[{index}]", f"capacities of {sorted(self.capacity)}"
                 raise InvalidValueError(item, "capacities", sorted(group.capacity), allowed)
 
     @property
     def kinds(self) -> tuple[tuple[int, Mapping[str, float]], ...]:
-        """Number of nodes and capacity of each kind, in the order of the nodes."""
-        plain = self.nodes - sum(group.nodes for group in self.groups)
-        return ((plain, self.capacity), *((group.nodes, group.capacity) for group in self.groups))
+        """Number of nodes, and capacity of a node by metric, of each kind, in the order of the nodes."""
+        outside_groups = self.nodes - sum(group.nodes for group in self.groups)
+        return ((outside_groups, self.capacity), *((group.nodes, group.capacity) for group in self.groups))
 
     @property
     def node_capacities(self) -> list[Mapping[str, float]]:

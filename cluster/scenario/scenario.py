@@ -41,6 +41,7 @@ def import_files(files: Iterable[str]) -> None:
 
 
 def _execute(name: str, path: Path, file: str) -> None:
+    """Run a file as the module `name`; raise `ScenarioError`, with the file as the scenario names it, if that fails."""
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise refusal(file, "imports", "is not a Python file")
@@ -53,7 +54,7 @@ def _execute(name: str, path: Path, file: str) -> None:
 
 
 def digests(files: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of each file by its name, to record its version in results."""
+    """Return the SHA-256 of each file by the last part of its path, to record its version in results."""
     return {Path(file).name: sha256(Path(file).read_bytes()).hexdigest() for file in files}
 
 
@@ -120,7 +121,7 @@ class Scenario:
     run: RunSection = attrs.field(factory=RunSection)
     faults: Faults = attrs.field(factory=Faults)
     upgrades: Upgrades = attrs.field(factory=Upgrades)
-    """The sections."""
+    """The sections of these names in the file."""
     applications: Mapping[str, ApplicationsSection] = attrs.field(factory=dict)
     """The sections of applications by name."""
     scaling: Mapping[str, Scaling] = attrs.field(factory=dict)
@@ -150,7 +151,7 @@ class Scenario:
         self._check_names()
 
     def _refused_fields(self) -> Iterator[tuple[bool, str, str, str]]:
-        """Yield whether a field does not agree with other fields, its section, its name and its allowed values."""
+        """Yield, for each agreement between fields, whether it is broken, then section, field and allowed values."""
         run, workload, metering = self.run, self.workload, self.cluster.metering_minutes
         yield not run.policies, "run", "policies", "at least one policy"
         yield len(set(run.policies)) < len(run.policies), "run", "policies", "every policy once"
@@ -164,7 +165,7 @@ class Scenario:
             yield workload.pair_share > 0.0, "workload", "pair_share", "0 with [scaling]"
 
     def _check_names(self) -> None:
-        """Raise an error for names of applications or policies, or for a policy without its file."""
+        """Raise an error for invalid names of applications or policies, or a policy without a file that it needs."""
         for name in self.applications:
             if not name.strip() or "/" in name:  # the applications of a section are NAME/1, NAME/2 and so on
                 raise InvalidValueError("applications", "NAME", name, "a name without /")
@@ -186,9 +187,9 @@ class Scenario:
         """
         defaults = attrs.fields_dict(PlbConfig)
         for policy in () if self.workload.has_history else self.run.policies:
-            fields = {**self.engine, **self.policies[policy]}
-            estimator = estimator_of(fields.get("estimator", defaults["estimator"].default))
-            weights = [fields.get(name, defaults[name].default) for name in WITHOUT_RISK]
+            settings = {**self.engine, **self.policies[policy]}
+            estimator = estimator_of(settings.get("estimator", defaults["estimator"].default))
+            weights = [settings.get(name, defaults[name].default) for name in WITHOUT_RISK]
             if isinstance(estimator, MonteCarlo) and any(weights):
                 message = (
                     f"there is no history, but the estimator {estimator.kind} of policy {policy} samples past tenants. "
@@ -199,10 +200,12 @@ class Scenario:
 
     def _search(self, policy: str) -> tuple[str, Mapping[str, Any]]:
         """Return the search or placement policy that the engine uses for a policy, and its options."""
-        of_policy, of_engine = self.policies[policy], self.engine
-        search = of_policy.get("policy", of_engine.get("policy", ANNEALING))
-        shared = of_engine.get("policy_options", {}) if search == of_engine.get("policy", ANNEALING) else {}
-        return search, of_policy.get("policy_options", shared)
+        policy_fields, engine_fields = self.policies[policy], self.engine
+        search = policy_fields.get("policy", engine_fields.get("policy", ANNEALING))
+        engine_options = (
+            engine_fields.get("policy_options", {}) if search == engine_fields.get("policy", ANNEALING) else {}
+        )
+        return search, policy_fields.get("policy_options", engine_options)
 
     def config(self, policy: str, metrics: tuple[Metric, ...]) -> PlbConfig:
         """Return the engine's settings for a policy; its settings of metrics override `metrics`.
@@ -212,10 +215,10 @@ class Scenario:
         import_files(self.imports)
         fields = {**ENGINE_DEFAULTS, **self.engine, **self.policies[policy]}
         fields["policy"], fields["policy_options"] = self._search(policy)
-        of_policy = fields.pop("metrics", {})
+        policy_metrics = fields.pop("metrics", {})
         fields.pop("applications", None)
         return PlbConfig(
-            metrics=[attrs.evolve(metric, **of_policy.get(metric.name, {})) for metric in metrics], **fields
+            metrics=[attrs.evolve(metric, **policy_metrics.get(metric.name, {})) for metric in metrics], **fields
         )
 
     def applications_of(self, policy: str) -> Known:
@@ -250,7 +253,10 @@ class Scenario:
 
 
 def with_digests(settings: Mapping[str, Any], search: str) -> dict[str, Any]:
-    """Return fields of `plb.PlbConfig` with digests of files in place of their paths in the options of `search`."""
+    """Return fields of `plb.PlbConfig` with digests in place of the paths of files in `policy_options`.
+
+    `search`: the placement policy that the options belong to.
+    """
     options = settings.get("policy_options", {})
     files = {name: digests([options[name]]) for name in path_options(policies().get(search)) if name in options}
     return {**settings, "policy_options": {**options, **files}} if files else dict(settings)

@@ -54,8 +54,8 @@ def read_scenario(path: str | Path) -> Scenario:
     text, data = read_toml(file)
     scenario = scenario_from(data, source=str(path), text=text, name=file.stem, folder=file.parent)
     paths = {name: getattr(scenario.workload, name) for name in PATHS}
-    placed: dict[str, Any] = {name: str(file.parent / path) for name, path in paths.items() if path is not None}
-    return attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, **placed))
+    full_paths: dict[str, Any] = {name: str(file.parent / path) for name, path in paths.items() if path is not None}
+    return attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, **full_paths))
 
 
 def named_files(scenario: Scenario) -> list[str]:
@@ -92,7 +92,7 @@ def scenario_from(
 
 
 class _ScenarioReader(SectionReader):
-    """Reads the tables of a scenario."""
+    """Reads the tables of a scenario; `place` is the dotted key of a table in the file, for messages."""
 
     def scenario(self, data: Mapping[str, Any]) -> Scenario | None:
         """Return the scenario that the tables describe, or None if there are problems."""
@@ -127,7 +127,7 @@ class _ScenarioReader(SectionReader):
             return None
 
     def _imports(self, names: Any) -> tuple[str, ...]:
-        """Run the files that the scenario imports, and return their full paths."""
+        """Run the files that the scenario imports, and return their full paths; `names`: the value of ``imports``."""
         checked: tuple[str, ...] = self.value("imports", names, tuple[str, ...]) or ()
         files = tuple(str((self.folder / name).resolve()) for name in checked)
         try:
@@ -138,58 +138,65 @@ class _ScenarioReader(SectionReader):
             )
         return files
 
-    def _policy_names(self, data: Mapping[str, Any], policies: Iterable[str]) -> None:
+    def _policy_names(self, data: Mapping[str, Any], policy_sections: Iterable[str]) -> None:
+        """Record a problem for each policy in ``run.policies`` of `data` that is not built in and has no section."""
         run = data.get("run", {})
-        named = run.get("policies", []) if isinstance(run, Mapping) else []
-        names = list(dict.fromkeys([*BUILT_IN_POLICIES, *policies]))
-        for name in named if isinstance(named, list) else []:
-            if isinstance(name, str) and name not in names:
-                self.add("run.policies", f"unknown policy {name!r}{nearest(name, names)}")
+        run_policies = run.get("policies", []) if isinstance(run, Mapping) else []
+        allowed_names = list(dict.fromkeys([*BUILT_IN_POLICIES, *policy_sections]))
+        for name in run_policies if isinstance(run_policies, list) else []:
+            if isinstance(name, str) and name not in allowed_names:
+                self.add("run.policies", f"unknown policy {name!r}{nearest(name, allowed_names)}")
 
-    def _engine_fields(self, place: str, table: Any, policy: str) -> dict[str, Any]:
-        """Return settings of the engine; `policy` is the one that their options belong to if they do not set one."""
+    def _engine_fields(self, place: str, table: Any, default_policy: str) -> dict[str, Any]:
+        """Return the settings of the engine in a table.
+
+        `default_policy`: the placement policy that their options belong to if the table sets none.
+        """
         entries = dict(self.table(place, table))
         options = {"policy_options": entries.pop("policy_options")} if "policy_options" in entries else {}
-        beside: dict[str, Any] = {"metrics": (Metric("any"),)}
-        fields = self.settings(place, entries, ENGINE_FIELDS, PlbConfig, beside, check_extensions)
-        beside["policy"] = fields.get("policy", policy)
-        before = len(self.problems)
-        fields |= self.settings(place, options, ENGINE_FIELDS, PlbConfig, beside, check_extensions)
-        if options and len(self.problems) == before:
+        other_fields: dict[str, Any] = {"metrics": (Metric("any"),)}
+        fields = self.settings(place, entries, ENGINE_FIELDS, PlbConfig, other_fields, check_extensions)
+        other_fields["policy"] = fields.get("policy", default_policy)
+        problems_before = len(self.problems)
+        fields |= self.settings(place, options, ENGINE_FIELDS, PlbConfig, other_fields, check_extensions)
+        if options and len(self.problems) == problems_before:
             place = f"{place}.policy_options"
-            fields["policy_options"] = self._placed(place, beside["policy"], fields["policy_options"])
+            fields["policy_options"] = self._placed(place, other_fields["policy"], fields["policy_options"])
         return fields
 
     def _placed(self, place: str, policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return options of a policy with existing files relative to the folder as full paths."""
-        placed = dict(options)
+        """Return the options of a placement policy, with files relative to the folder as full paths."""
+        options_with_paths = dict(options)
         for name in path_options(policies().get(policy)):
-            if name in placed:
-                placed[name] = str(self.folder / placed[name])
-                self.attempt(f"{place}.{name}", partial(check_is_file, place, name, placed[name]))
-        return placed
+            if name in options_with_paths:
+                options_with_paths[name] = str(self.folder / options_with_paths[name])
+                self.attempt(f"{place}.{name}", partial(check_is_file, place, name, options_with_paths[name]))
+        return options_with_paths
 
-    def _policy(self, place: str, table: Any, policy: str) -> dict[str, Any]:
-        """Return the fields of a policy, with any fields of metrics under ``metrics``."""
+    def _policy(self, place: str, table: Any, default_policy: str) -> dict[str, Any]:
+        """Return the fields of a policy of the scenario, with any fields of metrics under ``metrics``.
+
+        `default_policy`: the placement policy that its options belong to if the table sets none.
+        """
         entries = dict(self.table(place, table))
-        own: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         metrics = self._metrics(f"{place}.metrics", entries.pop("metrics", {}))
         if "applications" in entries:
-            own["applications"] = self.value(f"{place}.applications", entries.pop("applications"), as_text(Known))
+            fields["applications"] = self.value(f"{place}.applications", entries.pop("applications"), as_text(Known))
         if metrics:
-            own["metrics"] = metrics
-        return {**self._engine_fields(place, entries, policy), **own}
+            fields["metrics"] = metrics
+        return {**self._engine_fields(place, entries, default_policy), **fields}
 
     def _metrics(self, place: str, table: Any) -> dict[str, dict[str, Any]]:
-        """Return the settings of each metric."""
+        """Return the settings of each metric, by name."""
         metrics = {}
         for key, fields in self.table(place, table).items():
-            allowed = dict(self.table(f"{place}.{key}", fields))
+            settings = dict(self.table(f"{place}.{key}", fields))
             for name in (*FIXED_METRIC_FIELDS, "step"):
-                if name in allowed:
-                    del allowed[name]
+                if name in settings:
+                    del settings[name]
                     self.add(f"{place}.{key}.{name}", "cannot be set in a scenario: the workload determines it")
-            metrics[key] = self.settings(f"{place}.{key}", allowed, METRIC_FIELDS, Metric, {"name": key})
+            metrics[key] = self.settings(f"{place}.{key}", settings, METRIC_FIELDS, Metric, {"name": key})
         return metrics
 
 

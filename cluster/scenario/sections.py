@@ -30,13 +30,18 @@ class Range:
     low: float = 0.0
     high: float = math.inf
     low_open: bool = False
+    """Whether `low` itself is outside."""
     whole: bool = False
+    """Whether only whole numbers are inside."""
 
     def check(self, item: str, field: str, value: Any) -> None:
-        """Raise `InvalidValueError` if a value, or one in a tuple, is outside the range; None is not checked."""
+        """Raise `InvalidValueError` if a value, or an entry of a tuple, is outside the range; None is not checked.
+
+        `item`, `field`: the names of section and field in the message.
+        """
         if isinstance(value, tuple):
-            for place, entry in enumerate(value):
-                self.check(item, f"{field}[{place}]", entry)
+            for index, entry in enumerate(value):
+                self.check(item, f"{field}[{index}]", entry)
         elif value is not None:
             if self.whole:
                 check_count(item, field, value, low=int(self.low))
@@ -59,7 +64,7 @@ def count(default: Any, *, low: int = 0, high: float = math.inf) -> Any:
 
 
 def check_directory_name(item: str, name: str) -> None:
-    """Raise `InvalidValueError` if the name is not valid for a directory, which results need."""
+    """Raise `InvalidValueError` if `name`, of `item`, is not valid for a directory, which results need."""
     if directory_name(name) != name:
         raise InvalidValueError(item, "name", name, "a valid name of a directory, without / or \\")
 
@@ -71,13 +76,13 @@ def directory_name(name: str) -> str:
 
 
 def check_is_file(item: str, field: str, path: str) -> None:
-    """Raise `InvalidValueError` if the path names no file."""
+    """Raise `InvalidValueError` if the path, the value of the field of `item`, names no file."""
     if not Path(path).is_file():
         raise InvalidValueError(item, field, path, "the name of an existing file")
 
 
 def check_field(item: str, field: attrs.Attribute[Any], value: Any) -> None:
-    """Raise `InvalidValueError` if `value` is outside the range of a section's field."""
+    """Raise `InvalidValueError` if `value` is outside the range of a section's field; `item` names the section."""
     if "range" in field.metadata:
         field.metadata["range"].check(item, field.name, value)
 
@@ -130,7 +135,11 @@ def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
 
 
 class SectionReader:
-    """Reads the tables of a file and collects their problems; `folder` is the base of relative paths in the file."""
+    """Reads the tables of a file and collects their problems.
+
+    `text`: the file, for lines in messages; `folder`: the base of relative paths in the file. `place` is the dotted key
+    of a table or a value in the file.
+    """
 
     def __init__(self, text: str, folder: Path) -> None:
         self.problems: list[ScenarioProblem] = []
@@ -139,23 +148,23 @@ class SectionReader:
         self._converter = _strict_converter()
 
     def checked(self, source: str, result: FromFile | None) -> FromFile:
-        """Return what a file describes; raise `ScenarioError` with all problems, if there are any."""
+        """Return `result`, which the file `source` describes; raise `ScenarioError` if there are problems."""
         if self.problems or result is None:
             raise ScenarioError(source, self.problems)
         return result
 
     def section(self, place: str, table: Any, kind: type[Section]) -> Any:
-        """Return the section in a table, or None if there are problems."""
-        before, fields, hints = len(self.problems), attrs.fields_dict(kind), get_type_hints(kind)
+        """Return the section of type `kind` in a table, or None if there are problems."""
+        problems_before, fields, hints = len(self.problems), attrs.fields_dict(kind), get_type_hints(kind)
 
         def check(key: str, value: Any) -> None:
             check_field(place, fields[key], value)
 
         values = self._values(place, table, {key: hints[key] for key in fields}, check)
-        if len(self.problems) == before:
+        if len(self.problems) == problems_before:
             for key, error in kind.conflicts(values):
                 self.add(f"{place}.{key}", str(error))
-        return self.attempt(place, lambda: kind(**values)) if len(self.problems) == before else None
+        return self.attempt(place, lambda: kind(**values)) if len(self.problems) == problems_before else None
 
     def settings(
         self,
@@ -163,28 +172,34 @@ class SectionReader:
         table: Any,
         keys: Iterable[str],
         kind: type,
-        others: Mapping[str, Any],
+        other_fields: Mapping[str, Any],
         check_object: Callable[[Any], None] = lambda _: None,
     ) -> dict[str, Any]:
-        """Return the settings in a table that are fields of `kind`, each checked in an object with `others`."""
+        """Return the settings in a table that are fields `keys` of `kind`, each checked in an object of `kind`.
+
+        `other_fields`: the other fields of this object; `check_object` raises an error if the object is invalid.
+        """
 
         def check(key: str, value: Any) -> None:
-            check_object(kind(**others, **{key: value}))
+            check_object(kind(**other_fields, **{key: value}))
 
         hints = get_type_hints(kind)
         return self._values(place, table, {key: as_text(hints[key]) for key in keys}, check)
 
     def _values(
-        self, place: str, table: Any, kinds: Mapping[str, Any], check: Callable[[str, Any], None]
+        self, place: str, table: Any, types: Mapping[str, Any], check: Callable[[str, Any], None]
     ) -> dict[str, Any]:
-        """Return the values of a table, each of its kind and checked; record unknown keys and invalid values."""
+        """Return the values of a table, converted to `types` by key; record unknown keys and invalid values.
+
+        `check` raises an error if the value of a key is invalid.
+        """
         entries = self.table(place, table)
-        self.unknown_keys(place, entries, kinds)
+        self.unknown_keys(place, entries, types)
         values = {}
-        for key in filter(kinds.__contains__, entries):
-            before = len(self.problems)
-            values[key] = self.value(f"{place}.{key}", entries[key], kinds[key])
-            if len(self.problems) == before:
+        for key in filter(types.__contains__, entries):
+            problems_before = len(self.problems)
+            values[key] = self.value(f"{place}.{key}", entries[key], types[key])
+            if len(self.problems) == problems_before:
                 self.attempt(f"{place}.{key}", partial(check, key, values[key]))
         return values
 
@@ -196,13 +211,13 @@ class SectionReader:
         return {}
 
     def unknown_keys(self, place: str, table: Mapping[str, Any], keys: Iterable[str]) -> None:
-        """Record the unknown keys of a table, each with the nearest known key."""
+        """Record the keys of a table that are not among `keys`, each with the nearest known key."""
         for key in table:
             if key not in keys:
                 self.add(f"{place}.{key}" if place else key, f"unknown key {key!r}{nearest(key, keys)}")
 
     def value(self, place: str, value: Any, kind: Any) -> Any:
-        """Return a value converted to `kind`; if that fails, record a problem and return None."""
+        """Return a value converted to the type `kind`; if that fails, record a problem and return None."""
         if get_origin(kind) is tuple and not isinstance(value, list | tuple):
             self.add(place, f"{value!r} is not allowed: expected a list, such as [{value!r}]")
             return None
@@ -225,16 +240,16 @@ class SectionReader:
         self.problems.append(ScenarioProblem(place, message, self._line(place)))
 
     def _line(self, place: str) -> int | None:
-        """Return the line of a key or section if a search of the text finds it."""
+        """Return the line of the dotted key of a value or a section, if a search of the text finds it."""
         section, _, key = place.rpartition(".")
-        header = re.compile(rf"\s*\[\s*{re.escape(section)}\s*\]")
-        entry = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=")
-        whole = re.compile(rf"\s*\[\s*{re.escape(place)}\s*\]")
-        inside = not section
+        section_header = re.compile(rf"\s*\[\s*{re.escape(section)}\s*\]")
+        key_line = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=")
+        own_header = re.compile(rf"\s*\[\s*{re.escape(place)}\s*\]")
+        is_inside = not section
         for number, line in enumerate(self._lines, start=1):
             if line.lstrip().startswith("["):
-                inside = bool(header.match(line))
-            if whole.match(line) or (inside and entry.match(line)):
+                is_inside = bool(section_header.match(line))
+            if own_header.match(line) or (is_inside and key_line.match(line)):
                 return number
         return None
 
@@ -251,17 +266,17 @@ def nearest(name: str, known_names: Iterable[str]) -> str:
 
 
 def as_text(kind: Any) -> Any:
-    """Return the literal texts of an enumeration in a file; other types are unchanged."""
+    """Return the type of a setting in a file: the texts of an enumeration, or the type itself."""
     if isinstance(kind, type) and issubclass(kind, Enum):
         return Literal.__getitem__(tuple(member.value for member in kind))
     return kind
 
 
 def _reason(error: Exception, value: Any, kind: Any) -> str:
-    """Return the problem in words; the errors of the members of a list form a group."""
-    inner = sorted(getattr(error, "exceptions", ()), key=lambda inner_error: isinstance(inner_error, KeyError))
-    if inner:
-        return _reason(inner[0], value, kind)
+    """Return in words why `value` is not of the type `kind`; the errors of the members of a list form a group."""
+    member_errors = sorted(getattr(error, "exceptions", ()), key=lambda inner_error: isinstance(inner_error, KeyError))
+    if member_errors:
+        return _reason(member_errors[0], value, kind)
     if isinstance(error, cattrs.errors.ForbiddenExtraKeysError):
         keys = ", ".join(field.name for field in attrs.fields(error.cl))
         return f"{value!r} is not allowed: unknown key {', '.join(sorted(error.extra_fields))}; known are {keys}"

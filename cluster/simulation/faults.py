@@ -42,19 +42,20 @@ def make_faults(scenario: Scenario, nodes: Sequence[Node], repeat: int = 0) -> l
         intervals = [*_listed(faults, node, end)]
         if faults.days_between_crashes is not None:
             intervals += _random_crashes(faults, end, stream(scenario.run.seed, "faults", repeat, index))
-        for begin, after in _merged(intervals):
+        for begin, back_at in _merged(intervals):
             if begin <= end:
-                events += [NodeEvent(begin, True, node.name), NodeEvent(after, False, node.name)]
+                events += [NodeEvent(begin, True, node.name), NodeEvent(back_at, False, node.name)]
     return sorted(events)
 
 
 def _check_names(faults: Faults, nodes: Sequence[Node]) -> None:
+    """Raise an error if a fault of the scenario names a node or a fault domain that is missing."""
     names = [node.name for node in nodes]
     paths = {node.fault_domain_path[:depth] for node in nodes for depth in range(1, len(node.fault_domain_path) + 1)}
-    for place in ("crashes", "flapping"):
-        for fault in getattr(faults, place):
+    for section in ("crashes", "flapping"):
+        for fault in getattr(faults, section):
             if fault.node not in names:
-                raise UnknownNameError("node", fault.node, names, f"faults.{place}")
+                raise UnknownNameError("node", fault.node, names, f"faults.{section}")
     for outage in faults.outages:
         if _path_of(outage) not in paths:
             domains = sorted("/".join(path) for path in paths)
@@ -67,7 +68,7 @@ def _path_of(outage: Outage) -> tuple[str, ...]:
 
 
 def _listed(faults: Faults, node: Node, end: int) -> Iterator[Interval]:
-    """Yield the faults of a node that the scenario lists; flapping stops at `end`, the last second of the run."""
+    """Yield the faults of a node that the scenario lists; `end`: the last second of the run, where flapping stops."""
     for crash in faults.crashes:
         if crash.node == node.name:
             yield _interval(crash.at_hours, crash.hours)
@@ -84,7 +85,7 @@ def _listed(faults: Faults, node: Node, end: int) -> Iterator[Interval]:
 
 
 def _random_crashes(faults: Faults, end: int, rng: np.random.Generator) -> Iterator[Interval]:
-    """Yield sampled crashes of one node."""
+    """Yield sampled crashes of one node up to `end`, the last second of the run."""
     assert faults.days_between_crashes is not None
     now = 0.0
     while True:
@@ -97,6 +98,7 @@ def _random_crashes(faults: Faults, end: int, rng: np.random.Generator) -> Itera
 
 
 def _repair_seconds(faults: Faults, rng: np.random.Generator) -> float:
+    """Return a sampled time of repair."""
     mean = faults.repair_hours * 3600.0
     if faults.repair_distribution == "constant":
         return mean
@@ -107,22 +109,22 @@ def _repair_seconds(faults: Faults, rng: np.random.Generator) -> float:
 
 
 def _merged(intervals: Sequence[Interval]) -> Iterator[Interval]:
-    """Yield the unions of intervals that overlap or touch."""
-    begin, after = -1, -1
-    for first, last in sorted(intervals):
-        if first > after:
-            if after > begin:
-                yield begin, after
-            begin = first
-        after = max(after, last) if first <= after else last
-    if after > begin:
-        yield begin, after
+    """Yield the unions of intervals that overlap or touch, by time."""
+    merged_begin, merged_end = -1, -1
+    for begin, end in sorted(intervals):
+        if begin > merged_end:
+            if merged_end > merged_begin:
+                yield merged_begin, merged_end
+            merged_begin = begin
+        merged_end = max(merged_end, end) if begin <= merged_end else end
+    if merged_end > merged_begin:
+        yield merged_begin, merged_end
 
 
-def _interval(begin: float, hours: float) -> Interval:
-    """Return a fault of some hours in whole seconds, at least one."""
-    first = round(begin * 3600.0)
-    return first, max(first + 1, round((begin + hours) * 3600.0))
+def _interval(at_hours: float, hours: float) -> Interval:
+    """Return the interval of a fault from hour `at_hours` on that lasts some hours; it has at least a second."""
+    first_second = round(at_hours * 3600.0)
+    return first_second, max(first_second + 1, round((at_hours + hours) * 3600.0))
 
 
 class NodeStates:
@@ -142,34 +144,35 @@ class NodeStates:
         """The nodes that are down."""
         return frozenset(self.why_down)
 
-    def lose(self, name: str, cause: str) -> bool:
+    def lose(self, node: str, cause: str) -> bool:
         """Add a cause that keeps a node down; return whether it was up before."""
         self._cluster.recorder.node_faults += cause == FAULT
-        causes = self.why_down.setdefault(name, [])
+        causes = self.why_down.setdefault(node, [])
         causes.append(cause)
         if len(causes) > 1:
             return False
-        self._note_change(name, cause, down=True)
+        self._note_change(node, cause, down=True)
         return True
 
-    def regain(self, name: str, cause: str) -> bool:
+    def regain(self, node: str, cause: str) -> bool:
         """Remove a cause that keeps a node down; return whether the node is up now."""
-        self.why_down[name].remove(cause)
-        if self.why_down[name]:
+        self.why_down[node].remove(cause)
+        if self.why_down[node]:
             return False
-        del self.why_down[name]
-        self._note_change(name, cause, down=False)
+        del self.why_down[node]
+        self._note_change(node, cause, down=False)
         return True
 
-    def drain(self, name: str, *, drains: bool) -> None:
-        """Stop placing replicas on a node that is about to go down, or allow them again."""
-        self.draining = self.draining | {name} if drains else self.draining - {name}
-        self._report_node(name)
+    def drain(self, node: str, *, drains: bool) -> None:
+        """Stop placing replicas on a node that is about to go down (`drains`), or allow them again."""
+        self.draining = self.draining | {node} if drains else self.draining - {node}
+        self._report_node(node)
 
-    def _note_change(self, name: str, cause: str, *, down: bool) -> None:
-        self._cluster.recorder.node_events.append((self._cluster.now, name, down, cause))
-        self._cluster.ledger.set_down(name, down=down)
-        self._report_node(name)
+    def _note_change(self, node: str, cause: str, *, down: bool) -> None:
+        """Record that a node goes down or comes back, and report it to the ledger and the engine."""
+        self._cluster.recorder.node_events.append((self._cluster.now, node, down, cause))
+        self._cluster.ledger.set_down(node, down=down)
+        self._report_node(node)
 
     def _report_node(self, name: str) -> None:
         """Report the state of a node to the engine."""
@@ -191,40 +194,43 @@ class FailoverManager:
 
     # nodes
 
-    def node_lost(self, name: str, cause: str = FAULT) -> list[Tenancy]:
-        """Take a node down; return the tenants that miss a replica from now on."""
-        if not self._nodes.lose(name, cause):
+    def node_lost(self, node: str, cause: str = FAULT) -> list[Tenancy]:
+        """Take a node down for a cause; return the tenants whose replica on it has to be replaced now."""
+        if not self._nodes.lose(node, cause):
             return []
-        return [tenancy for tenancy in self._tenancies.on(name) if self._lose(tenancy, Loss(name, cause))]
+        return [tenancy for tenancy in self._tenancies.on(node) if self._lose(tenancy, Loss(node, cause))]
 
-    def node_back(self, name: str, cause: str = FAULT) -> None:
+    def node_back(self, node: str, cause: str = FAULT) -> None:
         """Remove one cause of a node's outage; if none is left, the node is up with the replicas it still has."""
-        if not self._nodes.regain(name, cause):
+        if not self._nodes.regain(node, cause):
             return
-        for partition in self._tenancies.states.down_on(name):
-            self._tenancies.states.set(partition, name, ReplicaState.READY)
+        for partition in self._tenancies.states.down_on(node):
+            self._tenancies.states.set(partition, node, ReplicaState.READY)
             self._tenancies.settle(self._tenancies.known[partition])
 
     def _lose(self, tenancy: Tenancy, loss: Loss) -> bool:
-        """Take a node from a partition; return whether a replica is missing from now on."""
+        """Handle the loss of a node for a tenant on it; return whether a replica has to be replaced now.
+
+        A tenant that stores copies waits for its replica on the node instead.
+        """
         tenancies, partition, node = self._tenancies, tenancy.partition, loss.node
         tenancies.latest_loss[partition] = loss
         for record in self._movement.fail(partition, node):
             self._end_failed_move(tenancy, record.move, loss)
         had_replica = any(replica.node == node and not replica.leaving for replica in tenancies.described(tenancy))
-        in_build = tenancies.states.of(partition).get(node) is ReplicaState.IN_BUILD
-        waited_for = tenancies.stores_copies(tenancy) and tenancies.serves(partition) and not in_build
-        if had_replica and waited_for:
+        is_in_build = tenancies.states.of(partition).get(node) is ReplicaState.IN_BUILD
+        waits = tenancies.stores_copies(tenancy) and tenancies.serves(partition) and not is_in_build
+        if had_replica and waits:
             tenancies.states.set(partition, node, ReplicaState.DOWN, self._cluster.now)
         elif had_replica:
             tenancies.drop(tenancy, node)
-            if not in_build and tenancies.serves(partition):
+            if not is_in_build and tenancies.serves(partition):
                 tenancies.to_restart.setdefault(partition, []).append(loss)
         tenancies.settle(tenancy)
-        return had_replica and not waited_for
+        return had_replica and not waits
 
     def _end_failed_move(self, tenancy: Tenancy, move: Move, loss: Loss) -> None:
-        """End a move that fails because one of its nodes is lost; keep the other copy if it is usable."""
+        """End a move that fails because `loss` took one of its nodes; keep the copy on the other if usable."""
         tenancies, described = self._tenancies, self._tenancies.described(tenancy)
         if move.target == loss.node or (tenancies.stores_copies(tenancy) and len(described) == 2):
             kept = [replica for replica in described if replica.node != move.target]
@@ -246,7 +252,7 @@ class FailoverManager:
     # rebuilding
 
     def give_up_waiting(self) -> list[Tenancy]:
-        """Give up replicas that have been down too long; return the tenants that miss a replica from now on."""
+        """Give up replicas that have been down too long; return the tenants whose replica has to be replaced now."""
         tenancies, incomplete = self._tenancies, {}
         for partition, node in tenancies.states.down_until(self._cluster.now - self._rebuild_after):
             tenancy = tenancies.known[partition]
@@ -256,28 +262,29 @@ class FailoverManager:
         return list(incomplete.values())
 
     def build(self, added: Iterable[Move]) -> None:
-        """Build new replicas of tenants that were placed before, or start them if there is nothing to copy."""
+        """Build the added replicas of tenants that were placed before, or start them if there is nothing to copy."""
         moves = [move for move in added if self._tenancies.serves(move.partition)]
         for move in moves:
             self._begin(move)
         for partition in dict.fromkeys(move.partition for move in moves):
             self._tenancies.settle(self._tenancies.known[partition])
 
-    def _begin(self, move: Move) -> None:
-        tenancies, tenancy = self._tenancies, self._tenancies.known[move.partition]
-        assert move.target is not None
+    def _begin(self, added: Move) -> None:
+        """Begin the build or the start of one added replica, as a move from the node that it replaces, if any."""
+        tenancies, tenancy = self._tenancies, self._tenancies.known[added.partition]
+        assert added.target is not None
         leaving = [replica.node for replica in tenancies.described(tenancy) if replica.leaving]
-        left = next((node for node in leaving if not self._movement.is_left(move.partition, node)), None)
+        left = next((node for node in leaving if not self._movement.is_left(added.partition, node)), None)
         if left is not None:
-            self._movement.note(_as_move(move, Loss(left, UPGRADE)))
+            self._movement.note(_as_move(added, Loss(left, UPGRADE)))
         elif tenancies.stores_copies(tenancy):
-            tenancies.states.set(move.partition, move.target, ReplicaState.IN_BUILD)
-        elif tenancies.to_restart.get(move.partition):
-            restart = _as_move(move, tenancies.to_restart[move.partition].pop(0))
+            tenancies.states.set(added.partition, added.target, ReplicaState.IN_BUILD)
+        elif tenancies.to_restart.get(added.partition):
+            restart = _as_move(added, tenancies.to_restart[added.partition].pop(0))
             self._cluster.recorder.failover(self._cluster.now, restart, tenancy.tenant)
 
 
 def _as_move(added: Move, loss: Loss) -> Move:
-    """Return the addition of a replica as a move from the node that the replica has to leave or lost."""
+    """Return the addition of a replica as a move from the node of `loss`, which the replica left or lost."""
     reason = attrs.evolve(added.reason, rule=loss.cause, node=loss.node)
     return attrs.evolve(added, kind=MoveKind.MOVE, source=loss.node, reason=reason)

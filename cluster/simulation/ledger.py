@@ -30,10 +30,11 @@ def find_demand(
     step_seconds: int,
     demand: Float,
 ) -> None:
-    """Set `demand`, (m, R), to values of samples, (N, R), in the steps that contain or end at `now`, times growth.
+    """Set `demand`, (m, R), to the values of `of_samples`, (N, R), of replicas at `now`, times growth.
 
-    `rows`: (m,) replicas; `tenant`, `start`: (M,) their tenants and first samples; `created`, `lifetime_steps`,
-    `growth`: (T,).
+    `rows`: (m,) engine rows of the replicas; `tenant`, `start`: (M,) tenant and first sample by engine row; `created`,
+    seconds, `lifetime_steps`, `growth`: (T,) by tenant. The sample is of the step of `step_seconds` that contains or
+    ends at `now`.
     """
     for index in range(rows.shape[0]):
         owner = tenant[rows[index]]
@@ -45,9 +46,10 @@ def find_demand(
 
 @kernel
 def find_loads(rows: Int, node: Int, leaving: Bool, demand: Float, loads: Float) -> None:
-    """Add the demand, (m, R), of rows, (m,), in their order to `loads`, (2, H, R): replicas that stay, and others.
+    """Add the demand, (m, R), of the replicas in engine rows, (m,), in order to `loads`, (2, H, R).
 
-    `node`, `leaving`: (M,) node of each replica, and whether it is a departing end.
+    `node`, `leaving`: (M,) node of each engine row, and whether it is a departing end. `loads[0]` is of replicas that
+    stay, `loads[1]` of departing ends.
     """
     for index in range(rows.shape[0]):
         row = rows[index]
@@ -56,7 +58,10 @@ def find_loads(rows: Int, node: Int, leaving: Bool, demand: Float, loads: Float)
 
 
 class Oracle:
-    """The largest demand within the coming hours; growth of whole classes (`factors`) is not predicted."""
+    """The largest demand within the coming `hours`, for tenants of an age of `after_hours`.
+
+    Growth of whole classes (`factors`) is not predicted.
+    """
 
     def __init__(self, traces: TraceSet, hours: float, after_hours: float) -> None:
         self._after = after_hours * 3600.0
@@ -65,7 +70,7 @@ class Oracle:
         """(N, R) for each sample of the traces, the maximum from it to the horizon."""
 
     def knows(self, age: Int) -> Bool:
-        """Return for ages in seconds, (m,), whether the oracle covers such tenants."""
+        """Return for ages of tenants in seconds, (m,), whether the oracle predicts the demand of each."""
         return np.asarray(age >= self._after)
 
 
@@ -111,19 +116,27 @@ class Ledger:
         self._placed: dict[str, tuple[PlacedReplica, ...]] = {}
         self._growth: Float = np.ones(len(sequence.arrival))
         self._share: Float = np.ones(len(sequence.arrival))
+        """(T,) share of the recorded demand that each replica has."""
         self._factor: Float = np.ones(len(sequence.arrival))
+        """(T,) growth times share."""
         self._is_metered: Bool = np.append(np.ones(len(nodes), np.bool_), False)
         """(H + 1,) whether each node is up; the last one stands for no node."""
         traces = sequence.traces
         self._step = round(traces.step_seconds)
         self._series = traces.series_start[:-1][np.maximum(traces.series_index, 0)]
+        """(T, 3) first sample of each tenant's series by role; any where it has none."""
         self._allocate(1024)
 
     def _allocate(self, length: int) -> None:
+        """Make the arrays by engine row, for `length` rows without replicas."""
         self.node: Int = np.full(length, NOWHERE, np.int64)
+        """(M,) index of the node of each engine row, or `NOWHERE`."""
         self.tenant: Int = np.zeros(length, np.int64)
+        """(M,) row of the tenant of each engine row in the sequence."""
         self.leaving: Bool = np.zeros(length, np.bool_)
+        """(M,) whether each engine row is the departing end of a move."""
         self._start: Int = np.zeros(length, np.int64)
+        """(M,) first sample of each engine row."""
 
     @property
     def growth(self) -> Float:
@@ -136,16 +149,19 @@ class Ledger:
         self._factor[:] = factor * self._share
 
     def set_share(self, tenants: Sequence[int], share: float) -> None:
-        """Set the share of the recorded demand that each replica of these rows of tenants has."""
+        """Set the share of the recorded demand that each replica of tenants has."""
         self._share[tenants] = share
         self._factor[tenants] = self._growth[tenants] * share
 
     def is_primary(self, rows: Int) -> Bool:
-        """Return whether rows have the demand of a primary, (m,)."""
+        """Return whether engine rows have the demand of a primary, (m,)."""
         return np.asarray(self._start[rows] == self._series[self.tenant[rows], Role.PRIMARY])
 
     def refresh(self, partition: str, tenant: int) -> None:
-        """Copy the placement of a partition from the engine; instances that are scaled share the demand anew."""
+        """Copy the placement of a partition, whose row in the sequence is `tenant`, from the engine.
+
+        Instances that are scaled share the demand of the tenant anew.
+        """
         self.drop(partition)
         placed = self._placed[partition] = self._engine.replicas(partition)
         for replica in placed:
@@ -179,22 +195,23 @@ class Ledger:
         return [str(self._sequence.traces.tenant[tenant]) for tenant in tenants.tolist()]
 
     def drop(self, partition: str) -> None:
-        """Remove the rows of a partition."""
+        """Take the replicas of a partition off their nodes."""
         for replica in self._placed.pop(partition, ()):
             self.node[replica.index] = NOWHERE
 
     def _grow(self, index: int) -> None:
+        """Make room for the engine row `index`."""
         old = (self.node, self.tenant, self.leaving, self._start)
         self._allocate(2 * max(index, len(self.node)))
         for array, values in zip((self.node, self.tenant, self.leaving, self._start), old, strict=True):
             array[: len(values)] = values
 
     def demand(self, rows: Int, now: int) -> Float:
-        """Return the demand of rows in the step that contains or ends at `now`, shape (m, R), user units."""
+        """Return the demand of engine rows in the step that contains or ends at `now`, (m, R), user units."""
         return self._present_step(self._sequence.traces.values, rows, now)
 
     def _present_step(self, of_samples: Float32, rows: Int, now: int) -> Float:
-        """Return (N, R) values by sample for the present step of rows, times growth, (m, R)."""
+        """Return values by sample, (N, R), in the step of engine rows at `now`, times growth and share, (m, R)."""
         created, lifetime_steps = self._sequence.created, self._sequence.traces.lifetime_steps
         of_rows, of_tenants = (rows, self.tenant, self._start), (created, lifetime_steps)
         demand = np.empty((len(rows), of_samples.shape[1]))
@@ -202,18 +219,18 @@ class Ledger:
         return demand
 
     def reported(self, rows: Int, now: int) -> Float:
-        """Return the load to report for rows, (m, R): the prediction, or the demand of tenants that are too new."""
+        """Return the load to report for engine rows, (m, R): the prediction of the oracle, or else the demand."""
         return self._reported(rows, self.demand(rows, now), now)
 
     def _reported(self, rows: Int, demand: Float, now: int) -> Float:
-        """Return the load to report for rows with this demand, (m, R)."""
+        """Return the load to report for engine rows whose demand, (m, R), is known."""
         if self._oracle is None:
             return demand
         is_predicted = self._oracle.knows(now - self._sequence.created[self.tenant[rows]])
         return np.where(is_predicted[:, None], self._present_step(self._oracle.highest, rows, now), demand)
 
     def sizes(self, replicas: Iterable[tuple[str, str]], now: int, metric: int) -> list[float]:
-        """Return the demand of replicas, each given by partition and node, for one metric."""
+        """Return the demand of replicas, each given by partition and node, in the metric with index `metric`."""
         rows = [
             next(replica.index for replica in self.standing(partition) if replica.node == node)
             for partition, node in replicas
@@ -232,16 +249,19 @@ class Ledger:
 
     def largest_standing(self, metering: Metering, nodes: Int) -> Float:
         """Return the largest demand of a single replica on each of `nodes`, (k,), without departing ends, (k, R)."""
-        place = np.full(self._node_count, NOWHERE, np.int64)
-        place[nodes] = np.arange(len(nodes))
-        of_rows = place[self.node[metering.rows]]
-        counted = np.flatnonzero((of_rows != NOWHERE) & ~self.leaving[metering.rows])
+        place_of_node = np.full(self._node_count, NOWHERE, np.int64)
+        place_of_node[nodes] = np.arange(len(nodes))
+        place_of_row = place_of_node[self.node[metering.rows]]
+        counted = np.flatnonzero((place_of_row != NOWHERE) & ~self.leaving[metering.rows])
         largest = np.zeros((len(nodes), metering.demand.shape[1]))
-        np.maximum.at(largest, of_rows[counted], metering.demand[counted])
+        np.maximum.at(largest, place_of_row[counted], metering.demand[counted])
         return largest
 
     def _by_node(self, rows: Int, demand: Float) -> Float:
-        """Return the demand on each node of replicas that stay and of departing ones, (2, H, R)."""
+        """Return the demand on each node, first of the replicas that stay, then of departing ends, (2, H, R).
+
+        `rows`: (m,) engine rows; `demand`: (m, R).
+        """
         loads = np.zeros((2, self._node_count, demand.shape[1]))
         find_loads(rows, self.node, self.leaving, demand, loads)
         return loads

@@ -19,5 +19,5 @@ def stream_seed(seed: int, *path: str | int) -> int:
 
 
 def _key(path: tuple[str | int, ...]) -> tuple[int, ...]:
-    """Return one 32-bit number for each part; unlike Python's own hash, it does not depend on the process."""
+    """Return one 32-bit number for each part of a path; unlike Python's own hash, the same in all processes."""
     return tuple(int.from_bytes(hashlib.sha256(repr(part).encode()).digest()[:4], "big") for part in path)

@@ -31,12 +31,13 @@ class MoveRecord:
     """A move of a replica between nodes, under way or ended."""
 
     started: int
+    """When the move started, in seconds since the start."""
     move: Move
     """The engine's move."""
     copied_gb: float
     """Data to copy, GB."""
     ended: int | None = None
-    """Seconds since the start; `ended` is None until the move ends."""
+    """When the move ended, in seconds since the start; None until then."""
     outcome: str = "under way"
     """``"completed"``, ``"departed"`` (the tenant left first), ``"failed"`` (a node was lost) or ``"under way"``."""
 
@@ -96,8 +97,9 @@ class RunSummary:
     """The figures of one run of one policy."""
 
     policy: str
+    """Name of the policy."""
     repeat: int
-    """Policy and number of the repeat, from 0."""
+    """Number of the repeat, from 0."""
     totals: Mapping[str, Any]
     """Figures of the run, without timings, as in ``summary.json``."""
     timings: Mapping[str, float]
@@ -126,7 +128,11 @@ class RunResult(RunSummary):
 
 
 class Recorder:
-    """Collects the events of a run."""
+    """Collects the events of a run.
+
+    `capacity`: (H, R), infinite where a node has none; `metering_seconds`: interval of the meterings. Times are seconds
+    since the start, and tenants are rows of `sequence`.
+    """
 
     def __init__(
         self,
@@ -143,12 +149,17 @@ class Recorder:
         self.availability = Availability()
         """Interruptions of tenants."""
         self.quorum_losses = self.node_faults = 0
+        """Losses of a quorum, and faults of nodes, so far."""
         self.node_events: list[tuple[int, str, bool, str]] = []
+        """Time, node, whether it goes down, and cause of each event of a node."""
         self.upgrades: list[UpgradeRecord] = []
         self._scalings: list[tuple[Any, ...]] = []
         self.waiting = np.zeros(tenants, np.int64)
+        """(T,) seconds until a quorum of the replicas of each tenant was first placed."""
         self.failovers = np.zeros(tenants, np.int64)
+        """(T,) failovers of the replicas of each tenant, with its further partitions."""
         self.refused = np.zeros(tenants, np.bool_)
+        """(T,) whether a replica of each tenant could not be placed at its arrival."""
         self.moves: list[MoveRecord] = []
         self._load_times: list[int] = []
         self._loads: list[Float] = []
@@ -159,10 +170,10 @@ class Recorder:
         self._outcomes: dict[ViolationOutcome, dict[tuple[int, int], bool]] = {
             outcome: {} for outcome in ViolationOutcome
         }
-        """Whether the shortage of each time and node is avoidable, by outcome."""
+        """Whether the shortages are avoidable, by outcome, then by time and node."""
 
     def load(self, now: int, metered: Float) -> None:
-        """Record the load of all nodes, (H, R)."""
+        """Record the load of all nodes at a metering, (H, R)."""
         self._load_times.append(now)
         self._loads.append(metered)
 
@@ -172,31 +183,31 @@ class Recorder:
             names = self.node_names[shortage.node], self.metric_names[shortage.metric]
             loads = shortage.standing, shortage.departing, shortage.threshold
             self._shortages.append((now, *names, *loads, shortage.outcome.value, shortage.avoidable))
-            of_outcome, place = self._outcomes[shortage.outcome], (now, shortage.node)
-            of_outcome[place] = of_outcome.get(place, True) and shortage.avoidable
+            avoidable, time_and_node = self._outcomes[shortage.outcome], (now, shortage.node)
+            avoidable[time_and_node] = avoidable.get(time_and_node, True) and shortage.avoidable
 
     def plan(self, now: int, occasion: str, plan: Plan, seconds: float) -> None:
-        """Record a plan: its size, its search, its energies and its wall-clock seconds."""
+        """Record a plan for `occasion`: its size, its search, its energies and its wall-clock seconds."""
         self._plan_seconds.append(seconds)
         counts = plan.proposals
-        head = (now, occasion, len(plan.moves), len(plan.unplaced), plan.end_reason)
+        overview = (now, occasion, len(plan.moves), len(plan.unplaced), plan.end_reason)
         search = (counts.generated, counts.scored, counts.reached_monte_carlo, counts.accepted)
-        self._plans.append((*head, *search, *_energies(plan.energy_before), *_energies(plan.energy_after)))
+        self._plans.append((*overview, *search, *_energies(plan.energy_before), *_energies(plan.energy_after)))
 
     def refusal(self, now: int, tenant: int, attempt: int, unplaced: Unplaced, *, arrives: bool) -> None:
-        """Record that a replica could not be placed."""
+        """Record that a replica could not be placed at attempt number `attempt`; `arrives`: its tenant is new."""
         self.refused[self._sequence.owner[tenant]] |= arrives
         why = json.dumps(dict(unplaced.ruled_out), sort_keys=True)
         role = unplaced.role.name.lower()
         self._refusals.append((now, unplaced.partition, role, attempt, why, unplaced.nodes))
 
     def move(self, record: MoveRecord, tenant: int) -> None:
-        """Record the start of a move."""
+        """Record the start of a move of a tenant's replica."""
         self.moves.append(record)
         self.failovers[self._sequence.owner[tenant]] += record.is_failover
 
     def scaling(self, now: int, partition: str, mechanism: str, before: int, after: int, load: float) -> None:
-        """Record that the number of a tenant's instances or partitions changes."""
+        """Record that the number of a tenant's instances or partitions changes at the mean load `load`."""
         self._scalings.append((now, partition, mechanism, before, after, load))
 
     def failover(self, now: int, move: Move, tenant: int) -> None:
@@ -213,7 +224,10 @@ class Recorder:
         complete: bool,
         applications: Mapping[str, Any] | None = None,
     ) -> RunResult:
-        """Return the tables and totals up to `now`; `applications`: what each has used."""
+        """Return the tables and totals up to `now`; `applications`: totals of the use of each application, by name.
+
+        `timings`: wall-clock seconds by part; `complete`: whether the run was not interrupted.
+        """
         names = self._sequence.traces.tenant_names().tolist()
         rows = {
             "nodes": [
@@ -240,11 +254,12 @@ class Recorder:
         totals = self._totals(now, downtime, tables["plans"])
         if applications:
             totals["applications"] = dict(applications)
-        order = np.argsort(-np.array(self._plan_seconds), kind="stable")[:SLOWEST_PLANS]
-        slowest = tuple(SlowPlan(plan, self._plan_seconds[plan]) for plan in order.tolist())
+        slowest_first = np.argsort(-np.array(self._plan_seconds), kind="stable")[:SLOWEST_PLANS]
+        slowest = tuple(SlowPlan(plan, self._plan_seconds[plan]) for plan in slowest_first.tolist())
         return RunResult(policy, repeat, totals, timings, slowest, complete, tables)
 
     def _totals(self, now: float, downtime: Float, plans: pl.DataFrame) -> dict[str, Any]:
+        """Return the figures of ``summary.json`` up to `now`; `downtime`: (T,) seconds; `plans`: the table of plans."""
         failovers = [record for record in self.moves if record.is_failover]
         causes = Counter(record.cause for record in failovers)
         return {
@@ -274,6 +289,7 @@ class Recorder:
         }
 
     def _totals_of_shortages(self) -> dict[str, Any]:
+        """Return the figures of shortages; a step is a metering time and a node."""
         steps = {outcome: len(places) for outcome, places in self._outcomes.items()}
         avoidable = {outcome: sum(places.values()) for outcome, places in self._outcomes.items()}
         violation, unresolved = ViolationOutcome.VIOLATION, ViolationOutcome.UNRESOLVED
@@ -289,12 +305,16 @@ class Recorder:
         }
 
     def _availability(self, now: float, downtime: Float) -> float | None:
-        """Return the share of all stays for which tenants were available; None without any stay."""
+        """Return the share of all stays up to `now` for which tenants were available; None without any stay.
+
+        `downtime`: (T,) seconds.
+        """
         stays = np.clip(np.minimum(self._sequence.departure, now) - self._sequence.arrival, 0, None)
         stay = stays[self._sequence.is_tenant].sum()
         return 1.0 - float(downtime.sum()) / float(stay) if stay > 0 else None
 
     def _node_load(self, policy: str, repeat: int) -> pl.DataFrame:
+        """Return the table of the loads of all nodes at all meterings."""
         nodes, metrics, times = len(self.node_names), len(self.metric_names), len(self._load_times)
         loads = np.array(self._loads).reshape(times, nodes, metrics)
         share = np.full(loads.shape, np.nan)
@@ -309,6 +329,7 @@ class Recorder:
         return frame_of("node_load", policy, repeat, columns)
 
     def _tenants(self, policy: str, repeat: int, now: float, downtime: Float) -> pl.DataFrame:
+        """Return the table of the tenants that arrived up to `now`; `downtime`: (T,) seconds."""
         sequence, traces = self._sequence, self._sequence.traces
         rows = np.flatnonzero(sequence.is_tenant & (sequence.arrival <= now))
         downtime, arrival, departure = downtime[rows], sequence.arrival[rows], sequence.departure[rows]
@@ -343,14 +364,15 @@ class Interruption:
 
 
 class Availability:
-    """The interruptions of all tenants."""
+    """The interruptions of all tenants; a tenant is a row of the sequence, and times are seconds since the start."""
 
     def __init__(self) -> None:
         self.interruptions: list[Interruption] = []
         self._open: dict[int, Interruption] = {}
+        """The interruptions without a known end, by row of the tenant."""
 
     def interrupt(self, tenant: int, now: int, seconds: float, cause: str) -> None:
-        """Record an interruption of known length."""
+        """Record that a tenant is unavailable for some seconds from now on."""
         if seconds > 0:
             self.interruptions.append(Interruption(tenant, now, now + seconds, cause))
 
@@ -373,9 +395,9 @@ class Availability:
         return tenant in self._open
 
     def downtime(self, arrival: Int, departure: Int, owner: Int, now: float) -> Float:
-        """Return the seconds for which each tenant, or a partition of it, was unavailable in its stay to `now`, (T,).
+        """Return the seconds for which each tenant, or a partition of it, was unavailable up to `now`, (T,).
 
-        `owner`, (T,), has the tenant of each row.
+        `arrival`, `departure`: (T,) seconds since the start; `owner`: (T,) the tenant of each row.
         """
         seconds = np.zeros(len(arrival))
         by_tenant: dict[int, list[Interruption]] = {}
@@ -387,26 +409,28 @@ class Availability:
 
 
 def _union(interruptions: Iterable[Interruption], first: float, last: float) -> float:
-    """Return the length of the union of interruptions between `first` and `last`."""
-    total, reached = 0.0, first
+    """Return the seconds of the union of interruptions between the times `first` and `last`."""
+    seconds, counted_to = 0.0, first
     for interruption in sorted(interruptions, key=lambda each: each.begin):
         begin, end = (
-            max(float(interruption.begin), reached),
+            max(float(interruption.begin), counted_to),
             min(last if interruption.end is None else interruption.end, last),
         )
         if end > begin:
-            total += end - begin
-            reached = end
-    return total
+            seconds += end - begin
+            counted_to = end
+    return seconds
 
 
 def _energies(energy: Energy) -> tuple[float, ...]:
+    """Return the columns of `cluster.simulation.run_tables.TERMS`."""
     risk = (energy.expected_failovers, energy.expected_overload)
     return (energy.total, energy.movement, energy.imbalance, energy.fragmentation, *risk)
 
 
 def _move_row(record: MoveRecord) -> tuple[Any, ...]:
+    """Return the row of a move in the table of moves."""
     move, reason = record.move, record.move.reason
-    what = (record.started, move.partition, move.role.name.lower(), move.kind.value, move.source, move.target)
-    why = (reason.phase.value, record.cause, reason.rule, record.is_failover, reason.metric)
-    return (*what, *why, record.copied_gb, record.ended, record.outcome, record.why)
+    what_moves = (record.started, move.partition, move.role.name.lower(), move.kind.value, move.source, move.target)
+    why_it_moves = (reason.phase.value, record.cause, reason.rule, record.is_failover, reason.metric)
+    return (*what_moves, *why_it_moves, record.copied_gb, record.ended, record.outcome, record.why)

@@ -182,15 +182,17 @@ def columns_of(table: str) -> dict[str, Column]:
 
 
 def frame_of(table: str, policy: str, repeat: int, columns: Mapping[str, Any]) -> pl.DataFrame:
-    """Return a table of a run as a data frame; `columns`: all columns except `RUN_COLUMNS`."""
-    requested = columns_of(table)
-    frame = pl.DataFrame({name: pl.Series(name, columns[name], requested[name].dtype) for name in TABLES[table]})
-    run = pl.lit(policy, pl.String).alias("policy"), pl.lit(repeat, pl.Int32).alias("repeat")
-    return frame.select(*run, pl.all())
+    """Return a table of a run as a data frame; `columns`: values by name, for all columns except `RUN_COLUMNS`."""
+    described_columns = columns_of(table)
+    frame = pl.DataFrame(
+        {name: pl.Series(name, columns[name], described_columns[name].dtype) for name in TABLES[table]}
+    )
+    run_columns = pl.lit(policy, pl.String).alias("policy"), pl.lit(repeat, pl.Int32).alias("repeat")
+    return frame.select(*run_columns, pl.all())
 
 
 def frame_of_rows(table: str, policy: str, repeat: int, rows: list[tuple[Any, ...]]) -> pl.DataFrame:
-    """Return a table from rows in the order of its columns."""
+    """Return a table of a run from rows that have its columns in order, without `RUN_COLUMNS`."""
     names = list(TABLES[table])
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return frame_of(table, policy, repeat, dict(zip(names, map(list, columns), strict=True)))

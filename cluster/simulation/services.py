@@ -33,39 +33,44 @@ class TenantApplications:
     """The applications of the tenants of a run."""
 
     applications: tuple[Application, ...]
-    """All of them."""
+    """All applications."""
     of_tenant: Int
     """(T,) index of the application of each tenant, or `NO_APPLICATION`."""
 
     @classmethod
     def of(cls, sections: Mapping[str, ApplicationsSection], sequence: TenantSequence) -> TenantApplications:
-        """Return the applications of the sections of a scenario."""
+        """Return the applications of the sections of a scenario, by name, for the tenants of `sequence`."""
         applications: list[Application] = []
         traces, follows = sequence.traces, (sequence.parent >= 0) | ~sequence.is_tenant
         of_tenant = np.full(len(sequence.arrival), NO_APPLICATION)
         for name, section in sections.items():
             _check_metrics(name, section, traces.metric_names)
-            matches = np.array([fnmatchcase(class_, section.tenant_class) for class_ in traces.classes], np.bool_)
-            if not matches.any():
-                place = f"applications.{name}.tenant_class"
-                raise UnknownNameError("tenant class", section.tenant_class, traces.classes, place)
-            members = np.flatnonzero(matches[traces.class_code] & (of_tenant == NO_APPLICATION) & ~follows)
-            group = np.arange(len(members)) // (section.tenants or max(1, len(members)))
-            of_tenant[members] = len(applications) + group
-            groups = int(group[-1]) + 1 if len(members) else 0
-            numbers = [""] if groups == 1 and not section.tenants else [f"/{number + 1}" for number in range(groups)]
+            class_matches = np.array([fnmatchcase(class_, section.tenant_class) for class_ in traces.classes], np.bool_)
+            if not class_matches.any():
+                key = f"applications.{name}.tenant_class"
+                raise UnknownNameError("tenant class", section.tenant_class, traces.classes, key)
+            member_rows = np.flatnonzero(class_matches[traces.class_code] & (of_tenant == NO_APPLICATION) & ~follows)
+            group_of_member = np.arange(len(member_rows)) // (section.tenants or max(1, len(member_rows)))
+            of_tenant[member_rows] = len(applications) + group_of_member
+            group_count = int(group_of_member[-1]) + 1 if len(member_rows) else 0
+            numbers = (
+                [""]
+                if group_count == 1 and not section.tenants
+                else [f"/{number + 1}" for number in range(group_count)]
+            )
             applications += [section.named(f"{name}{number}") for number in numbers]
         leader = np.where(sequence.parent >= 0, sequence.parent, sequence.owner)
         of_tenant[follows] = of_tenant[leader[follows]]
         return cls(tuple(applications), of_tenant)
 
     def application_of(self, tenant: int) -> Application | None:
-        """Return the application of a tenant."""
+        """Return the application of the tenant of a row; None if it has none."""
         index = int(self.of_tenant[tenant])
         return None if index == NO_APPLICATION else self.applications[index]
 
 
 def _check_metrics(name: str, section: ApplicationsSection, metrics: Sequence[str]) -> None:
+    """Raise an error if the section of applications `name` has an amount in a metric that is missing."""
     for field in AMOUNTS:
         for metric in getattr(section, field):
             if metric not in metrics:
@@ -80,29 +85,31 @@ class ApplicationUse:
         self._applications, self._metrics = applications, metrics
         self._meterings = 0
         self._nodes, self._most_nodes = np.zeros(count), np.zeros(count, np.int64)
+        """Nodes of each application: the sum and the maximum over the meterings, (A,)."""
         self._load, self._largest, self._largest_on_node = (np.zeros((count, len(metrics))) for _ in range(3))
+        """Load of each application: sum and maximum over the meterings, and maximum on a node, (A, R)."""
         self._node_count = nodes
 
     def meter(self, ledger: Ledger, metering: Metering) -> None:
         """Record the use at a metering."""
         if not self._applications.applications:
             return
-        application = self._applications.of_tenant[ledger.tenant[metering.rows]]
-        counts = (application != NO_APPLICATION) & ~ledger.leaving[metering.rows]
-        rows, application = metering.rows[counts], application[counts]
+        application_of_row = self._applications.of_tenant[ledger.tenant[metering.rows]]
+        counts = (application_of_row != NO_APPLICATION) & ~ledger.leaving[metering.rows]
+        rows, application_of_row = metering.rows[counts], application_of_row[counts]
         shape = (len(self._applications.applications), self._node_count)
-        used, load = np.zeros(shape, np.bool_), np.zeros((*shape, len(self._metrics)))
-        used[application, ledger.node[rows]] = True
-        np.add.at(load, (application, ledger.node[rows]), metering.demand[counts])
+        uses_node, load = np.zeros(shape, np.bool_), np.zeros((*shape, len(self._metrics)))
+        uses_node[application_of_row, ledger.node[rows]] = True
+        np.add.at(load, (application_of_row, ledger.node[rows]), metering.demand[counts])
         self._meterings += 1
-        self._nodes += used.sum(axis=1)
-        np.maximum(self._most_nodes, used.sum(axis=1), out=self._most_nodes)
+        self._nodes += uses_node.sum(axis=1)
+        np.maximum(self._most_nodes, uses_node.sum(axis=1), out=self._most_nodes)
         self._load += load.sum(axis=1)
         np.maximum(self._largest, load.sum(axis=1), out=self._largest)
         np.maximum(self._largest_on_node, load.max(axis=1, initial=0.0), out=self._largest_on_node)
 
     def totals(self) -> dict[str, dict[str, Any]]:
-        """Return, for each application, means and maxima over the meterings."""
+        """Return means and maxima over the meterings, by application."""
         meterings = max(1, self._meterings)
         return {
             application.name: {
@@ -116,16 +123,20 @@ class ApplicationUse:
         }
 
     def _by_metric(self, values: np.ndarray) -> dict[str, float]:
+        """Return values, (R,), by metric."""
         return dict(zip(self._metrics, values.tolist(), strict=True))
 
 
 class Services:
-    """The services of an engine, created on demand.
+    """The services of an engine, created on demand; a tenant is a row of `sequence`.
 
     All tenants of a class with the same replicas and limits share a service. Limits are MaxUsage, if the engine's
     estimator uses limits. Tenants of different applications have different services. Each tenant of an affinity pair
     has its own service, because an affinity relates services; so has each partition of a tenant that is scaled, because
     its number of instances changes.
+
+    `percentile`: of past demand, which a new replica is expected to have; `knowledge`: what the engine knows of
+    `applications`.
     """
 
     def __init__(
@@ -135,7 +146,7 @@ class Services:
         history: DemandHistory | None,
         percentile: float,
         applications: TenantApplications,
-        known: Known,
+        knowledge: Known,
     ) -> None:
         self._engine, self._traces = engine, sequence.traces
         # lists, because single elements of arrays take long to read
@@ -146,16 +157,18 @@ class Services:
         self._parents = {*self._parent}
         self._scaled: list[bool] = (sequence.scaling >= 0).tolist()
         self._expected = partial(initial_demand, history, percentile)
-        self._applications, self._knows = applications, known
+        self._applications, self._knows = applications, knowledge
         self._created_applications: set[str] = set()
         self._created: set[str] = set()
+        """Names of the services that the engine has."""
         self._services: dict[int, Service] = {}
+        """The services of scaled tenants, by row."""
         self._uses_limits = reads_limits(estimator_of(engine.config.estimator))
         self._limits: dict[str, dict[tuple[float, ...], int]] = {}
-        """By class and replicas, a number for each combination of limits, which has its own service."""
+        """A number for each combination of limits, which has its own service, by the service's name without limits."""
 
     def of(self, tenant: int) -> str:
-        """Return the name of a tenant's service."""
+        """Return the name of a tenant's service, after creating the service if the engine has none of this name."""
         traces = self._traces
         tenant_class = traces.classes[self._class[tenant]]
         stateful, replicas = self._stateful[tenant], self._replicas[tenant]
@@ -174,7 +187,7 @@ class Services:
         return name
 
     def _create(self, tenant: int, name: str, limits: Mapping[str, float], application: Application | None) -> None:
-        """Add the service of a tenant to the engine, after its application and the service of its parent."""
+        """Add the service `name` of a tenant to the engine, after its application and the service of its parent."""
         if application is not None and application.name not in self._created_applications:
             self._engine.update_application(application)
             self._created_applications.add(application.name)
@@ -196,7 +209,7 @@ class Services:
         self._created.add(name)
 
     def _application_of(self, tenant: int) -> Application | None:
-        """Return the application of a tenant as the engine knows it."""
+        """Return the application of a tenant as the engine knows it; None if it knows none."""
         application = None if self._knows is Known.NONE else self._applications.application_of(tenant)
         if application is not None and self._knows is Known.WITHOUT_RESERVATIONS:
             return attrs.evolve(application, node_reservation={})
@@ -208,20 +221,20 @@ class Services:
         self._engine.update_service(self._services[tenant])
 
     def remove(self, tenant: int) -> None:
-        """Remove the service of a tenant that is scaled, whose partition is gone; others stay."""
+        """Remove the service of a scaled tenant; other services stay."""
         service = self._services.pop(tenant, None)
         if service is not None:
             self._engine.remove_service(service.name)
             self._created.discard(service.name)
 
     def _suffix(self, name: str, limits: tuple[float, ...]) -> str:
-        """Return the suffix that distinguishes services with different limits; empty for the first."""
+        """Return the suffix of a service's name that tells its limits from others; empty for the first limits."""
         numbers = self._limits.setdefault(name, {})
         number = numbers.setdefault(limits, len(numbers))
         return f"/{number + 1}" if number else ""
 
     def tenancy(self, tenant: int, partition: str) -> Tenancy:
-        """Return the properties of a tenant that failover depends on."""
+        """Return the properties of a tenant that failover depends on; `partition`: the name of its partition."""
         return Tenancy(tenant, partition, self.of(tenant), self._replicas[tenant], self._stateful[tenant])
 
 
@@ -235,10 +248,10 @@ def initial_demand(
     if history is None:
         return {}
     same_class = history.tenant_class == history.class_code(tenant_class)
-    for chosen in (same_class & (history.role == role), same_class, np.ones(len(history), np.bool_)):
-        if chosen.any():
-            values = np.percentile(history.initial[chosen], percentile, axis=0)
-            return {name: float(values[history.metrics.index(name)]) for name in metrics}
+    for is_chosen in (same_class & (history.role == role), same_class, np.ones(len(history), np.bool_)):
+        if is_chosen.any():
+            demand = np.percentile(history.initial[is_chosen], percentile, axis=0)
+            return {name: float(demand[history.metrics.index(name)]) for name in metrics}
     return {}
 
 
@@ -264,13 +277,16 @@ def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
 
 
 def _check_metric_names(scenario: Scenario, source: Source) -> None:
+    """Raise an error if the scenario or a policy configures a metric that the workload lacks."""
     names = [info.name for info in source.metrics]
-    named = {"metrics": scenario.metrics}
-    named |= {f"policies.{policy}.metrics": fields.get("metrics", {}) for policy, fields in scenario.policies.items()}
-    for place, metrics in named.items():
+    metrics_by_key = {"metrics": scenario.metrics}
+    metrics_by_key |= {
+        f"policies.{policy}.metrics": fields.get("metrics", {}) for policy, fields in scenario.policies.items()
+    }
+    for key, metrics in metrics_by_key.items():
         for name in metrics:
             if name not in names:
-                raise UnknownNameError("metric", name, names, place)
+                raise UnknownNameError("metric", name, names, key)
 
 
 def coarse_quantum(largest: float) -> float:
@@ -279,18 +295,18 @@ def coarse_quantum(largest: float) -> float:
 
 
 def nodes_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> list[Node]:
-    """Return the nodes; node i is in upgrade domain i mod U and, roughly, in fault domain i mod F.
+    """Return the nodes of a cluster; node i is in upgrade domain i mod U and, roughly, in fault domain i mod F.
 
     If U and F have a common factor (10 and 5), ``i mod F`` would put each upgrade domain into few fault domains. So the
     fault domain is shifted by one each time the pairs begin to repeat.
     """
-    names = {metric.name for metric in metrics}
-    width = len(str(cluster.nodes - 1))
+    metric_names = {metric.name for metric in metrics}
+    digits = len(str(cluster.nodes - 1))
     period = math.lcm(cluster.upgrade_domains, cluster.fault_domains)
     return [
         Node(
-            f"n{number:0{width}d}",
-            capacities={name: value for name, value in capacity.items() if name in names},
+            f"n{number:0{digits}d}",
+            capacities={name: value for name, value in capacity.items() if name in metric_names},
             upgrade_domain=f"ud{number % cluster.upgrade_domains}",
             fault_domain=f"fd:/fd{(number + number // period) % cluster.fault_domains}",
         )
@@ -305,7 +321,7 @@ def limits_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> tuple[Flo
 
 
 def make_engine(scenario: Scenario, source: Source, policy: str, seed: int) -> PlacementAndLoadBalancing:
-    """Return an engine for a policy, with the nodes added."""
+    """Return an engine for a policy of the scenario, with its nodes; `source`: the workload."""
     metrics = metrics_of(scenario, source)
     engine = PlacementAndLoadBalancing(scenario.config(policy, metrics), seed=seed, history=source.history)
     for node in nodes_of(scenario.cluster, metrics):

@@ -65,7 +65,7 @@ class Kind(IntEnum):
 
 
 class At(simpy.Event):
-    """An event that happens at a given time."""
+    """An event at a time, in seconds since the start; `kind` orders the events of one time."""
 
     def __init__(self, env: simpy.Environment, time: SimTime, kind: Kind) -> None:
         super().__init__(env)

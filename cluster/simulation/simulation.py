@@ -42,7 +42,11 @@ SCALING = "scaling"
 
 
 class Simulation:
-    """One run of one policy: arrivals, departures, metering, faults, upgrades and copies of moving replicas."""
+    """One run of one policy: arrivals, departures, metering, faults, upgrades and copies of moving replicas.
+
+    `sequence` has the tenants that `source` offers to the repeat. `progress` is called after each metering with its
+    time, in seconds since the start.
+    """
 
     def __init__(
         self,
@@ -61,7 +65,9 @@ class Simulation:
         self._scenario, self._policy, self._repeat = scenario, policy, repeat
         self._sequence, self._progress = sequence, progress
         self._end = round(scenario.run.days * 86400)
+        """Seconds since the start at which the run ends."""
         self._interval = cluster.metering_minutes * 60
+        """Seconds between two meterings."""
         nodes = nodes_of(cluster, metrics)
         self._node_names = [node.name for node in nodes]
         self._metric_names = [metric.name for metric in metrics]
@@ -91,11 +97,17 @@ class Simulation:
         drains = Drains(self.tenancies)
         self.upgrades = RollingUpgrades(shared, self.nodes, self.failover, drains, rng, self._replace)
         self._partitions = sequence.traces.tenant_names().tolist()
+        """Name of the partition of each row of the sequence."""
         self._waiting: dict[int, int] = {}
+        """Attempts to place the missing replicas, by the row of each tenant that misses one."""
         self._growing: list[Growth] = []
+        """The growths that are active."""
         self._events_handled = 0
+        """Number of node events at the last repair."""
         self._last_balancing: int | None = None
+        """Seconds since the start."""
         self.timings: dict[str, float] = dict.fromkeys(("placement", "repair", "balancing"), 0.0)
+        """Wall-clock seconds of the engine's plans by phase, without compilation."""
 
     def run(self) -> RunResult:
         """Run to the end, or until Ctrl-C, after which the result is incomplete."""
@@ -139,20 +151,23 @@ class Simulation:
         return (*processes, self.upgrades.process(), *map(self._growth, self._scenario.workload.growth))
 
     def _arrivals(self) -> Process:
+        """Admit each tenant at its arrival, except the tenants that are placed from the start."""
         arrival = self._sequence.arrival
         for tenant in np.flatnonzero(~self._sequence.stands & self._sequence.is_tenant).tolist():
             yield At(self.env, int(arrival[tenant]), Kind.ARRIVAL)
             self._admit(tenant)
 
     def _departures(self) -> Process:
+        """Dismiss all partitions of each tenant at its departure."""
         departure, is_tenant = self._sequence.departure, self._sequence.is_tenant
-        order = np.argsort(departure, kind="stable")
-        for tenant in order[is_tenant[order]].tolist():
+        by_departure = np.argsort(departure, kind="stable")
+        for tenant in by_departure[is_tenant[by_departure]].tolist():
             yield At(self.env, int(departure[tenant]), Kind.DEPARTURE)
-            for row in self.scaling.partitions_of(tenant):
-                self._dismiss(row)
+            for partition_row in self.scaling.partitions_of(tenant):
+                self._dismiss(partition_row)
 
     def _faults(self) -> Process:
+        """Take nodes down and back up at the times of their faults, and place the replicas that are then missing."""
         for event in self._node_events:
             yield At(self.env, event.time, Kind.NODE_LOST if event.goes_down else Kind.NODE_BACK)
             if event.goes_down:
@@ -161,7 +176,7 @@ class Simulation:
                 self.failover.node_back(event.node)
 
     def _growth(self, growth: Growth) -> Process:
-        """Increase the demand of a class for a while."""
+        """Multiply the demand of the tenants of a class by the factor of a growth while the growth lasts."""
         begin = round(growth.at_hours * 3600.0)
         yield At(self.env, begin, Kind.GROWTH)
         self._growing.append(growth)
@@ -171,88 +186,105 @@ class Simulation:
         self.ledger.growth = factors(self._growing, self._sequence.traces)
 
     def _metering(self) -> Process:
-        for when in range(self._interval, self._end + 1, self._interval):
-            yield At(self.env, when, Kind.METERING)
+        """At each metering, repair and balance, then retry the placement of missing replicas and scale tenants."""
+        for time in range(self._interval, self._end + 1, self._interval):
+            yield At(self.env, time, Kind.METERING)
             metering = self._meter()
-            yield At(self.env, when, Kind.RETRY)
+            yield At(self.env, time, Kind.RETRY)
             self._replace(self.failover.give_up_waiting(), "rebuild")
             self._retry()
             for change in self.scaling.changes(metering):
                 self._scale(change)
             if self._progress is not None:
-                self._progress(when)
+                self._progress(time)
 
     # steps of the processes
 
     @property
     def _now(self) -> int:
+        """Whole seconds since the start."""
         return int(self.env.now)
 
     def _admit(self, tenant: int, occasion: str = ARRIVAL) -> None:
+        """Add a tenant, a row of the sequence, to the engine; place it unless it is placed from the start.
+
+        `occasion`: `ARRIVAL` or `SCALING`.
+        """
         name = self._partitions[tenant]
         tenancy = self._services.tenancy(tenant, name)
-        standing = [Replica(Role.INSTANCE, self._node_names[node]) for node in self._sequence.nodes_of(tenant)]
+        placed_from_start = [Replica(Role.INSTANCE, self._node_names[node]) for node in self._sequence.nodes_of(tenant)]
         created = int(self._sequence.created[tenant]) if occasion == ARRIVAL else self._now
-        self.engine.update_partition(Partition(name, service=tenancy.service, replicas=standing, created=created))
+        self.engine.update_partition(
+            Partition(name, service=tenancy.service, replicas=placed_from_start, created=created)
+        )
         self.tenancies.admit(tenancy)
         if created < self._now:
             self._report_present(name, tenant)
-        if not standing:
+        if not placed_from_start:
             self._place([tenant], occasion)
             return
         self._movement.take(name, tenant)
         self.tenancies.note_placed(name)
 
     def _report_past(self) -> None:
-        """Report what the tenants that are there at the start have demanded in the known past, metering by metering."""
+        """Report the past loads of the tenants that are there at the start to the engine, metering by metering."""
         begin, sequence = -round(self._scenario.workload.past_days * 86400), self._sequence
-        early = sequence.is_tenant & (sequence.created < 0) & (begin < 0)
-        rows: list[int] = []
-        for tenant in np.flatnonzero(early).tolist():
+        is_present = sequence.is_tenant & (sequence.created < 0) & (begin < 0)
+        row_list: list[int] = []
+        for tenant in np.flatnonzero(is_present).tolist():
             name = self._partitions[tenant]
             service, created = self._services.tenancy(tenant, name).service, int(sequence.created[tenant])
             self.engine.update_partition(Partition(name, service=service, created=created))
             self.ledger.refresh(name, tenant)
-            rows += [replica.index for replica in self.ledger.placed(name)]
-        present = np.array(rows, np.int64)
-        created_at = sequence.created[self.ledger.tenant[present]]
+            row_list += [replica.index for replica in self.ledger.placed(name)]
+        rows = np.array(row_list, np.int64)
+        created_at = sequence.created[self.ledger.tenant[rows]]
         for now in range(begin, 0, self._interval):
-            lived = present[created_at < now]
-            self.engine.report_loads(lived, self.ledger.reported(lived, now), at=now)
+            rows_created = rows[created_at < now]
+            self.engine.report_loads(rows_created, self.ledger.reported(rows_created, now), at=now)
 
     def _report_present(self, name: str, tenant: int) -> None:
-        """Report the load of a tenant that has lived before the run, so that its placement counts with it."""
+        """Report the present load of a tenant that was created before the run, so that its placement uses it.
+
+        `name`: its partition; `tenant`: its row in the sequence.
+        """
         self.ledger.refresh(name, tenant)
         rows = np.array([replica.index for replica in self.ledger.placed(name)], np.int64)
         self.engine.report_loads(rows, self.ledger.reported(rows, self._now))
 
     def _replace(self, tenancies: Sequence[Tenancy], occasion: str) -> None:
-        """Place missing replicas of tenants, and apply the engine's response to their marks."""
+        """Place the missing replicas of tenants, or move their marked replicas; `occasion` as in the table of plans."""
         if tenancies:
             self._place([tenancy.tenant for tenancy in tenancies], occasion)
 
     def _place(self, tenants: list[int], occasion: str) -> None:
-        """Place the missing replicas of tenants; tenants that lost their quorum wait for later."""
-        names = {self._partitions[tenant]: tenant for tenant in tenants}
-        placeable = {name: tenant for name, tenant in names.items() if not self.tenancies.rests(name)}
+        """Place the missing replicas of tenants, rows of the sequence; without a quorum, a tenant waits for nodes.
+
+        `occasion` as in the table of plans.
+        """
+        tenant_of = {self._partitions[tenant]: tenant for tenant in tenants}
+        placeable = {
+            partition: tenant for partition, tenant in tenant_of.items() if not self.tenancies.rests(partition)
+        }
         unplaced: Sequence[Unplaced] = ()
         if placeable:
             plan = self._timed("placement", occasion, lambda: self.engine.place(list(placeable), now=self._now))
             self._apply_moves(plan, placeable)
             unplaced = plan.unplaced
-        self._note_missing(names)
+        self._note_missing(tenant_of)
         for refusal in unplaced:
-            tenant = names[refusal.partition]
+            tenant = tenant_of[refusal.partition]
             self.recorder.refusal(self._now, tenant, self._waiting[tenant], refusal, arrives=occasion == ARRIVAL)
 
-    def _dismiss(self, tenant: int) -> None:
-        name = self._partitions[tenant]
-        self._waiting.pop(tenant, None)
+    def _dismiss(self, row: int) -> None:
+        """Remove the partition of a row of the sequence, with its service if no other partition uses it."""
+        name = self._partitions[row]
+        self._waiting.pop(row, None)
         self.tenancies.dismiss(name)
         self._movement.cancel(name)
         self.ledger.drop(name)
         self.engine.remove_partition(name)
-        self._services.remove(tenant)
+        self._services.remove(row)
 
     def _scale(self, change: Change) -> None:
         """Change the number of a tenant's instances or partitions; partitions share its demand."""
@@ -264,8 +296,8 @@ class Simulation:
             self.tenancies.scale(name, change.after)
             self._place([tenant], SCALING)
             return
-        present = range(tenant, tenant + change.after)
-        self.ledger.set_share(present, 1.0 / change.after)
+        rows = range(tenant, tenant + change.after)
+        self.ledger.set_share(rows, 1.0 / change.after)
         for row in range(tenant + change.after, tenant + change.before):
             self._dismiss(row)
         for row in range(tenant + change.before, tenant + change.after):
@@ -279,9 +311,9 @@ class Simulation:
         if len(metering.rows):
             self.engine.report_loads(metering.rows, metering.reported)
         plan = None
-        changes = len(self.recorder.node_events)
-        if needs_repair(metering, self._threshold) or changes > self._events_handled:
-            self._events_handled = changes
+        node_events = len(self.recorder.node_events)
+        if needs_repair(metering, self._threshold) or node_events > self._events_handled:
+            self._events_handled = node_events
             plan = self._timed("repair", "constraint check", lambda: self.engine.repair(now=self._now))
         moves = plan.moves if plan is not None else ()
         largest_on = partial(self.ledger.largest_standing, metering)
@@ -295,13 +327,14 @@ class Simulation:
         return metering
 
     def _balancing_is_due(self) -> bool:
+        """Return whether the least interval between two balancings has passed; False if the engine never balances."""
         interval = self.engine.config.min_load_balancing_interval
         if interval is None:
             return False
         return self._last_balancing is None or self._now - self._last_balancing >= interval
 
     def _retry(self) -> None:
-        """Retry the placement of missing replicas."""
+        """Place missing replicas again, and count the time for which tenants wait for their first quorum."""
         if not self._waiting:
             return
         tenants = sorted(self._waiting)
@@ -310,24 +343,27 @@ class Simulation:
                 self.recorder.waiting[tenant] += self._interval
         self._place(tenants, "retry")
 
-    def _apply_moves(self, plan: Plan, names: Mapping[str, int] | None = None) -> None:
-        """Start the moves of a plan, which may place the tenants in `names`, by partition, for the first time."""
-        names = {} if names is None else names
-        self._movement.start(plan, names)
+    def _apply_moves(self, plan: Plan, arrivals: Mapping[str, int] | None = None) -> None:
+        """Start the moves of a plan; `arrivals`: rows of tenants that it may place for the first time, by partition."""
+        arrivals = {} if arrivals is None else arrivals
+        self._movement.start(plan, arrivals)
         self.failover.build(move for move in plan.moves if move.kind is MoveKind.ADD)
-        for name in names:
-            self.tenancies.note_placed(name)
+        for partition in arrivals:
+            self.tenancies.note_placed(partition)
 
-    def _note_missing(self, names: Mapping[str, int]) -> None:
-        """Update the number of attempts of each tenant that misses a replica."""
-        for name, tenant in names.items():
-            if any(replica.node is None for replica in self.ledger.placed(name)):
+    def _note_missing(self, tenant_of: Mapping[str, int]) -> None:
+        """Count an attempt for each tenant that misses a replica; forget the attempts of complete tenants.
+
+        `tenant_of`: rows of the tenants by partition.
+        """
+        for partition, tenant in tenant_of.items():
+            if any(replica.node is None for replica in self.ledger.placed(partition)):
                 self._waiting[tenant] = self._waiting.get(tenant, 0) + 1
             else:
                 self._waiting.pop(tenant, None)
 
     def _timed(self, phase: str, occasion: str, search: Callable[[], Plan]) -> Plan:
-        """Make a plan; record it and its duration."""
+        """Return the plan that `search` makes; record it for `occasion`, and add its seconds to those of `phase`."""
         began = working_time()
         plan = search()
         seconds = working_time() - began
@@ -341,18 +377,18 @@ class Change:
     """A change in the number of a tenant's instances or partitions."""
 
     tenant: int
-    """Row of the tenant."""
+    """Its row in the sequence of tenants."""
     before: int
     after: int
-    """The numbers."""
+    """Number of instances or partitions, before and after the change."""
     load: float
-    """Mean load of its replicas."""
+    """Mean load of the tenant's replicas in the metric of `scaling`, in user units."""
     scaling: Scaling
-    """The section that asks for it."""
+    """The section of the scenario that scales the tenant."""
 
 
 class AutoScaling:
-    """Looks at the scaled tenants of a run after each metering."""
+    """Finds, after each metering, the tenants that need more or fewer instances or partitions."""
 
     def __init__(self, cluster: SimulatedCluster, sequence: TenantSequence, tenancies: Tenancies) -> None:
         self._cluster, self._sequence, self._tenancies = cluster, sequence, tenancies
@@ -360,23 +396,26 @@ class AutoScaling:
         self._names: list[str] = sequence.traces.tenant_names().tolist()
         scaled = np.flatnonzero((sequence.scaling >= 0) & sequence.is_tenant)
         self._interval = {tenant: 60 * self.section_of(tenant).interval_minutes for tenant in scaled.tolist()}
+        """Seconds between two looks, by row of the tenant."""
         self._due = np.full(len(sequence.arrival), np.inf)
         self._due[scaled] = sequence.arrival[scaled] + np.array([self._interval[tenant] for tenant in scaled.tolist()])
+        """(T,) seconds at which the load of each tenant is looked at next; infinite if never."""
         self._counts = np.where(sequence.is_tenant, 1, 0)
         self._counts[sequence.scales_instances] = sequence.traces.replicas[sequence.scales_instances]
+        """(T,) present number of instances or partitions of each tenant."""
 
     def section_of(self, tenant: int) -> Scaling:
-        """Return the section of a scaled tenant."""
+        """Return the section of the scenario that scales a tenant, a row of the sequence."""
         return self.sections[int(self._sequence.scaling[tenant])]
 
     def partitions_of(self, tenant: int) -> range:
-        """Return the rows of the present partitions of a tenant."""
+        """Return the rows of the present partitions of a tenant, whose own row is the first."""
         return range(tenant, tenant + (1 if self._sequence.scales_instances[tenant] else int(self._counts[tenant])))
 
     def changes(self, metering: Metering) -> Iterator[Change]:
-        """Yield the changes that are due; a tenant with a missing, moving or unready replica skips looks."""
+        """Yield the changes that are due; tenants with missing, moving or unready replicas are looked at later."""
         due = np.flatnonzero(self._due <= self._cluster.now).tolist()
-        loads: dict[int, Float] = {}
+        loads_by_section: dict[int, Float] = {}
         for tenant in due:
             if self._names[tenant] not in self._tenancies.known:
                 self._due[tenant] = np.inf  # it has departed
@@ -385,35 +424,36 @@ class AutoScaling:
                 continue
             interval = self._interval[tenant]
             self._due[tenant] += interval * (1 + (self._cluster.now - self._due[tenant]) // interval)
-            number = int(self._sequence.scaling[tenant])
-            if number not in loads:
-                loads[number] = self._mean_loads(metering, self.sections[number])
-            change = self._change_of(tenant, float(loads[number][tenant]))
+            section = int(self._sequence.scaling[tenant])
+            if section not in loads_by_section:
+                loads_by_section[section] = self._mean_loads(metering, self.sections[section])
+            change = self._change_of(tenant, float(loads_by_section[section][tenant]))
             if change is not None:
                 self._counts[tenant] = change.after
                 yield change
 
     def _is_settled(self, row: int) -> bool:
-        """Return whether all replicas of a partition are placed, ready and not moving."""
+        """Return whether all replicas of the partition of a row are placed, ready and not moving."""
         name = self._names[row]
         placed = sum(replica.node is not None for replica in self._cluster.ledger.placed(name))
         is_complete = placed == self._tenancies.known[name].replicas
         return self._tenancies.serves(name) and is_complete and self._tenancies.states.is_plain(name)
 
     def _change_of(self, tenant: int, load: float) -> Change | None:
+        """Return the change of a tenant whose replicas have the mean load `load`; None if its number is right."""
         before, scaling = int(self._counts[tenant]), self.section_of(tenant)
         after = scaling.wanted(before, load)
         return None if after == before else Change(tenant, before, after, load, scaling)
 
     def _mean_loads(self, metering: Metering, scaling: Scaling) -> Float:
-        """Return the mean load of the replicas of each tenant, (T,); 0 without any."""
+        """Return the mean load of the replicas of each tenant in the metric of a section, (T,); 0 without any."""
         ledger, rows = self._cluster.ledger, metering.rows
-        counted = ~ledger.leaving[rows]
+        counts = ~ledger.leaving[rows]
         if scaling.primary_only:
-            counted &= ledger.is_primary(rows)
+            counts &= ledger.is_primary(rows)
         metric = self._sequence.traces.metric_names.index(scaling.metric)
-        owner: Int = self._sequence.owner[ledger.tenant[rows[counted]]]
-        count = len(self._counts)
-        total = np.bincount(owner, metering.reported[counted, metric], count)
-        mean: Float = total / np.maximum(np.bincount(owner, minlength=count), 1)
+        owner: Int = self._sequence.owner[ledger.tenant[rows[counts]]]
+        tenants = len(self._counts)
+        sums = np.bincount(owner, metering.reported[counts, metric], tenants)
+        mean: Float = sums / np.maximum(np.bincount(owner, minlength=tenants), 1)
         return mean

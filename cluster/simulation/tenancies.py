@@ -26,8 +26,9 @@ class Tenancy:
     tenant: int
     """Its row in the sequence of tenants."""
     partition: str
+    """Name of its partition."""
     service: str
-    """Their names."""
+    """Name of its service."""
     replicas: int
     """Target number of replicas."""
     stateful: bool
@@ -40,17 +41,22 @@ class Tenancy:
 
 
 class ReplicaStates:
-    """The state of every replica that is not plainly ready. The ledger has the placement."""
+    """The state of every replica that is not plainly ready; partitions and nodes are given by name.
+
+    The ledger has the placement.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._states: dict[str, dict[str, ReplicaState]] = {}
+        """States other than ready, by partition and node."""
         self._since: dict[tuple[str, str], int] = {}
+        """When a replica went down, in seconds since the start, by partition and node."""
         self.marks: dict[str, dict[str, UpgradeMark]] = {}
         """Marks of upgrades, by partition and node."""
 
     def set(self, partition: str, node: str, state: ReplicaState, now: int = 0) -> None:
-        """Set the state of the replica on a node from `now` on."""
+        """Set the state of a partition's replica on a node from `now` on, in seconds since the start."""
         states = self._states.setdefault(partition, {})
         states.pop(node, None)
         self._since.pop((partition, node), None)
@@ -62,7 +68,7 @@ class ReplicaStates:
             del self._states[partition]
 
     def forget(self, partition: str) -> None:
-        """Remove a tenant that departs."""
+        """Remove the states and marks of a partition."""
         self.marks.pop(partition, None)
         for node in self._states.pop(partition, {}):
             self._since.pop((partition, node), None)
@@ -76,11 +82,11 @@ class ReplicaStates:
         return [name for name, states in self._states.items() if states.get(node) is ReplicaState.DOWN]
 
     def down_until(self, time: float) -> list[tuple[str, str]]:
-        """Return partition and node of the replicas that have been down since `time` or before."""
+        """Return partition and node of the replicas that have been down since `time`, seconds, or longer."""
         return [key for key, since in self._since.items() if since <= time]
 
     def described(self, partition: str) -> list[Replica]:
-        """Return the placed replicas of a partition, each with its state."""
+        """Return the placed replicas of a partition with state and mark, as reported to the engine."""
         states, marks = self._states.get(partition, {}), self.marks.get(partition, {})
         return [
             Replica(replica.role, replica.node, leaving=True)
@@ -96,7 +102,7 @@ class ReplicaStates:
         ]
 
     def ready(self, partition: str) -> list[PlacedReplica]:
-        """Return the replicas that serve a partition; a moving replica is ready on its target."""
+        """Return the replicas of a partition that are ready and stay; a moving replica is ready on its target."""
         states = self.of(partition)
         return [replica for replica in self._ledger.standing(partition) if replica.node not in states]
 
@@ -120,17 +126,17 @@ def is_plain(described: Iterable[Replica]) -> bool:
 
 
 def as_leaving(replica: Replica, node: str | None, *, leaving: bool) -> Replica:
-    """Return a replica with `leaving` set if it is on `node`, else unchanged."""
+    """Return a replica as leaving, or as staying, if it is on `node`, else unchanged."""
     return attrs.evolve(replica, leaving=leaving) if replica.node == node else replica
 
 
 def as_dropped(replica: Replica, node: str, *, dropped: bool) -> Replica:
-    """Return a replica with `to_be_dropped` set if it is on `node`, and then not leaving, else unchanged."""
+    """Return a replica as to be dropped, or as staying, if it is on `node`, else unchanged; neither is leaving."""
     return attrs.evolve(replica, leaving=False, to_be_dropped=dropped) if replica.node == node else replica
 
 
 def _mark_of(role: Role, mark: UpgradeMark) -> UpgradeMark:
-    """Return the mark of a replica on a marked node; a mark ends when its replica changes role."""
+    """Return the mark of a replica in `role` on a node with a mark; none if the mark is meant for another role."""
     marked_role = Role.PRIMARY if mark is UpgradeMark.SWAP_OUT else Role.SECONDARY
     return mark if role is marked_role else UpgradeMark.NONE
 
@@ -152,18 +158,21 @@ class PlanExecution:
         self._gb_per_second = cluster.scenario.cluster.copy_gbit_per_second / GBIT_PER_GB
         names = cluster.recorder.metric_names
         self._copied = next((names.index(name) for name in COPIED_METRICS if name in names), None)
+        """Index of the metric whose load a move copies, in GB; None: nothing."""
         self._tenant_of: dict[str, int] = {}
+        """Row of the tenant, by partition."""
         self._under_way: dict[str, list[MoveRecord]] = {}
+        """The copies that have not ended, by partition."""
 
     def take(self, partition: str, tenant: int) -> None:
-        """Register a tenant whose replicas are on nodes from the start."""
+        """Register a partition whose replicas are on nodes from the start; `tenant`: its row in the sequence."""
         self._tenant_of[partition] = tenant
         self._cluster.ledger.refresh(partition, tenant)
 
     def start(self, plan: Plan, arrivals: Mapping[str, int]) -> None:
-        """Start all moves of a plan; `arrivals`: row of each tenant that it may place for the first time, by partition.
+        """Start all moves of a plan: replicas are on their targets from now on, and depart from their sources.
 
-        Replicas are on their targets from now on, and depart from their sources.
+        `arrivals`: rows of the tenants that the plan may place for the first time, by partition.
         """
         self._tenant_of.update(arrivals)
         copies = [
@@ -178,18 +187,18 @@ class PlanExecution:
                 self._begin(move, next(sizes) if move.kind is COPIED else 0.0)
 
     def note(self, move: Move) -> None:
-        """Start the copy of a replica whose new node the engine has already."""
+        """Start the copy of a move that the engine did not plan: it holds the replica on the target already."""
         assert move.target is not None
         self._begin(move, self._sizes([(move.partition, move.target)])[0])
 
     def cancel(self, partition: str) -> None:
-        """End the copies of a tenant that departs."""
+        """End the copies of a partition whose tenant departs, and forget the partition."""
         for record in self._under_way.pop(partition, ()):
             record.ended, record.outcome = self._cluster.now, "departed"
         del self._tenant_of[partition]
 
     def is_left(self, partition: str, node: str | None) -> bool:
-        """Return whether a copy of a partition from a node is under way."""
+        """Return whether a copy of a replica of a partition from a node is under way."""
         return any(record.move.source == node for record in self._under_way.get(partition, ()))
 
     def fail(self, partition: str, node: str) -> list[MoveRecord]:
@@ -209,16 +218,17 @@ class PlanExecution:
         return record
 
     def copy_seconds(self, partition: str, node: str) -> int:
-        """Return how long it takes to copy the present data of a partition's replica on a node."""
+        """Return the whole seconds that a copy of the present data of a partition's replica on a node takes."""
         return math.ceil(self._sizes([(partition, node)])[0] / self._gb_per_second)
 
     def _sizes(self, replicas: Sequence[tuple[str, str]]) -> list[float]:
-        """Return the GB of replicas, each given by partition and node."""
+        """Return the GB to copy for replicas, each given by partition and node."""
         if self._copied is None or not replicas:
             return [0.0] * len(replicas)
         return self._cluster.ledger.sizes(replicas, self._cluster.now, self._copied)
 
     def _begin(self, move: Move, size: float) -> None:
+        """Record the start of a move of `size` GB, and start its copy; a move without a copy ends at once."""
         record = MoveRecord(self._cluster.now, move, size)
         self._cluster.recorder.move(record, self._tenant_of[move.partition])
         if move.kind is not COPIED:
@@ -228,6 +238,7 @@ class PlanExecution:
         self._cluster.env.process(self._copy(record))
 
     def _copy(self, record: MoveRecord) -> Process:
+        """Wait for the end of a copy; remove the replica from the source of its move, unless the copy ended early."""
         seconds = math.ceil(record.copied_gb / self._gb_per_second)
         yield At(self._cluster.env, record.started + seconds, Kind.COPY_ENDS)
         if record.outcome != "under way":
@@ -240,10 +251,12 @@ class PlanExecution:
         self._complete(record)
 
     def _fail(self, record: MoveRecord) -> None:
+        """End a copy that is under way as failed."""
         self._under_way[record.move.partition].remove(record)
         record.ended, record.outcome = self._cluster.now, "failed"
 
     def _complete(self, record: MoveRecord) -> None:
+        """End a move as completed; a moved primary interrupts its tenant."""
         record.ended, record.outcome = self._cluster.now, "completed"
         if record.move.role == Role.PRIMARY:
             tenant = self._tenant_of[record.move.partition]
@@ -252,10 +265,12 @@ class PlanExecution:
 
 @attrs.frozen
 class Loss:
-    """The node that went down with a replica, and the cause."""
+    """The loss of a replica with its node."""
 
     node: str
+    """Name of the node that went down."""
     cause: str
+    """Why it went down: a node fault or an upgrade."""
 
 
 class Tenancies:
@@ -277,7 +292,9 @@ class Tenancies:
         self.to_restart: dict[str, list[Loss]] = {}
         """Losses of replicas that have to restart on another node, by partition, the earliest first."""
         self._served: set[str] = set()
+        """Partitions that have been available, if only in the past."""
         self._building: dict[tuple[str, str], object] = {}
+        """A token of the copy that builds a replica, by partition and node; a later copy has another token."""
 
     # arrival and departure
 
@@ -291,12 +308,12 @@ class Tenancies:
         self.known[partition] = attrs.evolve(self.known[partition], replicas=replicas)
 
     def note_placed(self, partition: str) -> None:
-        """Record that a tenant is available from now on, if a quorum of its replicas is placed."""
+        """Settle a partition that has not been available yet, if a quorum of its replicas is placed."""
         if not self.serves(partition) and self.has_quorum(self.known[partition]):
             self.settle(self.known[partition])
 
     def dismiss(self, partition: str) -> None:
-        """Remove a tenant that departs."""
+        """Remove the partition of a tenant that departs."""
         tenancy = self.known.pop(partition)
         self._availability.regain(tenancy.tenant, self._cluster.now)
         self._served.discard(partition)
@@ -307,20 +324,20 @@ class Tenancies:
         self._building = {key: token for key, token in self._building.items() if key[0] != partition}
 
     def serves(self, partition: str) -> bool:
-        """Return whether a tenant is available, or was before."""
+        """Return whether a partition is available, or was before."""
         return partition in self._served
 
     def rests(self, partition: str) -> bool:
-        """Return whether a tenant has lost its quorum, so that it does not change until enough nodes are back."""
+        """Return whether a partition has lost its quorum, so that it does not change until enough nodes are back."""
         tenancy = self.known[partition]
         return self.stores_copies(tenancy) and self._availability.is_lost(tenancy.tenant)
 
-    def on(self, name: str) -> list[Tenancy]:
+    def on(self, node: str) -> list[Tenancy]:
         """Return the tenants with a replica, or a departing end, on a node."""
-        return [self.known[partition] for partition in self._cluster.ledger.partitions_on(name)]
+        return [self.known[partition] for partition in self._cluster.ledger.partitions_on(node)]
 
     def described(self, tenancy: Tenancy) -> list[Replica]:
-        """Return the placed replicas of a tenant, each with its state."""
+        """Return the placed replicas of a tenant with state and mark, as reported to the engine."""
         return self.states.described(tenancy.partition)
 
     def has_quorum(self, tenancy: Tenancy) -> bool:
@@ -340,18 +357,21 @@ class Tenancies:
         self.report_replicas(tenancy, [replica for replica in self.described(tenancy) if replica.node != node])
 
     def settle(self, tenancy: Tenancy) -> None:
-        """Promote a secondary if a quorum without primary is ready, and update whether the tenant is available."""
+        """Bring a tenant to the consequences of its ready replicas: roles, copies, availability and the report.
+
+        If a quorum is ready without the primary, a secondary is promoted.
+        """
         partition = tenancy.partition
         ready, primary = self.states.ready(partition), self.states.primary(partition)
         has_quorum = len(ready) >= tenancy.quorum
         successor = None
         if tenancy.stateful and has_quorum and primary not in ready:
             successor = next((replica for replica in ready if replica.role == Role.SECONDARY), None)
-        suspended = self.serves(partition) and not has_quorum and self.stores_copies(tenancy)
+        is_suspended = self.serves(partition) and not has_quorum and self.stores_copies(tenancy)
         is_reported = partition in self.plain and self.states.is_plain(partition)
-        if successor is not None or suspended or not is_reported:
+        if successor is not None or is_suspended or not is_reported:
             described = [_with_role(replica, successor, primary) for replica in self.described(tenancy)]
-            self.report_replicas(tenancy, described, in_quorum_loss=suspended)
+            self.report_replicas(tenancy, described, in_quorum_loss=is_suspended)
         self._update_builds(tenancy, is_any_ready=bool(ready))
         if not self.serves(partition):
             self._served |= {partition} if has_quorum else set()
@@ -363,7 +383,7 @@ class Tenancies:
             self._record_use(tenancy, successor)
 
     def _record_use(self, tenancy: Tenancy, successor: PlacedReplica | None) -> None:
-        """Record that a tenant has a quorum, with a new primary if there is a successor."""
+        """Record that a tenant has a quorum, and the promotion of `successor` if there is one."""
         if self._availability.is_lost(tenancy.tenant):
             self._availability.regain(tenancy.tenant, self._cluster.now, self._interruption)
         elif successor is not None:
@@ -375,7 +395,7 @@ class Tenancies:
             self._cluster.recorder.failover(self._cluster.now, move, tenancy.tenant)
 
     def _update_builds(self, tenancy: Tenancy, *, is_any_ready: bool) -> None:
-        """Start copies of new replicas, or stop them if no replica is left to copy from."""
+        """Start the copies of a tenant's new replicas, or stop them if no replica is ready to copy from."""
         for node, state in self.states.of(tenancy.partition).items():
             key = (tenancy.partition, node)
             if state is ReplicaState.IN_BUILD and not is_any_ready:
@@ -385,6 +405,7 @@ class Tenancies:
                 self._cluster.env.process(self._copy(tenancy, node, token))
 
     def _copy(self, tenancy: Tenancy, node: str, token: object) -> Process:
+        """Wait for the end of a copy to a node, and make its replica ready, if `token` still stands for this copy."""
         key = (tenancy.partition, node)
         yield At(self._cluster.env, self._cluster.now + self._movement.copy_seconds(*key), Kind.COPY_ENDS)
         if self._building.get(key) is token:
@@ -393,14 +414,15 @@ class Tenancies:
             self.settle(tenancy)
 
     def report_replicas(self, tenancy: Tenancy, replicas: Sequence[Replica], *, in_quorum_loss: bool = False) -> None:
-        """Report the state of a partition to the engine, and refresh the ledger.
+        """Report the replicas of a tenant's partition to the engine, and refresh the ledger.
 
-        A plain partition needs no repeated report, because the engine holds its placement.
+        `in_quorum_loss`: the engine must not change the partition. A plain partition needs no repeated report, because
+        the engine holds its placement.
         """
-        described = Partition(
+        reported = Partition(
             tenancy.partition, service=tenancy.service, replicas=replicas, in_quorum_loss=in_quorum_loss
         )
-        self._cluster.engine.update_partition(described)
+        self._cluster.engine.update_partition(reported)
         self.plain.discard(tenancy.partition)
         if is_plain(replicas) and not in_quorum_loss:
             self.plain.add(tenancy.partition)
@@ -408,7 +430,7 @@ class Tenancies:
 
 
 def _with_role(replica: Replica, successor: PlacedReplica | None, primary: PlacedReplica | None) -> Replica:
-    """Return a replica with its role after `successor`, if there is one, has replaced `primary`."""
+    """Return a replica with its role after `successor` has replaced `primary`; unchanged without a successor."""
     if successor is None:
         return replica
     if replica.node == successor.node and not replica.leaving:

@@ -41,8 +41,9 @@ SECONDS_BETWEEN_RISES = 3600
 class TenantAdmission:
     """Admits tenants of a pool, in its order, whenever the density is below the target.
 
-    `targets`: promised demand of all tenants in the metric in its unit, at the start and at `end`; `limit`: (R,) limit
-    that the demand of the first tenants must stay below.
+    `metric`: index of the density's metric; `targets`: promised demand of all tenants in its unit, at the start and at
+    `end`, the end of the run; `limit`: (R,) the demand of the first tenants must stay below it. Times are seconds since
+    the start, and a tenant has its number in the order of admission.
     """
 
     def __init__(
@@ -58,48 +59,54 @@ class TenantAdmission:
         self._limit, self._demand = limit, np.zeros_like(limit)
         self._metric, self._targets, self._end = metric, targets, end
         self._parts: list[TraceSet] = []
+        """The batches of the pool so far."""
         self._stock: Iterator[tuple[float, int]] = iter(())
+        """Promised demand and lifetime in seconds of the tenants of the last batch that are left."""
         self._active: dict[int, float] = {}
+        """Promised demand of the tenants that are present, by number."""
         self._departures: list[tuple[int, int]] = []
+        """A heap of departure times and numbers of the present tenants."""
         self._lifetime: list[int] = []
+        """Seconds, by number."""
         self.arrival: list[int] = []
+        """Arrival times, by number."""
 
     def fill(self, time: int) -> list[int]:
-        """Admit tenants until the target is reached, and return their numbers."""
+        """Admit tenants until the target at `time` is reached, and return their numbers."""
         admitted = []
-        density, target = sum(self._active.values()), self._target(time)
-        while density < target:
-            number, (weight, life) = len(self._lifetime), self._next(density, time)
-            self._lifetime.append(life)
-            self._active[number] = weight
-            density += weight
+        total, target = sum(self._active.values()), self._target(time)
+        while total < target:
+            number, (demand, lifetime) = len(self._lifetime), self._next(total, time)
+            self._lifetime.append(lifetime)
+            self._active[number] = demand
+            total += demand
             admitted.append(number)
         return admitted
 
-    def start(self, tenants: list[int], arrival: Int) -> None:
-        """Set the arrival times of tenants."""
-        for number, time in zip(tenants, arrival.tolist(), strict=True):
+    def start(self, numbers: list[int], arrival: Int) -> None:
+        """Set the arrival times of tenants, (m,), and with them their departures."""
+        for number, time in zip(numbers, arrival.tolist(), strict=True):
             self.arrival.append(time)
             heapq.heappush(self._departures, (time + self._lifetime[number], number))
 
     def run(self) -> None:
-        """Replace tenants that depart before the end, and admit more as the target rises."""
-        rises = iter(range(SECONDS_BETWEEN_RISES, math.ceil(self._end), SECONDS_BETWEEN_RISES))
-        rise = next(rises, None) if self._targets[1] > self._targets[0] else None
+        """Replace tenants that depart before the end, and admit more as the target rises, hour by hour."""
+        rise_times = iter(range(SECONDS_BETWEEN_RISES, math.ceil(self._end), SECONDS_BETWEEN_RISES))
+        next_rise = next(rise_times, None) if self._targets[1] > self._targets[0] else None
         while True:
             departure = self._departures[0][0] if self._departures else math.inf
-            time = int(min(departure, math.inf if rise is None else rise, math.ceil(self._end)))
+            time = int(min(departure, math.inf if next_rise is None else next_rise, math.ceil(self._end)))
             if time >= self._end:
                 return
-            if time == rise:
-                rise = next(rises, None)
+            if time == next_rise:
+                next_rise = next(rise_times, None)
             while self._departures and self._departures[0][0] == time:
                 del self._active[heapq.heappop(self._departures)[1]]
             admitted = self.fill(time)
             self.start(admitted, np.full(len(admitted), time))
 
     def _target(self, time: float) -> float:
-        """Return the target of the promised demand at `time`, in units of the density's metric."""
+        """Return the promised demand of all tenants to reach at `time`, in the unit of the density's metric."""
         first, last = self._targets
         return first + (last - first) * time / self._end
 
@@ -107,30 +114,35 @@ class TenantAdmission:
         """Return the traces of all admitted tenants."""
         return concatenate(self._parts).select(np.arange(len(self._lifetime)))
 
-    def _next(self, density: float, time: int) -> tuple[float, int]:
+    def _next(self, total: float, time: int) -> tuple[float, int]:
+        """Return promised demand and lifetime in seconds of the next tenant of the pool.
+
+        Raise `DensityError`, for a fill at `time` up to the promised demand `total`, if no tenant is left.
+        """
         tenant = next(self._stock, None)
         while tenant is None:
             batch = next(self._batches, None)
             if batch is None:
-                raise DensityError(self._shortage(density, time))
+                raise DensityError(self._shortage(total, time))
             if not self.arrival and self._parts:  # still the initial fill
-                self._check_parts(density)
+                self._check_parts(total)
             self._parts.append(batch)
             pairs = zip(promised(batch, self._metric).tolist(), batch.lifetime_seconds.tolist(), strict=True)
             self._stock = iter(pairs)
             tenant = next(self._stock, None)
         return tenant
 
-    def _check_parts(self, density: float) -> None:
-        """Raise `DensityError` if the admitted tenants already need more than the cluster has."""
-        part, share = self._parts[-1], density / self._targets[0]
+    def _check_parts(self, total: float) -> None:
+        """Raise `DensityError` if the tenants so far, who promise `total`, need more than the cluster has."""
+        part, share = self._parts[-1], total / self._targets[0]
         self._demand += first_demand(part, part.tenants)
         why = f"the tenant density cannot be reached: with {share:.2g} of it reached,"
         why += f" the first {len(self._lifetime)} tenants need"
         check_demand(why, part.metrics, self._demand, self._limit, LOWER_DENSITY)
 
-    def _shortage(self, density: float, time: int) -> str:
-        share = density / self._target(time)
+    def _shortage(self, total: float, time: int) -> str:
+        """Return the message that the pool is used up at `time`, with the promised demand `total` reached."""
+        share = total / self._target(time)
         return (
             f"the tenant density cannot be reached: all {len(self._lifetime)} tenants of the workload are used up "
             f"after {time / 86400:.2f} days, with {share:.0%} of the density reached; use more traces, a lower "
@@ -139,12 +151,12 @@ class TenantAdmission:
 
 
 def promised(traces: TraceSet, metric: int) -> Float:
-    """Return MaxUsage times the number of replicas of every tenant, for one metric."""
+    """Return the promised demand of every tenant in a metric, (T,): MaxUsage times the number of replicas."""
     return traces.max_usage[:, metric].astype(np.float64) * traces.replicas
 
 
 def limit_of(cluster: ClusterSection, metrics: Sequence[MetricInfo]) -> Float:
-    """Return the load at which the whole cluster reaches its threshold, by metric; infinite without a capacity."""
+    """Return the load at which the whole cluster reaches its threshold, (R,); infinite without a capacity."""
     names = [metric.name for metric in metrics]
     total = [cluster.total_capacity(name) if name in cluster.capacity else np.inf for name in names]
     return np.asarray(cluster.violation_threshold * np.array(total))
@@ -165,10 +177,10 @@ class TenantSequence:
     density_metric: int
     """Column of the density's metric."""
     parent: Int = attrs.field(default=attrs.Factory(lambda self: np.full(len(self.arrival), -1), takes_self=True))
-    """(T,) parent of each tenant in an affinity, or -1."""
+    """(T,) row of the parent of each tenant in an affinity, or -1."""
     standing: Int = attrs.field(factory=lambda: np.empty(0, np.int64))
-    """Nodes of instances that are placed from the start, one tenant after the other. Other tenants are placed when they
-    arrive.
+    """Indices of the nodes of the instances that are placed from the start, one tenant after the other. Other tenants
+    are placed when they arrive.
     """
     standing_start: Int = attrs.field(
         default=attrs.Factory(lambda self: np.zeros(len(self.arrival) + 1, np.int64), takes_self=True)
@@ -179,11 +191,11 @@ class TenantSequence:
     of their tenant; only auto scaling admits them.
     """
     scaling: Int = attrs.field(default=attrs.Factory(lambda self: np.full(len(self.arrival), -1), takes_self=True))
-    """(T,) number of the section of auto scaling of each row, or -1."""
+    """(T,) number of the scenario's section of auto scaling for each row, or -1."""
     scales_instances: Bool = attrs.field(
         default=attrs.Factory(lambda self: np.zeros(len(self.arrival), np.bool_), takes_self=True)
     )
-    """(T,) whether it scales the instances of the row."""
+    """(T,) whether auto scaling changes the instances of the row, and not its partitions."""
     created: Int = attrs.field(default=attrs.Factory(lambda self: self.arrival, takes_self=True))
     """(T,) whole seconds since the start at which each tenant was created, where its trace begins: its arrival,
     or below 0 if a recorded tenant is there from the start.
@@ -201,11 +213,11 @@ class TenantSequence:
 
     @property
     def stands(self) -> Bool:
-        """(T,) whether a tenant is placed from the start."""
+        """(T,) whether the tenant of each row is placed from the start."""
         return np.diff(self.standing_start) > 0
 
     def nodes_of(self, tenant: int) -> list[int]:
-        """Return the nodes on which a tenant is placed from the start."""
+        """Return the indices of the nodes on which the tenant of a row is placed from the start."""
         first, last = self.standing_start[tenant : tenant + 2].tolist()
         return [int(node) for node in self.standing[first:last]]
 
@@ -225,144 +237,168 @@ def make_tenants(
 ) -> TenantSequence:
     """Generate the tenants of a repeat, whose workload is `source`, or return the recorded or planned ones.
 
-    `cluster_of_tenants`: nodes that host the same tenants instead of the nodes of the scenario, which the density
-    counts.
+    `cluster_of_tenants`: nodes that host these tenants instead of the nodes of the scenario, which define the density.
     """
     workload = scenario.workload
-    holding = scenario if cluster_of_tenants is None else attrs.evolve(scenario, cluster=cluster_of_tenants)
+    hosting = scenario if cluster_of_tenants is None else attrs.evolve(scenario, cluster=cluster_of_tenants)
     metric = [info.name for info in source.metrics].index(workload.density_metric)
-    of_scenario, total = (each.cluster.total_capacity(workload.density_metric) for each in (scenario, holding))
-    if isinstance(source.pool, PlanPool):
-        return _planned(source.pool, total, metric)
-    if isinstance(source.pool, RecordedPool):
-        return _recorded(scenario, holding, source.pool, total, metric)
-    rng = stream(scenario.run.seed, "tenants", repeat)
-    limit = limit_of(holding.cluster, source.metrics)
-    end = scenario.run.days * 86400.0
-    last = workload.density if workload.density_end is None else workload.density_end
-    admission = TenantAdmission(
-        source.pool, rng, metric, (workload.density * of_scenario, last * of_scenario), end, limit
+    scenario_capacity, hosting_capacity = (
+        each.cluster.total_capacity(workload.density_metric) for each in (scenario, hosting)
     )
-    fill = admission.fill(0)
-    spread = np.arange(len(fill)) * scenario.run.fill_hours * 3600.0 / max(len(fill), 1)
-    admission.start(fill, np.floor(spread).astype(np.int64))
+    if isinstance(source.pool, PlanPool):
+        return _planned(source.pool, hosting_capacity, metric)
+    if isinstance(source.pool, RecordedPool):
+        return _recorded(scenario, hosting, source.pool, hosting_capacity, metric)
+    rng = stream(scenario.run.seed, "tenants", repeat)
+    limit = limit_of(hosting.cluster, source.metrics)
+    end = scenario.run.days * 86400.0
+    density_end = workload.density if workload.density_end is None else workload.density_end
+    admission = TenantAdmission(
+        source.pool, rng, metric, (workload.density * scenario_capacity, density_end * scenario_capacity), end, limit
+    )
+    initial_tenants = admission.fill(0)
+    initial_arrivals = np.arange(len(initial_tenants)) * scenario.run.fill_hours * 3600.0 / max(len(initial_tenants), 1)
+    admission.start(initial_tenants, np.floor(initial_arrivals).astype(np.int64))
     admission.run()
     traces, arrival = admission.traces(), np.array(admission.arrival, np.int64)
-    _check_feasible(holding, traces, len(fill))
-    order = np.argsort(arrival, kind="stable")
-    chosen = traces.select(order)
-    parent = _pairs(chosen, arrival[order], workload.pair_share, stream(scenario.run.seed, "pairs", repeat))
-    sequence = TenantSequence(chosen, arrival[order], len(fill), total, metric, parent)
+    _check_feasible(hosting, traces, len(initial_tenants))
+    by_arrival = np.argsort(arrival, kind="stable")
+    chosen = traces.select(by_arrival)
+    parent = _pairs(chosen, arrival[by_arrival], workload.pair_share, stream(scenario.run.seed, "pairs", repeat))
+    sequence = TenantSequence(chosen, arrival[by_arrival], len(initial_tenants), hosting_capacity, metric, parent)
     return with_scaling(sequence, scenario.scaling) if scenario.scaling else sequence
 
 
 def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> TenantSequence:
-    """Return tenants of which scaled ones are instances, or have rows for further partitions."""
+    """Return the tenants with rows for the further partitions of scaled ones, or with instances as replicas.
+
+    `scaling`: the sections of auto scaling by name.
+    """
     traces = sequence.traces
     section_of = section_by_class(scaling, traces)
-    of_tenant = section_of[traces.class_code]
+    section_of_tenant = section_of[traces.class_code]
     sections = [*scaling.values()]
-    as_instances = np.array([section.mechanism == "instances" for section in sections] + [False])[of_tenant]
-    rows = np.ones(len(of_tenant), np.int64)
-    rows[~as_instances & (of_tenant >= 0)] = [
-        sections[number].maximum for number in of_tenant[~as_instances & (of_tenant >= 0)].tolist()
+    as_instances = np.array([section.mechanism == "instances" for section in sections] + [False])[section_of_tenant]
+    row_counts = np.ones(len(section_of_tenant), np.int64)
+    row_counts[~as_instances & (section_of_tenant >= 0)] = [
+        sections[partition_number].maximum
+        for partition_number in section_of_tenant[~as_instances & (section_of_tenant >= 0)].tolist()
     ]
-    source = np.repeat(np.arange(len(rows)), rows)
-    first = np.cumsum(rows) - rows
-    number = np.arange(len(source)) - first[source]
-    names = traces.tenant_names()[source].astype(np.object_)
-    names[number > 0] = [
-        f"{name}/{1 + place}" for name, place in zip(names[number > 0], number[number > 0], strict=True)
+    tenant_of_row = np.repeat(np.arange(len(row_counts)), row_counts)
+    first_row = np.cumsum(row_counts) - row_counts
+    partition_number = np.arange(len(tenant_of_row)) - first_row[tenant_of_row]
+    names = traces.tenant_names()[tenant_of_row].astype(np.object_)
+    names[partition_number > 0] = [
+        f"{name}/{1 + number}"
+        for name, number in zip(names[partition_number > 0], partition_number[partition_number > 0], strict=True)
     ]
-    doubled = set(names[number > 0]) & set(names[number == 0])
-    if doubled:
-        raise ConflictError(f"scaling: tenant {min(doubled)} has the name of a further partition of another tenant")
-    taken = traces.select(source)
-    role = taken.series_role.copy()
-    role[as_instances[source][taken.series_tenant]] = Role.INSTANCE
+    duplicates = set(names[partition_number > 0]) & set(names[partition_number == 0])
+    if duplicates:
+        raise ConflictError(f"scaling: tenant {min(duplicates)} has the name of a further partition of another tenant")
+    row_traces = traces.select(tenant_of_row)
+    series_role = row_traces.series_role.copy()
+    series_role[as_instances[tenant_of_row][row_traces.series_tenant]] = Role.INSTANCE
     return TenantSequence(
-        attrs.evolve(taken, tenant=np.array(names), series_role=role),
-        sequence.arrival[source],
-        int(rows[: sequence.first].sum()),
+        attrs.evolve(row_traces, tenant=np.array(names), series_role=series_role),
+        sequence.arrival[tenant_of_row],
+        int(row_counts[: sequence.first].sum()),
         sequence.total_capacity,
         sequence.density_metric,
-        owner=first[source],
-        scaling=of_tenant[source],
-        scales_instances=as_instances[source],
-        created=sequence.created[source],
+        owner=first_row[tenant_of_row],
+        scaling=section_of_tenant[tenant_of_row],
+        scales_instances=as_instances[tenant_of_row],
+        created=sequence.created[tenant_of_row],
     )
 
 
 def section_by_class(scaling: Mapping[str, Scaling], traces: TraceSet) -> Int:
-    """Return the number of the section of each class, (C,), or -1."""
+    """Return the number of the section of auto scaling of each tenant class, (C,), or -1."""
     section_of = np.full(len(traces.classes), -1)
     has_roles = (traces.replicas > 1) & (traces.series_index[:, Role.INSTANCE] < 0)
     with_roles = {traces.classes[code] for code in np.unique(traces.class_code[has_roles]).tolist()}
     for number, (name, section) in enumerate(scaling.items()):
-        matches = [index for index, name in enumerate(traces.classes) if fnmatchcase(name, section.tenant_class)]
-        if not matches:
+        class_codes = [
+            class_code for class_code, name in enumerate(traces.classes) if fnmatchcase(name, section.tenant_class)
+        ]
+        if not class_codes:
             raise UnknownNameError("tenant class", section.tenant_class, traces.classes, f"scaling.{name}.tenant_class")
         if section.metric not in traces.metric_names:
             raise UnknownNameError("metric", section.metric, traces.metric_names, f"scaling.{name}.metric")
-        for index in matches:
-            class_name = traces.classes[index]
-            if section_of[index] >= 0:
-                first = [*scaling][section_of[index]]
-                raise ConflictError(f"scaling.{name}: class {class_name} is already scaled by scaling.{first}")
+        for class_code in class_codes:
+            class_name = traces.classes[class_code]
+            if section_of[class_code] >= 0:
+                first_section = [*scaling][section_of[class_code]]
+                raise ConflictError(f"scaling.{name}: class {class_name} is already scaled by scaling.{first_section}")
             if section.mechanism == "instances" and class_name in with_roles:
                 raise ConflictError(
                     f"scaling.{name}: tenants of class {class_name} have several replicas with roles; instances are "
                     'scaled of tenants with one replica, partitions (mechanism = "partitions") of all'
                 )
-            section_of[index] = number
+            section_of[class_code] = number
     return section_of
 
 
-def _planned(pool: PlanPool, total: float, metric: int) -> TenantSequence:
-    """Return the tenants of a plan, all placed from the start."""
+def _planned(pool: PlanPool, total_capacity: float, metric: int) -> TenantSequence:
+    """Return the tenants of a plan, all placed from the start.
+
+    `total_capacity`: capacity of the cluster in the density's metric, whose index is `metric`.
+    """
     tenants = pool.tenants
-    count, standing = tenants.traces.tenants, pool.place[tenants.node]
-    arrival = np.zeros(count, np.int64)
+    tenant_count, nodes = tenants.traces.tenants, pool.place[tenants.node]
+    arrival = np.zeros(tenant_count, np.int64)
     return TenantSequence(
-        tenants.traces, arrival, count, total, metric, standing=standing, standing_start=tenants.start
+        tenants.traces, arrival, tenant_count, total_capacity, metric, standing=nodes, standing_start=tenants.start
     )
 
 
-def _recorded(scenario: Scenario, holding: Scenario, pool: RecordedPool, total: float, metric: int) -> TenantSequence:
-    """Return the tenants of the window of a run, at their recorded times."""
+def _recorded(
+    scenario: Scenario, hosting: Scenario, pool: RecordedPool, total_capacity: float, metric: int
+) -> TenantSequence:
+    """Return the tenants of the window of a run, at their recorded times.
+
+    `hosting`: the scenario with the nodes that host the tenants; `total_capacity`: their capacity in the density's
+    metric, whose index is `metric`.
+    """
     traces, created = tenants_in_window(scenario, pool)
-    _check_replicas(holding, traces)
-    check_start(holding, traces, created, limit_of(holding.cluster, traces.metrics))
-    first = int((created <= 0).sum())
-    sequence = TenantSequence(traces, np.maximum(created, 0), first, total, metric, created=created)
+    _check_replicas(hosting, traces)
+    check_start(hosting, traces, created, limit_of(hosting.cluster, traces.metrics))
+    initial_tenants = int((created <= 0).sum())
+    sequence = TenantSequence(traces, np.maximum(created, 0), initial_tenants, total_capacity, metric, created=created)
     return with_scaling(sequence, scenario.scaling) if scenario.scaling else sequence
 
 
 def _pairs(traces: TraceSet, arrival: Int, share: float, rng: np.random.Generator) -> Int:
-    """Return the parent of each tenant, or -1. Pairs are random among simultaneous tenants with equal replicas."""
+    """Return the row of the parent of each tenant, (T,), or -1.
+
+    `share` of the tenants take part, at random; a parent and its child have equal replicas and arrive, (T,), together.
+    """
     parent = np.full(len(arrival), -1)
     waiting: dict[tuple[int, int], int] = {}
-    pairs = rng.random(len(arrival)) < share
-    for tenant in np.flatnonzero(pairs & (traces.series_index[:, Role.INSTANCE] < 0)).tolist():
-        alike = int(arrival[tenant]), int(traces.replicas[tenant])
-        first = waiting.pop(alike, None)
-        if first is None:
-            waiting[alike] = tenant
+    takes_part = rng.random(len(arrival)) < share
+    for tenant in np.flatnonzero(takes_part & (traces.series_index[:, Role.INSTANCE] < 0)).tolist():
+        arrival_and_replicas = int(arrival[tenant]), int(traces.replicas[tenant])
+        partner = waiting.pop(arrival_and_replicas, None)
+        if partner is None:
+            waiting[arrival_and_replicas] = tenant
         else:
-            parent[tenant] = first
+            parent[tenant] = partner
     return parent
 
 
 def _check_replicas(scenario: Scenario, traces: TraceSet) -> None:
+    """Raise `DensityError` if a tenant has more replicas than the scenario has nodes."""
     nodes = scenario.cluster.nodes
-    most = int(traces.replicas.max())
-    if most > nodes:
+    most_replicas = int(traces.replicas.max())
+    if most_replicas > nodes:
         name = traces.class_names()[int(traces.replicas.argmax())]
-        raise DensityError(f"tenants of class {name} have {most} replicas, but the cluster only {nodes} nodes")
+        raise DensityError(f"tenants of class {name} have {most_replicas} replicas, but the cluster only {nodes} nodes")
 
 
-def _check_feasible(scenario: Scenario, traces: TraceSet, first: int) -> None:
+def _check_feasible(scenario: Scenario, traces: TraceSet, initial_tenants: int) -> None:
+    """Raise `DensityError` if the cluster cannot hold the `initial_tenants` first tenants at their first step."""
     _check_replicas(scenario, traces)
     limit = limit_of(scenario.cluster, traces.metrics)
-    why = f"a tenant density of {scenario.workload.density:g} cannot be reached: the first {first} tenants need"
-    check_demand(why, traces.metrics, first_demand(traces, first), limit, LOWER_DENSITY)
+    why = (
+        f"a tenant density of {scenario.workload.density:g} cannot be reached: the first {initial_tenants} tenants need"
+    )
+    check_demand(why, traces.metrics, first_demand(traces, initial_tenants), limit, LOWER_DENSITY)

@@ -46,11 +46,13 @@ class NodeShortage:
     """A node that is short of a metric at a metering."""
 
     node: int
+    """Index of the node."""
     metric: int
-    """Indices."""
+    """Index of the metric."""
     standing: float
+    """Load of the replicas that stay on the node, in user units."""
     departing: float
-    """Load in user units of the replicas that stay on the node, and of the departing ends."""
+    """Load of the departing ends on the node, in user units."""
     threshold: float
     """f·c in user units."""
     outcome: ViolationOutcome
@@ -60,10 +62,10 @@ class NodeShortage:
 
 
 def needs_repair(metering: Metering, threshold: Float) -> bool:
-    """Return whether a node may be at its threshold, now or as predicted, without departing ends."""
-    nearly = threshold * (1.0 - SHARE_OF_ROUNDING)
+    """Return whether a node may be at its threshold, (H, R), now or as predicted, without departing ends."""
+    nearly_threshold = threshold * (1.0 - SHARE_OF_ROUNDING)
     loads = [metering.standing] if metering.predicted is metering.standing else [metering.standing, metering.predicted]
-    return any(_reached(load, nearly).any() for load in loads)
+    return any(_reached(load, nearly_threshold).any() for load in loads)
 
 
 def classify(
@@ -74,10 +76,10 @@ def classify(
     metric_names: Sequence[str],
     largest_on: Callable[[Int], Float],
 ) -> list[NodeShortage]:
-    """Return the shortages of a metering before the `moves` of a repair with their outcomes, by node, then by metric.
+    """Return the shortages of a metering with their outcomes, by node, then by metric.
 
-    `threshold`: (H, R) f·c; infinite without a capacity.
-    `largest_on`: returns for nodes, (k,), the largest load of a single replica that stays on each, (k, R).
+    `threshold`: (H, R) f·c; infinite without a capacity. `moves`: the moves of the repair that follows. `largest_on`:
+    returns for nodes, (k,), the largest load of a single replica that stays on each, (k, R).
     """
     reached = _reached(metering.metered, threshold)
     if not moves and not reached.any():
@@ -91,13 +93,13 @@ def classify(
     # the engine rounds up the load of a single replica, too
     unavoidable = _nearly_reached(largest_on(nodes), threshold.max(axis=0))
     shortages = []
-    for place, node in enumerate(nodes.tolist()):
+    for index, node in enumerate(nodes.tolist()):
         outcome = _outcome(bool(short[node].any()), node_names[node] in relieved)
-        concerned = reached[node] if outcome is ViolationOutcome.COVERED else short[node]
-        for metric in np.flatnonzero(concerned).tolist():
+        short_metrics = reached[node] if outcome is ViolationOutcome.COVERED else short[node]
+        for metric in np.flatnonzero(short_metrics).tolist():
             loads = float(metering.standing[node, metric]), float(metering.departing[node, metric])
-            limit, avoidable = float(threshold[node, metric]), not unavoidable[place, metric]
-            shortages.append(NodeShortage(node, metric, *loads, limit, outcome, bool(avoidable)))
+            node_threshold, avoidable = float(threshold[node, metric]), not unavoidable[index, metric]
+            shortages.append(NodeShortage(node, metric, *loads, node_threshold, outcome, bool(avoidable)))
     return shortages
 
 
@@ -106,7 +108,8 @@ def first_violations(
 ) -> Int:
     """Return at which of the next `steps` meterings the present replicas of each node first reach `threshold`, (H,).
 
-    The next metering is 1; 0: at none of them. The outcome follows from the traces, without arrivals and moves.
+    The next metering is 1; 0: at none of them. `threshold`: (H, R); `interval`: seconds between meterings. The demand
+    follows from the traces, without arrivals and moves.
     """
     rows = np.flatnonzero((ledger.node != NOWHERE) & ~ledger.leaving)
     node, departure = ledger.node[rows], sequence.departure[ledger.tenant[rows]]
@@ -121,27 +124,29 @@ def first_violations(
 
 
 def _outcome(short: bool, relieved: bool) -> ViolationOutcome:
+    """Return the outcome for a node, which is `short` without departing ends, or is `relieved` by a move."""
     if not short:
         return ViolationOutcome.COVERED
     return ViolationOutcome.VIOLATION if relieved else ViolationOutcome.UNRESOLVED
 
 
 def _reached(load: Float, threshold: Float) -> Bool:
-    """Return where a threshold is reached, (H, R); a threshold of 0 is not reached without load."""
+    """Return where `load` reaches `threshold`, both (H, R); a threshold of 0 is not reached without load."""
     return np.asarray(load >= np.maximum(threshold, LEAST_LOAD))
 
 
 def _nearly_reached(load: Float, threshold: Float) -> Bool:
-    """Return where the engine may find a shortage, (H, R)."""
+    """Return where the engine, which rounds loads up, may find a shortage, (H, R)."""
     return _reached(load, threshold * (1.0 - SHARE_OF_ROUNDING))
 
 
 def _mark_named(
     short: Bool, nearly: Bool, moves: Iterable[Move], node_names: Sequence[str], metric_names: Sequence[str]
 ) -> None:
-    """Mark shortages that only the engine found because it rounds up, with exact sums just below the threshold.
+    """Mark in `short` the shortages that only the engine found, because it rounds loads up.
 
-    A move because of a predicted load marks none.
+    `short`, `nearly`: (H, R) where the load reaches, and nearly reaches, the threshold. A move because of a predicted
+    load marks none.
     """
     for move in moves:
         reason = move.reason
