@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plb.array_types import Bool, Float, Float32, Int, Int8, Int32
-from plb.errors import ConflictError, InvalidValueError
+from plb.errors import ConflictError, InvalidValueError, PlbError
 from plb.model import Role
 from plb.validation import check_count, check_number
 
@@ -273,6 +273,8 @@ def one_series_each(role: Role, *, class_names: Sequence[str], lifetime_steps: I
 
 SAMPLE_STREAM = 1
 """Separates the random numbers of samples and splits."""
+MOST_COPIES = 1000
+"""Largest size of a sample with replacement, as a multiple of the tenants."""
 
 
 def split_tenants(traces: TraceSet, history_share: float, seed: int) -> tuple[TraceSet, TraceSet]:
@@ -294,9 +296,36 @@ def sample_families(traces: TraceSet, share: float, seed: int, *, replace: bool)
     check_number("sample", "share", share, low_open=True, high=float("inf") if replace else 1.0)
     families, family = np.unique(traces.family, return_inverse=True)
     count = max(1, round(share * len(families)))
-    rng = np.random.default_rng([check_count("sample", "seed", seed), SAMPLE_STREAM])
-    drawn = np.bincount(rng.choice(len(families), count, replace=replace), minlength=len(families))
-    copies = drawn[family]
+    chosen = _stream_of_samples(seed).choice(len(families), count, replace=replace)
+    return _with_copies(traces, np.bincount(chosen, minlength=len(families))[family])
+
+
+def sample_demand(traces: TraceSet, demand: Float, total: float, seed: int) -> TraceSet:
+    """Return the tenants of families drawn with replacement, at least one, until their demand, (T,), reaches `total`.
+
+    Copies are named as by `sample_families`. Raise `PlbError` if that takes more than a thousand times the tenants.
+    """
+    families, family = np.unique(traces.family, return_inverse=True)
+    of_family = np.bincount(family, demand, len(families))
+    if of_family.sum() * MOST_COPIES < total:
+        message = (
+            f"the tenants demand {of_family.sum():g} together, and {total:g} is more than {MOST_COPIES} times as much"
+        )
+        raise PlbError(f"sample: {message}")
+    rng = _stream_of_samples(seed)
+    chosen = rng.integers(len(families), size=len(families))
+    while of_family[chosen].sum() < total:
+        chosen = np.concatenate([chosen, rng.integers(len(families), size=len(families))])
+    last = int(np.searchsorted(np.cumsum(of_family[chosen]), total))
+    return _with_copies(traces, np.bincount(chosen[: last + 1], minlength=len(families))[family])
+
+
+def _stream_of_samples(seed: int) -> np.random.Generator:
+    return np.random.default_rng([check_count("sample", "seed", seed), SAMPLE_STREAM])
+
+
+def _with_copies(traces: TraceSet, copies: Int) -> TraceSet:
+    """Return so many copies of each tenant, (T,); those after the first have new names."""
     source = np.repeat(np.arange(traces.tenants), copies)
     number = np.arange(len(source)) - np.repeat(np.cumsum(copies) - copies, copies)
     if not number.any():

@@ -1,4 +1,4 @@
-"""95 % intervals: of means (Student's t), and of anything from its resamples (the bootstrap)."""
+"""95 % intervals: of means (Student's t), and of other figures from the jackknife or from resamples (the bootstrap)."""
 
 from __future__ import annotations
 
@@ -54,10 +54,20 @@ def half_width(values: Sequence[float]) -> float | None:
     """Return half the width of the 95 % interval of the mean; None for fewer than two values."""
     if len(values) < 2:
         return None
+    return _quantile_of(len(values)) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+
+
+def jackknife_half_width(left_out: Sequence[float] | Float) -> float:
+    """Return half the width of the 95 % interval of a figure from its values without each of the repeats, (Q,)."""
+    repeats = len(left_out)
+    return _quantile_of(repeats) * float(np.std(left_out)) * math.sqrt(repeats - 1)
+
+
+def _quantile_of(values: int) -> float:
+    """Return the quantile of Student's t for the interval of a mean of so many values."""
     from scipy.stats import t  # type: ignore[import-untyped]
 
-    quantile = float(t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1))
-    return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    return float(t.ppf(0.5 + CONFIDENCE / 2, values - 1))
 
 
 def bootstrap_ends(resampled: Sequence[float] | Float) -> tuple[float, float]:

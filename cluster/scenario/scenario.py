@@ -149,6 +149,10 @@ class Scenario:
                 raise InvalidValueError(section, field, getattr(getattr(self, section), field), allowed)
         check_directory_name("scenario", self.name)
         self._check_names()
+        for name in self.run.policies:
+            if {**self.engine, **self.policies[name]}.get("allow_chained_moves"):
+                allowed = "false: all moves of a plan start together, and a replica is copied before another can follow"
+                raise InvalidValueError(f"policies.{name}", "allow_chained_moves", True, allowed)
 
     def _refused_fields(self) -> Iterator[tuple[bool, str, str, str]]:
         """Yield, for each agreement between fields, whether it is broken, then section, field and allowed values."""

@@ -26,7 +26,9 @@ NOT_OF_PLANS = (
     *("pair_share", "window_days", "trace_seed"),
 )
 """Fields of `Workload` that do not apply to tenants of a plan."""
-OF_TRACES = ("arrivals", "from_hours", "past_days", "history", "history_path", "simulated_share", "each_repeat")
+OF_RECORDED = ("from_hours", "past_days", "history", "simulated_share", "utilisation")
+"""Fields of `Workload` that apply only to recorded arrivals."""
+OF_TRACES = ("arrivals", *OF_RECORDED, "history_path", "each_repeat")
 """Fields of `Workload` that apply only to tenants of real traces; results have them if they differ from the default."""
 NOT_OF_RECORDED = ("density", "density_end", "pair_share")
 """Fields of `Workload` that do not apply to recorded arrivals."""
@@ -100,6 +102,10 @@ class Workload(Section):
     """With recorded arrivals, the share of the families outside the history that is simulated; above 1 only if each
     repeat resamples.
     """
+    utilisation: float | None = number(None, high=1.0, low_open=True)
+    """In place of `simulated_share`: families are drawn until their demand for `density_metric`, mean over the run, is
+    this share of the capacity of all nodes; needs ``each_repeat = "resample"``.
+    """
     each_repeat: Literal["same", "split", "resample"] = "same"
     """``"same"``: all repeats have the same history and the same tenants to simulate; ``"split"``: each repeat splits
     the traces anew; ``"resample"``: it also draws the families to simulate with replacement.
@@ -172,7 +178,7 @@ class Workload(Section):
             refused = dict.fromkeys(NOT_OF_RECORDED, allowed)
         else:
             allowed = 'the default, except with arrivals = "recorded"'
-            refused = dict.fromkeys(("from_hours", "past_days", "history", "simulated_share"), allowed)
+            refused = dict.fromkeys(OF_RECORDED, allowed)
         replacing = [name for name in ("history", "history_path") if cls._differs(values, name)]
         if replacing:
             refused["history_share"] = f"the default with {replacing[0]}, which replaces it"
@@ -186,6 +192,13 @@ class Workload(Section):
         if share > 1.0 and each != "resample":
             allowed = 'at most 1, except with each_repeat = "resample"'
             yield "simulated_share", InvalidValueError("workload", "simulated_share", share, allowed)
+        if values.get("utilisation") is not None:
+            if each != "resample":
+                allowed = 'none, except with each_repeat = "resample"'
+                yield "utilisation", InvalidValueError("workload", "utilisation", values["utilisation"], allowed)
+            if share != 1.0:
+                allowed = "the default with utilisation, which replaces it"
+                yield "simulated_share", InvalidValueError("workload", "simulated_share", share, allowed)
         if each == "resample" and values.get("arrivals") != "recorded":
             allowed = '"same" or "split", except with arrivals = "recorded"'
             yield "each_repeat", InvalidValueError("workload", "each_repeat", each, allowed)

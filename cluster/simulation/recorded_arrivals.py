@@ -22,18 +22,41 @@ from workloads.trace import DAY_SECONDS, HOUR_SECONDS, MetricInfo, TraceSet
 def summed_demand(traces: TraceSet, tenants: Int, steps: Int) -> Float:
     """Return the demand of tenants, (m,), in a step of each, (m,), summed over all replicas, (R,)."""
     total = np.zeros(len(traces.metrics))
-    replicas = traces.replicas[tenants].astype(np.int64)
-    counts = {Role.PRIMARY: np.ones_like(replicas), Role.SECONDARY: replicas - 1, Role.INSTANCE: replicas}
-    for role, count in counts.items():
+    for role, count in enumerate(replicas_of_roles(traces)[:, tenants]):
         series = traces.series_index[tenants, role]
         has = series >= 0
         total += (traces.values[traces.series_start[series[has]] + steps[has]] * count[has, None]).sum(axis=0)
     return total
 
 
+def replicas_of_roles(traces: TraceSet) -> Int:
+    """Return how many replicas have the series of a role, by role and tenant, (3, T)."""
+    replicas = traces.replicas.astype(np.int64)
+    counts = {Role.PRIMARY: np.ones_like(replicas), Role.SECONDARY: replicas - 1, Role.INSTANCE: replicas}
+    return np.array([counts[role] for role in Role])
+
+
 def first_demand(traces: TraceSet, tenants: int) -> Float:
     """Return the demand of the first `tenants` tenants in their first step, summed over all replicas, (R,)."""
     return summed_demand(traces, np.arange(tenants), np.zeros(tenants, np.int64))
+
+
+def mean_demand(traces: TraceSet, begin: float, seconds: float, metric: int) -> Float:
+    """Return the mean demand of each tenant for a metric within a time, summed over its replicas, (T,).
+
+    `begin`: seconds since the origin of the traces. Samples count that begin within the time; without any, the demand
+    is 0.
+    """
+    assert traces.start is not None
+    before = np.concatenate([[0.0], np.cumsum(traces.values[:, metric], dtype=np.float64)])
+    owner, first = traces.series_tenant, traces.series_start[:-1]
+    limits = [begin, begin + seconds]
+    steps = [np.ceil((limit - traces.start) / traces.step_seconds).astype(np.int64) for limit in limits]
+    low, high = (first + np.clip(step, 0, traces.lifetime_steps)[owner] for step in steps)
+    count = replicas_of_roles(traces)[traces.series_role, owner]
+    sums = np.zeros(traces.tenants)
+    np.add.at(sums, owner, (before[high] - before[low]) * count)
+    return sums * (traces.step_seconds / seconds)
 
 
 ROUNDING = 1e-3
@@ -94,7 +117,7 @@ def check_start(scenario: Scenario, traces: TraceSet, created: Int, limit: Float
     present = np.flatnonzero(created <= 0)
     steps = np.clip((-1 - created[present]) // int(traces.step_seconds), 0, traces.lifetime_steps[present] - 1)
     why = f"{scenario.name}: the {len(present):,} tenants at the start need"
-    remedy = "more nodes or a lower workload.simulated_share"
+    remedy = "more nodes, or a lower workload.simulated_share or workload.utilisation"
     check_demand(why, traces.metrics, summed_demand(traces, present, steps), limit, remedy)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 from cluster.errors import refusal
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_sections import Workload
-from cluster.simulation.recorded_arrivals import RecordedPool, recorded_span
+from cluster.simulation.recorded_arrivals import RecordedPool, mean_demand, recorded_span
 from plb import ConflictError, UnknownNameError
 from plb.array_types import Int
 from plb.provisioning import ProvisioningPlan
@@ -26,7 +26,16 @@ from workloads.provisioning.tenants import PlannedTenants, tenants_of_plan
 from workloads.provisioning.user_units import user_nodes
 from workloads.region_parameters import METRICS, RegionParameters
 from workloads.regions import BLOCK, generate, generate_history
-from workloads.trace import HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet, sample_families, split_tenants
+from workloads.trace import (
+    DAY_SECONDS,
+    HOUR_SECONDS,
+    STEP_SECONDS,
+    MetricInfo,
+    TraceSet,
+    sample_demand,
+    sample_families,
+    split_tenants,
+)
 
 SIMULATION_BLOCKS = 4096
 """Number of blocks of tenants that a synthetic region offers to a run; about a million tenants."""
@@ -123,13 +132,13 @@ def read_source(scenario: Scenario) -> Source:
     if workload.kind == "plan":
         source = _from_plan(scenario)
     else:
-        source = _from_region(workload) if workload.kind == "region" else _from_traces(workload)
-    _check_metrics(scenario, source)
+        source = _from_region(workload) if workload.kind == "region" else _from_traces(scenario)
+    _check_metrics(scenario, [metric.name for metric in source.metrics])
     return source
 
 
-def _check_metrics(scenario: Scenario, source: Source) -> None:
-    names = [metric.name for metric in source.metrics]
+def _check_metrics(scenario: Scenario, names: Sequence[str]) -> None:
+    """Raise an error if the workload, with metrics of these names, lacks one that the scenario needs."""
     if scenario.workload.density_metric not in names:
         raise UnknownNameError("metric", scenario.workload.density_metric, names, "workload.density_metric")
     if scenario.cluster.capacities is not None:
@@ -149,11 +158,9 @@ def seed_of_repeat(workload: Workload, repeat: int) -> int:
     return workload.trace_seed + (repeat if workload.each_repeat != "same" else 0)
 
 
-def split_traces(traces: TraceSet, workload: Workload, seed: int, begin: float) -> tuple[TraceSet, TraceSet]:
-    """Return the tenants of the history, perhaps none, and the others, to simulate.
-
-    `begin`: begin of the run, seconds since the origin of the traces.
-    """
+def split_traces(inputs: TraceInputs, workload: Workload, seed: int) -> tuple[TraceSet, TraceSet]:
+    """Return the tenants of the history, perhaps none, and the others, to simulate."""
+    traces, begin = inputs.traces, inputs.begin
     if workload.history == "before":
         assert traces.start is not None
         ended = traces.start + traces.lifetime_seconds <= begin
@@ -174,7 +181,11 @@ def split_traces(traces: TraceSet, workload: Workload, seed: int, begin: float) 
             message = f"{traces.tenants} tenants cannot be split into history and simulation; use more traces"
             raise refusal("scenario", "workload.history_share", message)
     resampled = workload.each_repeat == "resample"
-    if resampled or workload.simulated_share < 1.0:
+    if workload.utilisation is not None:
+        metric = traces.metric_names.index(workload.density_metric)
+        demand = mean_demand(rest, begin, inputs.run_seconds, metric)
+        rest = sample_demand(rest, demand, workload.utilisation * inputs.capacity, seed)
+    elif resampled or workload.simulated_share < 1.0:
         rest = sample_families(rest, workload.simulated_share, seed, replace=resampled)
     return past, rest
 
@@ -229,14 +240,19 @@ class TraceInputs:
     begin: float = 0.0
     end: float = 0.0
     """Begin of the run, and end of the recorded time, in seconds since the origin of the traces; 0 without starts."""
+    run_seconds: float = 0.0
+    """Duration of the run."""
+    capacity: float = 0.0
+    """Capacity of the whole cluster for the metric of the density."""
     history: DemandHistory | None = None
     """The history that all repeats have; None: it follows from the split of each."""
     origin: Mapping[str, Any] = attrs.field(factory=dict)
     """What was read, as plain values for the results."""
 
 
-def read_inputs(workload: Workload) -> TraceInputs:
+def read_inputs(scenario: Scenario) -> TraceInputs:
     """Read the traces of a workload of kind ``"traces"`` or ``"bitbrains"``."""
+    workload = scenario.workload
     traces, begin, end = read_traces_of(workload), 0.0, 0.0
     if workload.arrivals == "recorded":
         first, end = recorded_span(traces)
@@ -247,13 +263,14 @@ def read_inputs(workload: Workload) -> TraceInputs:
     if workload.history_path is not None:
         others = read_traces_of(workload, workload.history_path, "history_path")
         check_other_traces(workload, traces, others)
-    return TraceInputs(traces, others, begin, end)
+    _check_metrics(scenario, traces.metric_names)
+    capacity = scenario.cluster.total_capacity(workload.density_metric)
+    return TraceInputs(traces, others, begin, end, DAY_SECONDS * scenario.run.days, capacity)
 
 
-def check_inputs(workload: Workload) -> None:
-    """Raise an error if the traces of a workload cannot be read, or not be split as its first repeat needs it."""
-    inputs = read_inputs(workload)
-    split_traces(inputs.traces, workload, seed_of_repeat(workload, 0), inputs.begin)
+def check_inputs(scenario: Scenario) -> None:
+    """Raise an error if the traces of a scenario cannot be read, or not be split as its first repeat needs it."""
+    split_traces(read_inputs(scenario), scenario.workload, seed_of_repeat(scenario.workload, 0))
 
 
 def digest_of_traces(traces: TraceSet) -> str:
@@ -303,8 +320,9 @@ def _from_region(workload: Workload) -> Source:
     return Source(METRICS, STEP_SECONDS, history, np.arange(count), pool, split)
 
 
-def _from_traces(workload: Workload) -> Source:
-    inputs, history = read_inputs(workload), None
+def _from_traces(scenario: Scenario) -> Source:
+    workload = scenario.workload
+    inputs, history = read_inputs(scenario), None
     origin: dict[str, Any] = {"traces": workload.kind, "traces_digest": digest_of_traces(inputs.traces)}
     if inputs.others is not None:
         history = compress(inputs.others)
@@ -325,7 +343,7 @@ def _source_of_repeat(workload: Workload, inputs: TraceInputs, repeat: int) -> S
 
 def _source_of_traces(workload: Workload, inputs: TraceInputs, repeat: int) -> Source:
     """Return the source of a repeat."""
-    past, rest = split_traces(inputs.traces, workload, seed_of_repeat(workload, repeat), inputs.begin)
+    past, rest = split_traces(inputs, workload, seed_of_repeat(workload, repeat))
     history = inputs.history
     if history is None and past.tenants:
         history = compress(past)

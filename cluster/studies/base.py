@@ -149,7 +149,7 @@ def base_of_scenario(path: Path, traces: Path | None = None) -> Base:
         places = {name: str(Path(place).resolve()) for name, place in places.items() if place is not None}
         workload |= places
         scenario = attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, **places))
-        check_inputs(scenario.workload)
+        check_inputs(scenario)
     name = scenario.workload.region if scenario.workload.kind == "region" else scenario.name
     workload.pop("density", None)
     kept = {key: value for key, value in tables.items() if key not in ("name", "run", "policies")}

@@ -249,7 +249,9 @@ def _common(tables: Mapping[str, Any]) -> str:
 def _origin(tables: Mapping[str, Any]) -> str:
     """Return a key of everything on which a source of tenants depends."""
     workload = _without(tables["workload"], (*OF_REPORTS, *NOT_OF_TENANTS))
-    return json.dumps({"name": tables["name"], "workload": workload, "cluster": tables["cluster"]}, sort_keys=True)
+    run = {"days": tables["run"]["days"]}
+    origin = {"name": tables["name"], "workload": workload, "cluster": tables["cluster"], "run": run}
+    return json.dumps(origin, sort_keys=True)
 
 
 def _without(table: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -12,19 +12,16 @@ import numpy as np
 from rich.table import Table
 
 from cluster.plots.base import COLOURS, coloured, draw_legend_below, new_axes, new_figure, new_panels, use_open_axes
-from cluster.results.intervals import RESAMPLES, Interval, bootstrap_ends
+from cluster.results.intervals import Interval, jackknife_half_width
 from cluster.studies.base import NOTHING, Arm
 from cluster.studies.design import SimulatedStudy, StudySetting, alike
 from cluster.studies.runner import Finished, Row, StudyResult
 from cluster.tables import new_table
-from plb.array_types import Float, Int
+from plb.array_types import Float
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-ROUNDING = 1e-12
-"""Relative difference between means of the same repeats in another order."""
 
 
 @attrs.frozen
@@ -35,8 +32,8 @@ class Ratio:
     """Mean of the ratios of the settings; None if no setting has one."""
     low: float | None
     high: float | None
-    """Its 95 % interval, from resampled repeats; None with a single repeat, and if the interval does not contain the
-    mean, which happens with few repeats and few violations.
+    """Its 95 % interval, from the jackknife over the repeats of all settings together; None with a single repeat, and
+    if all violations of the second arm in a setting are in one repeat.
     """
     settings: int
     """Number of settings in the mean."""
@@ -96,22 +93,21 @@ class Violations:
         without = len(self.settings) - len(ratios)
         if not len(ratios):
             return Ratio(None, None, None, 0, without)
+        half = self._half_width(arms, to, len(ratios)) if self.repeats > 1 else None
         mean = float(ratios.mean())
-        low, high = self._interval(arms, to) if self.repeats > 1 else (None, None)
-        if low is None or high is None or not low - ROUNDING * mean <= mean <= high + ROUNDING * mean:
-            low = high = None
+        low, high = (None, None) if half is None else (max(0.0, mean - half), mean + half)
         return Ratio(mean, low, high, len(ratios), without)
 
-    def _interval(self, arms: Sequence[str], to: str) -> tuple[float, float]:
-        rng = np.random.default_rng(0)
+    def _half_width(self, arms: Sequence[str], to: str, settings: int) -> float | None:
+        """Return half the width of the interval of a ratio; None if one repeat has all that a setting has below."""
         means = []
-        for _ in range(RESAMPLES):
-            sampled = rng.integers(self.repeats, size=(len(self.settings), self.repeats))
-            above = np.min([_mean_of(self.counts[arm], sampled) for arm in arms], axis=0)
-            of_resample = _ratios(above, _mean_of(self.counts[to], sampled))
-            if len(of_resample):
-                means.append(of_resample.mean())
-        return bootstrap_ends(means)
+        for repeat in range(self.repeats):
+            others = Violations(self.settings, {arm: np.delete(of, repeat, 1) for arm, of in self.counts.items()})
+            ratios = _ratios(others.least(arms), others.means(to))
+            if len(ratios) < settings:
+                return None
+            means.append(float(ratios.mean()))
+        return jackknife_half_width(means)
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return the settings under stable keys."""
@@ -133,11 +129,6 @@ def _ratios(above: Float, below: Float) -> Float:
     """Return the ratios of the settings with a denominator above 0."""
     some = below > 0
     return np.asarray(above[some] / below[some])
-
-
-def _mean_of(counts: Float, sampled: Int) -> Float:
-    """Return the means over the sampled repeats, (S,)."""
-    return np.asarray(np.take_along_axis(counts, sampled, axis=1).mean(axis=1))
 
 
 def violations_of(

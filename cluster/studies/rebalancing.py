@@ -1,7 +1,7 @@
 """Rebalancing that avoids violations, compared with failovers alone and with balancing by thresholds.
 
-Tenants that stay have a past. With recorded arrivals each workload is a period of the recorded time with a share of its
-tenants, which sets how much the nodes are used; tenants that are there at its begin have reported before.
+Tenants that stay have a past. With recorded arrivals each workload is a period of the recorded time with so many of its
+tenants that the nodes have a utilisation; tenants that are there at its begin have reported before.
 """
 
 from __future__ import annotations
@@ -26,13 +26,17 @@ from plb.settings.config import SERVICE_FABRIC_FORM
 DAYS, QUICK_DAYS, REPEATS = 21.0, 3.0, 10
 PERIOD_HOURS, PERIODS = 720.0, 2
 """From the begin of a period to the next, and their number: with Bitbrains, August and September."""
-SHARES = (1.0, 1.25)
-"""Tenants of a period, in those of the scenario."""
+UTILISATIONS = (0.2, 0.25, 0.3)
+"""Mean load of a run as a share of the capacity."""
+FEWEST, MOST = 2.0, 50.0
+"""Mean violations of failovers alone in the settings of the ratios: with fewer there is little to avoid, and with more
+the cluster is overloaded.
+"""
 MIDDLE = 1
 """Densities of a region."""
 REGION_METRICS = ("cpu", "memory", "disk")
 DAILY = 86_400.0
-ALONE, THRESHOLDS = "failovers alone", "Service Fabric's balancing"
+ALONE, THRESHOLDS, THRESHOLDS_DAILY = "failovers alone", "Service Fabric's balancing", "Service Fabric's, once a day"
 PAST = "historical simulation"
 ESTIMATORS: Mapping[str, str] = {
     PAST: "historical-simulation:horizon=1",
@@ -42,12 +46,13 @@ ESTIMATORS: Mapping[str, str] = {
 """Estimators that start balancing, once a day, where violations are worth a move."""
 OF_ALL_ARMS = ("capacity_limit", "initial_temperature", "chains", "one_action_per_refresh", "w_failovers", "w_overload")
 """Fields of Service Fabric's form that are the same for all arms."""
-OF_UPGRADES = ("is_singleton_replica_move_allowed_during_upgrade", "drain_removed_nodes")
+NOT_OF_SIMULATIONS = ("is_singleton_replica_move_allowed_during_upgrade", "drain_removed_nodes", "allow_chained_moves")
+"""Fields of Service Fabric's form that simulations do not need or do not allow."""
 BALANCING_OF_SERVICE_FABRIC: Mapping[str, Any] = {
     **{
         name: value.value if isinstance(value, Enum) else value
         for name, value in SERVICE_FABRIC_FORM.items()
-        if name not in OF_ALL_ARMS + OF_UPGRADES
+        if name not in OF_ALL_ARMS + NOT_OF_SIMULATIONS
     },
     "min_load_balancing_interval": 5.0,
 }
@@ -64,7 +69,7 @@ COSTS: Mapping[str, str] = {
 
 
 def arms_of(metrics: Sequence[str]) -> tuple[Arm, ...]:
-    """Return the compared arms for a workload with these metrics; only one of them balances by thresholds."""
+    """Return the compared arms for a workload with these metrics; only Service Fabric's balance by thresholds."""
     off = {name: {"balancing_threshold": 0.0} for name in metrics}
     estimating = (
         Arm(
@@ -79,23 +84,29 @@ def arms_of(metrics: Sequence[str]) -> tuple[Arm, ...]:
         )
         for name, estimator in ESTIMATORS.items()
     )
-    return Arm(ALONE, "original"), Arm(THRESHOLDS, "original", engine=BALANCING_OF_SERVICE_FABRIC), *estimating
+    daily = {**BALANCING_OF_SERVICE_FABRIC, "min_load_balancing_interval": DAILY}
+    balancing = {THRESHOLDS: BALANCING_OF_SERVICE_FABRIC, THRESHOLDS_DAILY: daily}
+    return (
+        Arm(ALONE, "original"),
+        *(Arm(name, "original", engine=engine) for name, engine in balancing.items()),
+        *estimating,
+    )
 
 
 def in_periods(base: Base, periods: int) -> Base:
-    """Return a base of recorded arrivals whose workloads are periods with shares of their tenants."""
+    """Return a base of recorded arrivals whose workloads are periods at several utilisations."""
     workload = base.tables["workload"]
     if workload.get("each_repeat") != "resample":
         message = 'has to have recorded arrivals and each_repeat = "resample", as each repeat has other tenants'
         raise PlbError(f"study rebalancing: [workload] of {base.workloads[0]} {message}")
-    first, size = workload.get("from_hours", 0.0), workload.get("simulated_share", 1.0)
+    first = workload.get("from_hours", 0.0)
     variants = {
-        f"{base.workloads[0]}, hour {first + period * PERIOD_HOURS:g}, share {share * size:g}": {
-            "from_hours": first + period * PERIOD_HOURS,
-            "simulated_share": share * size,
+        f"{base.workloads[0]}, hour {begin:g}, utilisation {utilisation:g}": {
+            "from_hours": begin,
+            "utilisation": utilisation,
         }
-        for period in range(periods)
-        for share in SHARES
+        for begin in (first + period * PERIOD_HOURS for period in range(periods))
+        for utilisation in UTILISATIONS
     }
     return attrs.evolve(base, workloads=tuple(variants), variants=variants)
 
@@ -122,10 +133,11 @@ class RebalancingStudy(PolicyStudy):
         return cls(request.design_at(settings, arms, repeats=REPEATS, days=DAYS, quick_days=QUICK_DAYS))
 
     def claims(self, violations: Violations) -> list[Claim]:
-        """Return violations by those of failovers alone, and by those of Service Fabric's balancing."""
+        """Return violations by those of failovers alone and of Service Fabric's balancing, where there are some."""
+        some = violations.where(lambda setting: FEWEST <= mean_of(violations, ALONE, setting) <= MOST)
         return [
-            Claim(f"{name} / {below}", "", violations.ratio([name], below))
-            for below in (ALONE, THRESHOLDS)
+            Claim(f"{name} / {below}", "", some.ratio([name], below))
+            for below in (ALONE, THRESHOLDS, THRESHOLDS_DAILY)
             for name in violations.counts
             if name not in (below, ALONE)
         ]
@@ -146,6 +158,11 @@ class RebalancingStudy(PolicyStudy):
             figures={**result.figures, "means": means},
             tables=(*result.tables, table_of_costs(means, self.design.repeats)),
         )
+
+
+def mean_of(violations: Violations, arm: str, setting: StudySetting) -> float:
+    """Return the mean violations of an arm in a setting."""
+    return float(violations.means(arm)[violations.settings.index(setting)])
 
 
 def means_of_arm(rows: Sequence[Row], arm: str) -> dict[str, float]:

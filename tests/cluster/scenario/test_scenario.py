@@ -206,6 +206,14 @@ def test_filling_ends_before_the_run():
 
 
 @pytest.mark.parametrize(
+    "tables", [{"engine": {"allow_chained_moves": True}}, {"policies": {"original": {"allow_chained_moves": True}}}]
+)
+def test_chained_moves_need_an_order_that_simulations_do_not_have(tables):
+    with pytest.raises(PlbError, match=r"policies.original: allow_chained_moves"):
+        scenario_from(tables)
+
+
+@pytest.mark.parametrize(
     "error",
     [
         ScenarioError("a.toml", [ScenarioProblem("run.days", "too few", 3)]),

@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cluster.capacity.question import Searched, ask
@@ -29,7 +29,7 @@ from cluster.scenario.scenario_file import override, read_scenario, scenario_fro
 from cluster.scenario.workload_sections import Workload
 from cluster.simulation.simulation import Simulation
 from cluster.simulation.tenant_arrivals import TenantSequence, make_tenants
-from cluster.simulation.tenant_pools import Source, digest_of_traces, read_source, split_traces
+from cluster.simulation.tenant_pools import Source, TraceInputs, digest_of_traces, read_source, split_traces
 from cluster.studies.base import MODIFIED, ORIGINAL, base_of_scenario
 from cluster.studies.design import Design, StudySetting, prepared
 from cluster.studies.figures import ClaimTable, figure_of_ratios, figure_of_settings, table_of_settings
@@ -129,7 +129,7 @@ def test_no_simulated_tenant_is_in_the_history(traces, history, repeats, seed, f
     workload = Workload(kind="traces", path="x", arrivals="recorded", from_hours=from_hours, **history, **repeats)
     begin = float(traces.start.min()) + 3600 * from_hours
     try:
-        past, rest = split_traces(traces, workload, seed, begin)
+        past, rest = split_traces(TraceInputs(traces, None, begin), workload, seed)
     except ScenarioError:
         return
     simulated = {name.partition("#")[0] for name in rest.tenant.tolist()}
@@ -141,7 +141,7 @@ def test_no_simulated_tenant_is_in_the_history(traces, history, repeats, seed, f
     if not repeats:
         assert len(simulated) + past.tenants == traces.tenants
     assert len(set(rest.tenant.tolist())) == rest.tenants
-    again = split_traces(traces, workload, seed, begin)
+    again = split_traces(TraceInputs(traces, None, begin), workload, seed)
     assert [one.tenant.tolist() for one in again] == [past.tenant.tolist(), rest.tenant.tolist()]
 
 
@@ -220,7 +220,7 @@ def test_a_sample_has_the_requested_size(folder: Path) -> None:
     for share in (0.25, 1.0, 3.0):
         drawn = {"history_share": 0.0, "simulated_share": share, "each_repeat": "resample"}
         workload = Workload(kind="traces", path="x", arrivals="recorded", **drawn)
-        _, rest = split_traces(traces, workload, 5, 0.0)
+        _, rest = split_traces(TraceInputs(traces, None), workload, 5)
         assert rest.tenants == round(60 * share)  # each tenant is its own family
         assert set(rest.family.tolist()) <= set(traces.family.tolist())
     counts = Counter(rest.family.tolist())
@@ -230,6 +230,35 @@ def test_a_sample_has_the_requested_size(folder: Path) -> None:
         origin = index[name.partition("#")[0]]
         assert rest.start[place] == traces.start[origin]
         assert rest.lifetime_steps[place] == traces.lifetime_steps[origin]
+
+
+@settings(max_examples=100, deadline=None)
+@given(traces=recorded_traces(8), seed=st.integers(0, 3), begin=st.integers(-3, 9), days=st.integers(1, 3))
+def test_families_are_drawn_until_the_mean_demand_of_the_run_has_the_utilisation(traces, seed, begin, days) -> None:
+    """No drawn family but the last is one too many; demand is summed sample by sample."""
+    at, seconds = float(STEP * begin), days * 3.0 * STEP
+    demand = {
+        name: sum(
+            demand_of(traces, name, step)[0] for step in range(lifetime) if at <= start + STEP * step < at + seconds
+        )
+        * (STEP / seconds)
+        for name, lifetime, start in zip(traces.tenant.tolist(), traces.lifetime_steps, traces.start, strict=True)
+    }
+    workload = Workload(
+        kind="traces", path="x", arrivals="recorded", history_share=0.0, each_repeat="resample", utilisation=0.5,
+        density_metric=traces.metric_names[0],
+    )  # fmt: skip
+    assume(sum(demand.values()) > 0.0)
+    capacity = 5.0 * sum(demand.values())
+    _, rest = split_traces(TraceInputs(traces, None, at, 0.0, seconds, capacity), workload, seed)
+    families = Counter[int]()
+    for name, family in zip(traces.tenant.tolist(), traces.family.tolist(), strict=True):
+        families[family] += demand[name]
+    copies = Counter(dict(zip(*np.unique(rest.family, return_counts=True), strict=True)))
+    tenants_of = Counter(traces.family.tolist())
+    total = sum(families[family] * count / tenants_of[family] for family, count in copies.items())
+    assert total >= 0.5 * capacity * (1 - 1e-9)
+    assert total - max(families[family] for family in copies) < 0.5 * capacity * (1 + 1e-9)
 
 
 def test_starts_are_read_and_do_not_change_generated_arrivals(folder: Path, tmp_path: Path) -> None:

@@ -6,10 +6,23 @@ import json
 from pathlib import Path
 
 import attrs
+import numpy as np
 import pytest
 
 from cluster.studies.base import base_of_scenario
-from cluster.studies.rebalancing import ALONE, DAILY, ESTIMATORS, PERIOD_HOURS, THRESHOLDS, arms_of, in_periods
+from cluster.studies.design import StudySetting
+from cluster.studies.figures import Ratio, Violations
+from cluster.studies.rebalancing import (
+    ALONE,
+    DAILY,
+    ESTIMATORS,
+    PERIOD_HOURS,
+    THRESHOLDS,
+    THRESHOLDS_DAILY,
+    RebalancingStudy,
+    arms_of,
+    in_periods,
+)
 from plb import PlbError
 from tests.command_line import plb
 from workloads.regions import REGIONS, generate, with_random_starts
@@ -29,7 +42,7 @@ from_hours = 24.0
 past_days = 1.0
 history_share = 0.0
 each_repeat = "resample"
-simulated_share = 0.5
+utilisation = 0.3
 """
 
 
@@ -52,18 +65,28 @@ def test_all_arms_have_the_same_tenants_and_only_some_move_them_before_a_shortag
     assert result.exit_code == 0, result.output
     figures = json.loads((tmp_path / "f").read_text())
     means = figures["means"]
-    assert [*means] == [ALONE, THRESHOLDS, *ESTIMATORS]
-    assert len(figures["settings"]) == 2
+    assert [*means] == [ALONE, THRESHOLDS, THRESHOLDS_DAILY, *ESTIMATORS]
+    assert len(figures["settings"]) == 3
     assert means[ALONE]["moves"] == means[ALONE]["failovers"]
-    assert means[THRESHOLDS]["moves"] > means[THRESHOLDS]["failovers"]
+    assert means[THRESHOLDS]["moves"] > means[THRESHOLDS_DAILY]["moves"] > means[THRESHOLDS_DAILY]["failovers"]
     assert set(figures["ratios"]) >= {f"{name} / {ALONE}" for name in ESTIMATORS}
 
 
-def test_periods_follow_each_other_with_two_shares_of_the_tenants(scenario: Path) -> None:
+def test_periods_follow_each_other_with_several_utilisations(scenario: Path) -> None:
     base = in_periods(base_of_scenario(scenario), 2)
     fields = [*base.variants.values()]
-    assert [of["from_hours"] for of in fields] == [24.0, 24.0, 24.0 + PERIOD_HOURS, 24.0 + PERIOD_HOURS]
-    assert [of["simulated_share"] for of in fields] == [0.5, 0.625] * 2
+    assert [of["from_hours"] for of in fields] == [24.0] * 3 + [24.0 + PERIOD_HOURS] * 3
+    assert [of["utilisation"] for of in fields] == [0.2, 0.25, 0.3] * 2
+
+
+def test_ratios_are_of_settings_where_failovers_alone_have_some_violations() -> None:
+    """Two settings, with 1 and 20 violations of failovers alone a run; only the second counts."""
+    settings = tuple(StudySetting(name, 26.0, 0.0) for name in ("calm", "busy"))
+    counts = {arm.name: np.array([[1.0, 1.0], [10.0, 10.0]]) for arm in arms_of(["cpu"])}
+    counts[ALONE] = np.array([[1.0, 1.0], [10.0, 30.0]])
+    ratio = RebalancingStudy.claims(None, Violations(settings, counts))[2].ours
+    assert isinstance(ratio, Ratio)
+    assert (ratio.settings, ratio.mean) == (1, 0.5)
 
 
 def test_periods_need_tenants_that_differ_between_repeats(scenario: Path) -> None:
@@ -74,7 +97,7 @@ def test_periods_need_tenants_that_differ_between_repeats(scenario: Path) -> Non
 
 
 def test_estimators_plan_once_a_day_and_no_threshold_starts_them() -> None:
-    alone, thresholds, *estimating = arms_of(["cpu"])
+    alone, thresholds, _, *estimating = arms_of(["cpu"])
     assert not alone.engine
     assert "violation_cost" not in thresholds.engine
     for arm in estimating:
