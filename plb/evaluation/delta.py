@@ -46,36 +46,36 @@ def _move_row(problem: Problem, solution: Solution, row: int, source: int, targe
 
 @kernel
 def _change_sums_of_rules(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` times what rules keep of `row` on its node, and of the loads and builds of its partition."""
+    """Add (`sign` 1) or subtract (-1) what `row` and its partition contribute to the sums that only rules read."""
     if not (problem.keeps_departed or problem.throttles or problem.grouped):
         return
     if problem.grouped and solution.node[row] != NOWHERE:
         count_replica(problem, solution, row, solution.node[row], sign)
-    this = row
+    member = row
     while True:
         if problem.keeps_departed:
-            leave_behind(problem, solution, this, sign)
+            leave_behind(problem, solution, member, sign)
         if problem.throttles:
-            arrive(problem, solution, this, sign)
-        this = problem.sibling[this]
-        if this == row:
+            arrive(problem, solution, member, sign)
+        member = problem.sibling[member]
+        if member == row:
             return
 
 
 @kernel
 def add_to_node(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load and the peaks of `row` to `node`, which may be NOWHERE, and list the row there."""
+    """Add `sign`, 1 or -1, times the load and the peaks of `row` to `node` and list it there; NOWHERE has no sums."""
     if node == NOWHERE:
         return
     add_to_terms(problem, solution, row, node, sign)
     change_list(problem, solution, row, node, sign)
     if solution.journal.shape[0] > 0:
-        _note(solution.journal, row, node, sign)
+        _write_to_journal(solution.journal, row, node, sign)
 
 
 @kernel
-def _note(journal: Int, row: int, node: int, sign: int) -> None:
-    """Note that a row joins or leaves a node."""
+def _write_to_journal(journal: Int, row: int, node: int, sign: int) -> None:
+    """Write to the journal of a solution that `row` joins (`sign` 1) or leaves (-1) `node`."""
     entry = 1 + journal[0, 0] % (journal.shape[0] - 1)
     journal[entry, 0], journal[entry, 1], journal[entry, 2] = row, node, sign
     journal[0, 0] += 1
@@ -83,7 +83,7 @@ def _note(journal: Int, row: int, node: int, sign: int) -> None:
 
 @kernel
 def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add (`sign` 1) or remove (−1) `row` on `node` in the list of displaced rows and the move counts."""
+    """Add `row` to the displaced rows and move counts if `node`, its node, is not its origin; `sign` -1: remove it."""
     origin = problem.origin[row]
     if origin == NOWHERE or node == origin or node == NOWHERE:  # noqa: SIM109
         return
@@ -109,23 +109,23 @@ ACCUMULATORS = tuple(name for name in Solution._fields if name not in (*SCRATCH,
 def compare_with_scratch(problem: Problem, solution: Solution, moment: str) -> None:
     """Raise `CheckFailedError`, which names `moment`, if an accumulator differs from one computed from scratch."""
     recomputed = solution_from_scratch(problem, solution.node)
-    for number in Totals.names():
-        kept, right = (getattr(state.totals, number) for state in (solution, recomputed))
-        if kept != right:
-            raise CheckFailedError(f"{moment}: {number} is {kept}, from scratch it is {right}")
+    for name in Totals.names():
+        present, correct = (getattr(state.totals, name) for state in (solution, recomputed))
+        if present != correct:
+            raise CheckFailedError(f"{moment}: {name} is {present}, from scratch it is {correct}")
     for name in ACCUMULATORS:
-        kept, right = (what_counts(state, name) for state in (solution, recomputed))
-        if kept.shape != right.shape:
-            raise CheckFailedError(f"{moment}: accumulator {name} has {len(kept)} rows, from scratch {len(right)}")
-        if not np.array_equal(kept, right):
-            at = tuple(int(i) for i in np.argwhere(kept != right)[0])
+        present, correct = (comparable_values(state, name) for state in (solution, recomputed))
+        if present.shape != correct.shape:
+            raise CheckFailedError(f"{moment}: accumulator {name} has {len(present)} rows, from scratch {len(correct)}")
+        if not np.array_equal(present, correct):
+            index = tuple(int(i) for i in np.argwhere(present != correct)[0])
             raise CheckFailedError(
-                f"{moment}: accumulator {name}{list(at)} is {kept[at]}, from scratch it is {right[at]}"
+                f"{moment}: accumulator {name}{list(index)} is {present[index]}, from scratch it is {correct[index]}"
             )
 
 
-def what_counts(solution: Solution, name: str) -> np.ndarray:
-    """Return the comparable values of a field; the order of the displaced rows is ignored."""
+def comparable_values(solution: Solution, name: str) -> np.ndarray:
+    """Return the array of the field `name`; of displaced rows only what does not depend on their order."""
     values: np.ndarray = getattr(solution, name)
     if name == "displaced":
         return np.sort(values[: solution.totals.displaced])

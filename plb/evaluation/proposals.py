@@ -44,15 +44,15 @@ from plb.state.arrays import Problem, Proposal, Solution, are_siblings, inverse_
 def refusal_of_move(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> int:
     """Return the first enforced rule that refuses a move of one replica, or NO_REFUSAL."""
     row, target = proposal.row, proposal.target
-    refused = refusal_of_place(problem, solution, enforced, row, target)
-    if refused != NO_REFUSAL:
-        return refused
+    rule = refusal_of_place(problem, solution, enforced, row, target)
+    if rule != NO_REFUSAL:
+        return rule
     if capacity.refuses(problem, solution, enforced, row, target):
         return capacity.RULE
     if problem.tight:  # known from the rule of capacity, so that it costs nothing without applications
-        refused = _refusal_by_application(problem, solution, enforced, row, target)
-        if refused != NO_REFUSAL:
-            return refused
+        rule = _refusal_by_application(problem, solution, enforced, row, target)
+        if rule != NO_REFUSAL:
+            return rule
     if peak_range.refuses(problem, solution, enforced, row, target):
         return peak_range.RULE
     return NO_REFUSAL
@@ -71,9 +71,9 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: RuleMask, r
         return preferred_location.RULE
     if throttling.refuses(problem, solution, enforced, row, target):
         return throttling.RULE
-    refused = domains.refusal(problem, solution, enforced, row, target)
-    if refused != NO_REFUSAL:
-        return refused
+    rule = domains.refusal(problem, solution, enforced, row, target)
+    if rule != NO_REFUSAL:
+        return rule
     if affinity.refuses(problem, solution, enforced, row, target):
         return affinity.RULE
     return NO_REFUSAL
@@ -85,33 +85,33 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: RuleMask
 
     No domain rule refuses a swap of roles, and no placement constraint except those of the primary only.
     """
-    row, there, partner, here = proposal
-    if here == NOWHERE or there == NOWHERE:
+    row, target, partner, source = proposal
+    if source == NOWHERE or target == NOWHERE:
         return node.RULE
     if are_siblings(problem, row, partner):
-        refused = _refusal_of_swap(problem, solution, enforced, proposal)
+        rule = _refusal_of_swap(problem, solution, enforced, proposal)
     else:
-        refused = refusal_of_place(problem, solution, enforced, row, there)
-        if refused == NO_REFUSAL:
-            refused = refusal_of_place(problem, solution, enforced, partner, here)
-    if refused != NO_REFUSAL:
-        return refused
+        rule = refusal_of_place(problem, solution, enforced, row, target)
+        if rule == NO_REFUSAL:
+            rule = refusal_of_place(problem, solution, enforced, partner, source)
+    if rule != NO_REFUSAL:
+        return rule
     if capacity.refuses_exchange(problem, solution, enforced, proposal):
         return capacity.RULE
     if problem.tight:
-        refused = _refusal_of_exchange_by_application(problem, solution, enforced, proposal)
-        if refused != NO_REFUSAL:
-            return refused
-    if peak_range.refuses(problem, solution, enforced, row, there):
+        rule = _refusal_of_exchange_by_application(problem, solution, enforced, proposal)
+        if rule != NO_REFUSAL:
+            return rule
+    if peak_range.refuses(problem, solution, enforced, row, target):
         return peak_range.RULE
-    if peak_range.refuses(problem, solution, enforced, partner, here):
+    if peak_range.refuses(problem, solution, enforced, partner, source):
         return peak_range.RULE
     return NO_REFUSAL
 
 
 @kernel(shared=True)
 def _refusal_by_application(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> int:
-    """Return the first enforced rule of applications that refuses a move, or NO_REFUSAL."""
+    """Return the first enforced rule of applications that refuses a move of `row` to `target`, or NO_REFUSAL."""
     if scale_out.refuses(problem, solution, enforced, row, target):
         return scale_out.RULE
     if application_capacity.refuses(problem, solution, enforced, row, target):
@@ -124,10 +124,10 @@ def _refusal_of_exchange_by_application(
     problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal
 ) -> int:
     """Return the first enforced rule of applications that refuses an exchange, or NO_REFUSAL."""
-    row, there, partner, here = proposal
-    if scale_out.refuses(problem, solution, enforced, row, there):
+    row, target, partner, source = proposal
+    if scale_out.refuses(problem, solution, enforced, row, target):
         return scale_out.RULE
-    if scale_out.refuses(problem, solution, enforced, partner, here):
+    if scale_out.refuses(problem, solution, enforced, partner, source):
         return scale_out.RULE
     if application_capacity.refuses_exchange(problem, solution, enforced, proposal):
         return application_capacity.RULE
@@ -162,29 +162,29 @@ REJECTED = math.inf
 
 @kernel(shared=True)
 def refusal(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> int:
-    """Return the result of `refusal_in_place`; for callers outside the innermost loop."""
+    """Return the first enforced rule or budget that refuses the proposal, or NO_REFUSAL; a call, for rare use."""
     return refusal_in_place(problem, solution, enforced, proposal)
 
 
 @kernel
 def refusal_in_place(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> int:
-    """Return the rule that refuses the proposal, or NO_REFUSAL; inlined into the caller, for the innermost loop."""
+    """Return the first enforced rule or budget that refuses the proposal, or NO_REFUSAL; inlined into the caller."""
     if proposal.partner == NOWHERE:
-        refused = refusal_of_move(problem, solution, enforced, proposal)
+        rule = refusal_of_move(problem, solution, enforced, proposal)
     else:
-        refused = refusal_of_exchange(problem, solution, enforced, proposal)
-    if refused != NO_REFUSAL or not problem.bounded:
-        return refused
+        rule = refusal_of_exchange(problem, solution, enforced, proposal)
+    if rule != NO_REFUSAL or not problem.bounded:
+        return rule
     moves = moves_after(problem, solution, proposal)
-    refused = refusal_of_budget(problem, solution, moves, proposal)
-    if refused != NO_REFUSAL or not problem.throttled:
-        return refused
+    rule = refusal_of_budget(problem, solution, moves, proposal)
+    if rule != NO_REFUSAL or not problem.throttled:
+        return rule
     return _throttle_that_refuses(problem, solution, proposal)
 
 
 @kernel(shared=True)
 def _throttle_that_refuses(problem: Problem, solution: Solution, proposal: Proposal) -> int:
-    """Return the throttle that refuses the proposal, or NO_REFUSAL; shared, to keep the innermost loop short."""
+    """Return the rule on builds or swaps of the cluster that refuses the proposal, or NO_REFUSAL; rarely called."""
     builds, swaps = builds_and_swaps_after(problem, solution, proposal)
     return refusal_of_throttle(problem, solution, builds, swaps)
 
@@ -197,7 +197,7 @@ def evaluate(
     proposal: Proposal,
     tally: Tally,
 ) -> float:
-    """Return the result of `evaluate_in_place`; for callers outside the innermost loop."""
+    """Return the energy after the proposal, or REJECTED if it is above `highest`; not inlined, for rare calls."""
     return evaluate_in_place(problem, solution, highest, proposal, tally)
 
 
@@ -209,7 +209,7 @@ def evaluate_in_place(
     proposal: Proposal,
     tally: Tally,
 ) -> float:
-    """Return the energy after the proposal, or REJECTED if it is above `highest`; `tally`, (TALLY_SIZE,), counts it.
+    """Return the energy after the proposal, or REJECTED if it is above `highest`; inlined, for frequent calls.
 
     First the Monte Carlo terms are bounded from below: the source loses at most its present violations and overload,
     and the target loses none (in an exchange, or with estimators, at most its own). Repetitions are evaluated only if
@@ -249,13 +249,13 @@ def energy_by_trial(problem: Problem, solution: Solution, proposal: Proposal) ->
 
 @kernel
 def new_energies(problem: Problem, solution: Solution, row: int, nodes: Int, energy: Float, tally: Tally) -> None:
-    """Write the energy with `row`, which has no node, on each of `nodes` to `energy`, (N,)."""
+    """Write to `energy`, (N,), at each of `nodes` the energy with `row`, which has no node, placed there."""
     for target in nodes:
         energy[target] = evaluate(problem, solution, REJECTED, proposed(solution, row, target, NOWHERE), tally)
 
 
 @kernel
-def find_refusals(problem: Problem, solution: Solution, enforced: RuleMask, row: int, refused: Int) -> None:
-    """Write to `refused`, (N,), the first enforced rule or budget that refuses `row` on each node, or NO_REFUSAL."""
+def find_refusals(problem: Problem, solution: Solution, enforced: RuleMask, row: int, rules: Int) -> None:
+    """Write to `rules`, (N,), the first enforced rule or budget that refuses `row` on each node, or NO_REFUSAL."""
     for target in range(problem.limit.shape[0]):
-        refused[target] = refusal(problem, solution, enforced, proposed(solution, row, target, NOWHERE))
+        rules[target] = refusal(problem, solution, enforced, proposed(solution, row, target, NOWHERE))

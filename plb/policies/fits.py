@@ -25,26 +25,26 @@ class Weighting(StrEnum):
     """Equation (4): the largest share."""
 
 
-def lasting(configuration: Configuration, nodes: Int) -> Int:
-    """Return the `nodes` that are not being deactivated, and so in the statistics, or all if each of them is."""
+def not_deactivated(configuration: Configuration, nodes: Int) -> Int:
+    """Return those of `nodes` that are not being deactivated, or all if every one of them is."""
     counted = nodes[configuration.problem.counted[nodes]]
     return counted if len(counted) else nodes
 
 
 def weighted(weighting: Weighting, configuration: Configuration, shares: Float) -> Float:
-    """Return W of loads, (N,), that are given as shares, (N, R)."""
+    """Return W, (n,), of n loads of nodes, `shares`: (n, R) shares of the capacities."""
     if weighting is Weighting.MAX:
         return np.asarray(shares.max(axis=1), np.float64)
     return np.asarray((shares * metric_weights(configuration)).sum(axis=1), np.float64)
 
 
 def metric_weights(configuration: Configuration) -> Float:
-    """Return w_j of equation (3) up to a common factor, (R,), the number of replicas."""
+    """Return w_j of equation (3), (R,), times the number of placed replicas, which is the same for all metrics."""
     return np.asarray(configuration.shares.sum(axis=0), np.float64)
 
 
 def shares_with(configuration: Configuration, row: int, nodes: Int) -> Float:
-    """Return the load of nodes as shares after a replica is added, (N, R)."""
+    """Return the loads of `nodes` after `row` is placed there, (n, R), as shares of the capacities."""
     problem, solution = configuration.problem, configuration.solution
     return np.asarray((solution.node_load[nodes] + problem.load[row]) * problem.inverse_capacity[nodes], np.float64)
 
@@ -56,7 +56,7 @@ class BestFit:
         self.name, self._weighting = f"best_fit_{weighting.value}", weighting
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the fullest node."""
+        """Return the first of the feasible `nodes` with the largest W after `row` is placed there."""
         return fullest(self._weighting, configuration, row, nodes)
 
 
@@ -67,21 +67,22 @@ class WorstFit:
         self.name, self._weighting = f"worst_fit_{weighting.value}", weighting
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the emptiest node."""
+        """Return the first of the feasible `nodes` with the smallest W after `row` is placed there."""
         return emptiest(self._weighting, configuration, row, nodes)
 
 
 def fullest(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> int:
-    """Return the first of `nodes` with the largest W after placement."""
-    return int(nodes[_with_row(weighting, configuration, row, nodes).argmax()])
+    """Return the first of `nodes` with the largest W after `row` is placed there."""
+    return int(nodes[_combined_loads_with(weighting, configuration, row, nodes).argmax()])
 
 
 def emptiest(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> int:
-    """Return the first of `nodes` with the smallest W after placement."""
-    return int(nodes[_with_row(weighting, configuration, row, nodes).argmin()])
+    """Return the first of `nodes` with the smallest W after `row` is placed there."""
+    return int(nodes[_combined_loads_with(weighting, configuration, row, nodes).argmin()])
 
 
-def _with_row(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> Float:
+def _combined_loads_with(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> Float:
+    """Return W of each of `nodes`, (n,), after `row` is placed there."""
     return weighted(weighting, configuration, shares_with(configuration, row, nodes))
 
 
@@ -91,7 +92,7 @@ class FirstFit:
     name = "first_fit"
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the first node."""
+        """Return the first of the feasible `nodes`, which are in the order in which the engine got them."""
         return int(nodes[0])
 
 
@@ -107,7 +108,7 @@ class InnerProduct:
     name = "inner_product"
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the node."""
+        """Return the first of the feasible `nodes` with the largest inner product of load and free capacity."""
         problem = configuration.problem
         demand = problem.load[row] * problem.inverse_capacity[nodes]
         free = 1.0 - configuration.shares[nodes]
@@ -125,17 +126,17 @@ class StandardDeviation:
     name = "standard_deviation"
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the node."""
-        nodes = lasting(configuration, nodes)
-        problem, here = configuration.problem, configuration.node_of(row)
+        """Return the first of the feasible `nodes` with the least sum of deviations with `row` there."""
+        nodes = not_deactivated(configuration, nodes)
+        problem, source = configuration.problem, configuration.node_of(row)
         shares, counted = configuration.shares, problem.counted
-        if here != NOWHERE:
-            shares[here] -= problem.load[row] * problem.inverse_capacity[here]
-        up = max(1, int(counted.sum()))
+        if source != NOWHERE:
+            shares[source] -= problem.load[row] * problem.inverse_capacity[source]
+        counted_nodes = max(1, int(counted.sum()))
         # distances from the mean without the replica; what it adds to them follows for all nodes at once
-        distance = (shares - shares[counted].sum(axis=0) / up) * counted[:, None]
+        distance = (shares - shares[counted].sum(axis=0) / counted_nodes) * counted[:, None]
         added = problem.load[row] * problem.inverse_capacity[nodes] * counted[nodes, None]
-        squares = (distance**2).sum(axis=0) + (2 * distance[nodes] + added) * added - added**2 / up
+        squares = (distance**2).sum(axis=0) + (2 * distance[nodes] + added) * added - added**2 / counted_nodes
         return int(nodes[np.sqrt(np.maximum(squares, 0.0)).sum(axis=1).argmin()])
 
 
@@ -149,7 +150,7 @@ class Random:
         self._rng = rng
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return a node, sampled uniformly."""
+        """Return one of the feasible `nodes`, each with the same probability."""
         return int(self._rng.choice(nodes))
 
     def memory(self) -> Mapping[str, Any]:
@@ -157,7 +158,7 @@ class Random:
         return {}
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Go on from nothing."""
+        """Change nothing: the memory is empty."""
 
 
 @attrs.frozen(kw_only=True)
@@ -181,8 +182,11 @@ class PrvBestFit:
         object.__setattr__(self, "weighting", check_member(item, "weighting", self.weighting, Weighting))
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the node."""
-        nodes = lasting(configuration, nodes)
+        """Return the fullest of the feasible `nodes` where a violation with `row` is less likely than theta.
+
+        Without any, return the fullest of those where the probability rises least.
+        """
+        nodes = not_deactivated(configuration, nodes)
         probability = configuration.violation_probabilities_with(row)[nodes]
         candidates = nodes[probability < self.theta]
         if not len(candidates):
@@ -208,8 +212,11 @@ class PrvWorstFit(PrvBestFit):
         object.__setattr__(self, "held_out", check_count(f"policy {self.name}", "held_out", self.held_out))
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return the node."""
-        nodes = lasting(configuration, nodes)
+        """Return the emptiest of the feasible `nodes` where a violation with `row` is less likely than theta.
+
+        Held-out nodes come last; without any node, return the emptiest of those where the probability rises least.
+        """
+        nodes = not_deactivated(configuration, nodes)
         probability = configuration.violation_probabilities_with(row)[nodes]
         acceptable = probability < self.theta
         for preferred in (acceptable & ~self._held_out(configuration)[nodes], acceptable):
@@ -219,15 +226,18 @@ class PrvWorstFit(PrvBestFit):
 
     def _held_out(self, configuration: Configuration) -> Bool:
         """Return whether each node is held out, (N,); ties go to the lowest index."""
-        up = np.flatnonzero(configuration.problem.counted)
-        weights = weighted(self.weighting, configuration, configuration.shares[up])
+        counted_nodes = np.flatnonzero(configuration.problem.counted)
+        combined_loads = weighted(self.weighting, configuration, configuration.shares[counted_nodes])
         held_out = np.zeros(configuration.nodes, np.bool_)
-        held_out[up[weights.argsort(kind="stable")[: self.held_out]]] = True
+        held_out[counted_nodes[combined_loads.argsort(kind="stable")[: self.held_out]]] = True
         return held_out
 
 
 def _least_raised(configuration: Configuration, nodes: Int, probability: Float) -> Int:
-    """Return the nodes of least Delta; `probability` is that of a violation on each node after placement."""
+    """Return those of `nodes` where a replica raises the probability of a violation least.
+
+    `probability`: (n,) the probability of a violation of each of `nodes` with the replica.
+    """
     # equal differences of multiples of 1/K need not be equal floats
-    delta = (probability - configuration.violation_probabilities[nodes]).round(12)
-    return np.asarray(nodes[delta == delta.min()], np.int64)
+    increase = (probability - configuration.violation_probabilities[nodes]).round(12)
+    return np.asarray(nodes[increase == increase.min()], np.int64)

@@ -20,7 +20,7 @@ from plb.errors import InvalidValueError, UnknownNameError
 from plb.extensions.configuration import Configuration
 from plb.learning.placement_game import WAIT, Observation, ObservationShape
 from plb.model import Role
-from plb.policies.fits import lasting
+from plb.policies.fits import not_deactivated
 from plb.risk.demand_history import ExpectedDemand
 from plb.validation import check_name, check_names, check_number, check_switch
 
@@ -48,7 +48,9 @@ class Learned:
     _network: LearnedPolicy | None = attrs.field(init=False, default=None)
     _expected: ExpectedDemand | None = attrs.field(init=False, default=None)
     _past: list[tuple[float, Mapping[str, Float]]] = attrs.field(init=False, factory=list)
+    """The times of observations, ascending, each with the load of every node then, (R,) shares of its capacity."""
     _view: _View | None = attrs.field(init=False, default=None)
+    """The replicas and their expected demand at the begin of the search."""
 
     def __attrs_post_init__(self) -> None:
         item = f"policy {check_name('policy', self.name)}"
@@ -66,42 +68,45 @@ class Learned:
         return copy
 
     def begin(self, configuration: Configuration, rng: np.random.Generator) -> None:
-        """Look at the cluster: what its replicas are expected to demand, and how full its nodes are."""
+        """Observe the cluster: the expected demand of replicas, and the load of nodes now and at earlier plans."""
         network = self._load()
         columns = self._columns(configuration, network)
         self._remember(configuration, network.shape.past)
-        past = self._seen(configuration, columns, network.shape.past)
+        past = self._past_usage(configuration, columns, network.shape.past)
         self._view = _View(configuration, columns, self._forecasts(configuration, network.shape.horizon), past)
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int | None:
-        """Return the node, or None where the policy would rather wait."""
+        """Return the one of the feasible `nodes` that the network prefers for `row`, or None if it prefers to wait."""
         if self._view is None or self._view.configuration is not configuration or not self._view.knows(row):
             self.begin(configuration, np.random.default_rng(0))
         network, view = self._load(), self._view
         assert view is not None
         observation = self._observe(view, network.shape, row, nodes)
         allowed = np.zeros(configuration.nodes, np.bool_)
-        allowed[lasting(configuration, nodes)] = True
+        allowed[not_deactivated(configuration, nodes)] = True
         action = network.act(observation, allowed, may_wait=self.may_wait)
         return None if action == WAIT else action - 1
 
     def memory(self) -> Mapping[str, Any]:
-        """Return how full the nodes were at the searches that still count."""
-        shares = {f"shares.{place}": np.array([*of_nodes.values()]) for place, (_, of_nodes) in enumerate(self._past)}
+        """Return the observations of the loads of nodes at earlier plans, in the form that `recall` reads."""
+        shares = {
+            f"shares.{observation}": np.array([*loads.values()]) for observation, (_, loads) in enumerate(self._past)
+        }
         return {
             "times": [time for time, _ in self._past],
-            "nodes": [[*of_nodes] for _, of_nodes in self._past],
+            "nodes": [[*loads] for _, loads in self._past],
             **shares,
         }
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Go on from these."""
+        """Replace the observations by those that `memory` returned."""
         self._past = [
-            (time, dict(zip(nodes, memory[f"shares.{place}"], strict=True)))
-            for place, (time, nodes) in enumerate(zip(memory["times"], memory["nodes"], strict=True))
+            (time, dict(zip(nodes, memory[f"shares.{observation}"], strict=True)))
+            for observation, (time, nodes) in enumerate(zip(memory["times"], memory["nodes"], strict=True))
         ]
 
     def _load(self) -> LearnedPolicy:
+        """Return the trained network, read from the checkpoint at the first call."""
         if self._network is None:
             if not self.checkpoint:
                 allowed = 'the file of a trained policy: policy_options = { checkpoint = "…" }'
@@ -112,7 +117,7 @@ class Learned:
         return self._network
 
     def _columns(self, configuration: Configuration, network: LearnedPolicy) -> Int:
-        """Return the columns of the metrics for the resources of the game."""
+        """Return the indices of the metrics that stand for the resources of the game, (D,)."""
         metrics, resources = [metric.name for metric in configuration.description.metrics], network.shape.resources
         names = self.metrics or network.resources or tuple(metrics[:resources])
         for name in names:
@@ -124,7 +129,7 @@ class Learned:
         return np.array([metrics.index(name) for name in names], np.int64)
 
     def _forecasts(self, configuration: Configuration, horizon: int) -> Float:
-        """Return the expected demand by row, (rows, H, R) in user units."""
+        """Return the expected demand of each row in the next `horizon` time steps, (M, H, R) in user units."""
         rows = configuration.rows
         load = configuration.problem.load[rows] * configuration.description.quanta
         forecasts = np.zeros((len(configuration.solution.node), horizon, load.shape[1]))
@@ -136,17 +141,17 @@ class Learned:
         if self._expected is None or self._expected.history is not history:
             self._expected = ExpectedDemand(history, seconds)
         names = [metric.name for metric in configuration.description.metrics]
-        columns = np.array([names.index(name) for name in history.metrics], np.int64)
+        metrics = np.array([names.index(name) for name in history.metrics], np.int64)
         roles = map(Role, configuration.problem.role[rows].tolist())
         classes = [configuration.service_of(row).tenant_class for row in rows.tolist()]
-        group = np.array(list(map(self._expected.group_of, classes, roles)), np.int64)
+        groups = np.array(list(map(self._expected.group_of, classes, roles)), np.int64)
         age = np.maximum(0.0, configuration.now - table.created[rows])
-        expected = self._expected.expected_demand(group, age, load[:, columns], horizon)
-        forecasts[np.ix_(rows, np.arange(horizon), columns)] = expected
+        expected = self._expected.expected_demand(groups, age, load[:, metrics], horizon)
+        forecasts[np.ix_(rows, np.arange(horizon), metrics)] = expected
         return forecasts
 
     def _remember(self, configuration: Configuration, past: int) -> None:
-        """Keep the present shares of all nodes by name, and remove those that are too old."""
+        """Add the present loads of all nodes to the observations; keep those of the last `past` time steps."""
         now = configuration.now
         names = [node.name for node in configuration.description.nodes]
         present = dict(zip(names, configuration.shares, strict=False))
@@ -156,13 +161,14 @@ class Learned:
         self._past = [*earlier[first:], (now, present)]
 
     def _observe(self, view: _View, shape: ObservationShape, row: int, nodes: Int) -> Observation:
+        """Return what the network sees of the cluster to place `row` on one of `nodes`."""
         configuration = view.configuration
         machines = np.concatenate([view.past, view.upcoming(row)], axis=2)
         waiting = configuration.rows[configuration.solution.node[configuration.rows] == NOWHERE]
         queue_rows = np.concatenate([[row], waiting[waiting != row]])[: shape.visible]
         queue = np.zeros((shape.visible, shape.resources, shape.horizon), np.float32)
         queue[: len(queue_rows)] = view.shares_of(queue_rows, nodes)
-        occupied = np.bincount(view.standing(row)[1], minlength=configuration.nodes) / 10.0
+        occupied = np.bincount(view.placed_without(row)[1], minlength=configuration.nodes) / 10.0
         return Observation(
             machines.astype(np.float32),
             occupied.astype(np.float32),
@@ -172,20 +178,23 @@ class Learned:
             self._arrivals(configuration, shape),
         )
 
-    def _seen(self, configuration: Configuration, columns: Int, past: int) -> Float:
-        """Return the usage of nodes in past steps, (N, D, P): the last observation up to each, or the first one."""
+    def _past_usage(self, configuration: Configuration, columns: Int, past: int) -> Float:
+        """Return the load of nodes as shares, (N, D, P), at the last `past` steps, by the latest observation then.
+
+        `columns`: (D,) indices of the metrics. Before the first observation, its loads hold.
+        """
         times = np.array([time for time, _ in self._past])
         requested = configuration.now - 60.0 * self.step_minutes * np.arange(past, 0, -1)
-        seen = np.zeros((configuration.nodes, len(columns), past))
-        nobody = np.zeros(len(configuration.description.metrics))
-        for place, last in enumerate(np.maximum(0, np.searchsorted(times, requested, side="right") - 1)):
+        usage = np.zeros((configuration.nodes, len(columns), past))
+        unused = np.zeros(len(configuration.description.metrics))
+        for step, last in enumerate(np.maximum(0, np.searchsorted(times, requested, side="right") - 1)):
             shares = self._past[int(last)][1]
             for node, described in enumerate(configuration.description.nodes):
-                seen[node, :, place] = shares.get(described.name, nobody)[columns]
-        return seen
+                usage[node, :, step] = shares.get(described.name, unused)[columns]
+        return usage
 
     def _arrivals(self, configuration: Configuration, shape: ObservationShape) -> np.ndarray[Any, Any]:
-        """Return the number of new replicas in each of the last steps, the oldest first."""
+        """Return the number of new replicas per node in each of the last `shape.arrivals` time steps, in order."""
         table = configuration.description.replicas
         if table is None:
             return np.zeros(shape.arrivals, np.float32)
@@ -209,26 +218,26 @@ class _View:
         self._capacity = np.where(self._finite, capacity, 1.0)
 
     def knows(self, row: int) -> bool:
-        """Return whether a row existed when the search began."""
+        """Return whether `row` existed when the search began."""
         return row < len(self._forecasts)
 
-    def standing(self, row: int) -> tuple[Int, Int]:
-        """Return the placed replicas without `row`, and the node of each: a job to be placed is on no machine."""
+    def placed_without(self, row: int) -> tuple[Int, Int]:
+        """Return the placed rows but `row`, (n,), and the node of each: a job to be placed is on no machine."""
         rows = self.configuration.rows
         nodes = self.configuration.solution.node[rows]
-        counts = (nodes != NOWHERE) & (rows != row)
-        return rows[counts], np.asarray(nodes[counts], np.int64)
+        is_placed = (nodes != NOWHERE) & (rows != row)
+        return rows[is_placed], np.asarray(nodes[is_placed], np.int64)
 
     def upcoming(self, row: int) -> Float:
-        """Return the expected usage of each node without `row`, (N, D, H), relative to its capacity; 0 without one."""
-        rows, nodes = self.standing(row)
+        """Return the expected load of each node without `row`, (N, D, H) as a share of its capacity; 0 without one."""
+        rows, nodes = self.placed_without(row)
         demand = np.zeros((len(self._capacity), *self._forecasts.shape[1:]))
         np.add.at(demand, nodes, self._forecasts[rows])
         shares = np.where(self._finite[:, np.newaxis], demand / self._capacity[:, np.newaxis], 0.0)
         return np.asarray(shares.transpose(0, 2, 1), np.float64)
 
     def shares_of(self, rows: Int, nodes: Int) -> Float:
-        """Return what rows are expected to demand, (n, D, H) as a share of the mean capacity of nodes."""
+        """Return the expected demand of `rows`, (n, D, H), as a share of the mean capacity of `nodes`."""
         finite = self._finite[nodes].any(axis=0)
         total = np.where(self._finite[nodes], self._capacity[nodes], 0.0).sum(axis=0)
         mean = np.where(finite, total / np.maximum(1, self._finite[nodes].sum(axis=0)), 1.0)

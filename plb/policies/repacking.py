@@ -56,30 +56,33 @@ class Repacking(FirstFit):
         return _moves(configuration, row, node, leaving) if 0 < len(leaving) <= self.most_moves else ()
 
     def _classes(self, configuration: Configuration, rows: Int | int, nodes: Int | int) -> Int:
-        """Return the size classes of rows on nodes; in whole numbers, so that a share of 1/i is exact."""
+        """Return the size class of each of `rows` on its node, (n,), or of one row on each of `nodes`.
+
+        Whole numbers keep a share of 1/i exact.
+        """
         problem = configuration.problem
         load, capacity = problem.load[rows], problem.capacity[nodes]
         bounded = (problem.inverse_capacity[nodes] > 0) & (load > 0)
-        times = np.where(bounded, capacity // np.maximum(load, 1), self.size_classes)
-        return np.asarray(times.min(axis=-1).clip(1, self.size_classes), np.int64)
+        replicas_per_node = np.where(bounded, capacity // np.maximum(load, 1), self.size_classes)
+        return np.asarray(replicas_per_node.min(axis=-1).clip(1, self.size_classes), np.int64)
 
     def _smaller(self, configuration: Configuration, row: int) -> Int:
         """Return the rows, ascending, that may move and are of a smaller class than `row` on their nodes."""
-        problem, place = configuration.problem, configuration.solution.node
-        moves = (place != NOWHERE) & ~problem.leaving & (problem.movable | (problem.origin == NOWHERE))
-        moves[row] = False
-        rows = np.flatnonzero(moves)
-        mine = self._classes(configuration, row, np.arange(configuration.nodes))
-        return np.asarray(rows[self._classes(configuration, rows, place[rows]) > mine[place[rows]]], np.int64)
+        problem, node = configuration.problem, configuration.solution.node
+        may_move = (node != NOWHERE) & ~problem.leaving & (problem.movable | (problem.origin == NOWHERE))
+        may_move[row] = False
+        rows = np.flatnonzero(may_move)
+        class_of_row = self._classes(configuration, row, np.arange(configuration.nodes))
+        return np.asarray(rows[self._classes(configuration, rows, node[rows]) > class_of_row[node[rows]]], np.int64)
 
     def _leaving(self, configuration: Configuration, row: int, node: int, smaller: Int) -> Int:
-        """Return the smaller rows on a node that do not fit together with `row`, in the metrics that it needs."""
+        """Return those of `smaller` on `node` that do not fit beside `row` in the metrics of which `row` has load."""
         load, needed = configuration.problem.load, configuration.problem.load[row] > 0
-        there = smaller[configuration.solution.node[smaller] == node]
-        there = there[self._classes(configuration, there, node).argsort(kind="stable")]
-        free = (_free(configuration, row)[node] - load[row] + load[there].sum(axis=0))[needed]
+        residents = smaller[configuration.solution.node[smaller] == node]
+        residents = residents[self._classes(configuration, residents, node).argsort(kind="stable")]
+        free = (_free(configuration, row)[node] - load[row] + load[residents].sum(axis=0))[needed]
         leaving = []
-        for resident in there.tolist():
+        for resident in residents.tolist():
             if (load[resident][needed] <= free).all():
                 free -= load[resident][needed]
             else:
@@ -95,7 +98,7 @@ def _free(configuration: Configuration, row: int) -> Int:
 
 
 def _first_node(configuration: Configuration, row: int, smaller: Int) -> int | None:
-    """Return the first feasible node for `row` without the smaller rows, or None."""
+    """Return the first node that takes `row` by all rules if the rows of `smaller` had no load, or None."""
     problem = configuration.problem
     needed = problem.load[row] > 0
     free = _free(configuration, row)
@@ -106,15 +109,15 @@ def _first_node(configuration: Configuration, row: int, smaller: Int) -> int | N
 
 
 def _moves(configuration: Configuration, row: int, node: int, leaving: Int) -> Sequence[Proposal]:
-    """Return moves of all rows that leave `node` for `row`, each by first fit; none if they do not free enough."""
+    """Return moves of all rows in `leaving` off `node`, each by first fit; none if `row` then does not fit there."""
     moves: list[Proposal] = []
-    backs: list[Proposal] = []
+    inverse_moves: list[Proposal] = []
     for resident in leaving.tolist():
         nodes = configuration.nodes_for(resident)
         if len(nodes):
             moves.append(Proposal(resident, int(nodes[0])))
-            backs.append(configuration.apply(moves[-1]))
-    made = len(moves) == len(leaving) and configuration.refusal(Proposal(row, node)) is None
-    for back in reversed(backs):
-        configuration.apply(back)
-    return moves if made else ()
+            inverse_moves.append(configuration.apply(moves[-1]))
+    makes_room = len(moves) == len(leaving) and configuration.refusal(Proposal(row, node)) is None
+    for inverse in reversed(inverse_moves):
+        configuration.apply(inverse)
+    return moves if makes_room else ()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.array_types import NOWHERE, Int
-from plb.evaluation.delta import what_counts
+from plb.evaluation.delta import comparable_values
 from plb.extensions.configuration import Configuration
 from plb.extensions.policies import PlacementPolicy, choose, leaving_order, moves_for, prepares, repacks
 from plb.state.arrays import SCRATCH, Solution
@@ -110,7 +110,9 @@ class _Asked:
 def _changed(before: Solution, after: Solution) -> list[str]:
     """Return the fields that differ and mean something between two calls."""
     names = [name for name in Solution._fields if name not in SCRATCH]
-    return [name for name in names if not np.array_equal(what_counts(before, name), what_counts(after, name))]
+    return [
+        name for name in names if not np.array_equal(comparable_values(before, name), comparable_values(after, name))
+    ]
 
 
 def _difference(first: Story, second: Story) -> str:

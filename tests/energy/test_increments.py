@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plb import Application, CheckFailedError, Metric
 from plb.energy import expected_failovers
 from plb.energy.from_scratch import solution_from_scratch
-from plb.evaluation.delta import ACCUMULATORS, compare_with_scratch, what_counts
+from plb.evaluation.delta import ACCUMULATORS, compare_with_scratch, comparable_values
 from plb.extensions.configuration import TERMS, Configuration, Proposal
 from plb.state.arrays import Solution, Totals
 from plb.testing import all_clusters, configuration_of, walks
@@ -22,7 +22,7 @@ from tests.engine.strategies import examples
 def same_solutions(one: Solution, other: Solution) -> bool:
     """Return whether two solutions agree bit for bit; the order of the list of displaced rows does not matter."""
     names = ("totals", *ACCUMULATORS)
-    return all(what_counts(one, name).tobytes() == what_counts(other, name).tobytes() for name in names)
+    return all(comparable_values(one, name).tobytes() == comparable_values(other, name).tobytes() for name in names)
 
 
 @pytest.mark.kernels

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from plb import Metric, PlacementAndLoadBalancing, Plan, PlbError, Role, Snapshot
-from plb.evaluation.delta import what_counts
+from plb.evaluation.delta import comparable_values
 from plb.risk import DemandHistory
 from plb.state.arrays import SCRATCH
 
@@ -73,7 +73,7 @@ def check_same_arrays(one: PlacementAndLoadBalancing, two: PlacementAndLoadBalan
     solutions = [planner.start(problem) for planner, problem in zip(planners, problems, strict=True)]
     for name in solutions[0]._fields:
         if name not in SCRATCH:
-            np.testing.assert_array_equal(*(what_counts(solution, name) for solution in solutions), name)
+            np.testing.assert_array_equal(*(comparable_values(solution, name) for solution in solutions), name)
     lists = [planner._live.work for planner in planners]
     assert lists[0].unfinished == lists[1].unfinished
     assert lists[0].immovable == lists[1].immovable
