@@ -31,36 +31,36 @@ from plb.state.topology import is_packed, packs, reserves, strategy_of, target_e
 
 
 def emptying_moves(problem: Problem, start: Solution, config: PlbConfig, movable: Int) -> tuple[Problem, Int]:
-    """Return the problem with only the nodes as targets that are to stay in use, and the rows that load the others.
+    """Return the problem with only the nodes that are to stay in use as targets, and the rows of `movable` on others.
 
     For a packed metric, nodes above the mean of the counted nodes stay in use. For one that reserves nodes, all but as
     many of the emptiest as are to be empty.
     """
-    used, emptied = np.zeros((2, len(problem.limit)), np.bool_)
-    leaves = np.zeros(len(movable), np.bool_)
-    for index, metric in enumerate(config.metrics):
-        counted = problem.counted_for[:, index]
+    kept, to_be_empty = np.zeros((2, len(problem.limit)), np.bool_)
+    is_leaving = np.zeros(len(movable), np.bool_)
+    for metric_index, metric in enumerate(config.metrics):
+        counted = problem.counted_for[:, metric_index]
         if not counted.any() or not (packs(metric) or reserves(metric)):
             continue
         if packs(metric):
-            load = start.node_load[:, index]
-            stay = load > load[counted].mean()
+            load = start.node_load[:, metric_index]
+            kept_for_metric = load > load[counted].mean()
         else:
-            stay = ~emptiest_nodes(problem, start, index)
-            emptied |= ~stay
-        used |= stay
-        leaves |= ~stay[start.node[movable]] & (problem.load[movable, index] > 0)
-    targets = problem.targets[(used & ~emptied)[problem.targets]]
+            kept_for_metric = ~emptiest_nodes(problem, start, metric_index)
+            to_be_empty |= ~kept_for_metric
+        kept |= kept_for_metric
+        is_leaving |= ~kept_for_metric[start.node[movable]] & (problem.load[movable, metric_index] > 0)
+    targets = problem.targets[(kept & ~to_be_empty)[problem.targets]]
     if not len(targets):
         return problem, movable[:0]
-    return problem._replace(targets=targets), movable[leaves]
+    return problem._replace(targets=targets), movable[is_leaving]
 
 
 def emptiest_nodes(problem: Problem, start: Solution, metric: int) -> Bool:
-    """Return a mask, (N,), of the nodes of which the energy counts the lack of empty nodes."""
+    """Return a mask, (N,), of the nodes that are the nearest to being empty of the metric with index `metric`."""
     lack_of_empty_nodes(problem, start, metric)
-    picked: Bool = start.picked == 1
-    return picked
+    is_emptiest: Bool = start.picked == 1
+    return is_emptiest
 
 
 @attrs.frozen
@@ -70,7 +70,9 @@ class Variant:
     mask: RuleMask
     """Enforced rules."""
     swap_probability: float
+    """Probability that a proposal for a row on its origin swaps roles."""
     exchange_probability: float
+    """Probability that it exchanges two replicas of different partitions."""
     only_empties: bool = False
     """Whether replicas move only from less loaded to fuller nodes (`RestrictedDefragmentationHeuristic`)."""
     biased: bool = False
@@ -98,7 +100,7 @@ def balance(
 ) -> Annealed:
     """Change `solution` to the one of lowest energy that the variants find.
 
-    `services`: services whose replicas are proposed; replicas of others move only with these. None: all.
+    `services`: indices of the services whose replicas are proposed, or None for all; others move only with these.
     `others`: rows that an earlier search may have placed or dropped.
     """
     movable = np.flatnonzero(problem.movable & (solution.node >= 0))
@@ -107,10 +109,12 @@ def balance(
     limit = most_displaced(problem, solution, config)
     is_plain = extensions is None and solution.totals.displaced == 0
     relief = relief_of(problem, config, budget, len(movable), limit) if is_plain else None
-    moves, held, rest = (0, problem, budget) if relief is None else (relief.moves, *relief.held_back(problem, budget))
-    result = _best_of_variants(held, solution, config, variants, seed, rest, movable, limit - moves, extensions, others)
     if relief is None:
-        return result
+        return _best_of_variants(problem, solution, config, variants, seed, budget, movable, limit, extensions, others)
+    searched, search_budget = relief.held_back(problem, budget)
+    result = _best_of_variants(
+        searched, solution, config, variants, seed, search_budget, movable, limit - relief.moves, extensions, others
+    )
     hot = hot_nodes(problem, solution, movable, relief)
     relieve(problem, solution, variants[0].mask, limit, hot, Stream(seed.spawn(1)[0]), result.tally)
     return attrs.evolve(result, energy=float(present_energy(problem, solution)))
@@ -124,21 +128,26 @@ def _best_of_variants(
     seed: np.random.SeedSequence,
     budget: Budget,
     movable: Int,
-    migrations: int,
+    limit: int,
     extensions: Extensions | None,
     others: Int,
 ) -> Annealed:
-    """Change the solution to the one of lowest energy that the variants find by moving `movable` rows."""
-    begun = places_of(problem, solution, others)
+    """Change the solution to the one of lowest energy that the variants find by moving rows of `movable`.
+
+    `limit`: most rows displaced at once; `others`: rows that an earlier search may have placed or dropped.
+    """
+    start_places = places_of(problem, solution, others)
     results = []
-    streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))
-    for index, (variant, stream) in enumerate(zip(variants, streams, strict=True)):
-        seen, rows = emptying_moves(problem, solution, config, movable) if variant.only_empties else (problem, movable)
-        seen = seen._replace(biased=variant.biased)
+    seeds = [seed] if len(variants) == 1 else seed.spawn(len(variants))
+    for index, (variant, variant_seed) in enumerate(zip(variants, seeds, strict=True)):
+        searched, rows = problem, movable
+        if variant.only_empties:
+            searched, rows = emptying_moves(problem, solution, config, movable)
+        searched = searched._replace(biased=variant.biased)
         choice = Choice(
             movable[:0],
             rows,
-            migrations,
+            limit,
             variant.mask,
             variant.swap_probability,
             variant.exchange_probability,
@@ -147,17 +156,19 @@ def _best_of_variants(
             larger_share=variant.larger_share,
             **similar_partners(problem, solution, rows, config),
         )
-        share = budget.share(len(variants) - index)
-        searched = extensions
-        if config.soft_capacity and extensions is not None and is_priceable(seen):
-            seen = without_leaving_load(seen, config)
-            searched = with_overload_price(extensions, seen, solution)
-        result = anneal_chains(seen, solution, choice, config, stream, share, searched, others)
+        variant_budget = budget.share(len(variants) - index)
+        extensions_of_variant = extensions
+        if config.soft_capacity and extensions is not None and is_priceable(searched):
+            searched = without_leaving_load(searched, config)
+            extensions_of_variant = with_overload_price(extensions, searched, solution)
+        result = anneal_chains(
+            searched, solution, choice, config, variant_seed, variant_budget, extensions_of_variant, others
+        )
         if len(variants) == 1:
             return result
         results.append((result, int(solution.totals.movement), places_of(problem, solution, others)))
-        go_to(problem, solution, begun, others)
-    best, _, places = min(results, key=lambda ended: (ended[0].energy, ended[1]))
+        go_to(problem, solution, start_places, others)
+    best, _, places = min(results, key=lambda entry: (entry[0].energy, entry[1]))
     go_to(problem, solution, places, others)
     tally = np.sum([result.tally for result, *_ in results], axis=0)
     larger_steps = sum((result.larger_steps for result, *_ in results), Proposals())
@@ -165,52 +176,56 @@ def _best_of_variants(
 
 
 def _is_empty(problem: Problem, solution: Solution, metric: int) -> Bool:
-    """Return which nodes count as empty for a metric, (N,); with overlap, for all metrics that reserve nodes."""
+    """Return which nodes are empty of the metric with index `metric`, (N,); with overlap, of all that reserve nodes."""
     empty: Bool = solution.node_load <= problem.empty_limit
     if problem.empty_overlap and problem.reserving[metric]:
         return np.asarray(empty[:, problem.reserving].all(axis=1))
     return empty[:, metric]
 
 
-def _needs_packing(metric: Metric, loads: Float, empty: Bool, group: Int) -> bool:
+def _needs_packing(metric: Metric, loads: Float, empty: Bool, domains: Int) -> bool:
     """Return whether a metric is too even to be packed, has too few empty nodes, or is uneven on the other nodes.
 
-    `loads`, `empty`: (n,) of the counted nodes; `group`: (2, n) their fault and upgrade domains.
+    `loads`, `empty`: (n,) of the counted nodes, user units; `domains`: (2, n) their fault and upgrade domains.
     """
     if strategy_of(metric) is PlacementStrategy.RESERVATION_AND_BALANCE and not empty.all():
-        others = loads[~empty]
-        if _is_uneven(others, metric.balancing_threshold, metric.activity_threshold, float(others.max())):
+        not_empty = loads[~empty]
+        if _is_uneven(not_empty, metric.balancing_threshold, metric.activity_threshold, float(not_empty.max())):
             return True
     if metric.empty_nodes is not None or reserves(metric):
-        return _lacks_empty_nodes(metric, empty, group)
+        return _lacks_empty_nodes(metric, empty, domains)
     if metric.balancing_threshold == 1:
         return True
-    for of_kind in group:
-        for domain in np.unique(of_kind):
-            inside = loads[of_kind == domain]
-            if len(inside) >= 2 and inside.min() > 0 and inside.max() / inside.min() <= metric.balancing_threshold:
+    for domain_of_node in domains:
+        for domain in np.unique(domain_of_node):
+            in_domain = loads[domain_of_node == domain]
+            low, high = in_domain.min(), in_domain.max()
+            if len(in_domain) >= 2 and low > 0 and high / low <= metric.balancing_threshold:
                 return True
     return False
 
 
-def _lacks_empty_nodes(metric: Metric, empty: Bool, group: Int) -> bool:
-    """Return whether fewer nodes are empty than the metric requires, in total or in some domain."""
+def _lacks_empty_nodes(metric: Metric, empty: Bool, domains: Int) -> bool:
+    """Return whether fewer nodes are empty than the metric requires, in total or in some domain.
+
+    `empty`: (n,) of the counted nodes; `domains`: (2, n) their fault and upgrade domains.
+    """
     target = target_empty_nodes(metric, len(empty))
     if not metric.empty_nodes_across_domains:
         return bool(empty.sum() < target)
-    for of_kind in group:
-        counts = [int(empty[of_kind == domain].sum()) for domain in np.unique(of_kind)]
-        share, rest = divmod(target, len(counts))
+    for domain_of_node in domains:
+        counts = [int(empty[domain_of_node == domain].sum()) for domain in np.unique(domain_of_node)]
+        share, larger_shares = divmod(target, len(counts))
         enough = sum(1 for count in counts if count > share)
-        if min(counts) < share or enough < rest:
+        if min(counts) < share or enough < larger_shares:
             return True
     return False
 
 
 def uneven_metrics(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
     """Return `Problem.uneven`, (1 + L, R): unbalanced metrics over all services, and within local domains."""
-    over_all = unbalanced_metrics(problem, solution, config, quanta)
-    return np.vstack([over_all, unbalanced_locals(problem, solution, config, quanta)])
+    globally = unbalanced_metrics(problem, solution, config, quanta)
+    return np.vstack([globally, unbalanced_locals(problem, solution, config, quanta)])
 
 
 def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> bool:
@@ -221,16 +236,16 @@ def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, quant
 def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
     """Return which metrics are unbalanced over all services, (R,), by loads of counted nodes in user units."""
     uneven = np.zeros(len(config.metrics), np.bool_)
-    for index, metric in enumerate(config.metrics):
-        counted = problem.counted_for[:, index]
-        if problem.metric_weight[index] <= 0 or metric.balancing_threshold <= 0 or not counted.any():
+    for metric_index, metric in enumerate(config.metrics):
+        counted = problem.counted_for[:, metric_index]
+        if problem.metric_weight[metric_index] <= 0 or metric.balancing_threshold <= 0 or not counted.any():
             continue
-        loads = quanta.in_user_units(metric.name, solution.node_load[counted, index])
+        loads = quanta.in_user_units(metric.name, solution.node_load[counted, metric_index])
         if is_packed(metric):
-            empty = _is_empty(problem, solution, index)[counted]
-            uneven[index] = _needs_packing(metric, loads, empty, problem.group[:, counted])
+            empty = _is_empty(problem, solution, metric_index)[counted]
+            uneven[metric_index] = _needs_packing(metric, loads, empty, problem.group[:, counted])
         else:
-            uneven[index] = _is_uneven(loads, metric.balancing_threshold, metric.activity_threshold, loads.max())
+            uneven[metric_index] = _is_uneven(loads, metric.balancing_threshold, metric.activity_threshold, loads.max())
     return uneven
 
 
@@ -238,20 +253,23 @@ def unbalanced_services(
     problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta, services: Mapping[int, Service]
 ) -> set[int]:
     """Return the indices of the services with a metric that is unbalanced over all services or within the service."""
-    over_all = unbalanced_metrics(problem, solution, config, quanta)
-    names = {metric.name for metric, unbalanced in zip(config.metrics, over_all, strict=True) if unbalanced}
-    within = unbalanced_locals(problem, solution, config, quanta)
+    globally = unbalanced_metrics(problem, solution, config, quanta)
+    names = {metric.name for metric, unbalanced in zip(config.metrics, globally, strict=True) if unbalanced}
+    locally = unbalanced_locals(problem, solution, config, quanta)
     uneven = set()
-    for index, service in services.items():
-        local = int(problem.local_of[index])
-        has_one = bool(names) if service.metrics is None else bool(names & set(service.metrics))
-        if has_one or (local != NOWHERE and within[local].any()):
-            uneven.add(index)
+    for service_index, service in services.items():
+        local = int(problem.local_of[service_index])
+        has_unbalanced_metric = bool(names) if service.metrics is None else bool(names & set(service.metrics))
+        if has_unbalanced_metric or (local != NOWHERE and locally[local].any()):
+            uneven.add(service_index)
     return uneven
 
 
 def _is_uneven(loads: Float, threshold: float, activity: float, highest: float) -> bool:
-    """Return whether max > min + 1, `highest` exceeds the activity threshold, and max/min exceeds the threshold."""
+    """Return whether max > min + 1 of `loads`, max/min exceeds `threshold`, and `highest` the activity threshold.
+
+    `loads`, `highest`: loads of nodes in user units; 0 as `activity`, and 1 or less as `threshold`, exclude nothing.
+    """
     low, high = float(loads.min()), float(loads.max())
     active = activity == 0 or highest > activity
     return high > low + 1 and active and (not (threshold > 1 and low > 0) or high / low > threshold)
@@ -264,12 +282,12 @@ def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, q
         return unbalanced
     for local in range(len(problem.local_nodes)):
         counted = problem.local_counted[local]
-        for index, metric in enumerate(config.metrics):
-            if problem.local_weight[local, index] <= 0 or is_packed(metric) or not counted.any():
+        for metric_index, metric in enumerate(config.metrics):
+            if problem.local_weight[local, metric_index] <= 0 or is_packed(metric) or not counted.any():
                 continue
-            loads = quanta.in_user_units(metric.name, solution.local_load[local, counted, index])
-            highest = quanta.to_user(metric.name, int(solution.node_load[counted, index].max()))
-            unbalanced[local, index] = _is_uneven(
+            loads = quanta.in_user_units(metric.name, solution.local_load[local, counted, metric_index])
+            highest = quanta.to_user(metric.name, int(solution.node_load[counted, metric_index].max()))
+            unbalanced[local, metric_index] = _is_uneven(
                 loads, config.local_balancing_threshold, metric.activity_threshold, highest
             )
     return unbalanced

@@ -74,18 +74,18 @@ class Budget:
         return budget if isinstance(budget, Budget) else cls(proposals=budget)
 
     def within(self, timeout: float | None) -> Budget:
-        """Return this budget with an end at most `timeout` seconds from now; None: the budget itself."""
+        """Return this budget with an end at most `timeout` seconds from now; None: no further end."""
         if timeout is None:
             return self
         end = working_time() + timeout
         return attrs.evolve(self, until=end if self.until is None else min(end, self.until))
 
     def begun(self) -> Budget:
-        """Return this budget with the end that its seconds give a call that begins now."""
+        """Return this budget with an end, if it has a limit of seconds, for a call that begins now."""
         return self.within(self.seconds)
 
     def each(self, searches: int) -> Budget:
-        """Return the budget of each of `searches` searches of a call that has begun; none is late for the others."""
+        """Return the budget of each of `searches` searches of a call that has begun: an equal part of the time left."""
         if self.seconds is None or self.until is None:
             return self
         left = max(0.0, self.until - working_time())
@@ -97,14 +97,14 @@ class Budget:
         return self.until is not None and working_time() >= self.until
 
     def share(self, searches: int) -> Budget:
-        """Return the budget of the next of `searches` searches, which share the time until the end equally."""
+        """Return the budget of the next of `searches` searches: it ends after an equal part of the time left."""
         if self.until is None:
             return self
         now = working_time()
         return attrs.evolve(self, until=now + (self.until - now) / searches)
 
     def deadline(self, begun: float, share: float) -> float | None:
-        """Return the deadline of a chain that may use this share of the time from `begun`, or None."""
+        """Return when a chain has to end that may use this share, in [0, 1], of the time from `begun` on, or None."""
         ends = [] if self.seconds is None else [begun + self.seconds * share]
         ends += [] if self.until is None else [begun + (self.until - begun) * share]
         return min(ends, default=None)
@@ -142,30 +142,36 @@ EXCHANGES: dict[str, Any] = {"exchange_probability": 0.5, "similar_exchange_shar
 
 
 def chosen_settings(problem: Problem, config: PlbConfig, budget: Budget, movable: int, limit: int) -> PlbConfig:
-    """Return balancing settings with a choice for each that is None, for `movable` replicas and a `limit` of moves."""
-    least = 0 if config.combination is Combination.SERVICE_FABRIC else PROPOSALS_A_REPLICA * movable
-    per_round = _proposals_a_round(config, least)
-    choice = _choice(problem, config, budget, per_round, movable, limit)
-    chosen = _with(config, per_round, tuple(choice.items()))
+    """Return balancing settings with a value for each that is None.
+
+    `movable`: number of movable replicas; `limit`: most replicas that balancing may displace.
+    """
+    least_proposals = 0 if config.combination is Combination.SERVICE_FABRIC else PROPOSALS_A_REPLICA * movable
+    per_round = _proposals_a_round(config, least_proposals)
+    defaults = _default_settings(problem, config, budget, per_round, movable, limit)
+    chosen = _with_defaults(config, per_round, tuple(defaults.items()))
     is_swappable = bool((problem.role[problem.movable] == PRIMARY).any())
     is_service_fabric = config.combination is Combination.SERVICE_FABRIC
     return chosen if is_swappable or is_service_fabric else _without_swaps(chosen)
 
 
-def _choice(
+def _default_settings(
     problem: Problem, config: PlbConfig, budget: Budget, per_round: int, movable: int, limit: int
 ) -> dict[str, Any]:
-    """Return what the search would have where all settings were None."""
+    """Return the values of the settings that are None, by name; see `chosen_settings` for `movable` and `limit`.
+
+    `per_round`: proposals of a chain in a round.
+    """
     if config.combination is Combination.SERVICE_FABRIC or _is_schedule_given(config, budget):
         return USUAL
-    a_replica = proposals_of(_with(config, per_round, ()), budget) / max(1, movable)
-    if config.extension_terms and a_replica >= LONG_FROM:
+    proposals_per_replica = proposals_of(_with_defaults(config, per_round, ()), budget) / max(1, movable)
+    if config.extension_terms and proposals_per_replica >= LONG_FROM:
         return USUAL
     costs = math.isfinite(problem.weights.tenths_of_move)
-    if not costs and limit >= FEW_MOVES * movable and a_replica >= LONG_FROM:
-        return LONG if a_replica >= LONG_FROM * CHAINS else {**LONG, "chains": 1}
-    exchanges = EXCHANGES if a_replica >= EXCHANGES_FROM else {}
-    return {**PRICED, **exchanges, "biased_sampling": _is_imbalance_all(problem, config)}
+    if not costs and limit >= FEW_MOVES * movable and proposals_per_replica >= LONG_FROM:
+        return LONG if proposals_per_replica >= LONG_FROM * CHAINS else {**LONG, "chains": 1}
+    exchanges = EXCHANGES if proposals_per_replica >= EXCHANGES_FROM else {}
+    return {**PRICED, **exchanges, "biased_sampling": _is_only_imbalance(problem, config)}
 
 
 def _is_schedule_given(config: PlbConfig, budget: Budget) -> bool:
@@ -175,8 +181,8 @@ def _is_schedule_given(config: PlbConfig, budget: Budget) -> bool:
     return config.cooling is not None or config.restarts > 0 or is_specific or temperatures != (None, None, None)
 
 
-def _is_imbalance_all(problem: Problem, config: PlbConfig) -> bool:
-    """Return whether only imbalance makes moves worth it, so that no other moves have to be proposed."""
+def _is_only_imbalance(problem: Problem, config: PlbConfig) -> bool:
+    """Return whether of all energy terms only imbalance can be lowered by moves."""
     weights = problem.weights
     expected = weights.expected_failovers > 0.0 or weights.expected_overload > 0.0
     fragmentation = weights.fragmentation > 0.0 and len(problem.held_out) > 0
@@ -184,20 +190,20 @@ def _is_imbalance_all(problem: Problem, config: PlbConfig) -> bool:
 
 
 def proposals_of(config: PlbConfig, budget: Budget) -> float:
-    """Return the proposals of a whole search, as far as they are known."""
+    """Return the number of proposals of all chains in a search, estimated from the seconds; infinite without limit."""
     if budget.proposals is not None or budget.seconds is not None:
-        in_time = math.inf if budget.seconds is None else budget.seconds * PROPOSALS_A_SECOND
-        return min(in_time, math.inf if budget.proposals is None else budget.proposals)
+        within_seconds = math.inf if budget.seconds is None else budget.seconds * PROPOSALS_A_SECOND
+        return min(within_seconds, math.inf if budget.proposals is None else budget.proposals)
     per_round = config.simulated_annealing_iterations_per_round or PROPOSALS_A_ROUND
     return (config.max_simulated_annealing_iterations or ROUNDS) * per_round * (config.chains or 1)
 
 
-def _proposals_a_round(config: PlbConfig, least: int) -> int:
-    """Return the proposals of a chain in a round; `least`: of all chains in all rounds, if the setting is None."""
+def _proposals_a_round(config: PlbConfig, least_proposals: int) -> int:
+    """Return the proposals of a chain in a round; by default all chains make `least_proposals` together at least."""
     if config.simulated_annealing_iterations_per_round is not None:
         return config.simulated_annealing_iterations_per_round
     rounds = config.max_simulated_annealing_iterations or ROUNDS
-    return max(PROPOSALS_A_ROUND, -(-least // (rounds * (config.chains or 1))))
+    return max(PROPOSALS_A_ROUND, -(-least_proposals // (rounds * (config.chains or 1))))
 
 
 @lru_cache(maxsize=64)
@@ -208,12 +214,12 @@ def _without_swaps(config: PlbConfig) -> PlbConfig:
 
 
 @lru_cache(maxsize=64)
-def _with(config: PlbConfig, per_round: int, choice: tuple[tuple[str, Any], ...]) -> PlbConfig:
-    """Return settings with a choice for each that is None."""
-    chosen = {name: value for name, value in choice if getattr(config, name) is None}
+def _with_defaults(config: PlbConfig, per_round: int, defaults: tuple[tuple[str, Any], ...]) -> PlbConfig:
+    """Return the settings with these proposals of a chain in a round, and `defaults` (name, value) for what is None."""
+    chosen = {name: value for name, value in defaults if getattr(config, name) is None}
     return attrs.evolve(config, simulated_annealing_iterations_per_round=per_round, **chosen)
 
 
-def stream_of(seed: np.random.SeedSequence, *parts: int) -> np.random.SeedSequence:
-    """Return the seed that `spawn` at each level gives at these positions, without its siblings, which take long."""
-    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *parts), pool_size=seed.pool_size)
+def stream_of(seed: np.random.SeedSequence, *positions: int) -> np.random.SeedSequence:
+    """Return the descendant of a seed by its position at each level, as `spawn` would make it among its siblings."""
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *positions), pool_size=seed.pool_size)

@@ -109,85 +109,88 @@ def no_extension_state(tally: Tally) -> ExtensionState:
 
 @kernel
 def _ask(extension_state: ExtensionState, question: int, index: int, proposal: Proposal) -> float:
-    """Return the answer of an extension in Python to a question about a proposal."""
+    """Return the answer of the extension in Python with the number `index` to `question`, such as CHANGE or TEST."""
     row, target, partner, source = proposal
     return call_python(extension_state.python[0], question, index, row, target, partner, source)
 
 
 @kernel
 def begin_call(extension_state: ExtensionState, question: int, index: int) -> None:
-    """Note that a kernel of an extension runs."""
+    """Note that the kernel which answers `question`, such as CHANGE or TEST, of the extension `index` runs."""
     extension_state.running[0] = question
     extension_state.running[1] = index
 
 
 @kernel
 def end_call(extension_state: ExtensionState) -> None:
-    """Note that the kernel has ended."""
+    """Note that no kernel of an extension runs."""
     extension_state.running[0] = NOTHING
 
 
 @kernel
 def _refuses(
-    problem: Problem, solution: Solution, extension_state: ExtensionState, index: int, proposal: Proposal
+    problem: Problem, solution: Solution, extension_state: ExtensionState, constraint: int, proposal: Proposal
 ) -> bool:
-    """Return whether a constraint with kernels refuses a proposal."""
-    data, sums = pointer_to(extension_state.test_data[index]), pointer_to(extension_state.test_sums[index])
-    if extension_state.adding[index] != NO_KERNEL:
-        _count_moves(problem, solution, extension_state, index)
-    begin_call(extension_state, TEST, index)
-    refused: bool = _test(extension_state.test[index], problem, solution, data, sums, proposal)
+    """Return whether the constraint with this index, which has kernels, refuses a proposal."""
+    data, sums = pointer_to(extension_state.test_data[constraint]), pointer_to(extension_state.test_sums[constraint])
+    if extension_state.adding[constraint] != NO_KERNEL:
+        _count_moves(problem, solution, extension_state, constraint)
+    begin_call(extension_state, TEST, constraint)
+    refused: bool = _test(extension_state.test[constraint], problem, solution, data, sums, proposal)
     end_call(extension_state)
     return refused
 
 
 @kernel
-def _count_moves(problem: Problem, solution: Solution, extension_state: ExtensionState, index: int) -> None:
-    """Update the sums of a constraint by the moves since their last use, or from scratch without all in a journal."""
+def _count_moves(problem: Problem, solution: Solution, extension_state: ExtensionState, constraint: int) -> None:
+    """Bring the sums of the constraint with this index up to date by the moves in the journal, or from scratch."""
     journal = solution.journal
     entries = journal.shape[0] - 1
-    if entries < 1 or journal[0, 0] - extension_state.counted[index] > entries:
-        call_python(extension_state.python[0], COUNT, index, 0, 0, 0, 0)
+    if entries < 1 or journal[0, 0] - extension_state.counted[constraint] > entries:
+        call_python(extension_state.python[0], COUNT, constraint, 0, 0, 0, 0)
     else:
-        data, sums = pointer_to(extension_state.test_data[index]), pointer_to(extension_state.test_sums[index])
-        begin_call(extension_state, COUNT, index)
-        for number in range(extension_state.counted[index], journal[0, 0]):
+        data, sums = (
+            pointer_to(extension_state.test_data[constraint]),
+            pointer_to(extension_state.test_sums[constraint]),
+        )
+        begin_call(extension_state, COUNT, constraint)
+        for number in range(extension_state.counted[constraint], journal[0, 0]):
             entry = 1 + number % entries
             row, node, sign = journal[entry, 0], journal[entry, 1], journal[entry, 2]
-            _count(extension_state.adding[index], problem, data, sums, row, node, sign)
+            _count(extension_state.adding[constraint], problem, data, sums, row, node, sign)
         end_call(extension_state)
     if entries >= 1:
-        extension_state.counted[index] = journal[0, 0]
+        extension_state.counted[constraint] = journal[0, 0]
 
 
 @kernel
 def refusing(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> int:
     """Return the index of the first constraint that refuses a proposal, or ALLOWED."""
-    for index in range(extension_state.test.shape[0]):
-        test = extension_state.test[index]
+    for constraint in range(extension_state.test.shape[0]):
+        test = extension_state.test[constraint]
         if test == IN_PYTHON:
-            refused = _ask(extension_state, TEST, index, proposal) != 0.0
+            refused = _ask(extension_state, TEST, constraint, proposal) != 0.0
         else:
-            refused = _refuses(problem, solution, extension_state, index, proposal)
+            refused = _refuses(problem, solution, extension_state, constraint, proposal)
         if refused:
-            return index
+            return constraint
     return ALLOWED
 
 
 @kernel(shared=True)
 def is_refused(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> bool:
-    """Return whether a constraint refuses a proposal, and count the refusal."""
-    refused = refusing(problem, solution, extension_state, proposal)
-    if refused != ALLOWED:
-        extension_state.refused[refused] += 1
-    return refused != ALLOWED
+    """Return whether some constraint refuses a proposal, and count the refusal for that constraint."""
+    constraint = refusing(problem, solution, extension_state, proposal)
+    if constraint != ALLOWED:
+        extension_state.refused[constraint] += 1
+    return constraint != ALLOWED
 
 
 @kernel
 def change_of(
     problem: Problem, solution: Solution, extension_state: ExtensionState, term: int, proposal: Proposal
 ) -> float:
-    """Return the change of a term with kernels by a proposal; 0 for one that is no finite number."""
+    """Return the change of the term with this index, which has kernels, by a proposal; 0 if it is not finite."""
     data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
     begin_call(extension_state, CHANGE, term)
     change: float = _change(extension_state.change[term], problem, solution, data, sums, proposal)
@@ -200,7 +203,7 @@ def change_of(
 
 @kernel
 def foresee(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> None:
-    """Add the changes of the terms by a proposal to `after`."""
+    """Add to the values of the terms in `after` their changes by a proposal."""
     for term in range(extension_state.change.shape[0]):
         if extension_state.change[term] == IN_PYTHON:
             change = _ask(extension_state, CHANGE, term, proposal)
@@ -211,7 +214,7 @@ def foresee(problem: Problem, solution: Solution, extension_state: ExtensionStat
 
 @kernel
 def weighed(extension_state: ExtensionState, values: Float) -> float:
-    """Return the weighted sum of values of the terms, (T,): their contribution to the energy."""
+    """Return the weighted sum of `values` of the terms, (T,): their contribution to the energy."""
     energy = 0.0
     for term in range(values.shape[0]):
         energy += extension_state.weight[term] * values[term]
@@ -220,7 +223,7 @@ def weighed(extension_state: ExtensionState, values: Float) -> float:
 
 @kernel
 def cost_in_terms(problem: Problem, solution: Solution, extension_state: ExtensionState, node: int) -> float:
-    """Return what a node contributes to the energy by those terms that say it."""
+    """Return what `node` contributes to the energy by the extension terms that have the method `node_cost`."""
     cost = 0.0
     for term in range(extension_state.node_cost.shape[0]):
         address = extension_state.node_cost[term]
@@ -230,9 +233,9 @@ def cost_in_terms(problem: Problem, solution: Solution, extension_state: Extensi
         elif address != NO_KERNEL:
             data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
             begin_call(extension_state, NODE_COST, term)
-            of_kernel: float = _node_cost(address, problem, solution, data, sums, node)
+            kernel_cost: float = _node_cost(address, problem, solution, data, sums, node)
             end_call(extension_state)
-            cost += extension_state.weight[term] * of_kernel
+            cost += extension_state.weight[term] * kernel_cost
     return cost
 
 
@@ -248,10 +251,10 @@ def worst_of(extension_state: ExtensionState) -> int:
 
 
 @kernel
-def copy_values(values: Float, into: Float) -> None:
-    """Copy values of the terms, (T,)."""
+def copy_values(values: Float, destination: Float) -> None:
+    """Copy the values of the terms, (T,), to `destination`, (T,)."""
     for term in range(values.shape[0]):
-        into[term] = values[term]
+        destination[term] = values[term]
 
 
 @kernel
@@ -285,7 +288,7 @@ def undo_with_terms(problem: Problem, solution: Solution, extension_state: Exten
 def _update_sums(
     problem: Problem, solution: Solution, extension_state: ExtensionState, term: int, proposal: Proposal
 ) -> None:
-    """Update the sums of a term with kernels for a proposal that is applied next."""
+    """Update the sums of the term with this index, unless it is in Python, for a proposal that is applied next."""
     keep = extension_state.keep[term]
     if keep != NO_KERNEL:
         data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
@@ -296,11 +299,11 @@ def _update_sums(
 
 @kernel
 def note_broken(extension_state: ExtensionState) -> None:
-    """Note which replicas break a constraint now."""
+    """Let Python note which replicas break a constraint now, for `newly_broken`."""
     call_python(extension_state.python[0], NOTE_BROKEN, 0, 0, 0, 0, 0)
 
 
 @kernel
 def newly_broken(extension_state: ExtensionState) -> int:
-    """Return the first constraint that a replica breaks and did not break at the last `note_broken`, or ALLOWED."""
+    """Return the index of the first constraint that some replica breaks and at `note_broken` did not, or ALLOWED."""
     return int(call_python(extension_state.python[0], NEWLY_BROKEN, 0, 0, 0, 0, 0))

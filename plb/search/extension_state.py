@@ -90,7 +90,8 @@ class ExtensionCallbacks:
     ) -> None:
         self._extensions, self._terms, self._sums, self._configuration = extensions, terms, sums, configuration
         self._neighbourhoods, self._moves = neighbourhoods, moves
-        self._known: set[tuple[str, int]] = set()
+        self._broken_before: set[tuple[str, int]] = set()
+        """Constraints, each with a row that broke it at the last NOTE_BROKEN."""
         self._error: BaseException | None = None
         self._callback = Callback(self._answer, 6)
 
@@ -105,26 +106,29 @@ class ExtensionCallbacks:
             raise self._error
 
     def _answer(self, question: int, index: int, row: int, target: int, partner: int, source: int) -> float:
-        """Return the answer to a question of `plb.search.extension_kernels`; 0 after an error."""
+        """Return the answer of extension `index` to a question, such as CHANGE or TEST; 0 after an error.
+
+        For PROPOSE, `target` is the seed of the random numbers; NOTE_BROKEN and NEWLY_BROKEN use no other argument.
+        """
         if self._error is not None:
             return 0.0
         try:
             if question == NOTE_BROKEN:
-                self._known = set(self._extensions.broken_by_name(self._configuration))
+                self._broken_before = set(self._extensions.broken_by_name(self._configuration))
             elif question == NEWLY_BROKEN:
                 return float(self._newly_broken())
             elif question == COUNT:
-                self._count_again(index)
+                self._recompute_sums(index)
             elif question == PROPOSE:
                 return float(self._propose(index, row, seed=target))
             else:
-                return self._answer_of_one(question, index, Proposal(row, target, partner, source))
+                return self._answer_of_extension(question, index, Proposal(row, target, partner, source))
         except BaseException as error:  # also an interrupt by the user; raised by `raise_error`
             self._error = self._named(error, question, index)
         return 0.0
 
-    def _answer_of_one(self, question: int, index: int, proposal: Proposal) -> float:
-        """Return the answer of one extension on a proposal, or on the node that is its target."""
+    def _answer_of_extension(self, question: int, index: int, proposal: Proposal) -> float:
+        """Return the answer of the constraint or term with this index on a proposal, or on its target node."""
         configuration = self._configuration
         if question == TEST:
             return float(self._extensions.constraints[index].refuses(configuration, proposal))
@@ -144,7 +148,7 @@ class ExtensionCallbacks:
         return 0.0
 
     def _named(self, error: BaseException, question: int, index: int) -> BaseException:
-        """Return an error of an answer as one that names the extension; `broken_by_name` does so itself."""
+        """Return the error of an answer as one that names the extension and its method, unless it does so already."""
         if question not in METHODS:
             return error
         if question == TEST:
@@ -156,7 +160,7 @@ class ExtensionCallbacks:
         return named(error, TERM, term.name, "total" if by_trial else METHODS[question])
 
     def _propose(self, index: int, row: int, seed: int) -> int:
-        """Write the moves that a neighbourhood proposes; return their number."""
+        """Write the moves that the neighbourhood with this index proposes for `row`; return their number."""
         neighbourhood, configuration = self._neighbourhoods[index], self._configuration
         assert not isinstance(neighbourhood, CompiledNeighbourhood)
         proposed = neighbourhood.propose(configuration, row, np.random.default_rng(seed))
@@ -164,16 +168,17 @@ class ExtensionCallbacks:
             neighbourhood.name, proposed, len(configuration.solution.node), configuration.nodes, self._moves
         )
 
-    def _count_again(self, index: int) -> None:
-        """Compute the sums of a constraint from scratch."""
-        for kept, right in zip(self._sums[index], self._extensions.sums_of(index, self._configuration), strict=True):
-            np.copyto(kept, right)
+    def _recompute_sums(self, constraint: int) -> None:
+        """Compute the sums of the constraint with this index from scratch."""
+        correct_sums = self._extensions.sums_of(constraint, self._configuration)
+        for present, correct in zip(self._sums[constraint], correct_sums, strict=True):
+            np.copyto(present, correct)
 
     def _newly_broken(self) -> int:
         """Return the index of the first constraint that is newly broken, or ALLOWED."""
         names = [constraint.name for constraint in self._extensions.constraints]
         broken = self._extensions.broken_by_name(self._configuration)
-        return next((names.index(name) for name, row in broken if (name, row) not in self._known), ALLOWED)
+        return next((names.index(name) for name, row in broken if (name, row) not in self._broken_before), ALLOWED)
 
 
 ANSWERING: Mapping[str, Any] = {"keep": SummedTerm, "node_cost": LocatedTerm, COUNT_METHOD: ()}
@@ -229,20 +234,20 @@ NO_EXTENSIONS = ChainExtensions(no_extension_state(new_tally()))
 
 
 def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: Solution) -> ChainExtensions:
-    """Return the extensions of one chain that begins at `start` and changes it."""
+    """Return the extensions of one chain that begins at `start` and changes it, with sums of that solution."""
     if extensions is None:
         return NO_EXTENSIONS
     configuration = extensions.configuration(problem, start)
     terms, constraints = _begun_terms(extensions, configuration), extensions.constraints
     all_sums = [extensions.sums_of(index, configuration) for index in range(len(constraints))]
-    everything: list[EnergyTerm | Constraint] = [*terms, *constraints]
-    data = [_data_of(extensions, extension, configuration) for extension in everything]
+    terms_and_constraints: list[EnergyTerm | Constraint] = [*terms, *constraints]
+    data = [_data_of(extensions, extension, configuration) for extension in terms_and_constraints]
     sums = [*(term.sums if isinstance(term, CompiledTerm) else NO_VALUES for term in terms), *all_sums]
     totals = extensions.totals(problem, start)
     value = np.array([totals[term.name] for term in terms], np.float64)
-    at_proposal = [(problem, start, *own, Proposal(0, 0)) for own in zip(data, sums, strict=True)]
-    counted = [(problem, *own, 0, 0, 1) for own in zip(data, sums, strict=True)]
-    at_node = [(problem, start, *own, 0) for own in zip(data, sums, strict=True)]
+    at_proposal = [(problem, start, *data_and_sums, Proposal(0, 0)) for data_and_sums in zip(data, sums, strict=True)]
+    counted = [(problem, *data_and_sums, 0, 0, 1) for data_and_sums in zip(data, sums, strict=True)]
+    at_node = [(problem, start, *data_and_sums, 0) for data_and_sums in zip(data, sums, strict=True)]
     neighbourhoods, moves = extensions.new_neighbourhoods(), new_moves()
     proposing = [_data_of(extensions, neighbourhood, configuration) for neighbourhood in neighbourhoods]
     callbacks = ExtensionCallbacks(extensions, terms, all_sums, configuration, neighbourhoods, moves)
@@ -277,9 +282,9 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
 def _proposals_of(
     neighbourhoods: Sequence[AnyNeighbourhood], data: Sequence[Any], moves: Any, configuration: Configuration
 ) -> dict[str, Int]:
-    """Return the fields of `ExtensionState` for neighbourhoods."""
+    """Return the fields of `ExtensionState` on neighbourhoods by name; `data`: as each one's kernel gets it."""
     problem, solution = configuration.problem, configuration.solution
-    arguments = [(problem, solution, own, NO_VALUES, 0, Stream(0), moves) for own in data]
+    arguments = [(problem, solution, data_of_one, NO_VALUES, 0, Stream(0), moves) for data_of_one in data]
     return {
         "propose": _addresses(neighbourhoods, PROPOSE_METHOD, int, arguments),
         "propose_data": _pointers(neighbourhoods, data),
@@ -291,7 +296,7 @@ def _proposals_of(
 
 
 def _begun_terms(extensions: Extensions, configuration: Configuration) -> tuple[EnergyTerm, ...]:
-    """Return copies of the terms with the sums of a configuration."""
+    """Return copies of the terms for one chain, with the sums of its first configuration."""
     terms = extensions.new_terms()
     for term in terms:
         if isinstance(term, CompiledTerm):
@@ -307,14 +312,14 @@ def _data_of(extensions: Extensions, extension: object, configuration: Configura
 
 
 def _pointers(extensions: Sequence[object], values: Sequence[Any]) -> Int:
-    """Return the address of the data or sums of each extension with kernels, else NO_KERNEL."""
+    """Return the address of the data or sums, `values`, of each extension; NO_KERNEL for one in Python."""
     pairs = zip(extensions, values, strict=True)
     addresses = [address_of(value) if isinstance(extension, WithKernels) else NO_KERNEL for extension, value in pairs]
     return np.array(addresses, np.int64)
 
 
 def constraints_of(extensions: Extensions | None, problem: Problem, solution: Solution) -> ChainExtensions:
-    """Return the constraints for moves that change `solution` and do not weigh terms."""
+    """Return the extensions of a search that moves replicas in `solution` without an energy: the constraints only."""
     if extensions is None or not extensions.constraints:
         return NO_EXTENSIONS
     return extensions_of_chain(attrs.evolve(extensions, weights={}, terms=(), neighbourhoods=()), problem, solution)
@@ -323,35 +328,39 @@ def constraints_of(extensions: Extensions | None, problem: Problem, solution: So
 def compare_extension_state(
     extensions: Extensions, problem: Problem, solution: Solution, chain: ChainExtensions, moment: str
 ) -> None:
-    """Raise `CheckFailedError` if the value of a term, or a sum of an extension, differs from that from scratch."""
+    """Raise `CheckFailedError` if the value or a sum of an extension in `chain` is not as computed from scratch.
+
+    `moment`: when this is checked, for the error.
+    """
     recomputed = extensions_of_chain(attrs.evolve(extensions, running=[]), problem, solution)
     for index, term in enumerate(extensions.terms):
-        kept, right = float(chain.state.value[index]), float(recomputed.state.value[index])
-        if not math.isclose(kept, right, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
-            text = f"changes of energy term {term.name} add up to {kept}, from scratch it is {right}"
+        present, correct = float(chain.state.value[index]), float(recomputed.state.value[index])
+        if not math.isclose(present, correct, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+            text = f"changes of energy term {term.name} add up to {present}, from scratch it is {correct}"
             raise CheckFailedError(f"{moment}: {text}")
     _follow_moves(chain, extensions, extensions.configuration(problem, solution))
-    everything = [*(f"energy term {term.name}" for term in extensions.terms)]
-    everything += [f"constraint {constraint.name}" for constraint in extensions.constraints]
-    for name, followed, correct_sums in zip(everything, chain.sums, recomputed.sums, strict=True):
-        change = difference(followed, correct_sums)
-        if change is not None:
-            at, wrong, correct = change
-            raise CheckFailedError(f"{moment}: sum {at} of {name} is {wrong}, from scratch it is {correct}")
+    names = [*(f"energy term {term.name}" for term in extensions.terms)]
+    names += [f"constraint {constraint.name}" for constraint in extensions.constraints]
+    for name, present_sums, correct_sums in zip(names, chain.sums, recomputed.sums, strict=True):
+        first_difference = difference(present_sums, correct_sums)
+        if first_difference is not None:
+            position, present_sum, correct_sum = first_difference
+            text = f"sum {position} of {name} is {present_sum}, from scratch it is {correct_sum}"
+            raise CheckFailedError(f"{moment}: {text}")
 
 
 def _follow_moves(chain: ChainExtensions, extensions: Extensions, configuration: Configuration) -> None:
-    """Let the sums of the constraints follow the moves since they were last used, as a kernel does."""
+    """Bring the sums of the constraints up to date by the moves in the journal of the solution, as a kernel does."""
     moves, entries = moves_of(configuration.solution), len(configuration.solution.journal) - 1
     for index, constraint in enumerate(extensions.constraints):
-        sums, since = chain.sums[len(extensions.terms) + index], int(chain.state.counted[index])
-        if moves == UNKNOWN or moves - since > entries:  # not all of them are known
-            for kept, right in zip(sums, extensions.sums_of(index, configuration), strict=True):
-                np.copyto(kept, right)
+        present, counted = chain.sums[len(extensions.terms) + index], int(chain.state.counted[index])
+        if moves == UNKNOWN or moves - counted > entries:  # not all of them are known
+            for present_array, correct_array in zip(present, extensions.sums_of(index, configuration), strict=True):
+                np.copyto(present_array, correct_array)
             continue
-        for number in range(since, moves):
-            entry = configuration.solution.journal[1 + number % entries].tolist()
-            count_in(constraint, configuration, sums, *entry)
+        for move in range(counted, moves):
+            entry = configuration.solution.journal[1 + move % entries].tolist()
+            count_in(constraint, configuration, present, *entry)
     chain.state.counted[:] = moves
 
 
@@ -361,7 +370,10 @@ def _addresses(
     returning: type | None,
     arguments: Sequence[tuple[Any, ...]],
 ) -> Int:
-    """Return the address of each kernel `method` for examples of `arguments`, IN_PYTHON or NO_KERNEL."""
+    """Return for each extension the address of its kernel `method`, or IN_PYTHON, or NO_KERNEL without such a method.
+
+    `arguments`: examples for each extension, for whose types the kernel is compiled; `returning`: the result's type.
+    """
     addresses = np.full(len(extensions), NO_KERNEL)
     for index, extension in enumerate(extensions):
         if not isinstance(extension, WithKernels):

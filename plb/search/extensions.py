@@ -103,11 +103,14 @@ class Extensions:
                 raise
             raise failure from error
 
-    def _failure(self, error: Exception, question: int, index: int, *proposed: int) -> BaseException:
-        """Return an error of the kernel that answers a question as one that names the extension."""
+    def _failure(self, error: Exception, question: int, index: int, *moves: int) -> BaseException:
+        """Return an error of a kernel as one that names the extension, which is given by what the kernel answered.
+
+        `question`, `index`, `moves`: see `ExtensionState.running`.
+        """
         if question == OUT_OF_RANGE:
             name = self.neighbourhoods[index].name
-            return ExtensionError(NEIGHBOURHOOD, name, KERNELS[question], what_is_wrong(*proposed))
+            return ExtensionError(NEIGHBOURHOOD, name, KERNELS[question], what_is_wrong(*moves))
         if question == PROPOSE:
             return named(error, NEIGHBOURHOOD, self.neighbourhoods[index].name, KERNELS[question])
         if question in (TEST, COUNT):
@@ -129,14 +132,14 @@ class Extensions:
     def data_of(self, extension: WithKernels, configuration: Configuration) -> Any:
         """Return the data of an extension with kernels, made once for the chains of a problem."""
         problem, key = configuration.problem, f"{extension.kind} {extension.name}"
-        kept = self._data.get(key)
-        if kept is None or kept[0] is not problem:
+        problem_and_data = self._data.get(key)
+        if problem_and_data is None or problem_and_data[0] is not problem:
             with errors_of(extension.kind, extension.name, "new_data"):
-                kept = self._data[key] = problem, extension.checked_data(configuration)
-        return kept[1]
+                problem_and_data = self._data[key] = problem, extension.checked_data(configuration)
+        return problem_and_data[1]
 
     def sums_of(self, index: int, configuration: Configuration) -> Any:
-        """Return the sums of a constraint, computed from scratch; of one without kernels, nothing."""
+        """Return the sums of the constraint with this index, computed from scratch; nothing for one without kernels."""
         constraint = self.constraints[index]
         with errors_of(CONSTRAINT, constraint.name, "new_sums"):
             return sums_from_scratch(constraint, configuration)
@@ -174,20 +177,20 @@ class Extensions:
     def allows_promotion(self, before: Problem, after: Problem, solution: Solution, row: int) -> bool:
         """Return whether the constraints allow `row` to become a primary on its node; count a refusal.
 
-        None may refuse the primary on that node, and none may become violated; `before`, `after`: around the promotion.
+        None may refuse the primary there, and none may become violated. `before`, `after`: with the old and new role.
         """
         node = solution.node.copy()
         node[row] = NOWHERE
         configuration = self.configuration(after, solution_from_scratch(after, node))
         if self.refuse(configuration, Proposal(row, int(solution.node[row]))) is not None:
             return False
-        then = self.configuration(after, solution_from_scratch(after, solution.node.copy()))
-        worse = self._newly_broken(self.configuration(before, solution), then)
-        self.refused.update(worse[:1])
-        return not worse
+        promoted = self.configuration(after, solution_from_scratch(after, solution.node.copy()))
+        newly_broken = self._newly_broken(self.configuration(before, solution), promoted)
+        self.refused.update(newly_broken[:1])
+        return not newly_broken
 
     def broken(self, configuration: Configuration) -> dict[int, str]:
-        """Return the placed rows that violate a constraint, each with the first constraint's name."""
+        """Return the placed rows that violate a constraint, each with the name of the first such constraint."""
         names: dict[int, str] = {}
         for name, row in self.broken_by_name(configuration):
             names.setdefault(row, name)
@@ -201,7 +204,7 @@ class Extensions:
             yield from ((constraint.name, row) for row in rows if configuration.node_of(row) != NOWHERE)
 
     def _newly_broken(self, before: Configuration, after: Configuration) -> list[str]:
-        """Return the names of the constraints that some row violates after a change and did not violate before."""
+        """Return the names of the constraints that a row violates in `after` and not in `before`, once for each row."""
         broken_before = set(self.broken_by_name(before))
         return [name for name, row in self.broken_by_name(after) if (name, row) not in broken_before]
 
@@ -213,18 +216,18 @@ class Extensions:
 
 
 def extensions_of(
-    state: ClusterState, bound: EngineExtensions, now: float, history: DemandHistory | None
+    state: ClusterState, engine_extensions: EngineExtensions, now: float, history: DemandHistory | None
 ) -> Extensions | None:
-    """Return copies of the extensions of an engine for one plan, with its policy itself, or None if it has none."""
-    if not bound.is_any and not bound.config.soft_capacity:
+    """Return the extensions of an engine for one plan, copied but for the policy; None if it has none."""
+    if not engine_extensions.is_any and not engine_extensions.config.soft_capacity:
         return None
     return Extensions(
-        dict(bound.config.extension_terms),
-        tuple(copied(TERM, term) for term in bound.terms),
-        tuple(copied(CONSTRAINT, constraint) for constraint in bound.constraints),
+        dict(engine_extensions.config.extension_terms),
+        tuple(copied(TERM, term) for term in engine_extensions.terms),
+        tuple(copied(CONSTRAINT, constraint) for constraint in engine_extensions.constraints),
         describe(state, now, history),
-        bound.policy,
-        tuple(copied(NEIGHBOURHOOD, neighbourhood) for neighbourhood in bound.neighbourhoods),
+        engine_extensions.policy,
+        tuple(copied(NEIGHBOURHOOD, neighbourhood) for neighbourhood in engine_extensions.neighbourhoods),
     )
 
 
@@ -240,11 +243,11 @@ def energy_with(extensions: Extensions | None, problem: Problem, solution: Solut
 
 
 def _row(configuration: Configuration, row: int) -> int:
-    """Return the row of a replica; raise `ValueError` for another number."""
-    number, rows = int(row), len(configuration.solution.node)
-    if number != row or not 0 <= number < rows:
-        raise ValueError(f"{row} is no row, a whole number from 0 to {rows - 1}")
-    return number
+    """Return `row`, which an extension returned, as a whole number; raise `ValueError` if the table has no such row."""
+    index, count = int(row), len(configuration.solution.node)
+    if index != row or not 0 <= index < count:
+        raise ValueError(f"{row} is no row, a whole number from 0 to {count - 1}")
+    return index
 
 
 def _refuses(constraint: Constraint, configuration: Configuration, proposal: Proposal) -> bool:

@@ -36,23 +36,24 @@ class Relief:
     """What a balancing search leaves for the relief of the hottest nodes."""
 
     moves: int
+    """Number of moves of the plan that the search may not use."""
     proposals: int
-    """Numbers that the search may not use."""
+    """Number of proposals of the budget that the search may not use."""
 
     def held_back(self, problem: Problem, budget: Budget) -> tuple[Problem, Budget]:
-        """Return what the search may use."""
+        """Return the problem and the budget of the search, without these moves and proposals."""
         seconds = self.proposals / PROPOSALS_A_SECOND
-        rest = attrs.evolve(
+        search_budget = attrs.evolve(
             budget,
             proposals=None if budget.proposals is None else budget.proposals - self.proposals,
             seconds=None if budget.seconds is None else max(0.0, budget.seconds - seconds),
             until=None if budget.until is None else budget.until - seconds,
         )
-        return problem._replace(max_moves=problem.max_moves - self.moves), rest
+        return problem._replace(max_moves=problem.max_moves - self.moves), search_budget
 
 
 def relief_of(problem: Problem, config: PlbConfig, budget: Budget, movable: int, limit: int) -> Relief | None:
-    """Return what is left for the hottest nodes, or None where enough moves are allowed or nothing tells a hot node.
+    """Return what the search leaves for the hottest nodes, or None if it may move enough or no node can be hot.
 
     `movable`: number of replicas that may move; `limit`: largest number that balancing may displace.
     """
@@ -83,16 +84,16 @@ class HotNodes(NamedTuple):
 
 
 def hot_nodes(problem: Problem, solution: Solution, rows: Int, relief: Relief) -> HotNodes:
-    """Return the most utilised nodes in service, as many as moves are left, with those of `rows` on them."""
+    """Return the `relief.moves` most utilised nodes in service, with those of `rows` that are on them."""
     utilisation = np.where(problem.counted, _utilisations(problem, solution), 0.0)
     order = np.argsort(-utilisation, kind="stable")
     nodes = order[: relief.moves]
-    place = np.full(len(order), NOWHERE)
-    place[nodes] = np.arange(len(nodes))
-    of_row = place[solution.node[rows]]
-    rows, of_row = rows[of_row != NOWHERE], of_row[of_row != NOWHERE]
-    by_node = np.argsort(of_row, kind="stable")
-    first = np.searchsorted(of_row[by_node], np.arange(len(nodes) + 1))
+    position = np.full(len(order), NOWHERE)
+    position[nodes] = np.arange(len(nodes))
+    position_of_row = position[solution.node[rows]]
+    rows, position_of_row = rows[position_of_row != NOWHERE], position_of_row[position_of_row != NOWHERE]
+    by_node = np.argsort(position_of_row, kind="stable")
+    first = np.searchsorted(position_of_row[by_node], np.arange(len(nodes) + 1))
     level = float(utilisation[order[relief.moves]]) if relief.moves < len(order) else 0.0
     return HotNodes(
         level, nodes, np.zeros(len(nodes), np.bool_), rows[by_node], first, relief.proposals // relief.moves
@@ -100,21 +101,21 @@ def hot_nodes(problem: Problem, solution: Solution, rows: Int, relief: Relief) -
 
 
 def _utilisations(problem: Problem, solution: Solution) -> Float:
-    """Return the highest load of each node, (N,), over the balanced metrics, in units of its capacity."""
+    """Return the largest utilisation of each node over the balanced metrics, (N,): load over capacity."""
     balanced = problem.metric_weight > 0.0
-    used: Float = (solution.node_load * problem.inverse_capacity)[:, balanced].max(axis=1, initial=0.0)
-    return used
+    utilisation: Float = (solution.node_load * problem.inverse_capacity)[:, balanced].max(axis=1, initial=0.0)
+    return utilisation
 
 
 @kernel
 def relieve(
-    problem: Problem, solution: Solution, enforced: RuleMask, most: int, hot: HotNodes, rng: Stream, tally: Tally
+    problem: Problem, solution: Solution, enforced: RuleMask, limit: int, hot: HotNodes, rng: Stream, tally: Tally
 ) -> None:
-    """Move replicas, at most `most`, off the hottest node as long as that lowers the energy; count in `tally`."""
-    last = tally[GENERATED] + hot.draws * hot.nodes.shape[0]
+    """Move replicas off the hottest node while that lowers the energy; at most `limit` rows may then be displaced."""
+    last_proposal = tally[GENERATED] + hot.draws * hot.nodes.shape[0]
     index = _hottest(problem, solution, hot)
-    while index != NOWHERE and tally[GENERATED] + hot.draws <= last:
-        proposal = _best_leave(problem, solution, enforced, most, hot, index, rng, tally)
+    while index != NOWHERE and tally[GENERATED] + hot.draws <= last_proposal:
+        proposal = _best_leave(problem, solution, enforced, limit, hot, index, rng, tally)
         if proposal.row == NOWHERE:
             hot.is_stuck[index] = True
         else:
@@ -125,24 +126,27 @@ def relieve(
 
 @kernel
 def _hottest(problem: Problem, solution: Solution, hot: HotNodes) -> int:
-    """Return the position of the hottest node that is above the level and not stuck, or NOWHERE."""
+    """Return the position in `hot.nodes` of the hottest node that is above the level and not stuck, or NOWHERE."""
     hottest, highest = NOWHERE, hot.level
     for index in range(hot.nodes.shape[0]):
-        used = utilisation_after(problem, solution, hot.nodes[index], NOWHERE, NOWHERE)
-        if used > highest and not hot.is_stuck[index]:
-            hottest, highest = index, used
+        utilisation = utilisation_after(problem, solution, hot.nodes[index], NOWHERE, NOWHERE)
+        if utilisation > highest and not hot.is_stuck[index]:
+            hottest, highest = index, utilisation
     return hottest
 
 
 @kernel
 def utilisation_after(problem: Problem, solution: Solution, node: int, leaver: int, newcomer: int) -> float:
-    """Return the highest utilisation of a node over the balanced metrics, if rows, or NOWHERE, leave and arrive."""
+    """Return the largest utilisation of `node` over the balanced metrics after one row leaves and another arrives.
+
+    `leaver`, `newcomer`: these rows, or NOWHERE.
+    """
     highest = 0.0
     for metric in range(problem.load.shape[1]):
         if problem.metric_weight[metric] > 0.0:
             change = problem.load[newcomer, metric] - problem.load[leaver, metric]
-            used = (solution.node_load[node, metric] + change) * problem.inverse_capacity[node, metric]
-            highest = max(highest, used)
+            utilisation = (solution.node_load[node, metric] + change) * problem.inverse_capacity[node, metric]
+            highest = max(highest, utilisation)
     return highest
 
 
@@ -151,37 +155,39 @@ def _best_leave(
     problem: Problem,
     solution: Solution,
     enforced: RuleMask,
-    most: int,
+    limit: int,
     hot: HotNodes,
     index: int,
     rng: Stream,
     tally: Tally,
 ) -> Proposal:
-    """Return the random move off a hot node with the lowest energy that relieves it enough.
+    """Return the best of random moves off the hot node at position `index`, or rows of NOWHERE if none is better.
 
-    If none does, that after which it is least hot; if none lowers the energy, none.
+    The best has the lowest energy of those after which the node is at most at the level, or else leaves the node least
+    hot. The energy has to decrease, and at most `limit` rows may be displaced.
     """
     node, rows = hot.nodes[index], hot.rows[hot.first[index] : hot.first[index + 1]]
     best = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
-    least, lowest = utilisation_after(problem, solution, node, NOWHERE, NOWHERE), present_energy(problem, solution)
-    highest = lowest
+    least_utilisation = utilisation_after(problem, solution, node, NOWHERE, NOWHERE)
+    present = lowest_energy = present_energy(problem, solution)
     for _ in range(hot.draws if rows.shape[0] > 0 else 0):
         row = rows[int(uniform(rng) * rows.shape[0])]
         target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
         tally[GENERATED] += 1
-        left = max(hot.level, utilisation_after(problem, solution, node, row, NOWHERE))
-        if solution.node[row] != node or target == node or left > least:
+        utilisation = max(hot.level, utilisation_after(problem, solution, node, row, NOWHERE))
+        if solution.node[row] != node or target == node or utilisation > least_utilisation:
             continue
-        if utilisation_after(problem, solution, target, NOWHERE, row) > left:
+        if utilisation_after(problem, solution, target, NOWHERE, row) > utilisation:
             continue
-        if solution.node[row] == problem.origin[row] and solution.totals.displaced >= most:
+        if solution.node[row] == problem.origin[row] and solution.totals.displaced >= limit:
             continue
         proposal = proposed(solution, row, target, NOWHERE)
-        refused = refusal(problem, solution, enforced, proposal)
-        if refused != NO_REFUSAL:
-            tally[FIRST_RULE + refused] += 1
+        rule = refusal(problem, solution, enforced, proposal)
+        if rule != NO_REFUSAL:
+            tally[FIRST_RULE + rule] += 1
             continue
-        after = evaluate(problem, solution, lowest if left == least else highest, proposal, tally)
-        if after != REJECTED and after < highest:
-            best, least, lowest = proposal, left, after
+        highest = lowest_energy if utilisation == least_utilisation else present
+        after = evaluate(problem, solution, highest, proposal, tally)
+        if after != REJECTED and after < present:
+            best, least_utilisation, lowest_energy = proposal, utilisation, after
     return best

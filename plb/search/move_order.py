@@ -38,7 +38,7 @@ def executable_order(problem: Problem, solution: Solution, steps: Steps) -> Step
 
 
 def _is_any_order_right(problem: Problem, solution: Solution, steps: Steps) -> bool:
-    """Return whether no row goes to a node that another leaves, and all fit, so that no step waits for another."""
+    """Return whether the steps can be executed in any order: none goes to a node that another leaves, and all fit."""
     rows = np.concatenate([steps.row, steps.partner[steps.partner != NOWHERE]])
     origins = problem.origin[rows]
     is_target, is_left = np.zeros((2, len(problem.limit)), np.bool_)
@@ -95,25 +95,25 @@ class _Queue(NamedTuple):
 
 
 def _queue_of(problem: Problem, solution: Solution, steps: Steps) -> _Queue:
-    """Return the queue before the first step; steps by preference."""
-    row, partner = steps
-    count, (nodes, metrics) = len(row), problem.limit.shape
-    end = np.stack([solution.node[row], problem.origin[row]])
-    growth: Int = problem.load[row]
-    growth[partner != NOWHERE] -= problem.load[partner[partner != NOWHERE]]
-    tree, leaves, leaf, places = _trees(end, partner != NOWHERE, nodes)
+    """Return the queue of `steps`, which are in order of preference, before any is executed."""
+    rows, partners = steps
+    size, (nodes, metrics) = len(rows), problem.limit.shape
+    end = np.stack([solution.node[rows], problem.origin[rows]])
+    growth: Int = problem.load[rows]
+    growth[partners != NOWHERE] -= problem.load[partners[partners != NOWHERE]]
+    tree, leaves, leaf, places = _trees(end, partners != NOWHERE, nodes)
     return _Queue(
-        row=row,
-        partner=partner,
+        row=rows,
+        partner=partners,
         end=end,
         growth=growth,
         free=problem.limit - solution.node_load - problem.leaving_load,
-        is_waiting=np.ones(count, np.bool_),
-        blockers=np.zeros(count, np.int64),
+        is_waiting=np.ones(size, np.bool_),
+        blockers=np.zeros(size, np.int64),
         step_of=np.full(len(problem.origin) if problem.chains else 0, NOWHERE),
-        heap=np.empty((2, count), np.int64),
+        heap=np.empty((2, size), np.int64),
         size=np.zeros(2, np.int64),
-        first_of=np.full(count, NOWHERE),
+        first_of=np.full(size, NOWHERE),
         leaf=leaf,
         tree=tree,
         leaves=leaves,
@@ -122,39 +122,42 @@ def _queue_of(problem: Problem, solution: Solution, steps: Steps) -> _Queue:
     )
 
 
-def _trees(end: Int, swaps: Bool, nodes: int) -> tuple[Int, Int, Int, int]:
-    """Return `_Queue.tree`, `leaves`, `leaf`, and the places of all trees; a swap may be held back at both ends."""
-    step = np.concatenate([np.arange(end.shape[1]), np.flatnonzero(swaps)])
-    side = np.repeat([0, 1], [end.shape[1], len(step) - end.shape[1]])
-    node = end[side, step]
-    by_node = np.lexsort((step, node))
-    members = np.bincount(node, minlength=nodes)
+def _trees(end: Int, is_swap: Bool, nodes: int) -> tuple[Int, Int, Int, int]:
+    """Return `_Queue.tree`, `leaves` and `leaf`, and the number of places of all trees.
+
+    `end`: as in `_Queue`; `is_swap`: (S,). A step may be in the crowd of its target, and a swap in those of both ends.
+    """
+    step_of_member = np.concatenate([np.arange(end.shape[1]), np.flatnonzero(is_swap)])
+    side_of_member = np.repeat([0, 1], [end.shape[1], len(step_of_member) - end.shape[1]])
+    node_of_member = end[side_of_member, step_of_member]
+    by_node = np.lexsort((step_of_member, node_of_member))
+    members = np.bincount(node_of_member, minlength=nodes)
     leaves = 1 << np.ceil(np.log2(np.maximum(1, members))).astype(np.int64)
     tree = np.cumsum(2 * leaves) - 2 * leaves
     first = np.cumsum(members) - members
     leaf = np.full(end.shape, NOWHERE)
-    place = np.arange(len(step)) - first[node[by_node]] + leaves[node[by_node]]
-    leaf[side[by_node], step[by_node]] = place
+    place = np.arange(len(step_of_member)) - first[node_of_member[by_node]] + leaves[node_of_member[by_node]]
+    leaf[side_of_member[by_node], step_of_member[by_node]] = place
     return tree, leaves, leaf, int(2 * leaves.sum())
 
 
 @kernel
 def _put_in_order(problem: Problem, solution: Solution, queue: _Queue, order: Int) -> None:
-    """Write the steps in the order in which they are executed."""
+    """Write to `order`, (S,), the steps in the order in which they are executed."""
     _start(problem, solution, queue)
-    for place in range(order.shape[0]):
+    for position in range(order.shape[0]):
         step = _first_that_fits(queue)
         if step == NOWHERE:
             step = _first_that_is_free(queue)
         if step == NOWHERE:
             step = _first_of_all(queue)
-        order[place] = step
+        order[position] = step
         _execute(problem, solution, queue, step)
 
 
 @kernel
 def _start(problem: Problem, solution: Solution, queue: _Queue) -> None:
-    """Take the growths from the free loads, count the blockers, and fill the heaps and the leaves."""
+    """Fill a new queue: take the growths of all steps from the free loads, count blockers, fill heaps and leaves."""
     for step in range(queue.row.shape[0]):
         _grow(queue, step, -1)
         for side in range(2):
@@ -174,7 +177,7 @@ def _start(problem: Problem, solution: Solution, queue: _Queue) -> None:
 
 @kernel
 def _siblings_that_leave(problem: Problem, solution: Solution, queue: _Queue, row: int) -> int:
-    """Return how many siblings have yet to leave the target of a row."""
+    """Return how many siblings of `row` have yet to leave its target."""
     leaving = 0
     sibling = problem.sibling[row]
     while sibling != row:
@@ -185,7 +188,7 @@ def _siblings_that_leave(problem: Problem, solution: Solution, queue: _Queue, ro
 
 @kernel
 def _grow(queue: _Queue, step: int, sign: int) -> None:
-    """Take the growth of a step times `sign` from the free loads of its ends."""
+    """Take `sign`, 1 or -1, times the growth of `step` from the free load of its target, and add it to its source."""
     for metric in range(queue.growth.shape[1]):
         queue.free[queue.end[0, step], metric] -= sign * queue.growth[step, metric]
         if queue.end[1, step] != NOWHERE:
@@ -194,6 +197,7 @@ def _grow(queue: _Queue, step: int, sign: int) -> None:
 
 @kernel
 def _first_that_fits(queue: _Queue) -> int:
+    """Return the first candidate that fits on its nodes, or NOWHERE; earlier ones join the crowd of a full node."""
     while queue.size[CANDIDATES]:
         step = int(queue.heap[CANDIDATES, 0])
         if queue.is_waiting[step]:
@@ -210,6 +214,7 @@ def _first_that_fits(queue: _Queue) -> int:
 
 @kernel
 def _first_that_is_free(queue: _Queue) -> int:
+    """Return the first waiting step that no sibling blocks, or NOWHERE; it may not fit."""
     while queue.size[FREE]:
         step = int(queue.heap[FREE, 0])
         if queue.is_waiting[step]:
@@ -220,7 +225,7 @@ def _first_that_is_free(queue: _Queue) -> int:
 
 @kernel
 def _first_of_all(queue: _Queue) -> int:
-    """Return the first step that fits though siblings block it, or else the first."""
+    """Return the first waiting step that fits, though siblings may block it, or else the first waiting step."""
     first = NOWHERE
     for step in range(queue.row.shape[0]):
         if queue.is_waiting[step]:
@@ -233,7 +238,7 @@ def _first_of_all(queue: _Queue) -> int:
 
 @kernel
 def _full_side(queue: _Queue, step: int) -> int:
-    """Return which end a step would make fuller than its limit, or NOWHERE."""
+    """Return which end, 0 or 1, `step` would make fuller than its limit, or NOWHERE."""
     for side in range(2):
         node = queue.end[side, step]
         for metric in range(queue.growth.shape[1] if node != NOWHERE else 0):
@@ -245,7 +250,7 @@ def _full_side(queue: _Queue, step: int) -> int:
 
 @kernel
 def _execute(problem: Problem, solution: Solution, queue: _Queue, step: int) -> None:
-    """Change the free loads by a step, and make candidates of what waited for it."""
+    """Mark `step` as executed, change the free loads by it, and make candidates of steps that waited for it."""
     queue.is_waiting[step] = False
     _grow(queue, step, 1)
     if problem.chains:
@@ -261,7 +266,7 @@ def _execute(problem: Problem, solution: Solution, queue: _Queue, step: int) -> 
 
 @kernel
 def _unblock(problem: Problem, solution: Solution, queue: _Queue, row: int) -> None:
-    """Note that a row has left its origin, for which siblings may have waited."""
+    """Note that `row` has left its origin: steps of siblings that go there have one blocker less."""
     sibling = problem.sibling[row]
     while sibling != row:
         step = queue.step_of[sibling]
@@ -276,7 +281,7 @@ def _unblock(problem: Problem, solution: Solution, queue: _Queue, row: int) -> N
 
 @kernel
 def _join_crowd(queue: _Queue, step: int, side: int) -> None:
-    """Add a step to the crowd of one of its ends."""
+    """Add `step` to the crowd of its end `side`, 0 or 1."""
     node, leaf = queue.end[side, step], queue.leaf[side, step]
     for metric in range(queue.growth.shape[1]):
         growth = queue.growth[step, metric] if side == 0 else -queue.growth[step, metric]
@@ -286,7 +291,7 @@ def _join_crowd(queue: _Queue, step: int, side: int) -> None:
 
 @kernel
 def _release(queue: _Queue, node: int) -> None:
-    """Make the first step of a node's crowd that now fits on the node a candidate; the next one follows after it."""
+    """Make the first step of the crowd of `node` that now fits there a candidate; NOWHERE has no crowd."""
     if node == NOWHERE:
         return
     leaf = _first_leaf(queue, node)
@@ -302,7 +307,7 @@ def _release(queue: _Queue, node: int) -> None:
 
 @kernel
 def _renew_above(queue: _Queue, node: int, leaf: int) -> None:
-    """Compute the least growths above a leaf again."""
+    """Compute the least growths at the places above `leaf` in the tree of `node` again."""
     tree, place = queue.tree[node], leaf // 2
     while place:
         for metric in range(queue.growth.shape[1]):
@@ -313,7 +318,7 @@ def _renew_above(queue: _Queue, node: int, leaf: int) -> None:
 
 @kernel
 def _first_leaf(queue: _Queue, node: int) -> int:
-    """Return the first leaf of a node's tree whose growth is free, or NOWHERE."""
+    """Return the first leaf in the tree of `node` whose growths fit on the node, or NOWHERE."""
     place = 1
     while place:
         if _is_free(queue, node, place):
@@ -329,7 +334,7 @@ def _first_leaf(queue: _Queue, node: int) -> int:
 
 @kernel
 def _is_free(queue: _Queue, node: int, place: int) -> bool:
-    """Return whether each of the least growths at a place of a node's tree is free."""
+    """Return whether the least growths at `place` in the tree of `node` fit on the node in every metric."""
     for metric in range(queue.growth.shape[1]):
         if queue.least[queue.tree[node] + place, metric] > queue.free[node, metric]:
             return False
@@ -338,6 +343,7 @@ def _is_free(queue: _Queue, node: int, place: int) -> bool:
 
 @kernel
 def _push(queue: _Queue, heap: int, step: int) -> None:
+    """Add `step` to the heap CANDIDATES or FREE."""
     place = queue.size[heap]
     queue.size[heap] += 1
     while place and queue.heap[heap, (place - 1) // 2] > step:
@@ -348,7 +354,7 @@ def _push(queue: _Queue, heap: int, step: int) -> None:
 
 @kernel
 def _pop(queue: _Queue, heap: int) -> None:
-    """Remove the first step of a heap."""
+    """Remove the first step of the heap CANDIDATES or FREE."""
     queue.size[heap] -= 1
     size, place, lower = queue.size[heap], 0, 1
     last = queue.heap[heap, size]

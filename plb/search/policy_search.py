@@ -29,6 +29,7 @@ from plb.search.result import Annealed, new_tally
 from plb.search.transactions import (
     NO_ROWS,
     Draft,
+    PlacementGroups,
     Transaction,
     has_capacity,
     new_transaction,
@@ -42,7 +43,10 @@ Place = Callable[[int], Sequence[Proposal]]
 
 
 def repair_applications_by_policy(configuration: Configuration, repaired: RuleMask, place: Place) -> None:
-    """Move replicas of each application off nodes too many, then off nodes above its capacity, as `repaired` asks."""
+    """Move replicas off nodes too many of an application, then off nodes where it exceeds its capacity.
+
+    `repaired`: the rules to repair; each of the two is repaired only if it is among them.
+    """
     for application in broken_applications(configuration.problem, configuration.solution, repaired).tolist():
         if repaired >> scale_out.RULE & 1:
             _leave_nodes(configuration, application, place)
@@ -52,25 +56,31 @@ def repair_applications_by_policy(configuration: Configuration, repaired: RuleMa
 
 
 def _leave_nodes(configuration: Configuration, application: int, place: Place) -> None:
-    """Leave the nodes with the fewest replicas of an application, each wholly or not at all."""
+    """Move the application with this index off the nodes with the fewest of its replicas until it uses few enough.
+
+    All of its replicas leave a node, or none.
+    """
     problem, solution = configuration.problem, configuration.solution
     replicas = solution.application_replicas[application].copy()
     for node in np.argsort(replicas, kind="stable")[np.count_nonzero(replicas == 0) :].tolist():
         if solution.application_nodes[application] <= problem.most_nodes[application]:
             return
         rows = _rows_on(configuration, application, node)
-        done: list[Proposal] = []
+        inverse_moves: list[Proposal] = []
         if problem.movable[rows].all():
             for row in rows:
                 if solution.node[row] == node:  # a child may have moved already
-                    done += place(row)
+                    inverse_moves += place(row)
         if solution.application_replicas[application, node]:
-            for back in reversed(done):
-                configuration.apply(back)
+            for inverse in reversed(inverse_moves):
+                configuration.apply(inverse)
 
 
 def _overfilling(configuration: Configuration, application: int) -> Iterator[int]:
-    """Yield movable rows that add to an excess of an application on their node, while there is one."""
+    """Yield movable rows of an application that have load of a metric of which it exceeds its limit on their node.
+
+    A node's rows end when it is within the limit, as the caller moves the rows that it gets.
+    """
     problem, solution = configuration.problem, configuration.solution
     for node in range(configuration.nodes):
         for row in _rows_on(configuration, application, node):
@@ -83,8 +93,8 @@ def _overfilling(configuration: Configuration, application: int) -> Iterator[int
 def _rows_on(configuration: Configuration, application: int, node: int) -> list[int]:
     """Return the rows of an application on a node, ascending."""
     problem, solution = configuration.problem, configuration.solution
-    there = (problem.application == application) & (solution.node == node) & ~problem.leaving
-    return np.flatnonzero(there & (solution.node != NOWHERE)).tolist()
+    is_there = (problem.application == application) & (solution.node == node) & ~problem.leaving
+    return np.flatnonzero(is_there & (solution.node != NOWHERE)).tolist()
 
 
 class Decisions:
@@ -114,7 +124,10 @@ class Decisions:
         return Stream(stream_of(self._seed, 0))
 
     def place(self, row: int, enforced: RuleMask) -> list[Proposal]:
-        """Move a row and its children to the policy's node; return the moves that undo this, empty if it stays."""
+        """Move `row` and its children to the node that the policy chooses under the enforced rules.
+
+        Return the moves that undo this, to be applied in reverse order; none if the row stays.
+        """
         self._transaction.length[0] = 0
         if not self._evict(row, enforced):
             undo_transaction(self.problem, self.solution, self._transaction, 0)
@@ -133,7 +146,7 @@ class Decisions:
     def repair_randomly(self, repaired: RuleMask, enforced: RuleMask, suspects: Callable[[], Int]) -> None:
         """Move replicas that violate a rule or constraint, then unload overloaded nodes, which may be fewer by then.
 
-        `repaired`: rules to repair; `enforced`: rules that bind; `suspects`: returns the rows that may break a rule.
+        `repaired`: rules to repair; `enforced`: rules that bind moves; `suspects`: returns rows that may break a rule.
         """
         self._move_breaking(repaired & SPREADING, enforced, suspects)
         self._move_breaking(repaired & ~SPREADING, enforced | JOINING, suspects)
@@ -141,15 +154,15 @@ class Decisions:
         for row in sorted(self.extensions.broken(self.configuration)):
             if self.problem.movable[row] and row in self.extensions.broken(self.configuration):
                 self.place(row, enforced)
-        before = -1
-        while self.tally[ACCEPTED] > before:  # an unloaded node may have capacity for replicas of another
-            before = int(self.tally[ACCEPTED])
+        accepted_before = -1
+        while self.tally[ACCEPTED] > accepted_before:  # an unloaded node may have capacity for replicas of another
+            accepted_before = int(self.tally[ACCEPTED])
             overloaded = overloads(self.problem, self.solution, repaired)
             for node in np.flatnonzero(overloaded.any(axis=1)).tolist():
                 self._relieve(node, enforced)
 
     def _relieve(self, node: int, enforced: RuleMask) -> None:
-        """Move replicas off a node, in the policy's order, until it is within its limits or none is left."""
+        """Move replicas off `node`, in the policy's order, until it is within its limits or none is left."""
         problem, solution = self.problem, self.solution
         rows = np.empty(len(solution.node), np.int64)
         rows = rows[: _find_overloading(problem, solution, node, rows)]
@@ -157,26 +170,26 @@ class Decisions:
             return
         with errors_of(POLICY, self.policy.name, "leaving"):
             order = np.array(leaving_order(self.policy, self.configuration, node, rows), np.int64)
-        at = 0
-        while (at := _next_overloading(problem, solution, node, order, at)) < len(order):
-            self.place(int(order[at]), enforced)
-            at += 1
+        position = 0
+        while (position := _next_overloading(problem, solution, node, order, position)) < len(order):
+            self.place(int(order[position]), enforced)
+            position += 1
 
     def _move_breaking(self, repaired: RuleMask, enforced: RuleMask, suspects: Callable[[], Int]) -> None:
-        """Move each movable row that breaks one of the rules to repair, other than capacity."""
+        """Move each movable row of `suspects()` that breaks one of the rules to repair, other than capacity."""
         for row in breaking_rows(self.problem, self.solution, repaired, suspects()):
             still_breaks = len(breaking_rows(self.problem, self.solution, repaired, np.array([row]))) > 0
             if self.problem.movable[row] and still_breaks:
                 self.place(int(row), enforced)
 
     def _nodes(self, row: int, enforced: RuleMask) -> Int:
-        """Return the nodes that no rule and no constraint refuses, and count the refusals."""
+        """Return the nodes, ascending, on which no rule and no constraint refuses `row`, and count the refusals."""
         allowed = np.empty(self.configuration.nodes, np.int64)
         allowed = allowed[: _find_allowed(self.problem, self.solution, enforced, row, allowed, self.tally)]
         if self.extensions.constraints:
-            names = [self.extensions.refusal(self.configuration, Proposal(row, node)) for node in allowed.tolist()]
-            self.extensions.refused.update(name for name in names if name is not None)
-            allowed = allowed[[name is None for name in names]]
+            refusing = [self.extensions.refusal(self.configuration, Proposal(row, node)) for node in allowed.tolist()]
+            self.extensions.refused.update(name for name in refusing if name is not None)
+            allowed = allowed[[name is None for name in refusing]]
         self.tally[SCORED] += len(allowed)
         return allowed
 
@@ -186,28 +199,30 @@ class Decisions:
             return True
         with errors_of(POLICY, self.policy.name, "evict"):
             requested = moves_for(self._repacking, self.configuration, row)
-        made = all(self._is_allowed(proposal, enforced) and self._move(proposal, enforced) for proposal in requested)
-        return made and (not requested or bool(self.solution.totals.displaced <= self._slots))
+        all_made = all(
+            self._is_allowed(proposal, enforced) and self._move(proposal, enforced) for proposal in requested
+        )
+        return all_made and (not requested or bool(self.solution.totals.displaced <= self._slots))
 
     def _is_allowed(self, proposal: Proposal, enforced: RuleMask) -> bool:
-        """Return whether a requested move is allowed; count a refusal."""
+        """Return whether a requested move or exchange is one of movable or new rows and allowed; count a refusal."""
         for relocation in self.configuration.relocations(proposal):
-            new = self.problem.origin[relocation.row] == NOWHERE
-            if relocation.target == relocation.source or not (new or self.problem.movable[relocation.row]):
+            is_new = self.problem.origin[relocation.row] == NOWHERE
+            if relocation.target == relocation.source or not (is_new or self.problem.movable[relocation.row]):
                 return False
         self.tally[GENERATED] += 1
         rule = self.configuration.refusal(proposal, enforced)
-        name = None if rule is not None else self.extensions.refusal(self.configuration, proposal)
+        constraint = None if rule is not None else self.extensions.refusal(self.configuration, proposal)
         if rule is not None:
             self.tally[FIRST_RULE + rule] += 1
-        elif name is not None:
-            self.extensions.refused[name] += 1
+        elif constraint is not None:
+            self.extensions.refused[constraint] += 1
         else:
             self.tally[SCORED] += 1
-        return rule is None and name is None
+        return rule is None and constraint is None
 
     def _move(self, proposal: Proposal, enforced: RuleMask) -> bool:
-        """Apply a proposal with its affinity moves; return whether all could be applied."""
+        """Apply a proposal and move the children of its rows along; return whether all could move."""
         problem, solution, transaction = self.problem, self.solution, self._transaction
         for relocation in self.configuration.relocations(proposal):
             row = relocation.row
@@ -217,14 +232,14 @@ class Decisions:
                 continue
             with self._constraints.calls():
                 constraints = self._constraints.state
-                together = _move_children(problem, solution, constraints, enforced, row, self._rng, transaction)
+                children_moved = _move_children(problem, solution, constraints, enforced, row, self._rng, transaction)
             self._constraints.raise_error()
-            if not together:
+            if not children_moved:
                 return False
         return True
 
     def annealed(self) -> Annealed:
-        """Return the solution and the statistics of the search."""
+        """Return the statistics of the search, of which `solution` is the result."""
         self._constraints.finish()
         return Annealed(present_energy(self.problem, self.solution), self.tally, EndReason.DECIDED)
 
@@ -236,24 +251,24 @@ class Decisions:
 
 @kernel
 def _find_allowed(problem: Problem, solution: Solution, enforced: RuleMask, row: int, nodes: Int, tally: Tally) -> int:
-    """Write to `nodes`, (N,), those on which no rule and no budget refuses a row; return their number; tally all."""
+    """Write to `nodes`, (N,), those on which no rule or budget refuses `row`, count all, and return their number."""
     allowed = 0
     for node in range(nodes.shape[0]):
         if node == solution.node[row]:
             continue
         tally[GENERATED] += 1
-        refused = refusal(problem, solution, enforced, proposed(solution, row, node, NOWHERE))
-        if refused == NO_REFUSAL:
+        rule = refusal(problem, solution, enforced, proposed(solution, row, node, NOWHERE))
+        if rule == NO_REFUSAL:
             nodes[allowed] = node
             allowed += 1
         else:
-            tally[FIRST_RULE + refused] += 1
+            tally[FIRST_RULE + rule] += 1
     return allowed
 
 
 @kernel
 def _move_if_possible(problem: Problem, solution: Solution, transaction: Transaction, row: int, target: int) -> bool:
-    """Make a move and append it to the transaction if this has capacity; return whether it has."""
+    """Move `row` to `target` and append the move to the transaction if it can hold more; return whether it can."""
     if not has_capacity(solution, transaction):
         return False
     try_move(problem, solution, transaction, row, target)
@@ -270,34 +285,34 @@ def _move_children(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Move the children of a row that the last move of the transaction has moved; return whether all could move."""
+    """Move the children of `row`, which the last move of the transaction has moved; return whether all could move."""
     draft = Draft(extension_state, rng, transaction)
     return move_children(problem, solution, draft, enforced, row, transaction.length[0] - 1)
 
 
 @kernel
 def _find_overloading(problem: Problem, solution: Solution, node: int, rows: Int) -> int:
-    """Write to `rows`, (M,), the movable rows with load of a metric that overloads a node; return their number."""
-    overloading = 0
+    """Write to `rows`, (M,), the movable rows with load of a metric that overloads `node`; return their number."""
+    found_rows = 0
     for row in range(rows.shape[0]):
         if problem.movable[row] and _overloads(problem, solution, node, row):
-            rows[overloading] = row
-            overloading += 1
-    return overloading
+            rows[found_rows] = row
+            found_rows += 1
+    return found_rows
 
 
 @kernel
 def _next_overloading(problem: Problem, solution: Solution, node: int, rows: Int, begin: int) -> int:
-    """Return the first position from `begin` on of a row as `_find_overloading` finds; the number of rows if none."""
-    for at in range(begin, rows.shape[0]):
-        if _overloads(problem, solution, node, rows[at]):
-            return at
+    """Return the first position from `begin` on in `rows` of one that adds to an overload of `node`, or their count."""
+    for position in range(begin, rows.shape[0]):
+        if _overloads(problem, solution, node, rows[position]):
+            return position
     return int(rows.shape[0])
 
 
 @kernel
 def _overloads(problem: Problem, solution: Solution, node: int, row: int) -> bool:
-    """Return whether a row on a node takes part of a metric of which the node exceeds its limit, less the buffer."""
+    """Return whether `row` is on `node` and has load of a metric of which the node exceeds its repair limit."""
     if solution.node[row] != node:
         return False
     for metric in range(problem.load.shape[1]):
@@ -312,21 +327,21 @@ def place_by_policy(
     problem: Problem,
     solution: Solution,
     rows: Sequence[int],
-    all_or_nothing: Int,
+    all_or_nothing: PlacementGroups,
     masks: Iterable[RuleMask],
     seed: np.random.SeedSequence,
     slots: int,
 ) -> Annealed:
-    """Place each of `rows` in `solution` in turn; where the policy declines, ask it again under the next mask.
+    """Place each of `rows` in `solution` in turn; where the policy declines, ask it again under the next of `masks`.
 
-    `rows`, `all_or_nothing`, `masks`: see `plb.search.placement.place_rows`; `slots`: see `Decisions`.
+    `masks`: enforced rules, from all to only the hard ones; `slots`: most displaced rows, 0: no evictions.
     """
     decisions = Decisions(extensions, problem, solution, seed, slots)
-    left = np.array(rows, np.int64)
+    unplaced_rows = np.array(rows, np.int64)
     for mask in masks:
-        _place_in_turn(decisions.configuration, left, all_or_nothing, partial(decisions.place, enforced=mask))
-        unplaced = solution.node[left] == NOWHERE
-        left, all_or_nothing = left[unplaced], all_or_nothing[unplaced]
+        _place_in_turn(decisions.configuration, unplaced_rows, all_or_nothing, partial(decisions.place, enforced=mask))
+        is_unplaced = solution.node[unplaced_rows] == NOWHERE
+        unplaced_rows, all_or_nothing = unplaced_rows[is_unplaced], all_or_nothing[is_unplaced]
     return decisions.annealed()
 
 
@@ -340,7 +355,11 @@ def repair_by_policy(
     passed_over: RuleMask = 0,
     others: Int = NO_ROWS,
 ) -> Annealed:
-    """Repair violated constraints by moves that violate no rule; arguments as in `plb.search.repair.repair`."""
+    """Repair violated constraints in `solution` by moves that the policy decides.
+
+    `masks`: enforced rules, from all to only the hard ones; `passed_over`: rules that bind but are not repaired.
+    `breaking`: the rows, ascending, that may break a rule; `others`: rows that an earlier search may have moved.
+    """
     decisions = Decisions(extensions, problem, solution, seed, len(solution.node))
 
     def suspects() -> Int:
@@ -351,19 +370,19 @@ def repair_by_policy(
     return decisions.annealed()
 
 
-def _place_in_turn(configuration: Configuration, rows: Int, all_or_nothing: Int, place: Place) -> None:
-    """Place each of `rows` that has a feasible node; `all_or_nothing` as in `plb.search.placement.place_rows`."""
-    done: list[Proposal] = []
-    group, before, given_up = NOWHERE, 0, False
-    for row, this in zip(rows.tolist(), all_or_nothing.tolist(), strict=True):
-        if this != group or group == NOWHERE:
-            group, before, given_up = this, len(done), False
+def _place_in_turn(configuration: Configuration, rows: Int, all_or_nothing: PlacementGroups, place: Place) -> None:
+    """Place each of `rows` that has a feasible node by `place`, and groups only as a whole."""
+    inverse_moves: list[Proposal] = []
+    group, group_begin, given_up = NOWHERE, 0, False
+    for row, next_group in zip(rows.tolist(), all_or_nothing.tolist(), strict=True):
+        if next_group != group or group == NOWHERE:
+            group, group_begin, given_up = next_group, len(inverse_moves), False
         if given_up:
             continue
-        placed = place(row)
-        done += placed
-        if not placed and group != NOWHERE:
-            for back in reversed(done[before:]):
-                configuration.apply(back)
-            del done[before:]
+        inverses = place(row)
+        inverse_moves += inverses
+        if not inverses and group != NOWHERE:
+            for inverse in reversed(inverse_moves[group_begin:]):
+                configuration.apply(inverse)
+            del inverse_moves[group_begin:]
             given_up = True

@@ -38,7 +38,7 @@ _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 
 
 def proposals_of(tally: Tally, larger_steps: Proposals) -> Proposals:
-    """Return a tally, (TALLY_SIZE,), and the steps in larger neighbourhoods as `Proposals`."""
+    """Return the counts of a tally and of steps in larger neighbourhoods as `Proposals`; zeros are left out by name."""
     counts = tally.tolist()
     tried, accepted = larger_steps.tried_by_neighbourhood, larger_steps.accepted_by_neighbourhood
     rules = zip(RULE_NAMES, counts[FIRST_RULE:FIRST_TERM], strict=True)
@@ -71,9 +71,9 @@ def moves_of(
     cost = np.where(kind == _NUMBER[MOVE], problem.move_cost[row], np.where(swap, problem.swap_cost, problem.add_cost))
     moved = row.tolist()
     reason = [reasons[index] for index in moved]
-    for place in np.flatnonzero(swap).tolist():
-        if reason[place].node is None:  # that of the primary, unless only the secondary's names a node
-            reason[place] = reasons[int(partner[place])]
+    for position in np.flatnonzero(swap).tolist():
+        if reason[position].node is None:  # that of the primary, unless only the secondary's names a node
+            reason[position] = reasons[int(partner[position])]
     return PlanMoves(
         kind=kind,
         partition=[state.row_partition[index] for index in moved],
@@ -91,42 +91,42 @@ def _names(state: ClusterState, nodes: Int) -> list[str | None]:
     return [None if node == NOWHERE else state.nodes[node].name for node in nodes.tolist()]
 
 
-def steps_to(problem: Problem, solution: Solution, changed: Int) -> Steps:
-    """Return the steps of placed rows, (m,), from their origins; a primary and a secondary that exchanged swap."""
-    partner = np.full(len(changed), NOWHERE)
-    _find_partners(problem, solution, changed, partner)
+def steps_to(problem: Problem, solution: Solution, rows: Int) -> Steps:
+    """Return the steps of placed `rows`, (m,), from their origins; primary and secondary that exchanged nodes swap."""
+    partner = np.full(len(rows), NOWHERE)
+    _find_partners(problem, solution, rows, partner)
     if (partner == NOWHERE).all():
-        return Steps(changed, partner)
-    is_first = ~np.isin(changed, partner[partner != NOWHERE])
-    return Steps(changed[is_first], partner[is_first])
+        return Steps(rows, partner)
+    is_first = ~np.isin(rows, partner[partner != NOWHERE])
+    return Steps(rows[is_first], partner[is_first])
 
 
 @kernel
-def _find_partners(problem: Problem, solution: Solution, changed: Int, partner: Int) -> None:
-    """Write the secondary with which each row, if it is a primary, exchanged nodes."""
-    for place in range(changed.shape[0]):
-        row = changed[place]
+def _find_partners(problem: Problem, solution: Solution, rows: Int, partner: Int) -> None:
+    """Write to `partner`, (m,), the secondary with which each of `rows` that is a primary has exchanged nodes."""
+    for index in range(rows.shape[0]):
+        row = rows[index]
         if problem.origin[row] == NOWHERE or problem.role[row] != PRIMARY:
             continue
         sibling = problem.sibling[row]
         while sibling != row:
             crossed = solution.node[sibling] == problem.origin[row] and solution.node[row] == problem.origin[sibling]
             if crossed and problem.role[sibling] == SECONDARY and not problem.leaving[sibling]:
-                partner[place] = sibling
+                partner[index] = sibling
                 break
             sibling = problem.sibling[sibling]
 
 
 def larger_steps_of(names: Sequence[str], chains: Iterable[Neighbourhoods]) -> Proposals:
-    """Return the steps of chains in the larger neighbourhoods with these names."""
+    """Return the steps of all `chains` by neighbourhood; `names`: the configured larger neighbourhoods, in order."""
     name_of = dict(zip(kinds_of(names), names, strict=True))
-    searched = [(chain, [name_of[kind] for kind in chain.kind[1:].tolist()]) for chain in chains if len(chain.part)]
+    named_chains = [(chain, [name_of[kind] for kind in chain.kind[1:].tolist()]) for chain in chains if len(chain.part)]
     steps = (
         Proposals(
-            tried_by_neighbourhood=dict(zip(applied, neighbourhoods.tried[1:].tolist(), strict=True)),
-            accepted_by_neighbourhood=dict(zip(applied, neighbourhoods.accepted[1:].tolist(), strict=True)),
+            tried_by_neighbourhood=dict(zip(names_in_chain, neighbourhoods.tried[1:].tolist(), strict=True)),
+            accepted_by_neighbourhood=dict(zip(names_in_chain, neighbourhoods.accepted[1:].tolist(), strict=True)),
         )
-        for neighbourhoods, applied in searched
+        for neighbourhoods, names_in_chain in named_chains
     )
     return sum(steps, Proposals())
 

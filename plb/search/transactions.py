@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import attrs
 import numpy as np
@@ -19,6 +19,9 @@ from plb.search.extension_kernels import ExtensionState, apply_with_terms, is_re
 from plb.state.arrays import Problem, Proposal, Solution, proposed
 from plb.state.replica_table import merged
 
+PlacementGroups: TypeAlias = Int
+"""(m,) number of the group of each of m rows to place; rows of a group are consecutive, and placed all or not at all.
+NOWHERE: the row is placed by itself."""
 QUICK_DRAWS = 8
 """Random targets tried before all targets are checked."""
 
@@ -33,9 +36,9 @@ class Transaction(NamedTuple):
     """(1,) number of valid entries."""
 
 
-def new_transaction(most: int) -> Transaction:
-    """Return an empty transaction for up to `most` moves."""
-    row, source, target = (np.empty(most, np.int64) for _ in range(3))
+def new_transaction(capacity: int) -> Transaction:
+    """Return an empty transaction that can hold `capacity` moves."""
+    row, source, target = (np.empty(capacity, np.int64) for _ in range(3))
     return Transaction(row, source, target, np.zeros(1, np.int64))
 
 
@@ -71,7 +74,7 @@ def may_move(
 def quick_target(
     problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: RuleMask, row: int, rng: Stream
 ) -> int:
-    """Return the first of a few random other nodes that every rule and constraint allows for `row`, or NOWHERE."""
+    """Return the first of a few random other nodes that all rules and constraints allow for `row`, or NOWHERE."""
     targets = problem.targets
     if targets.shape[0] == 0:
         return NOWHERE
@@ -83,9 +86,9 @@ def quick_target(
 
 
 @kernel(inline=True)
-def takes_place(rng: Stream, seen: int) -> bool:
-    """Return whether the last of `seen` candidates replaces the chosen one, so that all are equally likely."""
-    return bool(uniform(rng) * seen < 1.0)
+def takes_place(rng: Stream, candidates: int) -> bool:
+    """Return whether the last one of `candidates` so far replaces the chosen one, so that all are equally likely."""
+    return bool(uniform(rng) * candidates < 1.0)
 
 
 @kernel
@@ -93,16 +96,16 @@ def random_target(
     problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: RuleMask, row: int, rng: Stream
 ) -> int:
     """Return a random other node of those that every rule and constraint allows for `row`, or NOWHERE."""
-    chosen, here = quick_target(problem, solution, extension_state, enforced, row, rng), solution.node[row]
-    if chosen != NOWHERE or (here != NOWHERE and budget_that_holds(problem, solution, row) != NO_REFUSAL):
+    chosen, source = quick_target(problem, solution, extension_state, enforced, row, rng), solution.node[row]
+    if chosen != NOWHERE or (source != NOWHERE and budget_that_holds(problem, solution, row) != NO_REFUSAL):
         return chosen
-    seen = 0
+    candidates = 0
     for target in problem.targets:
-        if target == here or capacity.refuses(problem, solution, enforced, row, target):
+        if target == source or capacity.refuses(problem, solution, enforced, row, target):
             continue  # most nodes are too full where a few random ones are
         if may_move(problem, solution, extension_state, enforced, row, target):
-            seen += 1
-            if takes_place(rng, seen):
+            candidates += 1
+            if takes_place(rng, candidates):
                 chosen = target
     return int(chosen)
 
@@ -121,11 +124,11 @@ def last_target(
 
 @kernel
 def _append(solution: Solution, transaction: Transaction, row: int, target: int) -> None:
-    """Append the move of `row` from its present node to `target` to the transaction, before it is made."""
-    entry = transaction.length[0]
-    transaction.row[entry] = row
-    transaction.source[entry] = solution.node[row]
-    transaction.target[entry] = target
+    """Append the move of `row` from its present node to `target` to the transaction; the move itself is made later."""
+    end = transaction.length[0]
+    transaction.row[end] = row
+    transaction.source[end] = solution.node[row]
+    transaction.target[end] = target
     transaction.length[0] += 1
 
 
@@ -138,13 +141,13 @@ def try_move(problem: Problem, solution: Solution, transaction: Transaction, row
 
 @kernel
 def move_of(transaction: Transaction, entry: int) -> Proposal:
-    """Return a move of the transaction."""
+    """Return the move at position `entry` of the transaction."""
     return Proposal(transaction.row[entry], transaction.target[entry], NOWHERE, transaction.source[entry])
 
 
 @kernel
 def swap_entries(transaction: Transaction, first: int, second: int) -> None:
-    """Exchange two moves of the transaction."""
+    """Exchange the moves at two positions of the transaction."""
     for values in (transaction.row, transaction.source, transaction.target):
         values[first], values[second] = values[second], values[first]
 
@@ -160,34 +163,37 @@ def has_moved(transaction: Transaction, row: int) -> bool:
 
 @kernel
 def undo_transaction(problem: Problem, solution: Solution, transaction: Transaction, length: int) -> None:
-    """Undo moves of the transaction until `length` are left."""
+    """Undo the last moves of the transaction until it has `length` moves."""
     for entry in range(transaction.length[0] - 1, length - 1, -1):
         move_row(problem, solution, transaction.row[entry], transaction.source[entry])
     transaction.length[0] = length
 
 
 @kernel
-def into_single_moves(solution: Solution, transaction: Transaction, tried: int) -> None:
-    """Leave one move for each moved row in an undone transaction of `tried` moves; rows that came back have none."""
+def into_single_moves(solution: Solution, transaction: Transaction, moves: int) -> None:
+    """Leave one move of each row in a transaction of `moves` moves that are undone, or none if the row came back.
+
+    The number of moves is passed since undoing has set the length of the transaction to 0.
+    """
     length = 0
-    for entry in range(tried):
+    for entry in range(moves):
         row, target = transaction.row[entry], transaction.target[entry]
-        place = 0
-        while place < length and transaction.row[place] != row:
-            place += 1
-        transaction.target[place] = target
-        if place == length:
-            transaction.row[place] = row
-            transaction.source[place] = solution.node[row]
+        single = 0
+        while single < length and transaction.row[single] != row:
+            single += 1
+        transaction.target[single] = target
+        if single == length:
+            transaction.row[single] = row
+            transaction.source[single] = solution.node[row]
             length += 1
-    kept = 0
+    different = 0
     for entry in range(length):
         if transaction.target[entry] != transaction.source[entry]:
-            transaction.row[kept] = transaction.row[entry]
-            transaction.source[kept] = transaction.source[entry]
-            transaction.target[kept] = transaction.target[entry]
-            kept += 1
-    transaction.length[0] = kept
+            transaction.row[different] = transaction.row[entry]
+            transaction.source[different] = transaction.source[entry]
+            transaction.target[different] = transaction.target[entry]
+            different += 1
+    transaction.length[0] = different
 
 
 @kernel
@@ -200,7 +206,7 @@ def try_with_terms(problem: Problem, solution: Solution, draft: Draft, row: int,
 
 @kernel
 def undo_tried_with_terms(problem: Problem, solution: Solution, draft: Draft, length: int) -> None:
-    """Undo moves of `try_with_terms` until `length` are left."""
+    """Undo the last moves made by `try_with_terms`, with the sums of extension terms, until `length` moves are left."""
     for entry in range(draft.transaction.length[0] - 1, length - 1, -1):
         undo_with_terms(problem, solution, draft.extension_state, move_of(draft.transaction, entry))
     draft.transaction.length[0] = length
@@ -217,15 +223,15 @@ def keep_transaction(transaction: Transaction, best: Transaction) -> None:
 
 
 @kernel
-def redo_transaction(problem: Problem, solution: Solution, best: Transaction) -> None:
-    """Apply the moves of the best transaction."""
-    for entry in range(best.length[0]):
-        move_row(problem, solution, best.row[entry], best.target[entry])
+def redo_transaction(problem: Problem, solution: Solution, transaction: Transaction) -> None:
+    """Make the moves of a transaction that are undone, without changing it."""
+    for entry in range(transaction.length[0]):
+        move_row(problem, solution, transaction.row[entry], transaction.target[entry])
 
 
 @kernel
 def has_capacity(solution: Solution, transaction: Transaction) -> bool:
-    """Return whether the transaction can hold another move with its affinity moves."""
+    """Return whether the transaction can hold two moves of every row and two more, as an affinity move may need."""
     return bool(transaction.length[0] + 2 * solution.node.shape[0] + 2 <= transaction.row.shape[0])
 
 
@@ -235,37 +241,37 @@ def place_in_turn(
     solution: Solution,
     extension_state: ExtensionState,
     rows: Int,
-    all_or_nothing: Int,
+    all_or_nothing: PlacementGroups,
     enforced: RuleMask,
-    last: bool,
+    takes_last_node: bool,
     rng: Stream,
     transaction: Transaction,
 ) -> int:
-    """Place each of `rows` on a random feasible node, or the `last` one; return the number of placed rows.
+    """Place each of `rows` in turn, and return how many are placed; the moves are appended to the transaction.
 
-    `all_or_nothing`: see `plb.search.placement.place_rows`.
+    `takes_last_node`: whether to take the most recently created feasible node, and not a random one.
     """
-    begun = transaction.length[0]
+    length_before = transaction.length[0]
     group = NOWHERE
-    before = begun
+    group_begin = length_before
     given_up = False
     for index in range(rows.shape[0]):
         if all_or_nothing[index] != group or group == NOWHERE:
             group = all_or_nothing[index]
-            before = transaction.length[0]
+            group_begin = transaction.length[0]
             given_up = False
         if given_up:
             continue
-        if last:
+        if takes_last_node:
             target = last_target(problem, solution, extension_state, enforced, rows[index])
         else:
             target = random_target(problem, solution, extension_state, enforced, rows[index], rng)
         if target != NOWHERE:
             try_move(problem, solution, transaction, rows[index], target)
         elif group != NOWHERE:
-            undo_transaction(problem, solution, transaction, before)
+            undo_transaction(problem, solution, transaction, group_begin)
             given_up = True
-    return int(transaction.length[0] - begun)
+    return int(transaction.length[0] - length_before)
 
 
 SHARE_FOR_ALL = 8
@@ -283,12 +289,15 @@ class Places:
     nodes: Int
     """(m,) the node of each, or NOWHERE."""
 
-    def of(self, chosen: Bool) -> Places:
-        """Return the places of some of the rows, given by a mask, (m,)."""
-        return Places(self.rows[chosen], self.nodes[chosen])
+    def of(self, mask: Bool) -> Places:
+        """Return the places of those rows whose entry of `mask`, (m,), is true."""
+        return Places(self.rows[mask], self.nodes[mask])
 
     def among(self, rows: Int, origin: Int) -> Int:
-        """Return the nodes of rows, (m,), among which are all of these; the others are on their `origin`, (M,)."""
+        """Return the node of each of `rows`, (m,): its place, or else its entry in `origin`, (M,).
+
+        `rows` is ascending and has all rows of these places.
+        """
         nodes: Int = origin[rows]
         nodes[rows.searchsorted(self.rows)] = self.nodes
         return nodes
@@ -299,22 +308,28 @@ NO_PLACES = Places(NO_ROWS, NO_ROWS)
 
 
 def moved_rows(problem: Problem, solution: Solution, others: Int) -> Int:
-    """Return the rows that are not on their origins, ascending; `others` may have been placed or dropped."""
+    """Return the rows that are not on their origins, ascending.
+
+    `others`: rows that an earlier search may have placed or dropped, which `solution.displaced` does not list.
+    """
     displaced = solution.displaced[: solution.totals.displaced]
     if not len(others):
         return np.sort(displaced)
-    elsewhere = others[solution.node[others] != problem.origin[others]]
-    return merged(np.sort(displaced), elsewhere) if len(displaced) else elsewhere
+    others_elsewhere = others[solution.node[others] != problem.origin[others]]
+    return merged(np.sort(displaced), others_elsewhere) if len(displaced) else others_elsewhere
 
 
 def places_of(problem: Problem, solution: Solution, others: Int) -> Places:
-    """Return the present places; `others` as for `moved_rows`."""
+    """Return the places of the rows that are not on their origins; `others`: see `moved_rows`."""
     rows = moved_rows(problem, solution, others)
     return Places(rows, solution.node[rows])
 
 
 def go_to(problem: Problem, solution: Solution, places: Places, others: Int) -> None:
-    """Move the rows to these places, and all that are not among them to their origins; `others` as above."""
+    """Move the rows of `places` there, and all other rows that are elsewhere to their origins.
+
+    `others`: rows that an earlier search may have placed or dropped.
+    """
     rows = merged(moved_rows(problem, solution, others), places.rows)
     nodes = places.among(rows, problem.origin)
     if len(rows) * SHARE_FOR_ALL <= len(solution.node) or len(solution.journal):
@@ -326,7 +341,7 @@ def go_to(problem: Problem, solution: Solution, places: Places, others: Int) -> 
 
 @kernel
 def _move_all(problem: Problem, solution: Solution, rows: Int, nodes: Int) -> None:
-    """Move each of `rows` to its node of `nodes`."""
+    """Move each of `rows` to its node in `nodes`, (m,) each."""
     for index in range(rows.shape[0]):
         row = rows[index]
         if problem.leaving[row]:  # a departing end that was dropped: it is in no sum

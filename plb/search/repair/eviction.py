@@ -25,6 +25,7 @@ from plb.search.extension_kernels import ExtensionState
 from plb.search.repair.affinity_moves import move_with_children
 from plb.search.transactions import (
     Draft,
+    PlacementGroups,
     Transaction,
     has_capacity,
     keep_transaction,
@@ -71,7 +72,7 @@ def evict(
     solution: Solution,
     extension_state: ExtensionState,
     rows: Int,
-    all_or_nothing: Int,
+    all_or_nothing: PlacementGroups,
     enforced: RuleMask,
     slots: int,
     tries: int,
@@ -120,7 +121,7 @@ def _try_shifts(
     solution: Solution,
     extension_state: ExtensionState,
     rows: Int,
-    all_or_nothing: Int,
+    all_or_nothing: PlacementGroups,
     enforced: RuleMask,
     slots: int,
     tries: int,

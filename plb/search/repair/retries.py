@@ -16,7 +16,7 @@ from plb.constraints.capacity import is_full_for
 from plb.evaluation.proposals import refusal_of_place
 from plb.model.rules import NO_REFUSAL, RuleMask
 from plb.search.extension_kernels import ExtensionState
-from plb.search.transactions import Transaction, place_in_turn, try_move, undo_transaction
+from plb.search.transactions import PlacementGroups, Transaction, place_in_turn, try_move, undo_transaction
 from plb.state.arrays import Problem, Solution
 
 CLEARED_NODES = 4
@@ -30,7 +30,7 @@ class Retry(NamedTuple):
 
     rows: Int
     """(m,)"""
-    all_or_nothing: Int
+    all_or_nothing: PlacementGroups
     """(m,) see `plb.search.placement.place_rows`."""
     position: Int
     """(M,) position of each row in `rows`, or NOWHERE."""
@@ -48,7 +48,7 @@ class Retry(NamedTuple):
     """(m,) their `all_or_nothing`."""
 
 
-def new_retry(problem: Problem, rows: Int, all_or_nothing: Int) -> Retry:
+def new_retry(problem: Problem, rows: Int, all_or_nothing: PlacementGroups) -> Retry:
     """Return the record of a placement of `rows`."""
     position = np.full(len(problem.origin), NOWHERE)
     position[rows] = np.arange(len(rows))
