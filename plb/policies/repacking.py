@@ -117,7 +117,7 @@ def _moves(configuration: Configuration, row: int, node: int, leaving: Int) -> S
         if len(nodes):
             moves.append(Proposal(resident, int(nodes[0])))
             inverse_moves.append(configuration.apply(moves[-1]))
-    makes_room = len(moves) == len(leaving) and configuration.refusal(Proposal(row, node)) is None
+    frees_enough = len(moves) == len(leaving) and configuration.refusal(Proposal(row, node)) is None
     for inverse in reversed(inverse_moves):
         configuration.apply(inverse)
-    return moves if makes_room else ()
+    return moves if frees_enough else ()

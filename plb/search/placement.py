@@ -113,22 +113,22 @@ def _fullest(solution: Solution, metric: int, free: Float, offered: Bool, least_
 
 
 def _least_loaded(
-    problem: Problem, solution: Solution, metric: int, offered: Bool, least_room: float, least_nodes: int
+    problem: Problem, solution: Solution, metric: int, offered: Bool, least_free: float, least_nodes: int
 ) -> Bool:
     """Return a mask, (N,), of the least utilised of some nodes in the metric with index `metric`.
 
-    `offered`: (N,) the nodes to choose from. Chosen are `least_nodes` at least, and so many that raising each to the load
-    of the next makes room for `least_room` quanta; with 0, all offered.
+    `offered`: (N,) the nodes to choose from. Chosen are `least_nodes` at least, and so many that `least_free` quanta
+    can be added to them before all have the load of the next; with 0, all offered.
     """
     load = solution.node_load[:, metric]
     order = np.argsort(load * problem.inverse_capacity[:, metric], kind="stable")
     kept = np.zeros(len(load), np.bool_)
-    room = 0.0
+    added = 0.0
     last_load = 0
     for count, node in enumerate(order[offered[order]].tolist()):
-        room += float(load[node] - last_load) * count
+        added += float(load[node] - last_load) * count
         last_load = int(load[node])
-        if least_room > 0.0 and count >= least_nodes and room >= least_room:
+        if least_free > 0.0 and count >= least_nodes and added >= least_free:
             break
         kept[node] = True
     return kept
@@ -195,7 +195,7 @@ def place_rows(
 def _stages(
     problem: Problem, solution: Solution, config: PlbConfig, rows: Int, masks: Sequence[RuleMask]
 ) -> list[tuple[Problem, int]]:
-    """Return the stages of a placement of `rows`, each a problem, first with filtered targets, and its enforced rules."""
+    """Return the stages of a placement of `rows`, each a problem, filtered at first, and its enforced rules."""
     filtered_problem = filtered(problem, solution, config, rows)
     return [
         (searched, mask)

@@ -27,13 +27,13 @@ QUICK_DRAWS = 8
 
 
 class Transaction(NamedTuple):
-    """The moves of a transaction, in order."""
+    """The moves of a transaction, in order: rows with the nodes that they leave and reach, which may be NOWHERE."""
 
     row: Int
     source: Int
     target: Int
     length: Int
-    """(1,) number of valid entries."""
+    """(1,) number of moves, which are the first entries of the other arrays."""
 
 
 def new_transaction(capacity: int) -> Transaction:

@@ -110,11 +110,11 @@ def anneal_chains(
         return Annealed(energy, new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
     problem = without_leaving_load(problem, config)
     settings = _settings(config, budget, len(choice.creation) + choice.migrations)
-    capacity = _most_moves(problem, start, choice)
+    step_moves = _most_moves(problem, start, choice)
     others = merged(others, choice.creation)
     in_python = extensions is not None and extensions.has_python
     threads = 1 if in_python else _threads(config, settings)
-    begun = working_time()
+    start_time = working_time()
 
     def check(chain: _Chain, moment: str) -> None:
         compare_with_scratch(problem, chain.solution, moment)
@@ -122,17 +122,17 @@ def anneal_chains(
             compare_extension_state(extensions, problem, chain.solution, chain.extensions, moment)
 
     in_place = threads == 1 and _may_be_in_place(problem, choice, settings, extensions)
-    new = _new_chains(problem, start, choice, config, seed, settings, capacity, extensions, in_place=in_place)
+    new_chains = _new_chains(problem, start, choice, config, seed, settings, step_moves, extensions, in_place=in_place)
 
     def run(number: int, chain: _Chain) -> _Chain:
-        deadline = budget.deadline(begun, 1.0 if threads > 1 else (number + 1) / len(new))
+        deadline = budget.deadline(start_time, 1.0 if threads > 1 else (number + 1) / len(new_chains))
         after_each = check if config.checks is Checks.STEP else None
         path = _price_path(problem, choice, config, budget)
         chain = _run_chain(chain, problem, choice, settings, deadline, after_each, path, in_python=in_python)
         chain.end(problem, others, in_place=in_place)
         return chain
 
-    chains = _all_of(run, new, threads)
+    chains = _all_of(run, new_chains, threads)
     best = min(chains, key=lambda chain: (chain.schedule.best_energy, chain.schedule.best_movement))
     if best.places is not None:
         go_to(problem, start, best.places, others)
@@ -147,21 +147,21 @@ def anneal_chains(
 
 
 def _price_path(problem: Problem, choice: Choice, config: PlbConfig, budget: Budget) -> PricePath | None:
-    """Return the price path of a chain, if its settings ask for one."""
+    """Return the price path of a chain, or None if the settings do not cool by price."""
     if config.cooling is not Cooling.BY_PRICE:
         return None
     return PricePath(problem, choice.migrations, proposals_of(config, budget))
 
 
 def _may_be_in_place(problem: Problem, choice: Choice, settings: Settings, extensions: Extensions | None) -> bool:
-    """Return whether the undo log surely leads back to the start; a price of overload has it forgotten."""
+    """Return whether chains can work in the start solution itself, as the undo log surely leads back to it."""
     terms = () if extensions is None else extensions.terms
     prices_overload = any(isinstance(term, VanishingTerm) for term in terms)
     return not (prices_overload or _is_compound(problem, choice)) and _proposals_of(settings) < UNDO_LOG_SIZE
 
 
 def _annealed(chains: Sequence[_Chain], best: _Chain, energy: float, names: Sequence[str]) -> Annealed:
-    """Return the statistics of chains; `names`: the larger neighbourhoods."""
+    """Return the statistics of chains, with `energy` of the `best`; `names`: the configured larger neighbourhoods."""
     neighbourhoods = [chain.chain_state.neighbourhoods for chain in chains]
     return Annealed(
         energy,
@@ -180,7 +180,7 @@ def without_leaving_load(problem: Problem, config: PlbConfig) -> Problem:
 
 
 def _all_of(run: Callable[[int, _Chain], _Chain], chains: Sequence[_Chain], threads: int) -> list[_Chain]:
-    """Return the chains after their runs, one after the other or on threads."""
+    """Return the chains after `run` of each with its number, one after the other or on `threads` threads."""
     if threads == 1:
         return [run(number, chain) for number, chain in enumerate(chains)]
     with ThreadPoolExecutor(threads) as pool:
@@ -189,12 +189,12 @@ def _all_of(run: Callable[[int, _Chain], _Chain], chains: Sequence[_Chain], thre
 
 def _most_moves(problem: Problem, start: Solution, choice: Choice) -> int:
     """Return the largest number of moves that one step may try; 0 where no step has several."""
-    of_proposal = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
-    return of_proposal + (MOST_ASKED if choice.larger_share else 0)
+    proposal_moves = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
+    return proposal_moves + (MOST_ASKED if choice.larger_share else 0)
 
 
 def _is_compound(problem: Problem, choice: Choice) -> bool:
-    """Return whether a proposal may have further moves."""
+    """Return whether a proposal of a search may cause further moves: of siblings or of children."""
     return choice.makes_spread_moves or (problem.related and bool((problem.first_child != NOWHERE).any()))
 
 
@@ -211,7 +211,10 @@ class _Chain:
     """Those of its best solution, at its end; None: it has none without overload."""
 
     def end(self, problem: Problem, others: Int, *, in_place: bool) -> None:
-        """Return to the best solution and note its places; `in_place`: return to the start."""
+        """Return to the best solution and note its places; `in_place`: return to the start, for the next chain.
+
+        `others`: rows that an earlier search may have placed or dropped.
+        """
         undo_log = self.chain_state.undo_log
         return_to_best(problem, self.solution, self.schedule, undo_log, self.extension_state)
         if math.isfinite(self.schedule.best_energy):
@@ -242,32 +245,35 @@ def _new_chains(
     config: PlbConfig,
     seed: np.random.SeedSequence,
     settings: Settings,
-    capacity: int,
+    step_moves: int,
     extensions: Extensions | None,
     *,
     in_place: bool,
 ) -> list[_Chain]:
-    """Return new chains, each with a copy of `start`, or `in_place` all with `start` itself, in turn."""
+    """Return new chains, each with a copy of `start`, or `in_place` all with `start` itself, in turn.
+
+    `step_moves`: most moves of a step of several moves.
+    """
     sort_displaced(start)
-    named = kinds_of(config.larger_neighbourhoods) if choice.larger_share else []
-    kinds, services = that_apply(named, problem, choice.movable)
+    configured = kinds_of(config.larger_neighbourhoods) if choice.larger_share else []
+    kinds, services = that_apply(configured, problem, choice.movable)
     chains = []
     for stream in seed.spawn(_chains(config)):
         solution = start if in_place else start.copy()
-        undo_log = new_undo_log(_proposals_of(settings), capacity)
+        undo_log = new_undo_log(_proposals_of(settings), step_moves)
         neighbourhoods = new_neighbourhoods(kinds, choice.larger_share, services) if kinds else SINGLE_ONLY
-        state = ChainState(new_schedule(), undo_log, new_tally(), new_transaction(capacity), neighbourhoods)
-        of_chain = extensions_of_chain(extensions, problem, solution)
-        chains.append(_Chain(solution, of_chain, state, Stream(stream)))
+        state = ChainState(new_schedule(), undo_log, new_tally(), new_transaction(step_moves), neighbourhoods)
+        chain_extensions = extensions_of_chain(extensions, problem, solution)
+        chains.append(_Chain(solution, chain_extensions, state, Stream(stream)))
     addresses = _addresses_of_steps(chains[0], problem, choice, has_extensions=extensions is not None)
     for chain in chains:
         chain.chain_state = chain.chain_state._replace(addresses=addresses)
     return chains
 
 
-def new_undo_log(proposals: int, capacity: int) -> UndoLog:
-    """Return the undo log of a chain of so many proposals with up to `capacity` further moves."""
-    entries = min(proposals, UNDO_LOG_SIZE) + capacity + 1
+def new_undo_log(proposals: int, step_moves: int) -> UndoLog:
+    """Return the undo log of a chain of `proposals` proposals, of which a step may have `step_moves` further moves."""
+    entries = min(proposals, UNDO_LOG_SIZE) + step_moves + 1
     return UndoLog(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
 
 
@@ -279,17 +285,17 @@ def sort_displaced(solution: Solution) -> None:
 
 
 def _addresses_of_steps(chain: _Chain, problem: Problem, choice: Choice, *, has_extensions: bool) -> StepAddresses:
-    """Return the addresses of the kernels that a chain needs."""
+    """Return the addresses of the kernels for steps that few chains have, as far as this chain needs them."""
     solution, chain_state, extension_state = chain.solution, chain.chain_state, chain.extension_state
     step = Step(Proposal(0, 0), False, 0.0)
-    of_chain = (problem, solution, choice, chain_state, extension_state, chain.rng)
+    arguments = (problem, solution, choice, chain_state, extension_state, chain.rng)
     compound = extended = larger = NO_KERNEL
     if _is_compound(problem, choice):
-        compound = compound_proposal.address(None, *of_chain, step)
+        compound = compound_proposal.address(None, *arguments, step)
     if has_extensions:
         extended = extended_step.address(None, problem, solution, chain_state, extension_state, step)
     if choice.larger_share:
-        larger = larger_proposal.address(int, *of_chain, 0)
+        larger = larger_proposal.address(int, *arguments, 0)
     return StepAddresses(compound, extended, larger)
 
 
@@ -304,32 +310,36 @@ def _run_chain(
     *,
     in_python: bool,
 ) -> _Chain:
-    """Run a chain to its end; `check` is called after every proposal; moves have a falling price with a `path`."""
-    timed = STRETCH_IN_PYTHON if in_python else TIMED_STRETCH
-    stretch = _proposals_of(settings) if deadline is None and not in_python else timed
+    """Run a chain to its end and return it.
+
+    `check`: called with the chain and the moment after every proposal, or None; `path`: the falling price of moves, or
+    None; `in_python`: whether extensions are in Python, so that the clock is read more often.
+    """
+    timed_stretch = STRETCH_IN_PYTHON if in_python else TIMED_STRETCH
+    stretch = _proposals_of(settings) if deadline is None and not in_python else timed_stretch
     stretch = 1 if check else stretch
     begun = working_time()
-    at_price = problem if path is None else _begin_path(chain, path, choice, settings)
-    soft, searched = None, choice
+    priced_problem = problem if path is None else _begin_path(chain, path, choice, settings)
+    soft, present_choice = None, choice
     if len(chain.extension_state.vanishing):
         soft = _begin_soft(chain, problem, choice, settings)
-        stretch, searched = min(stretch, timed), soft.choice
-    whole = math.inf if deadline is not None and settings.timed else _whole_search(choice, settings)
+        stretch, present_choice = min(stretch, timed_stretch), soft.choice
+    whole_search = math.inf if deadline is not None and settings.timed else _whole_search(choice, settings)
     patience = math.inf if choice.larger_share else QUIET_FROM + len(choice.movable)
-    whole = whole if path is None else min(whole, MOST_FALLING * patience)
+    whole_search = whole_search if path is None else min(whole_search, MOST_FALLING * patience)
     while chain.schedule.end == RUNNING and not chain.timed_out:
         proposals = stretch
         if path is not None:
-            at_price = _follow(chain, path, at_price, settings, whole, patience)
-            proposals = min(stretch, path.left(_done(chain, settings), whole))
+            priced_problem = _follow(chain, path, priced_problem, settings, whole_search, patience)
+            proposals = min(stretch, path.left(_done(chain, settings), whole_search))
         if soft is not None:
-            used = _used_share(chain, settings, whole)
-            if used < SOFT_SHARE:
-                raise_price(problem, chain.solution, chain.chain_state, chain.extension_state, used)
+            used_share = _used_share(chain, settings, whole_search)
+            if used_share < SOFT_SHARE:
+                raise_price(problem, chain.solution, chain.chain_state, chain.extension_state, used_share)
             else:
                 _harden(chain, problem, soft)
-                soft, searched = None, choice
-        _anneal(chain, at_price, searched, settings, proposals)
+                soft, present_choice = None, choice
+        _anneal(chain, priced_problem, present_choice, settings, proposals)
         if check:
             check(chain, f"proposal {chain.tally[GENERATED]}")
         if deadline is not None:
@@ -340,13 +350,15 @@ def _run_chain(
     if soft is not None:
         _harden(chain, problem, soft)
     if path is not None:
-        return_to_best(at_price, chain.solution, chain.schedule, chain.chain_state.undo_log, chain.extension_state)
+        return_to_best(
+            priced_problem, chain.solution, chain.schedule, chain.chain_state.undo_log, chain.extension_state
+        )
         evaluate_again(problem, chain.solution, chain.chain_state, chain.extension_state)
     return chain
 
 
 def _begin_soft(chain: _Chain, problem: Problem, choice: Choice, settings: Settings) -> SoftCapacity:
-    """Probe and begin to search with soft capacity, without larger steps."""
+    """Probe with soft capacity, where overload has a price, and return how it is searched: without larger steps."""
     at_origins = chain.solution.totals.displaced == 0
     soft = SoftCapacity(chain.chain_state.neighbourhoods, choice, begins_at_origins=bool(at_origins))
     chain.chain_state = chain.chain_state._replace(neighbourhoods=SINGLE_ONLY)
@@ -355,7 +367,7 @@ def _begin_soft(chain: _Chain, problem: Problem, choice: Choice, settings: Setti
 
 
 def _harden(chain: _Chain, problem: Problem, soft: SoftCapacity) -> None:
-    """Remove overload of the best solution and go on with hard capacity; where it stays, the result is the start."""
+    """Remove the overload of the best solution and go on with hard capacity; if some stays, the chain has no result."""
     state, chain_state = chain.extension_state, chain.chain_state
     return_to_best(problem, chain.solution, chain.schedule, chain_state.undo_log, state)
     chain.schedule.undo_length = chain.schedule.best_length = 0
@@ -367,7 +379,7 @@ def _harden(chain: _Chain, problem: Problem, soft: SoftCapacity) -> None:
 
 
 def _anneal(chain: _Chain, problem: Problem, choice: Choice, settings: Settings, proposals: int) -> None:
-    """Run a chain for at most this number of proposals."""
+    """Run a chain for at most `proposals` more proposals."""
     arguments = (problem, chain.solution, choice, settings, chain.chain_state, chain.extension_state, chain.rng)
     with chain.extensions.calls():
         anneal(*arguments, proposals)
@@ -379,9 +391,9 @@ def _done(chain: _Chain, settings: Settings) -> int:
     return chain.schedule.rounds * settings.simulated_annealing_iterations_per_round + chain.schedule.step
 
 
-def _used_share(chain: _Chain, settings: Settings, whole: float) -> float:
-    """Return the used share of the time or of the `whole` number of proposals, whichever is larger."""
-    return max(chain.schedule.progress, _done(chain, settings) / whole)
+def _used_share(chain: _Chain, settings: Settings, whole_search: float) -> float:
+    """Return the used share of the time or of the proposals of the whole search, whichever is larger."""
+    return max(chain.schedule.progress, _done(chain, settings) / whole_search)
 
 
 def _whole_search(choice: Choice, settings: Settings) -> int:
@@ -392,38 +404,42 @@ def _whole_search(choice: Choice, settings: Settings) -> int:
 
 
 def _begin_path(chain: _Chain, path: PricePath, choice: Choice, settings: Settings) -> Problem:
-    """Probe where moves cost nothing, which gives the first price; return the problem at that price."""
+    """Probe where moves cost nothing, which sets the first price of `path`; return the problem without a price."""
     _anneal(chain, path.without_price, choice, settings, 0)
     path.begin(chain.schedule.largest_change, int(chain.solution.totals.displaced))
     return path.without_price
 
 
 def _follow(
-    chain: _Chain, path: PricePath, at_price: Problem, settings: Settings, whole: float, patience: float
+    chain: _Chain, path: PricePath, priced_problem: Problem, settings: Settings, whole_search: float, patience: float
 ) -> Problem:
-    """Return the problem at the present price, and end a chain without a move for `patience` at the last one."""
-    displaced, done = int(chain.solution.totals.displaced), _done(chain, settings)
-    used = _used_share(chain, settings, whole)
-    if not path.is_due(used):
-        return at_price
-    if path.is_quiet(displaced, float(chain.schedule.energy), done, patience):
+    """Return the problem at the price that is now due; end a chain that finds nothing more at the last price.
+
+    `priced_problem`: the problem at the present price; `whole_search`: proposals of the whole search; `patience`: the
+    proposals without a move after which a chain may end.
+    """
+    displaced, done_proposals = int(chain.solution.totals.displaced), _done(chain, settings)
+    used_share = _used_share(chain, settings, whole_search)
+    if not path.is_due(used_share):
+        return priced_problem
+    if path.is_quiet(displaced, float(chain.schedule.energy), done_proposals, patience):
         chain.schedule.end = CONVERGED
-        return at_price
-    at_price = path.next_problem(used, displaced)
-    evaluate_again(at_price, chain.solution, chain.chain_state, chain.extension_state)
+        return priced_problem
+    priced_problem = path.next_problem(used_share, displaced)
+    evaluate_again(priced_problem, chain.solution, chain.chain_state, chain.extension_state)
     path.begin_stage(float(chain.schedule.energy))
-    return at_price
+    return priced_problem
 
 
-def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
+def _settings(config: PlbConfig, budget: Budget, least_proposals: int) -> Settings:
     """Return the annealing settings of each chain, such that all chains together keep to the budget.
 
-    With only a time budget, a chain generates at least `slots` proposals (replicas that may be placed or moved) before
-    it may converge: in a large cluster a round changes little.
+    With only a time budget, a chain generates `least_proposals` proposals, one for each replica that may be placed or
+    moved, before it may converge: in a large cluster a round changes little.
     """
-    limit, per_round = config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round
+    round_limit, per_round = config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round
     per_round = PROPOSALS_A_ROUND if per_round is None else per_round
-    rounds = ENDLESS if limit is None else limit
+    rounds = ENDLESS if round_limit is None else round_limit
     if per_round == 0:
         rounds, per_round = 0, 1
     elif budget.proposals is not None:
@@ -433,7 +449,7 @@ def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
     elif budget.seconds is not None:
         rounds = ENDLESS
     by_budget = config.cooling in (Cooling.BY_BUDGET, Cooling.BY_PRICE)
-    absolute = config.absolute_initial_temperature if budget.temperature is None else budget.temperature
+    absolute_temperature = config.absolute_initial_temperature if budget.temperature is None else budget.temperature
     coefficient = config.cluster_specific_temperature_coefficient
     return Settings(
         rounds,
@@ -442,8 +458,8 @@ def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
         INITIAL_TEMPERATURE if config.initial_temperature is None else config.initial_temperature,
         coefficient if config.enable_cluster_specific_initial_temperature else UNSET,
         config.fast_balancing_temperature_decay_rate,
-        least=slots if budget.seconds is not None and budget.proposals is None else 0,
-        absolute_temperature=UNSET if absolute is None else absolute,
+        least=least_proposals if budget.seconds is not None and budget.proposals is None else 0,
+        absolute_temperature=UNSET if absolute_temperature is None else absolute_temperature,
         quiet_change=config.quiet_change,
         absolute_quiet_change=UNSET if config.absolute_quiet_change is None else config.absolute_quiet_change,
         quiet_rounds=config.quiet_rounds,
@@ -456,14 +472,17 @@ def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
 
 
 def _chains(config: PlbConfig) -> int:
+    """Return the number of chains."""
     return CHAINS if config.chains is None else config.chains
 
 
 def _proposals_of(settings: Settings) -> int:
+    """Return the number of proposals of a chain."""
     return settings.rounds * settings.simulated_annealing_iterations_per_round
 
 
 def _threads(config: PlbConfig, settings: Settings) -> int:
+    """Return on how many threads the chains run: one if each step is checked or the chains are short."""
     if config.checks is Checks.STEP or _proposals_of(settings) < THREADED_PROPOSALS:
         return 1
     return min(config.threads or os.cpu_count() or 1, _chains(config))

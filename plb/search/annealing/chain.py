@@ -70,6 +70,7 @@ class UndoLog(NamedTuple):
 
     row: Int
     source: Int
+    """Node of `row` before the proposal; the target is its node after it."""
     partner: Int
 
 
@@ -85,7 +86,7 @@ def note_accepted(schedule: Schedule, undo_log: UndoLog, proposal: Proposal) -> 
 
 @kernel
 def _accepted(solution: Solution, undo_log: UndoLog, entry: int) -> Proposal:
-    """Return the proposal of the last entry, whose row is now on its target."""
+    """Return the proposal of `entry`, the last one of the log: its row is now on its target."""
     row = undo_log.row[entry]
     return Proposal(row, solution.node[row], undo_log.partner[entry], undo_log.source[entry])
 
@@ -104,15 +105,15 @@ def return_to_best(
 
 @kernel
 def return_to_start(problem: Problem, solution: Solution, schedule: Schedule, undo_log: UndoLog) -> None:
-    """Undo all proposals of the log, without the sums of extension terms."""
+    """Undo all proposals of the log; the sums of extension terms stay as they are."""
     for entry in range(schedule.undo_length - 1, -1, -1):
         apply_proposal(problem, solution, inverse_of(_accepted(solution, undo_log, entry)))
 
 
 @kernel
-def is_full(schedule: Schedule, undo_log: UndoLog, most: int) -> bool:
-    """Return whether the log has no room for a step of `most` moves, or of one."""
-    return bool(schedule.undo_length + most >= undo_log.row.shape[0])
+def is_full(schedule: Schedule, undo_log: UndoLog, moves: int) -> bool:
+    """Return whether the log cannot hold a further step of `moves` moves, or of one."""
+    return bool(schedule.undo_length + moves >= undo_log.row.shape[0])
 
 
 @kernel
@@ -148,7 +149,7 @@ class ChainState(NamedTuple):
     tally: Tally
     """(TALLY_SIZE,) number of proposals by outcome."""
     transaction: Transaction
-    """Scratch for steps of several moves; its capacity is 0 where such steps cannot occur."""
+    """Scratch for steps of several moves; it holds none where such steps cannot occur."""
     neighbourhoods: Neighbourhoods
     """Weights and counts of the larger neighbourhoods."""
     addresses: StepAddresses = StepAddresses()
@@ -166,7 +167,10 @@ class Step(NamedTuple):
 
 @kernel
 def record_energy(solution: Solution, schedule: Schedule, extension_state: ExtensionState, energy: float) -> None:
-    """Record the energy of the solution; if it is the best so far, record that too, with its place in the undo log."""
+    """Record the energy of the solution; if it is the best so far, record that too, with its position in the undo log.
+
+    A solution with a term that has to vanish is never the best.
+    """
     schedule.energy = energy
     for term in extension_state.vanishing:
         if extension_state.value[term] != 0.0:
@@ -213,12 +217,12 @@ def anneal(
     if schedule.temperature == NOT_STARTED:
         _start(problem, solution, choice, settings, schedule, extension_state, rng, chain_state.tally)
     per_round = settings.simulated_annealing_iterations_per_round
-    done = 0
-    while done < proposals and schedule.end == RUNNING:
-        left = (settings.rounds - schedule.rounds) * per_round - schedule.step
-        spent = _step(problem, solution, choice, chain_state, extension_state, rng, left)
-        done += spent
-        schedule.step += spent
+    done_proposals = 0
+    while done_proposals < proposals and schedule.end == RUNNING:
+        left_proposals = (settings.rounds - schedule.rounds) * per_round - schedule.step
+        step_proposals = _step(problem, solution, choice, chain_state, extension_state, rng, left_proposals)
+        done_proposals += step_proposals
+        schedule.step += step_proposals
         while schedule.step >= per_round and schedule.end == RUNNING:
             end_round(settings, schedule)
             if chain_state.neighbourhoods.part.shape[0] > 0:
@@ -240,9 +244,9 @@ def _start(
     tally: Tally,
 ) -> None:
     """Initialize the schedule; the first temperature follows from the largest energy change of a few probes."""
-    base = present_energy(problem, solution)
+    energy = present_energy(problem, solution)
     extension_energy = weighed(extension_state, extension_state.value)
-    largest = 0.0
+    largest_change = 0.0
     allowed = 0
     for probe in range(PROBES_FOR_ONE * settings.probes):
         if probe >= settings.probes and allowed >= settings.allowed_probes:
@@ -250,23 +254,26 @@ def _start(
         proposal = generate_proposal(problem, solution, choice, rng)
         if proposal.row == NOWHERE or proposal.target == proposal.source:
             continue
-        refused = refusal(problem, solution, choice.enforced, proposal) != NO_REFUSAL
-        if refused or refusing(problem, solution, extension_state, proposal) != ALLOWED:
+        is_refused = refusal(problem, solution, choice.enforced, proposal) != NO_REFUSAL
+        if is_refused or refusing(problem, solution, extension_state, proposal) != ALLOWED:
             continue
         allowed += 1
         copy_values(extension_state.value, extension_state.after)
         foresee(problem, solution, extension_state, proposal)
-        after = evaluate(problem, solution, REJECTED, proposal, tally)
-        largest = max(largest, abs(after - base + (weighed(extension_state, extension_state.after) - extension_energy)))
+        energy_after = evaluate(problem, solution, REJECTED, proposal, tally)
+        largest_change = max(
+            largest_change,
+            abs(energy_after - energy + (weighed(extension_state, extension_state.after) - extension_energy)),
+        )
     slots = choice.creation.shape[0] + choice.migrations
     schedule.temperature = settings.absolute_temperature
     if settings.absolute_temperature == UNSET:
-        schedule.temperature = first_temperature(settings, slots, solution.totals.imbalance) * largest
+        schedule.temperature = first_temperature(settings, slots, solution.totals.imbalance) * largest_change
     schedule.first_temperature = schedule.temperature
-    schedule.largest_change = largest
-    schedule.energy = base + extension_energy
-    schedule.round_energy = base + extension_energy
-    schedule.best_energy = base + extension_energy
+    schedule.largest_change = largest_change
+    schedule.energy = energy + extension_energy
+    schedule.round_energy = energy + extension_energy
+    schedule.best_energy = energy + extension_energy
     copy_values(extension_state.value, extension_state.best)
     schedule.best_movement = solution.totals.movement
     schedule.end = SPENT if settings.rounds == 0 else RUNNING
@@ -280,28 +287,30 @@ def _step(
     chain_state: ChainState,
     extension_state: ExtensionState,
     rng: Stream,
-    left: int,
+    left_proposals: int,
 ) -> int:
-    """Make a proposal or larger step of at most `left` proposals; return how many proposals it counts as."""
+    """Make a step, which counts as at most `left_proposals` proposals; return how many proposals it counts as."""
     schedule, undo_log = chain_state.schedule, chain_state.undo_log
-    most = chain_state.transaction.row.shape[0]
-    if is_full(schedule, undo_log, most):
+    most_moves = chain_state.transaction.row.shape[0]
+    if is_full(schedule, undo_log, most_moves):
         forget_start(schedule, undo_log)
-        if is_full(schedule, undo_log, most):
+        if is_full(schedule, undo_log, most_moves):
             return_to_best(problem, solution, schedule, undo_log, extension_state)
     neighbourhoods = chain_state.neighbourhoods
     if neighbourhoods.part.shape[0] == 0:
         _single_step(problem, solution, choice, chain_state, extension_state, rng)
         return 1
-    number, cost, before = random_neighbourhood(neighbourhoods, rng), 1, schedule.energy
-    if number == SINGLE or left < MOST_ASKED:
+    neighbourhood, step_proposals, energy_before = random_neighbourhood(neighbourhoods, rng), 1, schedule.energy
+    if neighbourhood == SINGLE or left_proposals < MOST_ASKED:
         _single_step(problem, solution, choice, chain_state, extension_state, rng)
-        number = SINGLE
+        neighbourhood = SINGLE
     else:
-        larger = chain_state.addresses.larger
-        cost = int(_call_larger(larger, problem, solution, choice, chain_state, extension_state, rng, number))
-    note_step(neighbourhoods, number, cost, before, schedule.energy)
-    return cost
+        address = chain_state.addresses.larger
+        step_proposals = int(
+            _call_larger(address, problem, solution, choice, chain_state, extension_state, rng, neighbourhood)
+        )
+    note_step(neighbourhoods, neighbourhood, step_proposals, energy_before, schedule.energy)
+    return step_proposals
 
 
 @kernel
@@ -319,14 +328,14 @@ def _single_step(
     tally[GENERATED] += 1
     if proposal.row == NOWHERE or proposal.target == proposal.source:
         return
-    refused = refusal_in_place(problem, solution, choice.enforced, proposal)
+    rule = refusal_in_place(problem, solution, choice.enforced, proposal)
     makes_spread_moves = (
-        choice.makes_spread_moves and proposal.partner == NOWHERE and refused in (_FAULT_DOMAIN, _UPGRADE_DOMAIN)
+        choice.makes_spread_moves and proposal.partner == NOWHERE and rule in (_FAULT_DOMAIN, _UPGRADE_DOMAIN)
     )
     if makes_spread_moves:
-        refused = refusal(problem, solution, choice.enforced & _WITHOUT_SPREADING, proposal)
-    if refused != NO_REFUSAL:
-        tally[FIRST_RULE + refused] += 1
+        rule = refusal(problem, solution, choice.enforced & _WITHOUT_SPREADING, proposal)
+    if rule != NO_REFUSAL:
+        tally[FIRST_RULE + rule] += 1
         return
     energy = schedule.energy
     highest = highest_energy(schedule, rng)
@@ -341,16 +350,16 @@ def _single_step(
         _call_extended_step(chain_state.addresses.extended, problem, solution, chain_state, extension_state, step)
         return
     movement = solution.totals.movement
-    after = evaluate_in_place(problem, solution, highest, proposal, tally)
-    if after == REJECTED:
+    energy_after = evaluate_in_place(problem, solution, highest, proposal, tally)
+    if energy_after == REJECTED:
         return
     apply_proposal(problem, solution, proposal)
-    if schedule.temperature == 0.0 and after == energy and solution.totals.movement >= movement:
+    if schedule.temperature == 0.0 and energy_after == energy and solution.totals.movement >= movement:
         apply_proposal(problem, solution, inverse_of(proposal))
         return
     tally[ACCEPTED] += 1
     note_accepted(schedule, undo_log, proposal)
-    record_energy(solution, schedule, extension_state, after)
+    record_energy(solution, schedule, extension_state, energy_after)
 
 
 @kernel
@@ -367,16 +376,16 @@ def extended_step(
     """Accept or reject a proposal by extension constraints and terms in addition to the built-in ones."""
     schedule, tally = chain_state.schedule, chain_state.tally
     proposal = step.proposal
-    refused = refusing(problem, solution, extension_state, proposal)
-    if refused != ALLOWED:
-        extension_state.refused[refused] += 1
+    constraint = refusing(problem, solution, extension_state, proposal)
+    if constraint != ALLOWED:
+        extension_state.refused[constraint] += 1
         return
     copy_values(extension_state.value, extension_state.after)
     foresee(problem, solution, extension_state, proposal)
     extension_energy = weighed(extension_state, extension_state.after)
     _copy_rejections(tally, extension_state.tally)
-    base = evaluate(problem, solution, step.highest - extension_energy, proposal, tally)
-    if base == REJECTED:
+    energy_without_terms = evaluate(problem, solution, step.highest - extension_energy, proposal, tally)
+    if energy_without_terms == REJECTED:
         worst = worst_of(extension_state)
         if worst != NOWHERE:
             extension_state.rejected[worst] += 1
@@ -384,8 +393,8 @@ def extended_step(
         return
     movement = solution.totals.movement
     apply_with_terms(problem, solution, extension_state, proposal)
-    after = base + extension_energy
-    if schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement:
+    energy_after = energy_without_terms + extension_energy
+    if schedule.temperature == 0.0 and energy_after == schedule.energy and solution.totals.movement >= movement:
         undo_with_terms(problem, solution, extension_state, proposal)
         return
     copy_values(extension_state.after, extension_state.value)
@@ -395,7 +404,7 @@ def extended_step(
 
 
 @kernel
-def _copy_rejections(tally: Tally, into: Int) -> None:
-    """Copy the counts of the proposals that each built-in term rejected."""
+def _copy_rejections(tally: Tally, destination: Int) -> None:
+    """Copy, from one tally to another, the counts of the proposals that each built-in term rejected."""
     for entry in range(FIRST_TERM, TALLY_SIZE):
-        into[entry] = tally[entry]
+        destination[entry] = tally[entry]

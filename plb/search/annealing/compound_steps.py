@@ -45,13 +45,16 @@ _WITHOUT_SPREADING = ~SPREADING
 
 @kernel
 def make_spread_moves(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int) -> bool:
-    """Move siblings of `row`, which has moved, out of crowded domains; return whether the spread holds afterwards."""
-    so_far = enforced & _WITHOUT_SPREADING
+    """Move siblings of `row`, which has moved, out of crowded domains; return whether the spread holds afterwards.
+
+    Fault domains come first: moves for these need not satisfy the rule on upgrade domains.
+    """
+    binding = enforced & _WITHOUT_SPREADING
     for rule in (FAULT_DOMAIN, UPGRADE_DOMAIN):
-        so_far |= enforced & (1 << rule)
+        binding |= enforced & (1 << rule)
         for level in range(problem.domain.shape[1]):
             binds = problem.domain_rule[level] == rule and enforced >> rule & 1
-            if binds and not _spread_siblings(problem, solution, draft, so_far, level, row):
+            if binds and not _spread_siblings(problem, solution, draft, binding, level, row):
                 return False
     for level in range(problem.domain.shape[1]):
         if enforced >> problem.domain_rule[level] & 1 and _is_uneven(problem, solution, level, row):
@@ -61,14 +64,14 @@ def make_spread_moves(problem: Problem, solution: Solution, draft: Draft, enforc
 
 @kernel
 def _spread_siblings(
-    problem: Problem, solution: Solution, draft: Draft, so_far: RuleMask, level: int, row: int
+    problem: Problem, solution: Solution, draft: Draft, binding: RuleMask, level: int, row: int
 ) -> bool:
-    """Move siblings of `row` out of crowded domains of one level; return whether each found a node."""
+    """Move siblings of `row` out of crowded domains of one level, by the rules `binding`; return whether all could."""
     sibling = problem.sibling[row]
     while sibling != row:
         stays = not problem.movable[sibling] or has_moved(draft.transaction, sibling)
         if not stays and excess_in_domain(problem, solution, level, sibling) > 0:
-            target = random_target(problem, solution, draft.extension_state, so_far, sibling, draft.rng)
+            target = random_target(problem, solution, draft.extension_state, binding, sibling, draft.rng)
             if target == NOWHERE:
                 return False
             try_move(problem, solution, draft.transaction, sibling, target)
@@ -78,13 +81,13 @@ def _spread_siblings(
 
 @kernel
 def _is_uneven(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether some domain has too many or too few replicas of the partition of `row`."""
-    this = row
+    """Return whether some domain of a level has too many or too few replicas of the partition of `row`."""
+    member = row
     while True:
-        if stands_wrongly(problem, solution, level, this):
+        if stands_wrongly(problem, solution, level, member):
             return True
-        this = problem.sibling[this]
-        if this == row:
+        member = problem.sibling[member]
+        if member == row:
             return False
 
 
@@ -108,23 +111,23 @@ def compound_proposal(
     """Accept or reject a proposal together with the spread moves of siblings and affinity moves of children."""
     schedule, tally, transaction = chain_state.schedule, chain_state.tally, chain_state.transaction
     draft = Draft(extension_state, rng, transaction)
-    row, target, partner, here = step.proposal
-    movement = solution.totals.movement
-    displaced = solution.totals.displaced
+    row, target, partner, source = step.proposal
+    movement_before = solution.totals.movement
+    displaced_before = solution.totals.displaced
     transaction.length[0] = 0
     try_move(problem, solution, transaction, row, target)
     if partner != NOWHERE:
-        try_move(problem, solution, transaction, partner, here)
+        try_move(problem, solution, transaction, partner, source)
     if step.makes_spread_moves and not make_spread_moves(problem, solution, draft, choice.enforced, row):
         tally[FIRST_RULE + _FAULT_DOMAIN] += 1
         undo_transaction(problem, solution, transaction, 0)
         return
-    affinity_moves = move_children(problem, solution, draft, choice.enforced, row, 0)
-    if affinity_moves and partner != NOWHERE and not are_siblings(problem, row, partner):
-        affinity_moves = move_children(problem, solution, draft, choice.enforced, partner, 0)
-    too_many = solution.totals.displaced > max(choice.migrations, displaced)
-    if not affinity_moves or too_many:
-        tally[FIRST_RULE + (_MOVES if affinity_moves else _AFFINITY)] += 1
+    children_moved = move_children(problem, solution, draft, choice.enforced, row, 0)
+    if children_moved and partner != NOWHERE and not are_siblings(problem, row, partner):
+        children_moved = move_children(problem, solution, draft, choice.enforced, partner, 0)
+    moves_too_many = solution.totals.displaced > max(choice.migrations, displaced_before)
+    if not children_moved or moves_too_many:
+        tally[FIRST_RULE + (_MOVES if children_moved else _AFFINITY)] += 1
         undo_transaction(problem, solution, transaction, 0)
         return
     if _is_refused_together(problem, solution, draft):
@@ -134,17 +137,19 @@ def compound_proposal(
     copy_values(extension_state.value, extension_state.after)
     if extension_state.change.shape[0] > 0:
         _redo_with_terms(problem, solution, draft)
-    after = present_energy(problem, solution) + weighed(extension_state, extension_state.after)
-    idle = schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement
-    if after > step.highest or idle:
+    energy_after = present_energy(problem, solution) + weighed(extension_state, extension_state.after)
+    is_idle = (
+        schedule.temperature == 0.0 and energy_after == schedule.energy and solution.totals.movement >= movement_before
+    )
+    if energy_after > step.highest or is_idle:
         undo_tried_with_terms(problem, solution, draft, 0)
         return
-    _accept(solution, chain_state, extension_state, after)
+    _accept(solution, chain_state, extension_state, energy_after)
 
 
 @kernel
 def _accept(solution: Solution, chain_state: ChainState, extension_state: ExtensionState, energy: float) -> None:
-    """Record the moves of the transaction, which are made, and the energy."""
+    """Record the moves of the transaction, which are made, with `energy`, that of the solution after them."""
     schedule, transaction = chain_state.schedule, chain_state.transaction
     chain_state.tally[ACCEPTED] += 1
     copy_values(extension_state.after, extension_state.value)
@@ -161,14 +166,17 @@ def larger_proposal(
     chain_state: ChainState,
     extension_state: ExtensionState,
     rng: Stream,
-    number: int,
+    neighbourhood: int,
 ) -> int:
-    """Make a step in the neighbourhood `number` and accept or reject it; return its cost in proposals."""
+    """Make a step in a larger neighbourhood and accept or reject it; return as how many proposals it counts.
+
+    `neighbourhood`: index in `Neighbourhoods`.
+    """
     schedule, transaction, neighbourhoods = chain_state.schedule, chain_state.transaction, chain_state.neighbourhoods
     highest = highest_energy(schedule, rng)
     scratch, draft = neighbourhoods.scratch, Draft(extension_state, rng, transaction)
     transaction.length[0] = scratch.asked[0] = 0
-    kind = neighbourhoods.kind[number]
+    kind = neighbourhoods.kind[neighbourhood]
     if kind == EJECTION_CHAIN:
         allowed = make_ejection_chain(problem, solution, choice, draft, scratch)
     elif kind < OF_USERS:
@@ -176,9 +184,9 @@ def larger_proposal(
     else:
         index = kind - OF_USERS
         allowed = make_proposed_step(problem, solution, choice, draft, index, scratch)
-    tried = transaction.length[0]
-    cost = _cost_of_step(problem, solution, scratch.asked[0], tried)
-    neighbourhoods.tried[number] += 1
+    moves = transaction.length[0]
+    cost = _cost_of_step(problem, solution, scratch.asked[0], moves)
+    neighbourhoods.tried[neighbourhood] += 1
     chain_state.tally[GENERATED] += cost
     if allowed and extension_state.change.shape[0] == 0 and not problem.related:
         allowed = present_energy(problem, solution) <= highest
@@ -186,34 +194,34 @@ def larger_proposal(
     undo_tried_with_terms(problem, solution, draft, 0)
     if not allowed:
         return cost
-    into_single_moves(solution, transaction, tried)
+    into_single_moves(solution, transaction, moves)
     if problem.related and not _children_follow(problem, solution, choice, draft):
         chain_state.tally[FIRST_RULE + _AFFINITY] += 1
         return cost
     accepted = _is_accepted(problem, solution, choice, chain_state, draft, highest)
-    neighbourhoods.accepted[number] += accepted
+    neighbourhoods.accepted[neighbourhood] += accepted
     return cost
 
 
 @kernel
-def _cost_of_step(problem: Problem, solution: Solution, asked: int, tried: int) -> int:
-    """Return as how many proposals a step counts that has asked for so many nodes and tried so many moves."""
-    walked = tried * (solution.node.shape[0] // max(1, problem.targets.shape[0]))
-    return int(min(max(1, asked + tried + walked // ROWS_WALKED), MOST_ASKED))
+def _cost_of_step(problem: Problem, solution: Solution, asked: int, moves: int) -> int:
+    """Return as how many proposals a step counts that has asked for `asked` nodes and tried `moves` moves."""
+    rows_walked = moves * (solution.node.shape[0] // max(1, problem.targets.shape[0]))
+    return int(min(max(1, asked + moves + rows_walked // ROWS_WALKED), MOST_ASKED))
 
 
 @kernel
 def _children_follow(problem: Problem, solution: Solution, choice: Choice, draft: Draft) -> bool:
-    """Add the moves of children to a transaction, which is undone before and after; return whether all could move."""
+    """Add moves of children to a transaction, which is undone before and after; return whether all could move."""
     redo_transaction(problem, solution, draft.transaction)
     for entry in range(draft.transaction.length[0]):
         row = draft.transaction.row[entry]
         if not move_children(problem, solution, draft, choice.enforced, row, 0):
             undo_transaction(problem, solution, draft.transaction, 0)
             return False
-    tried = draft.transaction.length[0]
+    moves = draft.transaction.length[0]
     undo_transaction(problem, solution, draft.transaction, 0)
-    into_single_moves(solution, draft.transaction, tried)
+    into_single_moves(solution, draft.transaction, moves)
     return True
 
 
@@ -221,57 +229,59 @@ def _children_follow(problem: Problem, solution: Solution, choice: Choice, draft
 def _is_accepted(
     problem: Problem, solution: Solution, choice: Choice, chain_state: ChainState, draft: Draft, highest: float
 ) -> bool:
-    """Make the moves of an undone transaction if rules allow and the energy is at most `highest`; return whether so."""
+    """Make the moves of a transaction if the rules allow it and the energy is at most `highest`; return whether so."""
     schedule, tally = chain_state.schedule, chain_state.tally
-    length, movement = draft.transaction.length[0], solution.totals.movement
-    most = max(choice.migrations, solution.totals.displaced)
+    length, movement_before = draft.transaction.length[0], solution.totals.movement
+    most_displaced = max(choice.migrations, solution.totals.displaced)
     tally[SCORED] += 1
     copy_values(draft.extension_state.value, draft.extension_state.after)
     for entry in range(length):
         proposal = move_of(draft.transaction, entry)
         foresee(problem, solution, draft.extension_state, proposal)
         apply_with_terms(problem, solution, draft.extension_state, proposal)
-    after = present_energy(problem, solution) + weighed(draft.extension_state, draft.extension_state.after)
-    idle = schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement
-    refused = length == 0 or after > highest or idle
-    if not refused and solution.totals.displaced > most:
+    energy_after = present_energy(problem, solution) + weighed(draft.extension_state, draft.extension_state.after)
+    is_idle = (
+        schedule.temperature == 0.0 and energy_after == schedule.energy and solution.totals.movement >= movement_before
+    )
+    is_refused = length == 0 or energy_after > highest or is_idle
+    if not is_refused and solution.totals.displaced > most_displaced:
         tally[FIRST_RULE + _MOVES] += 1
-        refused = True
-    refused = refused or _is_refused(problem, solution, choice, chain_state, draft)
-    if refused or _is_refused_together(problem, solution, draft):
+        is_refused = True
+    is_refused = is_refused or _is_refused(problem, solution, choice, chain_state, draft)
+    if is_refused or _is_refused_together(problem, solution, draft):
         undo_tried_with_terms(problem, solution, draft, 0)
         return False
-    _accept(solution, chain_state, draft.extension_state, after)
+    _accept(solution, chain_state, draft.extension_state, energy_after)
     return True
 
 
 @kernel
 def _is_refused(problem: Problem, solution: Solution, choice: Choice, chain_state: ChainState, draft: Draft) -> bool:
-    """Return whether a rule or constraint refuses a moved row, asked from where it stood, all others at their ends."""
+    """Return whether a rule or constraint refuses a move of the transaction after all its other moves."""
     transaction = chain_state.transaction
     for entry in range(transaction.length[0]):
         row, target = transaction.row[entry], transaction.target[entry]
         move_row(problem, solution, row, transaction.source[entry])
         proposal = proposed(solution, row, target, NOWHERE)
-        refused = refusal(problem, solution, choice.enforced, proposal)
-        refused_by_extension = refused == NO_REFUSAL and is_refused(problem, solution, draft.extension_state, proposal)
+        rule = refusal(problem, solution, choice.enforced, proposal)
+        refused_by_extension = rule == NO_REFUSAL and is_refused(problem, solution, draft.extension_state, proposal)
         move_row(problem, solution, row, target)
-        if refused != NO_REFUSAL:
-            chain_state.tally[FIRST_RULE + refused] += 1
-        if refused != NO_REFUSAL or refused_by_extension:
+        if rule != NO_REFUSAL:
+            chain_state.tally[FIRST_RULE + rule] += 1
+        if rule != NO_REFUSAL or refused_by_extension:
             return True
     return False
 
 
 @kernel
 def _is_refused_together(problem: Problem, solution: Solution, draft: Draft) -> bool:
-    """Return whether a constraint refuses all moves together, which each alone break it already; count it."""
+    """Return whether a constraint refuses the moves of a transaction, which are made, together; count the refusal."""
     if draft.extension_state.test.shape[0] == 0:
         return False
-    refused = _refusing_all(problem, solution, draft)
-    if refused != ALLOWED:
-        draft.extension_state.refused[refused] += 1
-    return bool(refused != ALLOWED)
+    constraint = _refusing_all(problem, solution, draft)
+    if constraint != ALLOWED:
+        draft.extension_state.refused[constraint] += 1
+    return bool(constraint != ALLOWED)
 
 
 @kernel
@@ -302,7 +312,10 @@ def _refusing_all(problem: Problem, solution: Solution, draft: Draft) -> int:
 
 @kernel
 def _allow_next(problem: Problem, solution: Solution, draft: Draft, done: int, length: int) -> int:
-    """Make one of the moves from entry `done` on, or an exchange, that no constraint refuses, and put it next."""
+    """Make one more move, or an exchange by two, that no constraint refuses; return the number of moves.
+
+    The moves before entry `done` of `length` are made; those that are made now are put next.
+    """
     for entry in range(done, length):
         proposal = move_of(draft.transaction, entry)
         if refusing(problem, solution, draft.extension_state, proposal) == ALLOWED:

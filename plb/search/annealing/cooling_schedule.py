@@ -25,20 +25,29 @@ class Settings(NamedTuple):
     """Annealing settings of a chain."""
 
     rounds: int
+    """Number of rounds after which the chain ends."""
     simulated_annealing_iterations_per_round: int
+    """Proposals of a round."""
     probes: int
+    """Proposals whose energy changes set the first temperature."""
     initial_temperature: float
+    """First temperature in units of the largest energy change of the probes."""
     cluster_coefficient: float
     """See `first_temperature`; below 0: disabled."""
     decay: float
+    """Factor of the temperature after a round without a new best, for cooling by round."""
     least: int = 0
     """Number of proposals before which a chain does not end by convergence."""
     absolute_temperature: float = UNSET
     """First temperature in units of the energy, or UNSET."""
     quiet_change: float = 0.001
+    """A round is quiet if it changes the energy by this share at most."""
     absolute_quiet_change: float = UNSET
+    """A round is quiet if it changes the energy by this at most; UNSET: `quiet_change` counts."""
     quiet_rounds: int = 10
+    """Quiet rounds in succession after which a chain has converged."""
     restarts: int = 0
+    """How often a chain heats up again."""
     allowed_probes: int = 0
     """Number of probes that the constraints have to allow, if that many are found."""
     by_budget: bool = False
@@ -61,6 +70,7 @@ class Schedule(Record):
     restarts: int
     """How often the chain has heated up again."""
     end: int
+    """RUNNING, SPENT, CONVERGED or RESTARTING."""
     rounds: int
     """Rounds that have ended."""
     step: int
@@ -70,6 +80,7 @@ class Schedule(Record):
     barren_rounds: int
     """Rounds without a new best in succession."""
     round_had_best: bool
+    """Whether the present round has found a new best solution."""
     round_energy: float
     """Energy at the start of the round."""
     energy: float
@@ -77,9 +88,9 @@ class Schedule(Record):
     best_movement: int
     """Movement of the best solution, in tenths."""
     undo_length: int
-    """Entries of the undo log."""
+    """Number of entries of the undo log."""
     best_length: int
-    """Entries that lead to the best solution."""
+    """Number of these, the first ones, that lead to the best solution."""
 
 
 def new_schedule() -> Schedule:
@@ -94,6 +105,7 @@ def first_temperature(settings: Settings, slots: int, imbalance: float) -> float
     """Return the first temperature in units of the largest energy change of the probes.
 
     A specific one is at most coefficient / (slots·(imbalance + 0.0001)): lower with more replicas and imbalance.
+    `slots`: number of replicas that may be placed or moved; `imbalance`: as in `Totals`.
     """
     if settings.cluster_coefficient < 0.0:
         return settings.initial_temperature
@@ -121,7 +133,7 @@ def end_round(settings: Settings, schedule: Schedule) -> None:
 
 @kernel
 def _is_quiet(settings: Settings, schedule: Schedule) -> bool:
-    """Return whether the round has changed the energy by little."""
+    """Return whether the round that ends has changed the energy by little."""
     change = abs(schedule.energy - schedule.round_energy)
     if settings.absolute_quiet_change != UNSET:
         return bool(change <= settings.absolute_quiet_change)
@@ -148,17 +160,17 @@ def _cool_by_round(settings: Settings, schedule: Schedule) -> None:
 @kernel
 def _cool_by_budget(settings: Settings, schedule: Schedule) -> None:
     """Set the temperature from the used share of the present part of the budget; heat up again at its end."""
-    used = schedule.progress if settings.timed else schedule.rounds / settings.rounds
-    part = used * (settings.restarts + 1)
-    if part >= schedule.restarts + 1 and schedule.restarts < settings.restarts:
+    used_share = schedule.progress if settings.timed else schedule.rounds / settings.rounds
+    used_parts = used_share * (settings.restarts + 1)
+    if used_parts >= schedule.restarts + 1 and schedule.restarts < settings.restarts:
         schedule.end = RESTARTING
-    share = min(max(part - schedule.restarts, 0.0), 1.0)
-    schedule.temperature = schedule.first_temperature * settings.last_temperature**share
+    share_of_part = min(max(used_parts - schedule.restarts, 0.0), 1.0)
+    schedule.temperature = schedule.first_temperature * settings.last_temperature**share_of_part
 
 
 @kernel
 def heat_up(schedule: Schedule) -> None:
-    """Start again at the first temperature, at the previous solution."""
+    """Begin to cool again at the first temperature, from the present solution."""
     schedule.temperature = schedule.first_temperature
     schedule.restarts += 1
     schedule.quiet_rounds = schedule.barren_rounds = 0

@@ -52,14 +52,14 @@ def destroy_and_repair(
     if destroyed < 2:
         return False
     order = scratch.order
-    for number in range(destroyed):
-        order[number] = number
+    for index in range(destroyed):
+        order[index] = index
     if uniform(draft.rng) < 0.5:
         _sort_by_size(problem, draft.transaction, order, destroyed)
     else:
         _shuffle(order, destroyed, draft.rng)
-    for number in range(destroyed):
-        entry = order[number]
+    for index in range(destroyed):
+        entry = order[index]
         if not _place(problem, solution, choice, draft, destroyed, entry, scratch):
             return False
     return True
@@ -68,24 +68,28 @@ def destroy_and_repair(
 @kernel
 def _destroy_partition(problem: Problem, solution: Solution, draft: Draft, row: int) -> None:
     """Take the movable replicas of the partition of `row` off their nodes."""
-    this = row
+    member = row
     while True:
-        if problem.movable[this] and solution.node[this] != NOWHERE and draft.transaction.length[0] < MOST_DESTROYED:
-            try_with_terms(problem, solution, draft, this, NOWHERE)
-        this = problem.sibling[this]
-        if this == row:
+        if (
+            problem.movable[member]
+            and solution.node[member] != NOWHERE
+            and draft.transaction.length[0] < MOST_DESTROYED
+        ):
+            try_with_terms(problem, solution, draft, member, NOWHERE)
+        member = problem.sibling[member]
+        if member == row:
             return
 
 
 @kernel
 def _destroy_nodes(problem: Problem, solution: Solution, draft: Draft, row: int) -> None:
     """Take `row` and random replicas of its node and of another random node off these nodes."""
-    first = solution.node[row]
-    second = problem.targets[int(uniform(draft.rng) * problem.targets.shape[0])]
+    own_node = solution.node[row]
+    other_node = problem.targets[int(uniform(draft.rng) * problem.targets.shape[0])]
     try_with_terms(problem, solution, draft, row, NOWHERE)
-    most = 2 + int(uniform(draft.rng) * (MOST_DESTROYED - 1))
-    for number in range(1, most):
-        drawn = random_row_on(problem, solution, second if number % 2 else first, draft.rng)
+    replicas = 2 + int(uniform(draft.rng) * (MOST_DESTROYED - 1))
+    for index in range(1, replicas):
+        drawn = random_row_on(problem, solution, other_node if index % 2 else own_node, draft.rng)
         if drawn != NOWHERE:
             try_with_terms(problem, solution, draft, drawn, NOWHERE)
 
@@ -94,13 +98,13 @@ def _destroy_nodes(problem: Problem, solution: Solution, draft: Draft, row: int)
 def _destroy_service(problem: Problem, solution: Solution, draft: Draft, row: int, scratch: Scratch) -> None:
     """Take `row` and random replicas of its service off their nodes, at most one of a partition."""
     try_with_terms(problem, solution, draft, row, NOWHERE)
-    most = 2 + int(uniform(draft.rng) * (MOST_DESTROYED - 1))
+    replicas = 2 + int(uniform(draft.rng) * (MOST_DESTROYED - 1))
     service = problem.service[row]
     begin, end = scratch.services.first[service], scratch.services.first[service + 1]
     for _ in range(DRAWS if begin < end else 0):
         scratch.asked[0] += 1
         drawn = scratch.services.row[begin + int(uniform(draft.rng) * (end - begin))]
-        if draft.transaction.length[0] == most:
+        if draft.transaction.length[0] == replicas:
             return
         if (
             solution.node[drawn] != NOWHERE
@@ -112,9 +116,9 @@ def _destroy_service(problem: Problem, solution: Solution, draft: Draft, row: in
 
 @kernel
 def _sort_by_size(problem: Problem, transaction: Transaction, order: Int, destroyed: int) -> None:
-    """Sort the numbers of the destroyed replicas, the first in `order`, by size, the largest first."""
-    for number in range(1, destroyed):
-        at = number
+    """Sort the first `destroyed` entries of `order`, positions in the transaction, by size, the largest first."""
+    for index in range(1, destroyed):
+        at = index
         while at > 0 and _size(problem, transaction, order[at - 1]) < _size(problem, transaction, order[at]):
             order[at - 1], order[at] = order[at], order[at - 1]
             at -= 1
@@ -122,7 +126,7 @@ def _sort_by_size(problem: Problem, transaction: Transaction, order: Int, destro
 
 @kernel
 def _size(problem: Problem, transaction: Transaction, entry: int) -> float:
-    """Return the load of a destroyed replica as a share of the capacity of the node that it left, over all metrics."""
+    """Return the load of the row of move `entry` as a share of the node that it left, summed over the metrics."""
     row, node = transaction.row[entry], transaction.source[entry]
     size = 0.0
     for metric in range(problem.load.shape[1]):
@@ -132,37 +136,40 @@ def _size(problem: Problem, transaction: Transaction, entry: int) -> float:
 
 @kernel
 def _shuffle(order: Int, destroyed: int, rng: Stream) -> None:
-    """Bring the first entries of `order` into a random order."""
-    for number in range(destroyed - 1, 0, -1):
-        drawn = int(uniform(rng) * (number + 1))
-        order[number], order[drawn] = order[drawn], order[number]
+    """Bring the first `destroyed` entries of `order` into a random order."""
+    for index in range(destroyed - 1, 0, -1):
+        drawn = int(uniform(rng) * (index + 1))
+        order[index], order[drawn] = order[drawn], order[index]
 
 
 @kernel
 def _place(
     problem: Problem, solution: Solution, choice: Choice, draft: Draft, destroyed: int, entry: int, scratch: Scratch
 ) -> bool:
-    """Place a destroyed replica on the best of the nodes that replicas have left and of random ones, if any allows."""
+    """Place the row of move `entry` on the best of several allowed nodes; return whether there is one.
+
+    Compared are the nodes that the first `destroyed` moves of the transaction have left, and random ones.
+    """
     row = draft.transaction.row[entry]
-    best, lowest = NOWHERE, REJECTED
-    for number in range(destroyed + TARGETS_TRIED):
-        if number < destroyed:
-            target = draft.transaction.source[number]
+    best_node, lowest_energy = NOWHERE, REJECTED
+    for index in range(destroyed + TARGETS_TRIED):
+        if index < destroyed:
+            target = draft.transaction.source[index]
         else:
             target = problem.targets[int(uniform(draft.rng) * problem.targets.shape[0])]
         scratch.asked[0] += 1
-        if target == best or not may_move(problem, solution, draft.extension_state, choice.enforced, row, target):
+        if target == best_node or not may_move(problem, solution, draft.extension_state, choice.enforced, row, target):
             continue
         proposal = proposed(solution, row, target, NOWHERE)
         energy = evaluate(problem, solution, REJECTED, proposal, scratch.scored)
         draft.extension_state.after[:] = 0.0
         foresee(problem, solution, draft.extension_state, proposal)
         energy += weighed(draft.extension_state, draft.extension_state.after)
-        if energy < lowest:
-            best, lowest = int(target), energy
-    if best == NOWHERE:
+        if energy < lowest_energy:
+            best_node, lowest_energy = int(target), energy
+    if best_node == NOWHERE:
         return False
-    try_with_terms(problem, solution, draft, row, best)
+    try_with_terms(problem, solution, draft, row, best_node)
     return True
 
 
@@ -187,9 +194,9 @@ def make_ejection_chain(problem: Problem, solution: Solution, choice: Choice, dr
         if victim == NOWHERE:
             return False
         try_with_terms(problem, solution, draft, victim, NOWHERE)
-        place = _place_of(problem, solution, draft, choice.enforced, victim, start, target, scratch)
-        if place != NOWHERE:
-            try_with_terms(problem, solution, draft, victim, place)
+        free_node = _place_of(problem, solution, draft, choice.enforced, victim, start, target, scratch)
+        if free_node != NOWHERE:
+            try_with_terms(problem, solution, draft, victim, free_node)
             continue
         scratch.asked[0] += 1
         if not may_move(problem, solution, draft.extension_state, choice.enforced, row, target):
@@ -201,7 +208,7 @@ def make_ejection_chain(problem: Problem, solution: Solution, choice: Choice, dr
 
 @kernel
 def _victim(problem: Problem, solution: Solution, row: int, target: int, draft: Draft) -> int:
-    """Return a random replica of `target` that may make room for `row`, if possible one that this search has moved."""
+    """Return a random replica on `target` that may leave it for `row`, if possible not on its origin, or NOWHERE."""
     victim = NOWHERE
     for _ in range(VICTIMS_TRIED):
         drawn = random_row_on(problem, solution, target, draft.rng)
@@ -221,20 +228,20 @@ def _place_of(
     enforced: RuleMask,
     row: int,
     start: int,
-    left: int,
+    excluded: int,
     scratch: Scratch,
 ) -> int:
-    """Return where an ejected replica finds room: on its origin, `start`, or a random node; never on `left`."""
-    for number in range(2 + TARGETS_OF_EJECTED):
-        if number == 0:
-            place = problem.origin[row]
-        elif number == 1:
-            place = start
+    """Return the first allowed of these nodes for an ejected `row`: origin, `start`, random ones; never `excluded`."""
+    for index in range(2 + TARGETS_OF_EJECTED):
+        if index == 0:
+            node = problem.origin[row]
+        elif index == 1:
+            node = start
         else:
-            place = problem.targets[int(uniform(draft.rng) * problem.targets.shape[0])]
-        if place in (left, NOWHERE):
+            node = problem.targets[int(uniform(draft.rng) * problem.targets.shape[0])]
+        if node in (excluded, NOWHERE):
             continue
         scratch.asked[0] += 1
-        if may_move(problem, solution, draft.extension_state, enforced, row, place):
-            return int(place)
+        if may_move(problem, solution, draft.extension_state, enforced, row, node):
+            return int(node)
     return NOWHERE

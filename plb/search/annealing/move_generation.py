@@ -57,31 +57,31 @@ def is_worth_swapping(problem: Problem, solution: Solution, row: int, partner: i
 
 
 @kernel
-def _is_worth(problem: Problem, solution: Solution, row: int, node: int, side: int) -> bool:
-    """Return whether `row` may balance a metric by leaving `node` (`side` 1) or by moving there (-1)."""
+def _is_worth(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> bool:
+    """Return whether `row` may balance a metric by leaving `node` (`sign` 1) or by moving there (-1)."""
     for metric in range(problem.load.shape[1]):
-        if _may_balance(problem, solution, row, metric, node, side * problem.load[row, metric]):
+        if _may_balance(problem, solution, row, metric, node, sign * problem.load[row, metric]):
             return True
     return False
 
 
 @kernel
-def _may_balance(problem: Problem, solution: Solution, row: int, metric: int, node: int, leaving: int) -> bool:
-    """Return whether load that leaves `node` (below 0: arrives there) may balance a metric for `row`."""
-    if leaving == 0:
+def _may_balance(problem: Problem, solution: Solution, row: int, metric: int, node: int, leaving_load: int) -> bool:
+    """Return whether quanta that leave `node` (below 0: arrive there) may balance a metric for the service of `row`."""
+    if leaving_load == 0:
         return False
     if _packs_any(problem, metric):
         return True
-    if problem.uneven[0, metric] and leaving * _above_mean(problem, solution, metric, node) > 0:
+    if problem.uneven[0, metric] and leaving_load * _above_mean(problem, solution, metric, node) > 0:
         return True
-    local = problem.local_of[problem.service[row]]
-    within = local != NOWHERE and problem.uneven[1 + local, metric]
-    return bool(within and leaving * _above_local_mean(problem, solution, local, metric, node) > 0)
+    local_domain = problem.local_of[problem.service[row]]
+    is_uneven = local_domain != NOWHERE and problem.uneven[1 + local_domain, metric]
+    return bool(is_uneven and leaving_load * _above_local_mean(problem, solution, local_domain, metric, node) > 0)
 
 
 @kernel
 def _packs_any(problem: Problem, metric: int) -> bool:
-    """Return whether the metric is unbalanced and is packed or reserves nodes."""
+    """Return whether the metric calls for balancing over all services, and is packed or reserves nodes."""
     return bool(problem.uneven[0, metric] and (problem.defragmented[metric] or problem.reserving[metric]))
 
 
@@ -93,14 +93,15 @@ def _above_mean(problem: Problem, solution: Solution, metric: int, node: int) ->
 
 
 @kernel
-def _above_local_mean(problem: Problem, solution: Solution, local: int, metric: int, node: int) -> int:
-    """Return 1, 0 or -1, as `_above_mean`, for the load of a local domain."""
-    load = counted_as(problem, node, metric, solution.local_load[local, node, metric])
-    return _sign(load * problem.local_nodes[local] - solution.local_total[local, metric])
+def _above_local_mean(problem: Problem, solution: Solution, local_domain: int, metric: int, node: int) -> int:
+    """Return 1, 0 or -1, as `_above_mean`, for the load of the service of a local domain."""
+    load = counted_as(problem, node, metric, solution.local_load[local_domain, node, metric])
+    return _sign(load * problem.local_nodes[local_domain] - solution.local_total[local_domain, metric])
 
 
 @kernel
 def _sign(value: int) -> int:
+    """Return 1, 0 or -1: the sign of `value`."""
     return 1 if value > 0 else (-1 if value < 0 else 0)
 
 
@@ -128,9 +129,11 @@ class Choice(NamedTuple):
     migrations: int
     """Largest number of displaced rows; 0: no row may move."""
     enforced: RuleMask
-    """Bit mask over `Rule`."""
+    """Rules that every proposal has to satisfy."""
     swap_probability: float
+    """Share of swaps of roles among the proposals for replicas on their origins."""
     exchange_probability: float
+    """Share of exchanges among these."""
     makes_spread_moves: bool = False
     """Whether siblings move where a proposal violates the spread over domains."""
     spare: int = 0
@@ -148,7 +151,7 @@ class Choice(NamedTuple):
 
 
 def migration_slots(problem: Problem, start: Solution, share: float) -> int:
-    """Return the number of replicas that a search may displace: this share of the movable ones, rounded up."""
+    """Return the number of replicas that a search may displace: `share` of the movable placed ones, rounded up."""
     return math.ceil(share * int((problem.movable & (start.node != NOWHERE)).sum()))
 
 
@@ -182,13 +185,13 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
         origin = problem.origin[row]
         if choice.swap_probability == 1.0:
             return proposed(solution, row, origin, _sibling_on(problem, solution, row, origin))
-        kind = uniform(rng)
-        if kind < choice.exchanges_of_moved:
+        draw = uniform(rng)
+        if draw < choice.exchanges_of_moved:
             return _exchange(problem, solution, choice, row, rng)
-        kind = (kind - choice.exchanges_of_moved) / (1.0 - choice.exchanges_of_moved)
-        if kind < RETARGET_PROBABILITY:
+        draw = (draw - choice.exchanges_of_moved) / (1.0 - choice.exchanges_of_moved)
+        if draw < RETARGET_PROBABILITY:
             return proposed(solution, row, _random_of(problem.targets, rng), NOWHERE)
-        if kind < RETARGET_PROBABILITY + SUBSTITUTE_PROBABILITY and choice.movable.shape[0] > 0:
+        if draw < RETARGET_PROBABILITY + SUBSTITUTE_PROBABILITY and choice.movable.shape[0] > 0:
             partner = _random_of(choice.movable, rng)
             if solution.node[partner] != origin or are_siblings(problem, row, partner):
                 return Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
@@ -197,12 +200,12 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
     row = _random_of(choice.movable, rng)
     if slot >= choice.migrations and problem.first_child[row] == NOWHERE:
         return Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
-    kind = uniform(rng)
-    if kind < choice.swap_probability:
+    draw = uniform(rng)
+    if draw < choice.swap_probability:
         partner = _swap_partner(problem, row, rng)
         if problem.biased and partner != NOWHERE and not is_worth_swapping(problem, solution, row, partner):
             partner = NOWHERE
-    elif kind < choice.swap_probability + choice.exchange_probability:
+    elif draw < choice.swap_probability + choice.exchange_probability:
         return _exchange(problem, solution, choice, row, rng)
     elif problem.biased:
         row = replica_worth_moving(problem, solution, choice.movable, row, rng)
@@ -218,7 +221,7 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
 
 @kernel
 def _exchange(problem: Problem, solution: Solution, choice: Choice, row: int, rng: Stream) -> Proposal:
-    """Return an exchange of `row` with a random replica of another partition; its row is NOWHERE if there is none."""
+    """Return an exchange of `row` with a random movable replica of another partition; rows of NOWHERE if impossible."""
     partner = _partner_of(choice, row, rng)
     displaced = solution.totals.displaced + leaves_origin(problem, solution, row)
     displaced += leaves_origin(problem, solution, partner)
@@ -235,30 +238,30 @@ def leaves_origin(problem: Problem, solution: Solution, row: int) -> int:
 
 @kernel
 def _partner_of(choice: Choice, row: int, rng: Stream) -> int:
-    """Return a random movable row or, for a share, number P^u (u uniform) of P rows with a load similar to `row`."""
+    """Return a random movable row or, for a share, one of similar load: rank P^u - 1 (u uniform) of P."""
     partners = choice.similar.shape[1]
     if partners == 0 or uniform(rng) >= choice.similar_share:
         return _random_of(choice.movable, rng)
-    number = int((partners + 1.0) ** uniform(rng)) - 1
-    return int(choice.similar[choice.place[row], number])
+    rank = int((partners + 1.0) ** uniform(rng)) - 1
+    return int(choice.similar[choice.place[row], rank])
 
 
 @kernel
 def costly_row(
     problem: Problem, solution: Solution, choice: Choice, extension_state: ExtensionState, rng: Stream
 ) -> int:
-    """Return the movable row, of a few random ones, whose node costs most by all terms that say it."""
-    best = _random_of(choice.movable, rng)
-    if solution.node[best] == NOWHERE:
-        return best
-    most = _cost_by_all_terms(problem, solution, extension_state, solution.node[best])
+    """Return the one of COMPARED_ROWS random movable rows on the node that costs most; a row without a node at once."""
+    costliest = _random_of(choice.movable, rng)
+    if solution.node[costliest] == NOWHERE:
+        return costliest
+    highest = _cost_by_all_terms(problem, solution, extension_state, solution.node[costliest])
     for _ in range(COMPARED_ROWS - 1):
         row = _random_of(choice.movable, rng)
         if solution.node[row] != NOWHERE:
             cost = _cost_by_all_terms(problem, solution, extension_state, solution.node[row])
-            if cost > most:
-                best, most = row, cost
-    return best
+            if cost > highest:
+                costliest, highest = row, cost
+    return costliest
 
 
 @kernel
@@ -269,7 +272,10 @@ def _cost_by_all_terms(problem: Problem, solution: Solution, extension_state: Ex
 
 @kernel
 def _likely_row(solution: Solution, choice: Choice, slot_number: float, row_number: float) -> int:
-    """Return the row of the next proposal if it uses these two random numbers and moves an existing replica."""
+    """Return the row of the next proposal if its slot and row follow from these random numbers, in [0, 1).
+
+    That is so if the proposal is for an existing replica.
+    """
     slot = int(slot_number * (choice.creation.shape[0] + choice.migrations + choice.spare)) - choice.creation.shape[0]
     if 0 <= slot < solution.totals.displaced:
         return int(solution.displaced[slot])
@@ -299,6 +305,7 @@ def _fetch_for_energy(problem: Problem, row: int) -> None:
 
 @kernel
 def _random_of(values: Int, rng: Stream) -> int:
+    """Return a random one of `values`, (n,) with n > 0."""
     return int(values[int(uniform(rng) * values.shape[0])])
 
 
@@ -328,12 +335,12 @@ def _new_sibling_on(problem: Problem, solution: Solution, row: int, target: int)
 def _swap_partner(problem: Problem, row: int, rng: Stream) -> int:
     """Return a random movable sibling of another role, or NOWHERE."""
     chosen = NOWHERE
-    seen = 0
+    candidates = 0
     sibling = problem.sibling[row]
     while sibling != row:
         if problem.role[sibling] != problem.role[row] and problem.movable[sibling]:
-            seen += 1
-            if takes_place(rng, seen):
+            candidates += 1
+            if takes_place(rng, candidates):
                 chosen = sibling
         sibling = problem.sibling[sibling]
     return int(chosen)
@@ -346,26 +353,26 @@ ACCURACY = 0.5
 
 
 def similar_partners(problem: Problem, solution: Solution, rows: Int, config: PlbConfig) -> dict[str, Any]:
-    """Return the fields of `Choice` for exchanges of similar movable `rows`, if there are any."""
+    """Return the fields `similar_share`, `similar` and `place` of `Choice` for exchanges of movable `rows`, or none."""
     from scipy.spatial import cKDTree  # type: ignore[import-untyped]
 
     partners = min(PARTNERS, len(rows) - 1)
     if not config.similar_exchange_share or not config.exchange_probability or partners < 1:
         return {}
     sizes = relative_sizes(problem, solution, rows)
-    nearest: Int = cKDTree(sizes).query(sizes, partners + 1, p=np.inf, eps=ACCURACY)[1]
-    itself = nearest == np.arange(len(rows))[:, None]
-    itself[~itself.any(axis=1), -1] = True  # so many are equal that it is not among them
-    place = np.zeros(len(problem.origin), np.int64)
-    place[rows] = np.arange(len(rows))
-    similar = rows.astype(np.int32)[nearest[~itself].reshape(len(rows), partners)]
-    return {"similar_share": config.similar_exchange_share, "similar": similar, "place": place}
+    neighbours: Int = cKDTree(sizes).query(sizes, partners + 1, p=np.inf, eps=ACCURACY)[1]
+    is_itself = neighbours == np.arange(len(rows))[:, None]
+    is_itself[~is_itself.any(axis=1), -1] = True  # so many are equal that it is not among them
+    position = np.zeros(len(problem.origin), np.int64)
+    position[rows] = np.arange(len(rows))
+    similar = rows.astype(np.int32)[neighbours[~is_itself].reshape(len(rows), partners)]
+    return {"similar_share": config.similar_exchange_share, "similar": similar, "place": position}
 
 
 def relative_sizes(problem: Problem, solution: Solution, rows: Int) -> Float:
-    """Return loads, (rows, R), in units of the mean free capacity of a node, or of its mean load if that is less.
+    """Return the loads of `rows`, (n, R), in units of a node's mean free capacity, or of its mean load if that is less.
 
-    The largest difference over metrics is the distance of two rows: what has much room hardly counts.
+    The largest difference over metrics is the distance of two rows: a metric with much free capacity hardly counts.
     """
     free = np.maximum(0, problem.limit - solution.node_load).mean(axis=0)
     unit = np.maximum(1.0, np.minimum(free, solution.node_load.mean(axis=0)))

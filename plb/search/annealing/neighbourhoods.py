@@ -95,7 +95,7 @@ class Neighbourhoods(NamedTuple):
 
 
 def kinds_of(names: Sequence[str]) -> list[int]:
-    """Return the kinds of larger neighbourhoods; users' ones are numbered in their order."""
+    """Return the kind of each larger neighbourhood by its name; users' kinds are numbered from OF_USERS in order."""
     of_users = [name for name in names if name not in NEIGHBOURHOODS]
     return [
         OF_USERS + of_users.index(name) if name in of_users else EJECTION_CHAIN + NEIGHBOURHOODS.index(name)
@@ -104,43 +104,49 @@ def kinds_of(names: Sequence[str]) -> list[int]:
 
 
 def rows_of_services(problem: Problem, movable: Int) -> RowsOfServices:
-    """Return the movable rows by service, of services with some in several partitions."""
-    first, ahead = np.arange(len(problem.sibling)), problem.sibling
-    while not np.array_equal(lower := np.minimum(first, first[ahead]), first):
-        first, ahead = lower, ahead[ahead]  # the first row of each partition, in as many steps as its size has digits
+    """Return the `movable` rows by service, of services with movable rows in several partitions."""
+    first_sibling, sibling_ahead = np.arange(len(problem.sibling)), problem.sibling
+    while not np.array_equal(lower := np.minimum(first_sibling, first_sibling[sibling_ahead]), first_sibling):
+        first_sibling, sibling_ahead = (
+            lower,
+            sibling_ahead[sibling_ahead],
+        )  # the first row of each partition, in as many steps as its size has digits
     service = problem.service[movable].astype(np.int64)
-    pairs = np.unique(np.stack([service, first[movable]]), axis=1)
-    several = np.bincount(pairs[0], minlength=len(problem.max_service_moves)) > 1
-    rows = movable[several[service]]
+    service_and_partition = np.unique(np.stack([service, first_sibling[movable]]), axis=1)
+    has_several = np.bincount(service_and_partition[0], minlength=len(problem.max_service_moves)) > 1
+    rows = movable[has_several[service]]
     rows = rows[np.argsort(problem.service[rows], kind="stable")]
-    starts = np.searchsorted(problem.service[rows], np.arange(len(several) + 1))
+    starts = np.searchsorted(problem.service[rows], np.arange(len(has_several) + 1))
     return RowsOfServices(rows, starts.astype(np.int64))
 
 
 def that_apply(kinds: Sequence[int], problem: Problem, movable: Int) -> tuple[list[int], RowsOfServices]:
-    """Return the kinds that can move several of the rows, and the rows of services for the kind of services."""
+    """Return those of `kinds` that can move several of the `movable` rows, and the rows of services for SERVICE."""
     services = rows_of_services(problem, movable) if SERVICE in kinds else NO_SERVICES
-    alone = bool((problem.sibling[movable] == movable).all())
-    idle = {PARTITION} if alone else set()
-    idle |= set() if len(services.row) else {SERVICE}
-    return [kind for kind in kinds if kind not in idle], services
+    are_single = bool((problem.sibling[movable] == movable).all())
+    useless = {PARTITION} if are_single else set()
+    useless |= set() if len(services.row) else {SERVICE}
+    return [kind for kind in kinds if kind not in useless], services
 
 
 def new_neighbourhoods(
     larger: Sequence[int], budget_share: float, services: RowsOfServices = NO_SERVICES
 ) -> Neighbourhoods:
-    """Return the neighbourhoods of a chain: single proposals and these kinds of larger ones, at least one."""
-    made = _neighbourhoods_of([SINGLE, *larger], budget_share, services)
-    made.part[:], made.usual_cost[:] = 1.0 / len(larger), USUAL_COST
-    made.part[SINGLE], made.usual_cost[SINGLE] = 0.0, 1.0
-    set_probabilities(made)
-    return made
+    """Return the neighbourhoods of a chain: single proposals and these `larger` kinds, at least one.
+
+    `budget_share`: part of the budget for the larger ones together.
+    """
+    neighbourhoods = _neighbourhoods_of([SINGLE, *larger], budget_share, services)
+    neighbourhoods.part[:], neighbourhoods.usual_cost[:] = 1.0 / len(larger), USUAL_COST
+    neighbourhoods.part[SINGLE], neighbourhoods.usual_cost[SINGLE] = 0.0, 1.0
+    set_probabilities(neighbourhoods)
+    return neighbourhoods
 
 
 def _neighbourhoods_of(
     kinds: Sequence[int], budget_share: float, services: RowsOfServices = NO_SERVICES
 ) -> Neighbourhoods:
-    """Return neighbourhoods of these kinds, with zeros."""
+    """Return neighbourhoods of these kinds, with zeros for all counts and parts."""
     count = len(kinds)
     sizes = (count, count, count, count, TALLY_SIZE, MOST_DESTROYED, 1)
     cost, steps, tried, accepted, scored, order, asked = (np.zeros(size, np.int64) for size in sizes)
@@ -156,22 +162,24 @@ SINGLE_ONLY = _neighbourhoods_of((), 0.0)
 
 @kernel
 def random_neighbourhood(neighbourhoods: Neighbourhoods, rng: Stream) -> int:
-    """Return a random neighbourhood by the probabilities."""
-    left = uniform(rng)
-    last = neighbourhoods.probability.shape[0] - 1
-    for number in range(last):
-        left -= neighbourhoods.probability[number]
-        if left < 0.0:
-            return number
-    return int(last)
+    """Return the index of a random neighbourhood, drawn by the probabilities."""
+    remainder = uniform(rng)
+    last_neighbourhood = neighbourhoods.probability.shape[0] - 1
+    for neighbourhood in range(last_neighbourhood):
+        remainder -= neighbourhoods.probability[neighbourhood]
+        if remainder < 0.0:
+            return neighbourhood
+    return int(last_neighbourhood)
 
 
 @kernel
-def note_step(neighbourhoods: Neighbourhoods, number: int, cost: int, before: float, after: float) -> None:
-    """Count a step in a neighbourhood that took the energy from `before` to `after`."""
-    neighbourhoods.steps[number] += 1
-    neighbourhoods.cost[number] += cost
-    neighbourhoods.won[number] += before - after
+def note_step(
+    neighbourhoods: Neighbourhoods, neighbourhood: int, cost: int, energy_before: float, energy_after: float
+) -> None:
+    """Count a step in the neighbourhood with this index that cost `cost` proposals and changed the energy."""
+    neighbourhoods.steps[neighbourhood] += 1
+    neighbourhoods.cost[neighbourhood] += cost
+    neighbourhoods.won[neighbourhood] += energy_before - energy_after
 
 
 @kernel
@@ -180,17 +188,21 @@ def adapt_parts(neighbourhoods: Neighbourhoods) -> None:
     if neighbourhoods.cost.sum() < STRETCH:
         return
     count = neighbourhoods.part.shape[0]
-    total = 0.0
-    for number in range(1, count):
-        if neighbourhoods.steps[number] > 0:
-            neighbourhoods.usual_cost[number] = neighbourhoods.cost[number] / neighbourhoods.steps[number]
-            neighbourhoods.won[number] = max(0.0, neighbourhoods.won[number]) / neighbourhoods.cost[number]
-            total += neighbourhoods.won[number]
-    least = min(LEAST_PART, LEAST_OF_ALL / (count - 1))
-    if total > 0.0:
-        for number in range(1, count):
-            deserved = least + (1.0 - (count - 1) * least) * neighbourhoods.won[number] / total
-            neighbourhoods.part[number] += REACTION * (deserved - neighbourhoods.part[number])
+    total_won = 0.0
+    for neighbourhood in range(1, count):
+        if neighbourhoods.steps[neighbourhood] > 0:
+            neighbourhoods.usual_cost[neighbourhood] = (
+                neighbourhoods.cost[neighbourhood] / neighbourhoods.steps[neighbourhood]
+            )
+            neighbourhoods.won[neighbourhood] = (
+                max(0.0, neighbourhoods.won[neighbourhood]) / neighbourhoods.cost[neighbourhood]
+            )
+            total_won += neighbourhoods.won[neighbourhood]
+    least_part = min(LEAST_PART, LEAST_OF_ALL / (count - 1))
+    if total_won > 0.0:
+        for neighbourhood in range(1, count):
+            deserved = least_part + (1.0 - (count - 1) * least_part) * neighbourhoods.won[neighbourhood] / total_won
+            neighbourhoods.part[neighbourhood] += REACTION * (deserved - neighbourhoods.part[neighbourhood])
     neighbourhoods.won[:] = 0.0
     neighbourhoods.cost[:] = 0
     neighbourhoods.steps[:] = 0
@@ -201,15 +213,15 @@ def adapt_parts(neighbourhoods: Neighbourhoods) -> None:
 def set_probabilities(neighbourhoods: Neighbourhoods) -> None:
     """Set the probabilities such that each neighbourhood has its part of the budget at its usual cost."""
     probability = neighbourhoods.probability
-    whole = 0.0
-    for number in range(probability.shape[0]):
-        part = neighbourhoods.budget_share * neighbourhoods.part[number]
-        if number == SINGLE:
+    total = 0.0
+    for neighbourhood in range(probability.shape[0]):
+        part = neighbourhoods.budget_share * neighbourhoods.part[neighbourhood]
+        if neighbourhood == SINGLE:
             part = 1.0 - neighbourhoods.budget_share
-        probability[number] = part / neighbourhoods.usual_cost[number]
-        whole += probability[number]
-    for number in range(probability.shape[0]):
-        probability[number] /= whole
+        probability[neighbourhood] = part / neighbourhoods.usual_cost[neighbourhood]
+        total += probability[neighbourhood]
+    for neighbourhood in range(probability.shape[0]):
+        probability[neighbourhood] /= total
 
 
 SEEDS = 2.0**53
@@ -221,22 +233,22 @@ _propose = CallByAddress(int)
 def make_proposed_step(
     problem: Problem, solution: Solution, choice: Choice, draft: Draft, index: int, scratch: Scratch
 ) -> bool:
-    """Make the moves that a neighbourhood of users proposes, after all have left; return whether all found places."""
+    """Make the moves that users' neighbourhood `index` proposes, after all rows have left; return whether all could."""
     row = costly_row(problem, solution, choice, draft.extension_state, draft.rng)
     if solution.node[row] == NOWHERE:
         return False
     count = _ask_for_moves(problem, solution, draft.extension_state, index, row, draft.rng)
     rows, targets = draft.extension_state.proposed_row, draft.extension_state.proposed_target
-    for number in range(count):
-        may_go = _is_among(choice.movable, rows[number]) and _is_among(problem.targets, targets[number])
-        if not may_go or solution.node[rows[number]] == NOWHERE:  # also a row that is proposed twice
+    for move in range(count):
+        is_valid = _is_among(choice.movable, rows[move]) and _is_among(problem.targets, targets[move])
+        if not is_valid or solution.node[rows[move]] == NOWHERE:  # also a row that is proposed twice
             return False
-        try_with_terms(problem, solution, draft, rows[number], NOWHERE)
-    for number in range(count):
+        try_with_terms(problem, solution, draft, rows[move], NOWHERE)
+    for move in range(count):
         scratch.asked[0] += 1
-        if not may_move(problem, solution, draft.extension_state, choice.enforced, rows[number], targets[number]):
+        if not may_move(problem, solution, draft.extension_state, choice.enforced, rows[move], targets[move]):
             return False
-        try_with_terms(problem, solution, draft, rows[number], targets[number])
+        try_with_terms(problem, solution, draft, rows[move], targets[move])
     return bool(count > 0)
 
 
@@ -244,7 +256,7 @@ def make_proposed_step(
 def _ask_for_moves(
     problem: Problem, solution: Solution, extension_state: ExtensionState, index: int, row: int, rng: Stream
 ) -> int:
-    """Let a neighbourhood write its moves to the state; return their number, all within the arrays."""
+    """Let users' neighbourhood `index` propose moves for `row`; return their number. Rows and nodes are in range."""
     address = extension_state.propose[index]
     if address == IN_PYTHON:
         seed = int(uniform(rng) * SEEDS)
@@ -255,10 +267,10 @@ def _ask_for_moves(
     count = int(_propose(address, problem, solution, data, sums, row, rng, moves))
     if not 0 <= count <= MOST_PROPOSED:
         _refuse(problem, solution, extension_state, count, NOWHERE, NOWHERE)
-    for number in range(count):
-        moved, target = extension_state.proposed_row[number], extension_state.proposed_target[number]
-        if not (0 <= moved < solution.node.shape[0] and 0 <= target < problem.limit.shape[0]):
-            _refuse(problem, solution, extension_state, count, moved, target)
+    for move in range(count):
+        row_of_move, target = extension_state.proposed_row[move], extension_state.proposed_target[move]
+        if not (0 <= row_of_move < solution.node.shape[0] and 0 <= target < problem.limit.shape[0]):
+            _refuse(problem, solution, extension_state, count, row_of_move, target)
     end_call(extension_state)
     return count
 
@@ -267,7 +279,7 @@ def _ask_for_moves(
 def _refuse(
     problem: Problem, solution: Solution, extension_state: ExtensionState, count: int, row: int, target: int
 ) -> None:
-    """End the search with an error, for which it notes what is out of range (`plb.search.extensions`)."""
+    """End the search with an error: the number `count` of proposed moves, or `row` or `target`, is out of range."""
     running = extension_state.running
     running[0] = OUT_OF_RANGE
     running[2], running[3], running[4] = count, row, target
@@ -277,7 +289,7 @@ def _refuse(
 
 @kernel
 def _is_among(values: Int, value: int) -> bool:
-    """Return whether a value is among others in ascending order."""
+    """Return whether `value` is among `values`, (n,) ascending."""
     low, high = 0, values.shape[0]
     while low < high:
         middle = (low + high) // 2

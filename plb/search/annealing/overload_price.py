@@ -70,35 +70,50 @@ class PricePath:
         self._problem, self._limit = problem, limit
         self._stages = int(max(FEWEST_STAGES, min(STAGES, proposals / PROPOSALS_A_STAGE)))
         self._costs = math.isfinite(problem.weights.tenths_of_move)
-        self._price = self._least = self._fall = 1.0
-        self._stage, self._continues = -1, False
-        self._energy, self._since = 0.0, 0
+        """Whether moves cost something by the settings, which is then the last price."""
+        self._price = self._least = 1.0
+        """Present and last price of a move, in units of the energy."""
+        self._fall = 1.0
+        """Factor of the price from one stage to the next while too few replicas have moved."""
+        self._stage = -1
+        self._continues = False
+        """Whether the search began with displaced replicas, so that the price does not fall."""
+        self._energy = 0.0
+        """Energy at the start of the stage, at its price."""
+        self._last_gain = 0
+        """Number of proposals at the last stage whose price fell or that found something better."""
 
     @property
     def without_price(self) -> Problem:
         """The problem with moves that cost nothing, for the probes."""
         return self._at(math.inf)
 
-    def left(self, done: int, whole: float) -> int:
-        """Return how many proposals of `whole`, of which some are `done`, are left of the present stage; at least 1."""
-        return ENDLESS if whole == math.inf else max(1, math.ceil((self._stage + 1) / self._stages * whole) - done)
+    def left(self, done_proposals: int, whole_search: float) -> int:
+        """Return how many proposals of the present stage are left, at least 1; infinite without an end.
 
-    def is_quiet(self, displaced: int, energy: float, done: int, patience: float) -> bool:
+        `done_proposals`: already made of `whole_search`.
+        """
+        if whole_search == math.inf:
+            return ENDLESS
+        return max(1, math.ceil((self._stage + 1) / self._stages * whole_search) - done_proposals)
+
+    def is_quiet(self, displaced: int, energy: float, done_proposals: int, patience: float) -> bool:
         """Return whether the price falls no further and the search has found nothing better for long.
 
-        `energy`: at the price of this stage; `patience`: proposals without a move after which the search gives up.
+        `displaced`: number of rows; `energy`: at the present price; `done_proposals`: so far in the search; `patience`:
+        proposals without a move after which the search gives up.
         """
         is_cheap = self._costs and self._price <= WIN * self._least
-        if is_cheap and displaced == 0 and done >= patience:
+        if is_cheap and displaced == 0 and done_proposals >= patience:
             return True
         falls = self._price > self._least and displaced < self._limit
         if falls or energy < self._energy - NO_CHANGE * abs(self._energy):
-            self._since = done
-        return done - self._since >= QUIET * patience
+            self._last_gain = done_proposals
+        return done_proposals - self._last_gain >= QUIET * patience
 
-    def is_due(self, used: float) -> bool:
+    def is_due(self, used_share: float) -> bool:
         """Return whether a new stage begins at this used share of the budget."""
-        return int(used * self._stages) > self._stage
+        return int(used_share * self._stages) > self._stage
 
     def begin(self, largest_change: float, displaced: int = 0) -> None:
         """Set the first and the last price from the probes; with displaced replicas the last price is the first one."""
@@ -106,26 +121,30 @@ class PricePath:
         self._price = FIRST_PRICE * largest_change
         self._least = TENTHS / self._problem.weights.tenths_of_move if self._costs else NEARLY_FREE * self._price
         self._price = self._least if self._continues else max(self._price, self._least)
-        ratio = self._least / self._price if self._price > 0.0 else 1.0
-        self._fall = ratio ** (1.0 / (FALLING_SHARE * self._stages))
+        price_ratio = self._least / self._price if self._price > 0.0 else 1.0
+        self._fall = price_ratio ** (1.0 / (FALLING_SHARE * self._stages))
 
     def begin_stage(self, energy: float) -> None:
         """Note the energy at the new price."""
         self._energy = energy
 
-    def next_problem(self, used: float, displaced: int) -> Problem:
-        """Return the problem of the next stage at this used share of the budget."""
-        self._stage = int(used * self._stages)
-        planned = self._limit * (1.0 if self._continues else min(1.0, used / MOVING_SHARE) ** 2)
-        if displaced < planned:
+    def next_problem(self, used_share: float, displaced: int) -> Problem:
+        """Return the problem at the price that is due at this used share of the budget.
+
+        The price falls if the number of `displaced` rows is less than planned, and rises if it is more.
+        """
+        self._stage = int(used_share * self._stages)
+        planned_moves = self._limit * (1.0 if self._continues else min(1.0, used_share / MOVING_SHARE) ** 2)
+        if displaced < planned_moves:
             self._price = max(self._least, self._price * self._fall ** (1 if displaced else UNMOVED))
             if self._price < self._least * (1.0 + 1e-9):
                 self._price = self._least
-        elif displaced > planned:
+        elif displaced > planned_moves:
             self._price *= RISE ** (1.0 / self._stages)
         return self._at(TENTHS / self._price if self._price > 0.0 else math.inf)
 
     def _at(self, tenths_of_move: float) -> Problem:
+        """Return the problem in which this many tenths of a move count 1 in the energy."""
         return self._problem._replace(weights=self._problem.weights._replace(tenths_of_move=tenths_of_move))
 
 
@@ -133,7 +152,7 @@ class PricePath:
 def evaluate_again(
     problem: Problem, solution: Solution, chain_state: ChainState, extension_state: ExtensionState
 ) -> None:
-    """Make the present solution the best one: energies at another price say nothing."""
+    """Compute the energy at the present prices and make the present solution the best one; old energies are void."""
     schedule = chain_state.schedule
     schedule.energy = present_energy(problem, solution) + weighed(extension_state, extension_state.value)
     schedule.best_energy = schedule.round_energy = schedule.energy
@@ -167,14 +186,14 @@ class MostLoads(NamedTuple):
 
 
 @kernel
-def _rise(present: int, gain: int) -> int:
-    """Return by how much an overload rises from `present`, which is negative where some is free."""
-    return int(max(0, present + gain) - max(0, present))
+def _rise(present: int, change: int) -> int:
+    """Return the rise of an overload if the load over the limit, `present`, changes by `change`; both may be < 0."""
+    return int(max(0, present + change) - max(0, present))
 
 
 @kernel
 def _above(solution: Solution, data: MostLoads, node: int, metric: int) -> int:
-    """Return by how much the load of a node exceeds what it may have; negative where some is free."""
+    """Return by how many quanta the load of `node` exceeds what it may have; negative where some is free."""
     above = solution.node_load[node, metric] - data.most[node, metric]
     if data.in_transit[metric]:
         above += solution.departed[node, metric]
@@ -190,23 +209,23 @@ def change_of_overload(problem: Problem, solution: Solution, data: MostLoads, pr
     row, target, partner, source = proposal
     change = 0.0
     for metric in range(data.most.shape[1]):
-        load, back = problem.load[row, metric], problem.load[partner, metric]  # the last row, of NOWHERE, is zero
-        at_target = at_source = load - back
+        leaving, arriving = problem.load[row, metric], problem.load[partner, metric]  # 0 where partner is NOWHERE
+        target_change = source_change = leaving - arriving
         if data.in_transit[metric]:
-            at_target += back * (problem.origin[partner] == target) - load * (problem.origin[row] == target)
-            at_source += back * (problem.origin[partner] == source) - load * (problem.origin[row] == source)
-        if at_target != 0:
-            rise = _rise(_above(solution, data, target, metric), at_target)
+            target_change += arriving * (problem.origin[partner] == target) - leaving * (problem.origin[row] == target)
+            source_change += arriving * (problem.origin[partner] == source) - leaving * (problem.origin[row] == source)
+        if target_change != 0:
+            rise = _rise(_above(solution, data, target, metric), target_change)
             change += data.inverse_unit[metric] * rise
-        if at_source != 0 and source != NOWHERE:
-            rise = _rise(_above(solution, data, source, metric), -at_source)
+        if source_change != 0 and source != NOWHERE:
+            rise = _rise(_above(solution, data, source, metric), -source_change)
             change += data.inverse_unit[metric] * rise
     return change
 
 
 @kernel
 def overload_of_node(_problem: Problem, solution: Solution, data: MostLoads, node: int) -> float:
-    """Return the overload of a node; O(R)."""
+    """Return the overload of `node`, in units; O(R)."""
     overload = 0.0
     for metric in range(data.most.shape[1]):
         overload += data.inverse_unit[metric] * max(0, _above(solution, data, node, metric))
@@ -214,12 +233,16 @@ def overload_of_node(_problem: Problem, solution: Solution, data: MostLoads, nod
 
 
 def _loads(solution: Solution, in_transit: Bool) -> Int:
-    """Return the loads of the nodes, (N, R), with replicas that leave them in this plan and still count there."""
+    """Return the loads of the nodes, (N, R) quanta, with loads in transit of the metrics of a mask, (R,)."""
     return solution.node_load + (solution.departed * in_transit if in_transit.any() else 0)
 
 
 class SoftCapacity:
-    """What a chain searches while overload has a price, and the neighbourhoods for later."""
+    """What a chain searches while overload has a price.
+
+    `choice`: without the rule of capacity; `neighbourhoods`: for the time when capacity is hard again;
+    `begins_at_origins`: whether all replicas were on their origins before the search.
+    """
 
     def __init__(self, neighbourhoods: Neighbourhoods, choice: Choice, *, begins_at_origins: bool) -> None:
         self.neighbourhoods, self.begins_at_origins = neighbourhoods, begins_at_origins
@@ -247,7 +270,7 @@ class OverloadPrice(VanishingTerm):
         return self._most_loads
 
     def total(self, configuration: Configuration) -> float:
-        """Return the overload of all nodes."""
+        """Return the overload of all nodes, in units."""
         solution, most_loads = configuration.solution, self._most_loads
         load = _loads(solution, most_loads.in_transit)
         return float((np.maximum(0, load - most_loads.most) * most_loads.inverse_unit).sum())
@@ -255,8 +278,8 @@ class OverloadPrice(VanishingTerm):
 
 def is_priceable(problem: Problem) -> bool:
     """Return whether overload can have a price: each partition has one replica, and nothing is reserved."""
-    alone = bool((problem.sibling == np.arange(len(problem.sibling))).all())
-    return alone and not (problem.reserves or problem.standbys)
+    are_single = bool((problem.sibling == np.arange(len(problem.sibling))).all())
+    return are_single and not (problem.reserves or problem.standbys)
 
 
 def with_overload_price(extensions: Extensions, problem: Problem, start: Solution) -> Extensions:
@@ -266,20 +289,22 @@ def with_overload_price(extensions: Extensions, problem: Problem, start: Solutio
 
 
 def raise_price(
-    problem: Problem, solution: Solution, chain_state: ChainState, state: ExtensionState, used: float
+    problem: Problem, solution: Solution, chain_state: ChainState, state: ExtensionState, used_share: float
 ) -> None:
     """Set the price of overload for the used share of the budget.
 
     Until it has its last value, and while all solutions have overload, the present solution is the best one.
     """
-    schedule, before = chain_state.schedule, float(state.weight[-1])
-    first = max(schedule.first_temperature * FIRST, NEARLY_FREE * schedule.largest_change)
-    last = max(first * LAST / FIRST, LEAST_LAST * schedule.largest_change)
-    state.weight[-1] = first * (last / first) ** min(1.0, used / RISING_SHARE) if first > 0.0 else 0.0
-    if used < RISING_SHARE or has_overload(state):
+    schedule, price_before = chain_state.schedule, float(state.weight[-1])
+    first_price = max(schedule.first_temperature * FIRST, NEARLY_FREE * schedule.largest_change)
+    last_price = max(first_price * LAST / FIRST, LEAST_LAST * schedule.largest_change)
+    state.weight[-1] = (
+        first_price * (last_price / first_price) ** min(1.0, used_share / RISING_SHARE) if first_price > 0.0 else 0.0
+    )
+    if used_share < RISING_SHARE or has_overload(state):
         evaluate_again(problem, solution, chain_state, state)
     else:
-        schedule.energy += (float(state.weight[-1]) - before) * float(state.value[-1])
+        schedule.energy += (float(state.weight[-1]) - price_before) * float(state.value[-1])
 
 
 def has_overload(state: ExtensionState) -> bool:
@@ -293,8 +318,8 @@ def remove_overload(
     """Return replicas from overloaded nodes to their origins, else all; return whether no node is overloaded then."""
     state = extensions.state
     most_loads = extensions.data[int(state.vanishing[0])]
-    for every in (False, True) if soft.begins_at_origins else (False,):
-        arguments = problem, solution, soft.choice.enforced, most_loads, state, every
+    for moves_all in (False, True) if soft.begins_at_origins else (False,):
+        arguments = problem, solution, soft.choice.enforced, most_loads, state, moves_all
         while has_overload(state) and return_to_origins(*arguments):
             evaluate_again(problem, solution, chain_state, state)
     return not has_overload(state)
@@ -307,16 +332,16 @@ def return_to_origins(
     enforced: RuleMask,
     data: MostLoads,
     extension_state: ExtensionState,
-    every: bool,
+    moves_all: bool,
 ) -> int:
-    """Return rows to their origins: all, or those on overloaded nodes that rules allow to; return how many moved."""
+    """Return rows to their origins: all, or those on overloaded nodes that rules allow there; return how many moved."""
     moved = 0
-    for place in range(solution.totals.displaced - 1, -1, -1):
-        row = solution.displaced[place]
+    for position in range(solution.totals.displaced - 1, -1, -1):
+        row = solution.displaced[position]
         proposal = proposed(solution, row, problem.origin[row], NOWHERE)
-        if not every and overload_of_node(problem, solution, data, proposal.source) == 0.0:
+        if not moves_all and overload_of_node(problem, solution, data, proposal.source) == 0.0:
             continue
-        if every or is_allowed(problem, solution, extension_state, enforced, proposal):
+        if moves_all or is_allowed(problem, solution, extension_state, enforced, proposal):
             copy_values(extension_state.value, extension_state.after)
             foresee(problem, solution, extension_state, proposal)
             apply_with_terms(problem, solution, extension_state, proposal)

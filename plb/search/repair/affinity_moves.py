@@ -14,26 +14,28 @@ _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
 
 
 @kernel
-def move_children(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, first: int) -> bool:
-    """Move children that are apart from the partition of `row` since entry `first`; return whether all could move.
+def move_children(
+    problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, first_entry: int
+) -> bool:
+    """Move replicas of children that are apart from the partition of `row`; return whether all could move.
 
-    A child that was apart before the search stays, unless this step moved a replica off its node.
+    One that was apart before the search stays, unless a move from `first_entry` on took a replica off its node.
     """
-    moved = draft.transaction.length[0]
+    length = draft.transaction.length[0]
     child = problem.first_child[row]
     while child != NOWHERE:
-        this = child
+        member = child
         while True:
-            at = solution.node[this]
-            counts = at != NOWHERE and not problem.unspread[this]
-            if counts and parts_from_parent(problem, solution, this, at):
-                left_alone = at == problem.origin[this] and was_apart(problem, this)
-                for entry in range(first, moved):
-                    left_alone = left_alone and draft.transaction.source[entry] != at
-                if not left_alone and not rejoin(problem, solution, draft, enforced, this):
+            node = solution.node[member]
+            is_placed = node != NOWHERE and not problem.unspread[member]
+            if is_placed and parts_from_parent(problem, solution, member, node):
+                may_stay = node == problem.origin[member] and was_apart(problem, member)
+                for entry in range(first_entry, length):
+                    may_stay = may_stay and draft.transaction.source[entry] != node
+                if not may_stay and not rejoin(problem, solution, draft, enforced, member):
                     return False
-            this = problem.sibling[this]
-            if this == child:
+            member = problem.sibling[member]
+            if member == child:
                 break
         child = problem.next_child[child]
     return True
@@ -53,40 +55,43 @@ def move_to_with_children(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, target: int
 ) -> bool:
     """Move `row` to `target`, then its children; return whether all could move."""
-    before = draft.transaction.length[0]
+    length_before = draft.transaction.length[0]
     try_move(problem, solution, draft.transaction, row, target)
-    if move_children(problem, solution, draft, enforced, row, before):
+    if move_children(problem, solution, draft, enforced, row, length_before):
         return True
-    undo_transaction(problem, solution, draft.transaction, before)
+    undo_transaction(problem, solution, draft.transaction, length_before)
     return False
 
 
 @kernel
 def rejoin(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int) -> bool:
-    """Move a child's replica to its parent, or swap roles where the other stays with one; return whether it worked."""
+    """Move a child's replica to a node of its parent, or swap its role with a sibling there; return whether it worked.
+
+    The swap may not part the sibling from a parent.
+    """
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
-    at = solution.node[row]
+    source = solution.node[row]
     target = random_target(problem, solution, draft.extension_state, enforced | JOINING, row, draft.rng)
     if target != NOWHERE:
         try_move(problem, solution, draft.transaction, row, target)
         return True
     sibling = problem.sibling[row]
     while sibling != row:
-        there = solution.node[sibling]
-        swaps = there != NOWHERE and problem.role[sibling] != problem.role[row] and problem.movable[sibling]
-        helps = swaps and not parts_from_parent(problem, solution, row, there)
-        parts = parts_from_parent(problem, solution, sibling, at) and not parts_from_parent(
-            problem, solution, sibling, there
+        target = solution.node[sibling]
+        may_swap = target != NOWHERE and problem.role[sibling] != problem.role[row] and problem.movable[sibling]
+        joins_parent = may_swap and not parts_from_parent(problem, solution, row, target)
+        partner_parts = parts_from_parent(problem, solution, sibling, source) and not parts_from_parent(
+            problem, solution, sibling, target
         )
-        swap = proposed(solution, row, there, sibling)
+        swap = proposed(solution, row, target, sibling)
         if (
-            helps
-            and not parts
+            joins_parent
+            and not partner_parts
             and is_allowed(problem, solution, draft.extension_state, enforced & _WITHOUT_AFFINITY, swap)
         ):
-            try_move(problem, solution, draft.transaction, row, there)
-            try_move(problem, solution, draft.transaction, sibling, at)
+            try_move(problem, solution, draft.transaction, row, target)
+            try_move(problem, solution, draft.transaction, sibling, source)
             return True
         sibling = problem.sibling[sibling]
     return False
@@ -94,10 +99,13 @@ def rejoin(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMas
 
 @kernel
 def lacks_child(problem: Problem, solution: Solution, row: int, parent: int) -> bool:
-    """Return whether a replica of the parent of `row` may move, has its role, and no replica of the child beside it."""
-    fits = problem.movable[parent] and solution.node[parent] != NOWHERE and not problem.unspread[parent]
+    """Return whether the replica `parent`, of the parent of `row`, may move and has no replica of the child beside it.
+
+    It has to have the role of `row`.
+    """
+    is_movable = problem.movable[parent] and solution.node[parent] != NOWHERE and not problem.unspread[parent]
     same_role = (problem.role[parent] == PRIMARY) == (problem.role[row] == PRIMARY)
-    return bool(fits and same_role and not has_company(problem, solution.node, row, solution.node[parent]))
+    return bool(is_movable and same_role and not has_company(problem, solution.node, row, solution.node[parent]))
 
 
 @kernel
@@ -107,19 +115,19 @@ def bring_parent(problem: Problem, solution: Solution, draft: Draft, enforced: R
     The target is the child's node if the parent may move there, else a random node to which the child moves too.
     """
     parent = problem.parent_row[row]
-    this = parent
+    member = parent
     while True:
-        if lacks_child(problem, solution, row, this):
-            before = draft.transaction.length[0]
-            at, loose = solution.node[row], enforced & _WITHOUT_AFFINITY
-            target = at
-            if not may_move(problem, solution, draft.extension_state, loose, this, at):
-                target = random_target(problem, solution, draft.extension_state, loose, this, draft.rng)
+        if lacks_child(problem, solution, row, member):
+            length_before = draft.transaction.length[0]
+            child_node, without_affinity = solution.node[row], enforced & _WITHOUT_AFFINITY
+            target = child_node
+            if not may_move(problem, solution, draft.extension_state, without_affinity, member, child_node):
+                target = random_target(problem, solution, draft.extension_state, without_affinity, member, draft.rng)
             if target != NOWHERE:
-                try_move(problem, solution, draft.transaction, this, target)
-                if target == at or rejoin(problem, solution, draft, enforced, row):
+                try_move(problem, solution, draft.transaction, member, target)
+                if target == child_node or rejoin(problem, solution, draft, enforced, row):
                     return True
-                undo_transaction(problem, solution, draft.transaction, before)
-        this = problem.sibling[this]
-        if this == parent:
+                undo_transaction(problem, solution, draft.transaction, length_before)
+        member = problem.sibling[member]
+        if member == parent:
             return False

@@ -17,7 +17,7 @@ from plb.state.arrays import Problem, Solution
 def repair_applications(
     problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, state: RepairState
 ) -> None:
-    """Repair the rules of each application that breaks one."""
+    """Repair the rules of each application that breaks one, if `attempt` repairs them."""
     index = 0
     while index < state.suspects.length[APPLICATIONS]:  # a move may add applications
         application = state.suspects.applications[index]
@@ -35,31 +35,32 @@ def _leave_nodes(
     """Move an application off the nodes with the fewest of its replicas, to its others, until it uses few enough."""
     nodes = solution.application_replicas.shape[1]
     shift = int(uniform(draft.rng) * nodes)
-    replicas, place = 0, NOWHERE
+    last_replicas, last_place = 0, NOWHERE
     while scale_out.nodes_above_limit(problem, solution, application) > 0:
-        node = _next_smallest(solution, application, shift, replicas, place)
+        node = _next_smallest(solution, application, shift, last_replicas, last_place)
         if node == NOWHERE:
             return
         list_rows_on_nodes(solution, state.on_nodes)
-        replicas, place = solution.application_replicas[application, node], (node + shift) % nodes
+        last_replicas, last_place = solution.application_replicas[application, node], (node + shift) % nodes
         if _leave_together(problem, solution, draft, enforced, application, node, state):
-            replicas, place = 0, NOWHERE
+            last_replicas, last_place = 0, NOWHERE
 
 
 @kernel
-def _next_smallest(solution: Solution, application: int, shift: int, replicas: int, place: int) -> int:
-    """Return the node in use with the fewest replicas of an application after `replicas` and `place`, or NOWHERE.
+def _next_smallest(solution: Solution, application: int, shift: int, last_replicas: int, last_place: int) -> int:
+    """Return the next node in use by replicas of an application, in ascending order of their number, or NOWHERE.
 
-    The place of node n among equals is n + `shift`, modulo the number of nodes.
+    Among equals a node comes in the order of its place: index plus `shift`, modulo the number of nodes. The node before
+    had `last_replicas` at `last_place`; 0 and NOWHERE at first.
     """
-    chosen, fewest, first = NOWHERE, 0, 0
+    chosen, fewest, first_place = NOWHERE, 0, 0
     nodes = solution.application_replicas.shape[1]
     for node in range(nodes):
-        number, at = solution.application_replicas[application, node], (node + shift) % nodes
-        if number == 0 or number < replicas or (number == replicas and at <= place):
+        replicas, place = solution.application_replicas[application, node], (node + shift) % nodes
+        if replicas == 0 or replicas < last_replicas or (replicas == last_replicas and place <= last_place):
             continue
-        if chosen == NOWHERE or number < fewest or (number == fewest and at < first):
-            chosen, fewest, first = node, number, at
+        if chosen == NOWHERE or replicas < fewest or (replicas == fewest and place < first_place):
+            chosen, fewest, first_place = node, replicas, place
     return int(chosen)
 
 
@@ -73,18 +74,18 @@ def _leave_together(
     node: int,
     state: RepairState,
 ) -> bool:
-    """Move all replicas of an application off `node`, or none; return whether all could move."""
+    """Move all replicas of an application off `node`, with their children, or none; return whether all could move."""
     transaction, on_nodes = draft.transaction, state.on_nodes
-    begun = transaction.length[0]
+    length_before = transaction.length[0]
     row = on_nodes.first[node]
     while row != NOWHERE:
         if problem.application[row] == application and solution.node[row] == node:  # a child may have moved already
             moved = problem.movable[row] and has_capacity(solution, transaction)
             if not moved or not move_with_children(problem, solution, draft, enforced, row):
-                undo_transaction(problem, solution, transaction, begun)
+                undo_transaction(problem, solution, transaction, length_before)
                 return False
         row = on_nodes.following[row]
-    note_moves(problem, solution, state, begun)
+    note_moves(problem, solution, state, length_before)
     return True
 
 
@@ -114,30 +115,33 @@ def _take_load_off(
     application: int,
     node: int,
     metric: int,
-    swaps: bool,
+    swaps_roles: bool,
     state: RepairState,
 ) -> bool:
-    """Move a replica of an application off `node`, or swap its role (`swaps`); return whether one could."""
+    """Move a replica of an application off `node`, or with `swaps_roles` swap its role; return whether one could.
+
+    The replicas with load of `metric` are tried in turn from a random one on.
+    """
     on_nodes, transaction = state.on_nodes, draft.transaction
-    first = int(uniform(draft.rng) * solution.application_replicas[application, node])
-    for later in range(2):
-        number = 0
+    first_position = int(uniform(draft.rng) * solution.application_replicas[application, node])
+    for second_pass in range(2):
+        position = 0
         row = on_nodes.first[node]
         while row != NOWHERE:
             if problem.application[row] == application:
-                is_turn = number < first if later else number >= first
-                number += 1
+                is_turn = position < first_position if second_pass else position >= first_position
+                position += 1
                 may_leave = (
                     problem.movable[row] and problem.load[row, metric] > 0 and has_capacity(solution, transaction)
                 )
-                begun = transaction.length[0]
+                length_before = transaction.length[0]
                 relieved = False
-                if may_leave and is_turn and swaps:
+                if may_leave and is_turn and swaps_roles:
                     relieved = swap_with_lighter(problem, solution, draft, enforced, row, metric)
                 elif may_leave and is_turn:
                     relieved = move_with_children(problem, solution, draft, enforced, row)
                 if relieved:
-                    note_moves(problem, solution, state, begun)
+                    note_moves(problem, solution, state, length_before)
                     return True
             row = on_nodes.following[row]
     return False
@@ -145,7 +149,7 @@ def _take_load_off(
 
 @kernel
 def holds_reservation(problem: Problem, row: int, metric: int) -> bool:
-    """Return whether the application of `row` reserves the metric on its nodes."""
+    """Return whether the application of `row` reserves `metric` on its nodes."""
     if not problem.reserves or problem.application[row] == NOWHERE:
         return False
     return bool(problem.reservation[problem.application[row], metric] > 0)
@@ -155,11 +159,14 @@ def holds_reservation(problem: Problem, row: int, metric: int) -> bool:
 def relieve_by(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int, state: RepairState
 ) -> bool:
-    """Move `row` off its node with its children, and with its whole application if it alone would free nothing."""
+    """Move `row` off its node with its children; return whether all could move.
+
+    All of its application leaves the node if `row` alone would free nothing of a reservation of `metric`.
+    """
     node, application = solution.node[row], problem.application[row]
     if holds_reservation(problem, row, metric):
         load = solution.application_load[application, node, metric]
-        alone = solution.application_replicas[application, node] == 1
-        if not alone and load <= problem.reservation[application, metric]:
+        is_only_replica = solution.application_replicas[application, node] == 1
+        if not is_only_replica and load <= problem.reservation[application, metric]:
             return _leave_together(problem, solution, draft, enforced, application, node, state)
     return move_with_children(problem, solution, draft, enforced, row)

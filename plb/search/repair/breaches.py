@@ -33,21 +33,24 @@ def movable_rows_of(problem: Problem, solution: Solution, applications: Int) -> 
 
 @kernel
 def count_breaches_of(problem: Problem, solution: Solution, enforced: RuleMask, application: int) -> tuple[int, float]:
-    """Return the breaches of an application (nodes too many, overloads) and its overloads relative to its limits."""
-    broken = 0
+    """Return the number of breaches of an application, and the sum of its overloads relative to its limits.
+
+    A breach is a node too many, or a metric in which the application exceeds its limit on a node.
+    """
+    breaches = 0
     overload = 0.0
     if enforced >> scale_out.RULE & 1:
-        broken += scale_out.nodes_above_limit(problem, solution, application)
+        breaches += scale_out.nodes_above_limit(problem, solution, application)
     if not enforced >> application_capacity.RULE & 1:
-        return broken, overload
-    for host in range(solution.application_replicas.shape[1]):
+        return breaches, overload
+    for node_index in range(solution.application_replicas.shape[1]):
         for metric in range(problem.load.shape[1]):
-            excess = application_capacity.excess_on_node(problem, solution, application, host, metric)
+            excess = application_capacity.excess_on_node(problem, solution, application, node_index, metric)
             limit = problem.application_node_limit[application, metric]
             if excess > 0:
-                broken += 1
+                breaches += 1
                 overload += np.floor(excess / max(1, limit) * PARTS) / PARTS
-    return broken, overload
+    return breaches, overload
 
 
 @kernel
@@ -75,7 +78,7 @@ def broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, row: 
 
 @kernel
 def note_broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, broken: Int) -> None:
-    """Write the `broken_rules` of each of `rows`, (m,)."""
+    """Write to `broken`, (m,) of RuleMask, the `broken_rules` of each of `rows`, (m,)."""
     for index in range(rows.shape[0]):
         broken[index] = broken_rules(problem, solution, enforced, rows[index])
 
@@ -91,10 +94,10 @@ def count_breaches(
     if solution.node[row] == NOWHERE:
         return 0
     if by_partition:
-        broken = domains.count_by_partition(problem, solution, enforced, row)
+        breaches = domains.count_by_partition(problem, solution, enforced, row)
     else:
-        broken = domains.count_breaches(problem, solution, enforced, row)
-    return broken + (may_move and is_misplaced(problem, solution, enforced, row))
+        breaches = domains.count_breaches(problem, solution, enforced, row)
+    return breaches + (may_move and is_misplaced(problem, solution, enforced, row))
 
 
 @kernel
@@ -113,7 +116,7 @@ def is_misplaced(problem: Problem, solution: Solution, enforced: RuleMask, row: 
 def mark_breaking(
     problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, may_move: Bool, breaks: Bool
 ) -> None:
-    """Write to `breaks`, (m,), whether each of `rows` breaks a rule other than capacity; `may_move`: (M,)."""
+    """Write to `breaks`, (m,), whether each of `rows`, (m,), breaks a rule other than capacity; `may_move`: (M,)."""
     for index in range(rows.shape[0]):
         row = rows[index]
         breaks[index] = count_breaches(problem, solution, enforced, row, may_move[row], False) > 0
@@ -135,7 +138,7 @@ class Breaches:
 
 
 def find_breaches(problem: Problem, solution: Solution, enforced: RuleMask, suspects: Int) -> Breaches:
-    """Return the violations of the rules in the bit mask `enforced`, anywhere in the cluster.
+    """Return the violations of the enforced rules, anywhere in the cluster.
 
     Rules of single rows are tested for `suspects` only: ascending, they have to include each row that breaks one.
     """
@@ -155,21 +158,24 @@ def breaking_rows(problem: Problem, solution: Solution, enforced: RuleMask, susp
 
 
 def rows_judged_by(problem: Problem, changed: Int) -> Int:
-    """Return the rows, ascending, of the partitions of `changed` and of their children, on which breaches depend."""
+    """Return the rows, ascending, of which moves of `changed` may change breaches: of their partitions and children."""
     of_children: set[int] = set()
-    judged: set[int] = set()
+    of_partitions: set[int] = set()
     for row in changed.tolist():
-        if row in judged:
+        if row in of_partitions:
             continue
-        judged.update(siblings_of(problem, row))
+        of_partitions.update(siblings_of(problem, row))
         child = int(problem.first_child[row])
         while child != NOWHERE:
             of_children.update(siblings_of(problem, child))
             child = int(problem.next_child[child])
-    return np.array(sorted(of_children | judged), np.int64)
+    return np.array(sorted(of_children | of_partitions), np.int64)
 
 
 def suspects_after(problem: Problem, solution: Solution, breaking: Int, others: Int = NO_ROWS) -> Int:
-    """Return the rows, ascending, that may break a rule: `breaking` did before the moves, `others` may have moved."""
+    """Return the rows, ascending, that may break a rule after moves: those in `breaking` may before them.
+
+    `others`: rows that an earlier search may have placed or dropped.
+    """
     moved = moved_rows(problem, solution, others)
     return merged(breaking, rows_judged_by(problem, moved)) if len(moved) else breaking

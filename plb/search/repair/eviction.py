@@ -80,11 +80,10 @@ def evict(
 ) -> None:
     """Place in `solution` the `rows` for which moves of existing replicas free enough capacity.
 
-    `all_or_nothing`: see `plb.search.placement.place_rows`; `slots`: largest number of displaced replicas;
-    `tries`: random attempts to move parents; each row has 5 times as many.
+    `slots`: largest number of displaced replicas; `tries`: random moves of parents; each row has 5 times as many.
     """
-    most = 8 * len(solution.node) + 8
-    transaction, best = new_transaction(most), new_transaction(most)
+    capacity = 8 * len(solution.node) + 8
+    transaction, best = new_transaction(capacity), new_transaction(capacity)
     is_child = problem.affinity[rows] == AFFINITY_CHILD
     if is_child.any():
         children = rows[is_child], all_or_nothing[is_child]
@@ -96,19 +95,19 @@ def evict(
         _try_evictions(
             problem, solution, extension_state, residents, row, enforced, slots, tries * 5, rng, transaction, best
         )
-        moves = slice(best.length[0] if solution.node[row] != NOWHERE else 0)
-        return [*zip(best.row[moves].tolist(), best.source[moves].tolist(), strict=True)]
+        moves_of_row = slice(best.length[0] if solution.node[row] != NOWHERE else 0)
+        return [*zip(best.row[moves_of_row].tolist(), best.source[moves_of_row].tolist(), strict=True)]
 
     for _ in range(ROUNDS):
         unplaced = solution.node[rows] == NOWHERE
         groups = zip(all_or_nothing[unplaced].tolist(), rows[unplaced].tolist(), strict=True)
         for group, members in groupby(groups, key=itemgetter(0)):
-            done: list[tuple[int, int]] = []
+            moves: list[tuple[int, int]] = []
             for _, row in members:
-                moves = place(row)
-                done += moves
-                if not moves and group != NOWHERE:
-                    for moved, source in reversed(done):
+                moves_of_row = place(row)
+                moves += moves_of_row
+                if not moves_of_row and group != NOWHERE:
+                    for moved, source in reversed(moves):
                         move_row(problem, solution, moved, source)
                     break
         if np.array_equal(unplaced, solution.node[rows] == NOWHERE):
@@ -131,34 +130,34 @@ def _try_shifts(
 ) -> None:
     """Move random parents of `rows`, place `rows` after each move, and apply the attempt that places most.
 
-    Ties go to the lowest energy.
+    Ties go to the lowest energy. `slots`: largest number of displaced replicas; `transaction`, `best`: scratch.
     """
-    most = 0
-    lowest = np.inf
+    most_placed = 0
+    lowest_energy = np.inf
     draft = Draft(extension_state, rng, transaction)
     for _ in range(tries):
         for _ in range(MOST_SHIFTS):
             row = _random_parent(problem, solution, rows[int(uniform(rng) * rows.shape[0])], rng)
             if row == NOWHERE:
                 continue
-            before = transaction.length[0]
+            length_before = transaction.length[0]
             if not move_with_children(problem, solution, draft, enforced, row):
                 continue
             if solution.totals.displaced > slots:
-                undo_transaction(problem, solution, transaction, before)
+                undo_transaction(problem, solution, transaction, length_before)
                 continue
-            before = transaction.length[0]
+            length_before = transaction.length[0]
             placed = place_in_turn(
                 problem, solution, extension_state, rows, all_or_nothing, enforced, False, rng, transaction
             )
             energy = present_energy(problem, solution)
-            if placed > most or (placed == most and most > 0 and energy < lowest):
-                most = placed
-                lowest = energy
+            if placed > most_placed or (placed == most_placed and most_placed > 0 and energy < lowest_energy):
+                most_placed = placed
+                lowest_energy = energy
                 keep_transaction(transaction, best)
-            undo_transaction(problem, solution, transaction, before)
+            undo_transaction(problem, solution, transaction, length_before)
         undo_transaction(problem, solution, transaction, 0)
-    if most > 0:
+    if most_placed > 0:
         redo_transaction(problem, solution, best)
 
 
@@ -166,16 +165,16 @@ def _try_shifts(
 def _random_parent(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
     """Return a random movable replica of the parent partition of `row`, or NOWHERE."""
     chosen = NOWHERE
-    seen = 0
+    candidates = 0
     parent = problem.parent_row[row]
-    this = parent
+    member = parent
     while True:
-        if problem.movable[this] and solution.node[this] != NOWHERE:
-            seen += 1
-            if takes_place(rng, seen):
-                chosen = this
-        this = problem.sibling[this]
-        if this == parent:
+        if problem.movable[member] and solution.node[member] != NOWHERE:
+            candidates += 1
+            if takes_place(rng, candidates):
+                chosen = member
+        member = problem.sibling[member]
+        if member == parent:
             return int(chosen)
 
 
@@ -188,18 +187,21 @@ def _try_evictions(
     row: int,
     enforced: RuleMask,
     slots: int,
-    transactions: int,
+    tries: int,
     rng: Stream,
     transaction: Transaction,
     best: Transaction,
 ) -> None:
-    """Place `row` on a random node that others have left; apply the attempt of lowest energy, if one succeeds."""
-    lowest = np.inf
+    """Place `row` on a random node that other replicas have left; apply the attempt of lowest energy, if one succeeds.
+
+    `slots`: largest number of displaced replicas; `best`: set to the moves of that attempt; `transaction`: scratch.
+    """
+    lowest_energy = np.inf
     draft = Draft(extension_state, rng, transaction)
     best.length[0] = transaction.row.shape[0]
     if problem.targets.shape[0] == 0:
         return
-    for _ in range(transactions):
+    for _ in range(tries):
         target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
@@ -207,17 +209,17 @@ def _try_evictions(
             continue
         if is_full_for(problem, solution, row, residents.load[target], target):
             continue
-        most = best.length[0] - 1
-        fits = _clear(problem, solution, draft, residents, row, target, enforced, most)
+        most_moves = best.length[0] - 1
+        fits = _clear(problem, solution, draft, residents, row, target, enforced, most_moves)
         fits = fits and solution.totals.displaced <= slots
         if fits and may_move(problem, solution, extension_state, enforced, row, target):
             try_move(problem, solution, transaction, row, target)
             energy = present_energy(problem, solution)
-            if energy < lowest:
-                lowest = energy
+            if energy < lowest_energy:
+                lowest_energy = energy
                 keep_transaction(transaction, best)
         undo_transaction(problem, solution, transaction, 0)
-    if lowest < np.inf:
+    if lowest_energy < np.inf:
         redo_transaction(problem, solution, best)
 
 
@@ -230,11 +232,11 @@ def _clear(
     row: int,
     target: int,
     enforced: RuleMask,
-    most: int,
+    most_moves: int,
 ) -> bool:
-    """Move random replicas off `target`, in at most so many moves, until `row` fits there; return whether it does."""
+    """Move random residents off `target`, in at most `most_moves` moves, until `row` fits; return whether it does."""
     while _is_full(problem, solution, row, target, enforced):
-        if draft.transaction.length[0] >= most:
+        if draft.transaction.length[0] >= most_moves:
             return False
         leaver = _random_on(solution, residents, target, draft.rng)
         if leaver == NOWHERE or not has_capacity(solution, draft.transaction):
@@ -258,10 +260,10 @@ def _is_full(problem: Problem, solution: Solution, row: int, target: int, enforc
 def _random_on(solution: Solution, residents: Residents, node: int, rng: Stream) -> int:
     """Return a random movable replica on `node` that was there before the search, or NOWHERE."""
     chosen = NOWHERE
-    seen = 0
+    candidates = 0
     for row in residents.row[residents.first[node] : residents.first[node + 1]]:
         if solution.node[row] == node:
-            seen += 1
-            if takes_place(rng, seen):
+            candidates += 1
+            if takes_place(rng, candidates):
                 chosen = row
     return int(chosen)

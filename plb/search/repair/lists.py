@@ -84,8 +84,8 @@ class RepairState(NamedTuple):
     on_nodes: RowsOnNodes
 
 
-def new_repair_state(problem: Problem, breaches: Breaches, moves: int) -> RepairState:
-    """Return the state of a repair before its first move, with as many moves as it may hold."""
+def new_repair_state(problem: Problem, breaches: Breaches, capacity: int) -> RepairState:
+    """Return the state of a repair before its first move; its transaction can hold `capacity` moves."""
     nodes, rows, applications = len(problem.limit), len(problem.origin), len(problem.most_nodes)
     suspects = Suspects(
         np.empty(rows, np.int64),
@@ -98,7 +98,7 @@ def new_repair_state(problem: Problem, breaches: Breaches, moves: int) -> Repair
         np.zeros(3, np.int64),
     )
     overloaded = np.flatnonzero(breaches.overloaded.any(axis=1))
-    for kind, (listed, is_listed, breaking) in enumerate(
+    for position, (listed, is_listed, breaking) in enumerate(
         (
             (suspects.rows, suspects.is_row, breaches.rows),
             (suspects.nodes, suspects.is_node, overloaded),
@@ -106,17 +106,17 @@ def new_repair_state(problem: Problem, breaches: Breaches, moves: int) -> Repair
         )
     ):
         listed[: len(breaking)], is_listed[breaking] = breaking, True
-        suspects.length[kind] = suspects.first_length[kind] = len(breaking)
-    following, preceding, at = (np.empty(rows, np.int64) for _ in range(3))
-    on_nodes = RowsOnNodes(np.empty(nodes, np.int64), following, preceding, at, np.zeros(1, np.bool_))
-    return RepairState(new_transaction(moves), suspects, on_nodes)
+        suspects.length[position] = suspects.first_length[position] = len(breaking)
+    following, preceding, node_of_row = (np.empty(rows, np.int64) for _ in range(3))
+    on_nodes = RowsOnNodes(np.empty(nodes, np.int64), following, preceding, node_of_row, np.zeros(1, np.bool_))
+    return RepairState(new_transaction(capacity), suspects, on_nodes)
 
 
 @kernel
-def note_moves(problem: Problem, solution: Solution, state: RepairState, begun: int) -> None:
-    """Bring the lists to the moves of the transaction from entry `begun` on."""
+def note_moves(problem: Problem, solution: Solution, state: RepairState, first_entry: int) -> None:
+    """Bring the lists up to date after the moves of the transaction from `first_entry` on."""
     transaction, suspects = state.transaction, state.suspects
-    for entry in range(begun, transaction.length[0]):
+    for entry in range(first_entry, transaction.length[0]):
         row = transaction.row[entry]
         _list_partition(problem, suspects, row)
         child = problem.first_child[row]
@@ -150,7 +150,7 @@ def undo_repair(problem: Problem, solution: Solution, state: RepairState) -> Non
 
 @kernel
 def next_listed_node(suspects: Suspects, above: int) -> int:
-    """Return the lowest listed node above another one, or NOWHERE; above NOWHERE, the lowest of all."""
+    """Return the lowest listed node with a higher index than `above`, or NOWHERE; NOWHERE is below all."""
     low, high = 0, suspects.first_length[NODES]
     while low < high:
         middle = (low + high) // 2
@@ -175,26 +175,26 @@ def remaining_breaches(
     A violation is an overloaded node, a replica in a crowded domain of one level (or `by_partition`, all those of a
     partition in crowded domains of one rule), a misplaced replica, or one of an application.
     """
-    broken = 0
+    breaches = 0
     overload = 0.0
     if enforced >> capacity.RULE & 1:
         for index in range(suspects.length[NODES]):
             node = suspects.nodes[index]
-            broken += capacity.is_overloaded(problem, solution, node)
+            breaches += capacity.is_overloaded(problem, solution, node)
             overload += relative_overload(problem, solution, node)
     for index in range(suspects.length[ROWS]):
         row = suspects.rows[index]
-        broken += count_breaches(problem, solution, enforced, row, problem.movable[row], by_partition)
+        breaches += count_breaches(problem, solution, enforced, row, problem.movable[row], by_partition)
     for index in range(suspects.length[APPLICATIONS]):
-        more, excess = count_breaches_of(problem, solution, enforced, suspects.applications[index])
-        broken += more
+        application_breaches, excess = count_breaches_of(problem, solution, enforced, suspects.applications[index])
+        breaches += application_breaches
         overload += excess
-    return broken, overload
+    return breaches, overload
 
 
 @kernel
 def relative_overload(problem: Problem, solution: Solution, node: int) -> float:
-    """Return the excess of a watched node over its limits, relative to these, cut to whole parts of 2^-20."""
+    """Return the overload of `node` relative to its limits, cut to whole parts of 2^-20; 0 unless it is watched."""
     overload = 0.0
     for metric in range(problem.limit.shape[1]):
         limit = problem.repair_limit[node, metric]
@@ -206,16 +206,19 @@ def relative_overload(problem: Problem, solution: Solution, node: int) -> float:
 
 @kernel
 def adds_overload(problem: Problem, solution: Solution, suspects: Suspects, load: Int) -> bool:
-    """Return whether some node is over its limit and has more load than in `load`, (N, R), with load in transit."""
+    """Return whether some node exceeds a limit by load, with load in transit, that it did not have before a repair.
+
+    `load`: (N, R) quanta of each node before the repair, with load in transit.
+    """
     for index in range(suspects.length[NODES]):
         node = suspects.nodes[index]
         for metric in range(load.shape[1]):
-            present = occupied(problem, solution, node, metric)
-            present += capacity.load_in_transit(problem, solution, node, metric)
+            present_load = occupied(problem, solution, node, metric)
+            present_load += capacity.load_in_transit(problem, solution, node, metric)
             free = problem.limit[node, metric] - problem.leaving_load[node, metric]
-            if present > free and present > load[node, metric]:
-                present -= capacity.freed_by_replacing(problem, solution, node, metric)
-                if present > free and present > load[node, metric]:
+            if present_load > free and present_load > load[node, metric]:
+                present_load -= capacity.freed_by_replacing(problem, solution, node, metric)
+                if present_load > free and present_load > load[node, metric]:
                     return True
     return False
 
@@ -234,17 +237,17 @@ def list_rows_on_nodes(solution: Solution, on_nodes: RowsOnNodes) -> None:
 
 @kernel
 def _follow(solution: Solution, on_nodes: RowsOnNodes, row: int) -> None:
-    """Move a row to the list of its present node."""
-    at = on_nodes.node[row]
-    if not on_nodes.known[0] or at == solution.node[row]:
+    """Move `row` from the list of the node where it was to the list of its present node."""
+    listed_node = on_nodes.node[row]
+    if not on_nodes.known[0] or listed_node == solution.node[row]:
         return
-    before, after = on_nodes.preceding[row], on_nodes.following[row]
-    if before != NOWHERE:
-        on_nodes.following[before] = after
-    elif at != NOWHERE:
-        on_nodes.first[at] = after
-    if after != NOWHERE:
-        on_nodes.preceding[after] = before
+    preceding, following = on_nodes.preceding[row], on_nodes.following[row]
+    if preceding != NOWHERE:
+        on_nodes.following[preceding] = following
+    elif listed_node != NOWHERE:
+        on_nodes.first[listed_node] = following
+    if following != NOWHERE:
+        on_nodes.preceding[following] = preceding
     _insert(on_nodes, row, solution.node[row])
 
 
@@ -256,28 +259,30 @@ def _insert(on_nodes: RowsOnNodes, row: int, node: int) -> None:
     on_nodes.following[row] = NOWHERE
     if node == NOWHERE:
         return
-    after = on_nodes.first[node]
-    on_nodes.following[row] = after
+    first = on_nodes.first[node]
+    on_nodes.following[row] = first
     on_nodes.first[node] = row
-    if after != NOWHERE:
-        on_nodes.preceding[after] = row
+    if first != NOWHERE:
+        on_nodes.preceding[first] = row
 
 
 @kernel
 def _list_partition(problem: Problem, suspects: Suspects, row: int) -> None:
-    this = row
+    """Add the rows of the partition of `row` to the suspects."""
+    member = row
     while True:
-        if not suspects.is_row[this]:
-            suspects.is_row[this] = True
-            suspects.rows[suspects.length[ROWS]] = this
+        if not suspects.is_row[member]:
+            suspects.is_row[member] = True
+            suspects.rows[suspects.length[ROWS]] = member
             suspects.length[ROWS] += 1
-        this = problem.sibling[this]
-        if this == row:
+        member = problem.sibling[member]
+        if member == row:
             return
 
 
 @kernel
 def _list_node(suspects: Suspects, node: int) -> None:
+    """Add `node` to the suspects, unless it is NOWHERE."""
     if node != NOWHERE and not suspects.is_node[node]:
         suspects.is_node[node] = True
         suspects.nodes[suspects.length[NODES]] = node
@@ -286,6 +291,7 @@ def _list_node(suspects: Suspects, node: int) -> None:
 
 @kernel
 def _list_application(suspects: Suspects, application: int) -> None:
+    """Add `application` to the suspects, unless it is NOWHERE."""
     if application != NOWHERE and not suspects.is_application[application]:
         suspects.is_application[application] = True
         suspects.applications[suspects.length[APPLICATIONS]] = application

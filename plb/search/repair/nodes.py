@@ -33,10 +33,10 @@ def unload(problem: Problem, solution: Solution, draft: Draft, attempt: Attempt,
         for metric in range(problem.limit.shape[1] if problem.watched[node] else 0):
             while excess_of(problem, solution, node, metric) > 0:
                 list_rows_on_nodes(solution, state.on_nodes)
-                begun = state.transaction.length[0]
+                length_before = state.transaction.length[0]
                 if not _take_load_off(problem, solution, draft, attempt, node, metric, state):
                     break
-                note_moves(problem, solution, state, begun)
+                note_moves(problem, solution, state, length_before)
         node = next_listed_node(state.suspects, node)
 
 
@@ -44,7 +44,7 @@ def unload(problem: Problem, solution: Solution, draft: Draft, attempt: Attempt,
 def _take_load_off(
     problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, node: int, metric: int, state: RepairState
 ) -> bool:
-    """Move a replica off `node`, or swap its role with a lighter one; return whether that was possible."""
+    """Reduce the load of `metric` on `node` by one move or swap of roles; return whether that was possible."""
     enforced = attempt.binding
     row = _random_leaver(problem, solution, enforced, node, metric, draft.rng, state.on_nodes)
     if row == NOWHERE or not has_capacity(solution, state.transaction):
@@ -64,12 +64,12 @@ def _random_leaver(
 ) -> int:
     """Return a random replica that may leave `node` to reduce its load of `metric`, or NOWHERE."""
     chosen = NOWHERE
-    seen = 0
+    candidates = 0
     row = on_nodes.first[node]
     while row != NOWHERE:
         if _may_leave(problem, solution, enforced, row, metric):
-            seen += 1
-            if takes_place(rng, seen):
+            candidates += 1
+            if takes_place(rng, candidates):
                 chosen = row
         row = on_nodes.following[row]
     return int(chosen)
@@ -77,13 +77,13 @@ def _random_leaver(
 
 @kernel
 def _may_leave(problem: Problem, solution: Solution, enforced: RuleMask, row: int, metric: int) -> bool:
-    """Return whether `row` is movable and has load of `metric`, or its application a reservation.
+    """Return whether `row` may move to relieve its node of `metric`: it is movable, and has load or a reservation.
 
     Where capacity does not bind, a replica that has moved stays: otherwise it could move back and forth.
     """
-    settled = not enforced >> RULE & 1 and solution.node[row] != problem.origin[row]
+    must_stay = not enforced >> RULE & 1 and solution.node[row] != problem.origin[row]
     is_heavy = problem.load[row, metric] > 0 or holds_reservation(problem, row, metric)
-    return bool(problem.movable[row] and is_heavy and not settled)
+    return bool(problem.movable[row] and is_heavy and not must_stay)
 
 
 @kernel
@@ -97,17 +97,20 @@ def _relieve(
     swaps: bool,
     state: RepairState,
 ) -> bool:
-    """Reduce the load of `node` by the first replica, from a random one on, that can move or swap (`swaps`)."""
+    """Move the first possible replica off `node`, from a random one on; with `swaps`, swap its role with a lighter one.
+
+    Return whether one could.
+    """
     on_nodes = state.on_nodes
-    rows = 0
+    row_count = 0
     row = on_nodes.first[node]
     while row != NOWHERE:
-        rows += 1
+        row_count += 1
         row = on_nodes.following[row]
     row = on_nodes.first[node]
-    for _ in range(int(uniform(draft.rng) * rows)):
+    for _ in range(int(uniform(draft.rng) * row_count)):
         row = on_nodes.following[row]
-    for _ in range(rows):
+    for _ in range(row_count):
         if swaps:
             relieved = swap_with_lighter(problem, solution, draft, enforced, row, metric)
         else:
@@ -136,38 +139,38 @@ def move_misplaced(problem: Problem, solution: Solution, draft: Draft, attempt: 
         index += 1
         placed = problem.movable[row] and solution.node[row] != NOWHERE
         if placed and is_misplaced(problem, solution, enforced, row) and has_capacity(solution, draft.transaction):
-            before = draft.transaction.length[0]
-            head = row
+            length_before = draft.transaction.length[0]
+            moved_row = row
             moved = False
-            alone = problem.parent_row[row] == NOWHERE
-            if attempt.prefers and alone and not exclusion.is_broken(problem, solution, row):
+            is_without_parent = problem.parent_row[row] == NOWHERE
+            if attempt.prefers and is_without_parent and not exclusion.is_broken(problem, solution, row):
                 moved = move_or_swap(problem, solution, draft, enforced, row, NOWHERE)
             if not moved:
                 moved = rejoin(problem, solution, draft, enforced, row)
-            if not moved and attempt.parents and not alone:
-                head = problem.parent_row[row]
+            if not moved and attempt.parents and not is_without_parent:
+                moved_row = problem.parent_row[row]
                 moved = bring_parent(problem, solution, draft, enforced, row)
-            if moved and not move_children(problem, solution, draft, enforced, head, before):
-                undo_transaction(problem, solution, draft.transaction, before)
-            note_moves(problem, solution, state, before)
+            if moved and not move_children(problem, solution, draft, enforced, moved_row, length_before):
+                undo_transaction(problem, solution, draft.transaction, length_before)
+            note_moves(problem, solution, state, length_before)
 
 
 @kernel
 def _leave_domain(problem: Problem, solution: Solution, draft: Draft, binding: RuleMask, level: int, row: int) -> None:
-    """Move `row` out of its domain of a level; moves within it are allowed, but of no use."""
-    before, here = draft.transaction.length[0], problem.domain[solution.node[row], level]
+    """Move `row` out of its domain of a level with its children; draws of nodes within the domain are undone."""
+    length_before, domain = draft.transaction.length[0], problem.domain[solution.node[row], level]
     for _ in range(TRIES_TO_LEAVE):
         move_with_children(problem, solution, draft, binding, row)
-        if problem.domain[solution.node[row], level] != here:
+        if problem.domain[solution.node[row], level] != domain:
             return
-        undo_transaction(problem, solution, draft.transaction, before)
+        undo_transaction(problem, solution, draft.transaction, length_before)
 
 
 @kernel
 def leave_crowded_domains(
     problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, state: RepairState
 ) -> None:
-    """Move replicas out of domains with too many replicas of their partition."""
+    """Move replicas out of domains with too many replicas of their partition, for the rules that `attempt` repairs."""
     suspects = state.suspects
     for level in range(problem.domain.shape[1]):
         if not attempt.repaired >> problem.domain_rule[level] & 1:
@@ -181,9 +184,9 @@ def leave_crowded_domains(
             if attempt.unusable_first and others_leave_first(problem, solution, level, row):
                 continue
             if stands_wrongly(problem, solution, level, row) and has_capacity(solution, draft.transaction):
-                before = draft.transaction.length[0]
+                length_before = draft.transaction.length[0]
                 _leave_domain(problem, solution, draft, attempt.binding, level, row)
-                note_moves(problem, solution, state, before)
+                note_moves(problem, solution, state, length_before)
 
 
 @kernel
@@ -198,14 +201,18 @@ def move_parents_without_child(
         index += 1
         if solution.node[row] == NOWHERE or not affinity.is_broken(problem, solution, enforced, row):
             continue
-        parent = problem.parent_row[row]
-        this = parent
-        while this != NOWHERE:
-            settled = solution.node[this] != problem.origin[this]
-            if not settled and lacks_child(problem, solution, row, this) and has_capacity(solution, state.transaction):
-                begun = state.transaction.length[0]
-                move_with_children(problem, solution, draft, enforced, this)
-                note_moves(problem, solution, state, begun)
-            this = problem.sibling[this]
-            if this == parent:
+        first_parent_row = problem.parent_row[row]
+        parent_row = first_parent_row
+        while parent_row != NOWHERE:
+            has_moved = solution.node[parent_row] != problem.origin[parent_row]
+            if (
+                not has_moved
+                and lacks_child(problem, solution, row, parent_row)
+                and has_capacity(solution, state.transaction)
+            ):
+                length_before = state.transaction.length[0]
+                move_with_children(problem, solution, draft, enforced, parent_row)
+                note_moves(problem, solution, state, length_before)
+            parent_row = problem.sibling[parent_row]
+            if parent_row == first_parent_row:
                 break

@@ -68,7 +68,7 @@ from plb.state.replica_table import merged
 
 @kernel
 def repair_each_rule(problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, state: RepairState) -> None:
-    """Repair one rule after the other."""
+    """Repair the rules of `attempt` one after the other: capacity, applications, domains, then single rows."""
     if attempt.repaired >> RULE & 1:
         unload(problem, solution, draft, attempt, state)
     if problem.grouped:
@@ -110,41 +110,48 @@ def repair_rules_alone(
                 move_parents_without_child(problem, solution, draft, binding, state)
             repair_each_rule(problem, solution, draft, _bound_by(attempt, 1 << rule, binding), state)
     if attempt.repaired >> _CAPACITY & 1:
-        loose = _bound_by(attempt, attempt.repaired, attempt.binding & ~SPREADING)
-        unload(problem, solution, draft, loose, state)
+        without_spread = _bound_by(attempt, attempt.repaired, attempt.binding & ~SPREADING)
+        unload(problem, solution, draft, without_spread, state)
 
 
 @kernel
 def _bound_by(attempt: Attempt, repaired: RuleMask, binding: RuleMask) -> Attempt:
-    """Return an attempt with other rules."""
+    """Return an attempt that repairs and is bound by other rules."""
     return Attempt(repaired, binding, attempt.swaps, attempt.prefers, attempt.parents, attempt.unusable_first)
 
 
 def rules_broken_before(problem: Problem, solution: Solution, binding: RuleMask, suspects: Int) -> Int:
-    """Return the rules that each row breaks, (M,) bit masks, a spread by all siblings; `suspects` may break some."""
+    """Return the rules that each row breaks, (M,) of RuleMask; siblings break a rule on domains together.
+
+    `suspects`: the rows that may break one.
+    """
     broken = np.zeros(len(solution.node), np.int64)
     _mark_broken_rules(problem, solution, binding, suspects, broken)
     return broken
 
 
 @kernel
-def _mark_broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, marks: Int) -> None:
+def _mark_broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, broken: Int) -> None:
+    """Add to `broken`, (M,) of RuleMask, the rules that `rows` and rows that may not move break where they are.
+
+    A rule on domains is added for all siblings of a row that breaks it.
+    """
     for row in rows:
-        broken = broken_rules(problem, solution, enforced & _OF_ROWS, row)
-        marks[row] |= broken
+        broken_by_row = broken_rules(problem, solution, enforced & _OF_ROWS, row)
+        broken[row] |= broken_by_row
         sibling = problem.sibling[row]
         while sibling != row:
-            marks[sibling] |= broken & SPREADING
+            broken[sibling] |= broken_by_row & SPREADING
             sibling = problem.sibling[sibling]
-    for row in range(marks.shape[0]):
+    for row in range(broken.shape[0]):
         if solution.node[row] != NOWHERE and not problem.movable[row]:
-            marks[row] |= broken_rules(problem, solution, enforced & _OF_PLACES, row)
+            broken[row] |= broken_rules(problem, solution, enforced & _OF_PLACES, row)
 
 
 def breaches_of_applications_before(
     problem: Problem, solution: Solution, binding: RuleMask, applications: Int
 ) -> Float:
-    """Return what each application breaks, (A, 3), see `_breaches_by_rule`; 0 for all but some applications."""
+    """Return what each application breaks, (A, 3), see `_breaches_by_rule`; 0 for all but these `applications`."""
     counts = np.zeros((len(problem.most_nodes), 3))
     _count_breaches_of(problem, solution, binding, applications, counts)
     return counts
@@ -154,6 +161,7 @@ def breaches_of_applications_before(
 def _count_breaches_of(
     problem: Problem, solution: Solution, enforced: RuleMask, applications: Int, counts: Float
 ) -> None:
+    """Write to `counts`, (A, 3), what each of `applications` breaks, see `_breaches_by_rule`."""
     for application in applications:
         nodes, overloads, excess = _breaches_by_rule(problem, solution, enforced, application)
         counts[application, 0], counts[application, 1], counts[application, 2] = nodes, overloads, excess
@@ -163,7 +171,7 @@ def _count_breaches_of(
 def _breaches_by_rule(
     problem: Problem, solution: Solution, enforced: RuleMask, application: int
 ) -> tuple[float, float, float]:
-    """Return the nodes too many, the overloads, and their sum relative to the limits."""
+    """Return the nodes too many of an application, its overloads, and their sum relative to its limits."""
     nodes, _ = count_breaches_of(problem, solution, enforced & _SCALE_OUT, application)
     overloads, excess = count_breaches_of(problem, solution, enforced & _APPLICATION_CAPACITY, application)
     return float(nodes), float(overloads), excess
@@ -171,18 +179,27 @@ def _breaches_by_rule(
 
 @kernel
 def breaks_anew(
-    problem: Problem, solution: Solution, binding: RuleMask, before: Int, of_applications: Float, suspects: Suspects
+    problem: Problem,
+    solution: Solution,
+    binding: RuleMask,
+    broken_before: Int,
+    application_breaches: Float,
+    suspects: Suspects,
 ) -> bool:
-    """Return whether a row or partition breaks a rule that it did not break `before`, or an application one more."""
+    """Return whether a row breaks a rule, or an application breaks one more, that was satisfied before a repair.
+
+    `broken_before`: (M,) of RuleMask, the rules that each row broke; `application_breaches`: (A, 3) as of
+    `_breaches_by_rule`.
+    """
     for index in range(suspects.length[ROWS]):
         row = suspects.rows[index]
-        if broken_rules(problem, solution, binding & _OF_ROWS, row) & ~before[row]:
+        if broken_rules(problem, solution, binding & _OF_ROWS, row) & ~broken_before[row]:
             return True
     for index in range(suspects.length[APPLICATIONS]):
         application = suspects.applications[index]
         nodes, overloads, excess = _breaches_by_rule(problem, solution, binding, application)
-        more = nodes > of_applications[application, 0] or overloads > of_applications[application, 1]
-        if more or excess > of_applications[application, 2]:
+        more = nodes > application_breaches[application, 0] or overloads > application_breaches[application, 1]
+        if more or excess > application_breaches[application, 2]:
             return True
     return False
 
@@ -190,7 +207,7 @@ def breaks_anew(
 def repair_constraints(
     extensions: Extensions, problem: Problem, solution: Solution, enforced: RuleMask, rng: Stream
 ) -> None:
-    """Move, in `solution` and in turn, each replica that violates a constraint and has an allowed node."""
+    """Move each replica that violates an extension constraint to a random node that all rules and constraints allow."""
     configuration = extensions.configuration(problem, solution)
     constraints = constraints_of(extensions, problem, solution)
     for row in sorted(extensions.broken(configuration)):
@@ -252,54 +269,59 @@ def try_repairs(
     state: RepairState,
     best: Transaction,
 ) -> None:
-    """Try random repairs and apply the best one, which adds no load from `load`, (N, R), to an overloaded node."""
+    """Try random repairs and apply the best one, which adds no load to an overloaded node.
+
+    `load`: (N, R) quanta of each node before the repair; `best`: scratch for as many moves as `state` can hold.
+    """
     repaired, binding, one_action = repairs.repaired, repairs.binding, repairs.one_action
     draft = Draft(extension_state, rng, state.transaction)
-    fewest, least = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
-    crowded = _counted_singly(problem, solution, repairs, state)
-    lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
+    fewest_breaches, least_overload = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
+    fewest_crowded = _counted_singly(problem, solution, repairs, state)
+    lowest_energy = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
     checks = 0
     for index in range(repairs.transactions):
-        parents = index >= repairs.transactions * (1.0 - problem.parents_move)
-        prefers = repairs.prefers_swaps and index // 2 % 2 == 1
-        independent = one_action and index % 4 == 1
-        attempt = Attempt(repaired, binding, repairs.swaps, prefers, parents, one_action)
-        if independent:
+        moves_parents = index >= repairs.transactions * (1.0 - problem.parents_move)
+        prefers_swaps = repairs.prefers_swaps and index // 2 % 2 == 1
+        each_rule_alone = one_action and index % 4 == 1
+        attempt = Attempt(repaired, binding, repairs.swaps, prefers_swaps, moves_parents, one_action)
+        if each_rule_alone:
             repair_rules_alone(problem, solution, draft, attempt, state)
         elif index % 2 == 1:
-            loose = _bound_by(attempt, repaired, binding & _WITHOUT_CAPACITY)
-            repair_each_rule(problem, solution, draft, loose, state)
+            without_capacity = _bound_by(attempt, repaired, binding & _WITHOUT_CAPACITY)
+            repair_each_rule(problem, solution, draft, without_capacity, state)
         repair_each_rule(problem, solution, draft, attempt, state)
-        broken, overload = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
+        breaches, overload = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
         energy = present_energy(problem, solution)
-        singly = _counted_singly(problem, solution, repairs, state)
-        better = broken < fewest or (broken == fewest and overload < least)
-        if broken == fewest and overload == least:
-            better = singly < crowded or (repairs.scores and singly == crowded and energy < lowest)
-        if independent and better:
-            broken_before, of_applications = repairs.broken, repairs.of_applications
-            better = not breaks_anew(problem, solution, binding, broken_before, of_applications, state.suspects)
-        if better and not (repaired >> RULE & 1 and adds_overload(problem, solution, state.suspects, load)):
-            fewest = broken
-            least = overload
-            crowded = singly
-            lowest = energy
+        crowded_rows = _counted_singly(problem, solution, repairs, state)
+        is_better = breaches < fewest_breaches or (breaches == fewest_breaches and overload < least_overload)
+        if breaches == fewest_breaches and overload == least_overload:
+            is_better = crowded_rows < fewest_crowded or (
+                repairs.scores and crowded_rows == fewest_crowded and energy < lowest_energy
+            )
+        if each_rule_alone and is_better:
+            broken_before, application_breaches = repairs.broken, repairs.of_applications
+            is_better = not breaks_anew(problem, solution, binding, broken_before, application_breaches, state.suspects)
+        if is_better and not (repaired >> RULE & 1 and adds_overload(problem, solution, state.suspects, load)):
+            fewest_breaches = breaches
+            least_overload = overload
+            fewest_crowded = crowded_rows
+            lowest_energy = energy
             keep_transaction(state.transaction, best)
-        checks += state.transaction.length[0] * CHECKS_OF_A_MOVE + broken * problem.targets.shape[0]
+        checks += state.transaction.length[0] * CHECKS_OF_A_MOVE + breaches * problem.targets.shape[0]
         undo_repair(problem, solution, state)
-        is_complete = fewest == 0 and least == 0.0 and crowded == 0
-        if checks >= ENOUGH_CHECKS and index > 0 and not problem.related and (is_complete or not better):
+        is_complete = fewest_breaches == 0 and least_overload == 0.0 and fewest_crowded == 0
+        if checks >= ENOUGH_CHECKS and index > 0 and not problem.related and (is_complete or not is_better):
             break
     redo_transaction(problem, solution, best)
 
 
 @kernel
 def _counted_singly(problem: Problem, solution: Solution, repairs: Repairs, state: RepairState) -> int:
-    """Return the number of violations with each replica in a crowded domain counted; 0 unless it decides."""
+    """Return the number of violations with each replica in a crowded domain counted; 0 unless `repairs` compares it."""
     if not repairs.partial:
         return 0
-    broken, _ = remaining_breaches(problem, solution, repairs.repaired, False, state.suspects)
-    return broken
+    breaches, _ = remaining_breaches(problem, solution, repairs.repaired, False, state.suspects)
+    return breaches
 
 
 def repair(
@@ -323,12 +345,12 @@ def repair(
     """
     if extensions is not None and extensions.policy is not None:
         return repair_by_policy(extensions, problem, solution, masks, seed, breaking, passed_over, others)
-    problem, improved = without_leaving_load(problem, config), False
+    problem, is_improved = without_leaving_load(problem, config), False
     result = Annealed(present_energy(problem, solution), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
-        if improved and config.one_action_per_refresh:
+        if is_improved and config.one_action_per_refresh:
             break  # a later refresh repairs what is left
-        if improved and budget.is_up:
+        if is_improved and budget.is_up:
             return attrs.evolve(result, end_reason=EndReason.OUT_OF_TIME)
         suspects = suspects_after(problem, solution, breaking, others)
         breaches = find_breaches(problem, solution, mask & ~passed_over, suspects)
@@ -341,7 +363,7 @@ def repair(
             problem, solution, extensions, repaired, mask, breaches, suspects, config, rng, partial=is_first
         ):
             continue
-        improved = True
+        is_improved = True
         annealed = _improve(problem, solution, extensions, movable, mask, config, annealing, budget, others)
         result = attrs.evolve(annealed, tally=result.tally + annealed.tally)
     if extensions is not None and extensions.constraints:
@@ -361,7 +383,10 @@ def _improve(
     budget: Budget,
     others: Int,
 ) -> Annealed:
-    """Anneal over the movable affected rows; keep `solution` if the result has more moves."""
+    """Anneal over `movable` rows under the rules of `mask`; keep `solution` if the result has more moves.
+
+    `others`: rows that an earlier search may have placed or dropped.
+    """
     places, moves = places_of(problem, solution, others), int(solution.totals.moves)
     displaced = int(solution.totals.displaced)
     choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
@@ -376,12 +401,12 @@ def _relatives(problem: Problem, affected: Int) -> Int:
     """Return the rows, ascending, of the partitions of `affected`, of their parents and of their children."""
     relatives: set[int] = set()
     for row in affected.tolist():
-        heads = [row, int(problem.parent_row[row]), int(problem.first_child[row])]
-        while heads[-1] != NOWHERE and problem.next_child[heads[-1]] != NOWHERE:
-            heads.append(int(problem.next_child[heads[-1]]))
-        for head in heads:
-            if head != NOWHERE and head not in relatives:
-                relatives.update(siblings_of(problem, head))
+        partition_rows = [row, int(problem.parent_row[row]), int(problem.first_child[row])]
+        while partition_rows[-1] != NOWHERE and problem.next_child[partition_rows[-1]] != NOWHERE:
+            partition_rows.append(int(problem.next_child[partition_rows[-1]]))
+        for partition_row in partition_rows:
+            if partition_row != NOWHERE and partition_row not in relatives:
+                relatives.update(siblings_of(problem, partition_row))
     return np.array(sorted(relatives), np.int64)
 
 
@@ -391,16 +416,16 @@ def _affected_rows(problem: Problem, solution: Solution, breaches: Breaches) -> 
     Placed rows of related partitions are added; a repair adds no missing replica, so none may count for the spread.
     """
     affected = breaches.rows
-    overloaded: Bool = np.asarray(breaches.overloaded.any(axis=1))
-    if overloaded.any():
-        on_overloaded = overloaded[solution.node] & (solution.node != NOWHERE)
-        affected = merged(affected, np.flatnonzero(on_overloaded))
+    is_overloaded: Bool = np.asarray(breaches.overloaded.any(axis=1))
+    if is_overloaded.any():
+        is_on_overloaded = is_overloaded[solution.node] & (solution.node != NOWHERE)
+        affected = merged(affected, np.flatnonzero(is_on_overloaded))
     if len(breaches.applications):
         affected = merged(affected, movable_rows_of(problem, solution, breaches.applications))
     if problem.related and (problem.parent_row != NOWHERE).any():
         affected = _relatives(problem, affected)
-    placed: Bool = solution.node[affected] != NOWHERE
-    return affected[problem.movable[affected] & placed]
+    is_placed: Bool = solution.node[affected] != NOWHERE
+    return affected[problem.movable[affected] & is_placed]
 
 
 def _repair_randomly(
@@ -418,11 +443,12 @@ def _repair_randomly(
 ) -> bool:
     """Apply the best of several random repairs to `solution`; return whether one was applied.
 
+    `repaired`: rules to repair; `binding`: rules that bind the moves; `suspects`: the rows that may break a rule.
     `partial`: see `Repairs`. Only under all rules: else two repairs could alternate, as one that improves a spread in
     part may break the rules that do not bind it, and one of these may break that spread otherwise.
     """
-    moves = 8 * len(solution.node) + 8
-    state, best = new_repair_state(problem, breaches, moves), new_transaction(moves)
+    capacity = 8 * len(solution.node) + 8
+    state, best = new_repair_state(problem, breaches, capacity), new_transaction(capacity)
     load = occupied_nodes(problem, solution) + (solution.departed * problem.transient if problem.counts_departed else 0)
     one_action = config.one_action_per_refresh
     repairs = Repairs(

@@ -49,7 +49,7 @@ class Retry(NamedTuple):
 
 
 def new_retry(problem: Problem, rows: Int, all_or_nothing: PlacementGroups) -> Retry:
-    """Return the record of a placement of `rows`."""
+    """Return the record of a placement of `rows`, (m,), none of which is chosen yet."""
     position = np.full(len(problem.origin), NOWHERE)
     position[rows] = np.arange(len(rows))
     nodes = len(problem.limit)
@@ -71,77 +71,80 @@ def retry(
     problem: Problem,
     solution: Solution,
     extension_state: ExtensionState,
-    again: Retry,
+    record: Retry,
     enforced: RuleMask,
     tries: int,
     rng: Stream,
     transaction: Transaction,
 ) -> None:
-    """Place rows without a node again, with others, so often; `transaction` has room for 2 m moves."""
-    work = max(LEAST_WORK, 2 * again.rows.shape[0])
+    """Place rows without a node again, together with others, at most `tries` times.
+
+    `transaction`: scratch that can hold 2 m moves.
+    """
+    work = max(LEAST_WORK, 2 * record.rows.shape[0])
     for _ in range(tries):
-        missing = _choose(problem, solution, again, enforced, rng)
-        count = _list_chosen(solution, again)
+        unplaced = _choose(problem, solution, record, enforced, rng)
+        count = _list_chosen(solution, record)
         work -= count
-        if missing == 0 or work < 0:
+        if unplaced == 0 or work < 0:
             return
         transaction.length[0] = 0
-        for row in again.chosen[:count]:
+        for row in record.chosen[:count]:
             if solution.node[row] != NOWHERE:
                 try_move(problem, solution, transaction, row, NOWHERE)
-        before = transaction.length[0]
-        rows, together = again.chosen[:count], again.chosen_together[:count]
-        placed = place_in_turn(problem, solution, extension_state, rows, together, enforced, False, rng, transaction)
-        if placed <= before:
+        removed = transaction.length[0]
+        rows, groups = record.chosen[:count], record.chosen_together[:count]
+        placed = place_in_turn(problem, solution, extension_state, rows, groups, enforced, False, rng, transaction)
+        if placed <= removed:
             undo_transaction(problem, solution, transaction, 0)
 
 
 @kernel
-def _choose(problem: Problem, solution: Solution, again: Retry, enforced: RuleMask, rng: Stream) -> int:
-    """Choose what is placed again, and return how many rows have no node."""
-    _sum_up(problem, solution, again)
-    missing = 0
-    for position in range(again.rows.shape[0]):
-        row = again.rows[position]
+def _choose(problem: Problem, solution: Solution, record: Retry, enforced: RuleMask, rng: Stream) -> int:
+    """Choose the rows that are placed again, and return how many rows have no node."""
+    _sum_up(problem, solution, record)
+    unplaced = 0
+    for position in range(record.rows.shape[0]):
+        row = record.rows[position]
         if solution.node[row] == NOWHERE:
-            missing += 1
-            _choose_siblings(problem, again, row)
-            _choose_neighbours(problem, solution, again, enforced, row, rng)
-    _complete_groups(again)
-    return missing
+            unplaced += 1
+            _choose_siblings(problem, record, row)
+            _choose_neighbours(problem, solution, record, enforced, row, rng)
+    _complete_groups(record)
+    return unplaced
 
 
 @kernel
-def _sum_up(problem: Problem, solution: Solution, again: Retry) -> None:
-    """List the new rows on each node, and add up their loads; none is chosen, or all where some are related."""
-    again.first[:] = NOWHERE
-    again.load[:] = 0
-    again.is_chosen[:] = problem.related  # a child is placed after its parent
-    for position in range(again.rows.shape[0]):
-        row = again.rows[position]
+def _sum_up(problem: Problem, solution: Solution, record: Retry) -> None:
+    """List the new rows on each node, and add up their loads; choose none, or all if some row is related."""
+    record.first[:] = NOWHERE
+    record.load[:] = 0
+    record.is_chosen[:] = problem.related  # a child is placed after its parent
+    for position in range(record.rows.shape[0]):
+        row = record.rows[position]
         node = solution.node[row]
         if node != NOWHERE:
-            again.following[position] = again.first[node]
-            again.first[node] = position
-            for metric in range(again.load.shape[1]):
-                again.load[node, metric] += problem.load[row, metric]
+            record.following[position] = record.first[node]
+            record.first[node] = position
+            for metric in range(record.load.shape[1]):
+                record.load[node, metric] += problem.load[row, metric]
 
 
 @kernel
-def _choose_siblings(problem: Problem, again: Retry, row: int) -> None:
-    """Choose the new rows of the partition of `row`."""
-    this = row
+def _choose_siblings(problem: Problem, record: Retry, row: int) -> None:
+    """Choose the new rows of the partition of `row`, itself among them."""
+    member = row
     while True:
-        if again.position[this] != NOWHERE:
-            again.is_chosen[again.position[this]] = True
-        this = problem.sibling[this]
-        if this == row:
+        if record.position[member] != NOWHERE:
+            record.is_chosen[record.position[member]] = True
+        member = problem.sibling[member]
+        if member == row:
             return
 
 
 @kernel
 def _choose_neighbours(
-    problem: Problem, solution: Solution, again: Retry, enforced: RuleMask, row: int, rng: Stream
+    problem: Problem, solution: Solution, record: Retry, enforced: RuleMask, row: int, rng: Stream
 ) -> None:
     """Choose the new rows on a few nodes that could take `row` without them, and their new siblings.
 
@@ -149,43 +152,43 @@ def _choose_neighbours(
     """
     targets = problem.targets.shape[0]
     begin = int(uniform(rng) * targets)
-    left = CLEARED_NODES
+    nodes_left = CLEARED_NODES
     for step in range(targets):
         target = problem.targets[(begin + step) % targets]
-        if is_full_for(problem, solution, row, again.load[target], target):
+        if is_full_for(problem, solution, row, record.load[target], target):
             continue
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
-        position = again.first[target]
+        position = record.first[target]
         while position != NOWHERE:
-            _choose_siblings(problem, again, again.rows[position])
-            position = again.following[position]
-        left -= 1
-        if left == 0:
+            _choose_siblings(problem, record, record.rows[position])
+            position = record.following[position]
+        nodes_left -= 1
+        if nodes_left == 0:
             return
 
 
 @kernel
-def _complete_groups(again: Retry) -> None:
-    """Choose all rows of a group of which one is chosen."""
-    together, is_chosen = again.all_or_nothing, again.is_chosen
+def _complete_groups(record: Retry) -> None:
+    """Choose all rows of each all-or-nothing group of which a row is chosen."""
+    groups, is_chosen = record.all_or_nothing, record.is_chosen
     for position in range(1, is_chosen.shape[0]):
-        if together[position] != NOWHERE and together[position] == together[position - 1]:
+        if groups[position] != NOWHERE and groups[position] == groups[position - 1]:
             is_chosen[position] |= is_chosen[position - 1]
     for position in range(is_chosen.shape[0] - 1, 0, -1):
-        if together[position] != NOWHERE and together[position] == together[position - 1]:
+        if groups[position] != NOWHERE and groups[position] == groups[position - 1]:
             is_chosen[position - 1] |= is_chosen[position]
 
 
 @kernel
-def _list_chosen(solution: Solution, again: Retry) -> int:
-    """List the chosen rows, those without a node first, and return how many there are."""
+def _list_chosen(solution: Solution, record: Retry) -> int:
+    """Write the chosen rows to `record.chosen`, those without a node first, and return how many there are."""
     count = 0
     for is_placed in (False, True):
-        for position in range(again.rows.shape[0]):
-            row = again.rows[position]
-            if again.is_chosen[position] and (solution.node[row] != NOWHERE) == is_placed:
-                again.chosen[count] = row
-                again.chosen_together[count] = again.all_or_nothing[position]
+        for position in range(record.rows.shape[0]):
+            row = record.rows[position]
+            if record.is_chosen[position] and (solution.node[row] != NOWHERE) == is_placed:
+                record.chosen[count] = row
+                record.chosen_together[count] = record.all_or_nothing[position]
                 count += 1
     return count

@@ -40,19 +40,22 @@ def swap_with_lighter(
 
 @kernel
 def swap_roles(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, partner: int) -> bool:
-    """Swap the nodes of two siblings, and bring their children along; return whether all could follow."""
-    before, here = draft.transaction.length[0], solution.node[row]
+    """Swap the nodes of two siblings, and move their children along; return whether all could follow."""
+    length_before, source = draft.transaction.length[0], solution.node[row]
     try_move(problem, solution, draft.transaction, row, solution.node[partner])
-    try_move(problem, solution, draft.transaction, partner, here)
-    if move_children(problem, solution, draft, enforced, row, before):
+    try_move(problem, solution, draft.transaction, partner, source)
+    if move_children(problem, solution, draft, enforced, row, length_before):
         return True
-    undo_transaction(problem, solution, draft.transaction, before)
+    undo_transaction(problem, solution, draft.transaction, length_before)
     return False
 
 
 @kernel
 def move_or_swap(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int) -> bool:
-    """Move `row` to a node or swap roles with a sibling of less load of `metric` (NOWHERE: any), drawn among both."""
+    """Move `row` with its children, or swap its role with a sibling of less load of `metric`; return whether it could.
+
+    Targets and siblings are drawn with the same probability; NOWHERE as `metric` allows siblings of any load.
+    """
     targets = problem.targets
     swaps = _count_partners(problem, solution, draft, enforced, row, metric)
     for _ in range(QUICK_DRAWS):
@@ -63,19 +66,19 @@ def move_or_swap(problem: Problem, solution: Solution, draft: Draft, enforced: R
         target = targets[drawn]
         if target != solution.node[row] and may_move(problem, solution, draft.extension_state, enforced, row, target):
             return move_to_with_children(problem, solution, draft, enforced, row, target)
-    seen = swaps
+    candidates = swaps
     chosen = NOWHERE
     for target in targets:
         if target != solution.node[row] and may_move(problem, solution, draft.extension_state, enforced, row, target):
-            seen += 1
-            if takes_place(draft.rng, seen):
+            candidates += 1
+            if takes_place(draft.rng, candidates):
                 chosen = target
     if chosen != NOWHERE:
         return move_to_with_children(problem, solution, draft, enforced, row, chosen)
     if swaps == 0:
         return False
-    number = int(uniform(draft.rng) * swaps)
-    partner = _partner(problem, solution, draft, enforced, row, metric, number)
+    index = int(uniform(draft.rng) * swaps)
+    partner = _partner(problem, solution, draft, enforced, row, metric, index)
     return swap_roles(problem, solution, draft, enforced, row, partner)
 
 
@@ -84,18 +87,19 @@ def _may_swap(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, sibling: int, metric: int
 ) -> bool:
     """Return whether `row` may swap its role with a sibling that has less load of a metric; NOWHERE: any load."""
-    there = solution.node[sibling]
-    if there == NOWHERE or not problem.movable[sibling] or problem.role[sibling] == problem.role[row]:
+    target = solution.node[sibling]
+    if target == NOWHERE or not problem.movable[sibling] or problem.role[sibling] == problem.role[row]:
         return False
     if metric != NOWHERE and problem.load[sibling, metric] >= problem.load[row, metric]:
         return False
-    return is_allowed(problem, solution, draft.extension_state, enforced, proposed(solution, row, there, sibling))
+    return is_allowed(problem, solution, draft.extension_state, enforced, proposed(solution, row, target, sibling))
 
 
 @kernel
 def _count_partners(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int
 ) -> int:
+    """Return the number of siblings with which `row` may swap its role; `metric` as in `_may_swap`."""
     count = 0
     sibling = problem.sibling[row]
     while sibling != row:
@@ -106,14 +110,14 @@ def _count_partners(
 
 @kernel
 def _partner(
-    problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int, number: int
+    problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int, index: int
 ) -> int:
-    """Return the sibling of this number, from 0, with which `row` may swap its role."""
+    """Return the sibling with this index among those with which `row` may swap its role; `metric` as in `_may_swap`."""
     sibling = problem.sibling[row]
     while sibling != row:
         if _may_swap(problem, solution, draft, enforced, row, sibling, metric):
-            if number == 0:
+            if index == 0:
                 return int(sibling)
-            number -= 1
+            index -= 1
         sibling = problem.sibling[sibling]
     return NOWHERE
