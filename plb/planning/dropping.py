@@ -42,64 +42,69 @@ def drop_surplus(
     solution: Solution,
     surpluses: Sequence[Surplus],
     enforced: RuleMask,
-    moving: Bool,
-    stays: Bool,
+    is_moving: Bool,
+    must_stay: Bool,
     extensions: Extensions | None = None,
 ) -> list[int]:
     """Take surplus replicas off their nodes, in place, and return their rows; `surpluses` has children before parents.
 
-    `moving`, `stays`: (M,) whether a move of the row is in progress, and whether it must not be dropped.
+    `is_moving`, `must_stay`: (M,) whether a move of the row is in progress, and whether it must not be dropped.
     """
     dropped: list[int] = []
     for surplus in surpluses:
         for _ in range(surplus.count):
-            droppable = [row for row in surplus.rows if not stays[row]]
-            candidates = _candidates(problem, solution, droppable, enforced, moving)
+            droppable = [row for row in surplus.rows if not must_stay[row]]
+            candidates = _candidates(problem, solution, droppable, enforced, is_moving)
             if extensions is not None:
                 candidates = _let_go(extensions, problem, solution, candidates)
             if not candidates:
                 break
-            row = _least(problem, solution, _preferred(problem, solution, candidates, moving))
+            row = _least(problem, solution, _preferred(problem, solution, candidates, is_moving))
             _put(problem, solution, row, NOWHERE)
             dropped.append(row)
     return dropped
 
 
 def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[Surplus]:
-    """Return `surpluses` after the rows in `dropped` are removed."""
-    left = [([row for row in surplus.rows if row not in dropped], surplus) for surplus in surpluses]
-    counts = [surplus.count - (len(surplus.rows) - len(rows)) for rows, surplus in left]
-    return [Surplus(rows, count) for (rows, _), count in zip(left, counts, strict=True) if count > 0]
+    """Return the partitions that have too many replicas also after the rows in `dropped` are removed."""
+    remaining = [([row for row in surplus.rows if row not in dropped], surplus) for surplus in surpluses]
+    counts = [surplus.count - (len(surplus.rows) - len(rows)) for rows, surplus in remaining]
+    return [Surplus(rows, count) for (rows, _), count in zip(remaining, counts, strict=True) if count > 0]
 
 
 def _candidates(
-    problem: Problem, solution: Solution, rows: Sequence[int], enforced: RuleMask, moving: Bool
+    problem: Problem, solution: Solution, rows: Sequence[int], enforced: RuleMask, is_moving: Bool
 ) -> list[int]:
-    """Return those of `rows` that the role and the enforced rules allow to drop."""
+    """Return those of `rows` that their role and the enforced rules allow to drop.
+
+    `is_moving`: (M,) whether a move of the row is in progress.
+    """
     candidates = [
         row
         for row in rows
-        if solution.node[row] != NOWHERE and problem.role[row] != PRIMARY and (moving[row] or not problem.unspread[row])
+        if solution.node[row] != NOWHERE
+        and problem.role[row] != PRIMARY
+        and (is_moving[row] or not problem.unspread[row])
     ]
     if enforced >> Rule.PREFERRED_LOCATION & 1:
-        candidates = _preferred(problem, solution, candidates, moving)
+        candidates = _preferred(problem, solution, candidates, is_moving)
     levels = [level for level, rule in enumerate(problem.domain_rule) if enforced >> rule & 1]
     candidates = [row for row in candidates if all(exceeds_share(problem, solution, level, row) for level in levels)]
     return _in_no_pair(problem, solution, candidates) if enforced >> Rule.AFFINITY & 1 else candidates
 
 
 def _in_no_pair(problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
-    """Return the candidates without parent or child on their nodes; else children on nodes of their parents.
+    """Return the candidates without parent or child on their nodes; if there are none, children of such pairs.
 
     Dropping a child makes no replica lonely, unless those of its parent need one each, and one of the parent can then
     be dropped.
     """
-    alone = [row for row in candidates if not breaks_pair(problem, solution, row)]
-    return alone or [row for row in candidates if problem.parent_row[row] != NOWHERE and not problem.loose[row]]
+    unpaired = [row for row in candidates if not breaks_pair(problem, solution, row)]
+    return unpaired or [row for row in candidates if problem.parent_row[row] != NOWHERE and not problem.loose[row]]
 
 
 def _let_go(extensions: Extensions, problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
-    """Return the candidates that no extension constraint protects; departing ends are not tested."""
+    """Return the candidates that no extension constraint protects, and count refusals; departing ends always go."""
     configuration = extensions.configuration(problem, solution)
     return [
         row
@@ -108,30 +113,32 @@ def _let_go(extensions: Extensions, problem: Problem, solution: Solution, candid
     ]
 
 
-def _preferred(problem: Problem, solution: Solution, candidates: list[int], moving: Bool) -> list[int]:
-    """Return the candidates of the first rank with any."""
+def _preferred(problem: Problem, solution: Solution, candidates: list[int], is_moving: Bool) -> list[int]:
+    """Return the candidates to be dropped first, by moves in progress, nodes that are blocked, and crowded domains."""
 
     def rank(row: int) -> tuple[bool, bool, int]:
         node = solution.node[row]
         blocked = problem.drained[node] or not problem.feasibility_classes[problem.feasibility_class[row], node]
-        return not moving[row], not blocked, _order_of_crowding(problem, solution, row)
+        return not is_moving[row], not blocked, _order_of_crowding(problem, solution, row)
 
     ranks = [rank(row) for row in candidates]
-    first = min(ranks, default=None)
-    return [row for row, of_row in zip(candidates, ranks, strict=True) if of_row == first]
+    lowest_rank = min(ranks, default=None)
+    return [row for row, rank_of_row in zip(candidates, ranks, strict=True) if rank_of_row == lowest_rank]
 
 
 def _order_of_crowding(problem: Problem, solution: Solution, row: int) -> int:
-    """Return 0 if the upgrade domain of a replica exceeds a quorum rule, 1 if only a fault domain does, 2 if none."""
-    limited = np.flatnonzero(problem.most_in_domain[problem.service[row]] > EVEN).tolist()
-    crowded = {problem.domain_rule[level] for level in limited if excess_in_domain(problem, solution, level, row) > 0}
-    if Rule.UPGRADE_DOMAIN in crowded:
+    """Return 0 if the upgrade domain of `row` exceeds a quorum rule, 1 if only a fault domain does, 2 if none."""
+    quorum_levels = np.flatnonzero(problem.most_in_domain[problem.service[row]] > EVEN).tolist()
+    broken_rules = {
+        problem.domain_rule[level] for level in quorum_levels if excess_in_domain(problem, solution, level, row) > 0
+    }
+    if Rule.UPGRADE_DOMAIN in broken_rules:
         return 0
-    return 1 if crowded else 2
+    return 1 if broken_rules else 2
 
 
 def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:
-    """Return the candidate without which the energy is least."""
+    """Return the row of the candidates without which the energy is least."""
     energies = []
     for row in candidates:
         node = int(solution.node[row])
@@ -142,7 +149,7 @@ def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:
 
 
 def _put(problem: Problem, solution: Solution, row: int, node: int) -> None:
-    """Put a row on a node or NOWHERE; a departing end is in no sum."""
+    """Move `row` to `node`, or take it off its node if `node` is NOWHERE; a departing end is in no sum."""
     if problem.leaving[row]:
         solution.node[row] = node
     else:
@@ -154,16 +161,16 @@ def without_replaced_standbys(problem: Problem, solution: Solution) -> Solution:
     if not problem.standbys:
         return solution
     node = solution.node
-    came = (node != NOWHERE) & (node != problem.origin)
+    has_arrived = (node != NOWHERE) & (node != problem.origin)
     replaced = [
         row
         for row in np.flatnonzero(problem.standby & (node != NOWHERE)).tolist()
-        if any(came[sibling] and node[sibling] == node[row] for sibling in siblings_of(problem, row))
+        if any(has_arrived[sibling] and node[sibling] == node[row] for sibling in siblings_of(problem, row))
     ]
     if not replaced:
         return solution
-    left = node.copy()
-    left[replaced] = NOWHERE
-    without = solution_from_scratch(problem, left)
+    node_after = node.copy()
+    node_after[replaced] = NOWHERE
+    without = solution_from_scratch(problem, node_after)
     without.totals.movement = solution.totals.movement
     return without

@@ -55,12 +55,14 @@ class _End:
     """The rows that are not as they were at the end, each with its values then."""
 
     def follow(self, rows: Int, before: Int, after: Int) -> None:
-        """Note that rows have changed from one set of values to another."""
-        for row, old, new in zip(rows.tolist(), before, after, strict=True):
-            if self.services is not None and {int(old[SERVICE]), int(new[SERVICE])}.isdisjoint(self.services):
+        """Note that rows, (m,), have changed from `before` to `after`, their `row_values`, (m, W) each."""
+        for row, old_values, new_values in zip(rows.tolist(), before, after, strict=True):
+            if self.services is not None and {int(old_values[SERVICE]), int(new_values[SERVICE])}.isdisjoint(
+                self.services
+            ):
                 continue
-            expected = self.differing.get(row, old.tobytes())
-            if new.tobytes() == expected:
+            expected = self.differing.get(row, old_values.tobytes())
+            if new_values.tobytes() == expected:
                 self.differing.pop(row, None)
             else:
                 self.differing[row] = expected
@@ -79,18 +81,18 @@ class FixedPoint:
 
     def follow(self, rows: Int, before: Int, after: Int) -> None:
         """Note that the host has changed rows, (m,), from one set of `row_values`, (m, W), to another."""
-        changed = (before != after).any(axis=1)
-        if np.count_nonzero(changed) > MOST_FOLLOWED:
+        has_changed = (before != after).any(axis=1)
+        if np.count_nonzero(has_changed) > MOST_FOLLOWED:
             self.forget()
         for end in self._ends.values():
-            end.follow(rows[changed], before[changed], after[changed])
+            end.follow(rows[has_changed], before[has_changed], after[has_changed])
 
     def ends(self) -> Mapping[tuple[int | None, Phase], _End]:
-        """Return the ends that are known, for `restore`."""
+        """Return the ends of searches, by domain and phase, for `restore`."""
         return dict(self._ends)
 
     def restore(self, ends: Mapping[tuple[int | None, Phase], _End]) -> None:
-        """Remember these ends again; changes of the host since then have to be none."""
+        """Remember these ends again, as if nothing had been searched since `ends` returned them."""
         self._ends = dict(ends)
 
     def forget(self) -> None:
@@ -98,7 +100,7 @@ class FixedPoint:
         self._ends.clear()
 
     def forget_domain(self, key: int) -> None:
-        """Forget the ends of a service domain that is no more."""
+        """Forget the ends of the service domain with this key, which exists no more."""
         for phase in Phase:
             self._ends.pop((key, phase), None)
 
@@ -106,9 +108,20 @@ class FixedPoint:
         """Run a phase, unless the last one ended with the present input and the host continues no annealing."""
         key = (occasion.domain, phase)
         end = self._ends.get(key)
-        continues = phase is Phase.BALANCING and (run.budget.temperature is not None or len(run.start.rows) > 0)
-        same = end is not None and not continues and end.circumstances == occasion.circumstances and not end.differing
-        if same and not run.changed and (run.is_anything_broken() if phase is Phase.REPAIR else run.may_balance):
+        continues_annealing = phase is Phase.BALANCING and (
+            run.budget.temperature is not None or len(run.start.rows) > 0
+        )
+        is_same_input = (
+            end is not None
+            and not continues_annealing
+            and end.circumstances == occasion.circumstances
+            and not end.differing
+        )
+        if (
+            is_same_input
+            and not run.changed
+            and (run.is_anything_broken() if phase is Phase.REPAIR else run.may_balance)
+        ):
             if phase is Phase.BALANCING:
                 run.weigh_for_balancing()
             run.log.skip(phase)
@@ -126,29 +139,32 @@ class FixedPoint:
 
 
 def _ends_of(run: PhaseRun) -> dict[int, bytes]:
-    """Return the values at the end of a run of the rows that it has moved, by row."""
+    """Return the `row_values` after a run of the rows that it has moved, as bytes by row."""
     if not run.changed:
         return {}
     rows = run.moved_rows
     values = row_values(run.problem, run.solution.node, rows)
-    return {row: of_row.tobytes() for row, of_row in zip(rows.tolist(), values, strict=True)}
+    return {row: values_of_row.tobytes() for row, values_of_row in zip(rows.tolist(), values, strict=True)}
 
 
 def row_values(problem: Problem, node: Int, rows: Int) -> Int:
-    """Return what a search knows of rows that are on ``node[i]`` or leave it, (m, W); zeros for other rows."""
+    """Return what a search depends on of each of `rows`, (m, W), if it is on a node of `node`, (M,), or leaves one.
+
+    The columns are zeros for other rows.
+    """
     metrics = problem.load.shape[1]
-    of_time = int(problem.timeline)  # only departures depend on time
-    values = np.zeros((len(rows), WITHOUT_LOADS + of_time + 2 * metrics), np.int64)
-    _write_values(problem, node, rows, WITHOUT_LOADS + of_time, values)
-    if of_time:
-        there = values[:, SERVICE] > 0
-        values[there, WITHOUT_LOADS] = problem.age[rows[there]].view(np.int64)
+    time_columns = int(problem.timeline)  # only departures depend on time
+    values = np.zeros((len(rows), WITHOUT_LOADS + time_columns + 2 * metrics), np.int64)
+    _write_values(problem, node, rows, WITHOUT_LOADS + time_columns, values)
+    if time_columns:
+        is_present = values[:, SERVICE] > 0
+        values[is_present, WITHOUT_LOADS] = problem.age[rows[is_present]].view(np.int64)
     return values
 
 
 @kernel
-def _write_values(problem: Problem, node: Int, rows: Int, first: int, values: Int) -> None:
-    """Write the `row_values` of rows, (m,), without their age, into zeros, (m, W); loads from column `first` on."""
+def _write_values(problem: Problem, node: Int, rows: Int, first_load: int, values: Int) -> None:
+    """Write the `row_values` of `rows`, (m,), but the age to zeros, (m, W); the loads begin at column `first_load`."""
     metrics = problem.load.shape[1]
     for index in range(rows.shape[0]):
         row = rows[index]
@@ -162,5 +178,5 @@ def _write_values(problem: Problem, node: Int, rows: Int, first: int, values: In
         values[index, 5] = problem.move_cost[row]
         values[index, 6] = problem.affinity[row]
         for metric in range(metrics):
-            values[index, first + metric] = problem.load[row, metric]
-            values[index, first + metrics + metric] = problem.peak_ceiling[row, metric]
+            values[index, first_load + metric] = problem.load[row, metric]
+            values[index, first_load + metrics + metric] = problem.peak_ceiling[row, metric]

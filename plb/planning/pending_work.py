@@ -52,7 +52,7 @@ class WorkToPlace:
         )
 
     def of(self, domain: ServiceDomain | None) -> Work:
-        """Return what there is to do for a domain; None: for all services."""
+        """Return the work for a domain; None: for all services."""
         records = [r for r in self._records if domain is None or r.service in domain.services]
         if self._related:
             records.sort(key=lambda record: self._state.services[record.service].affinity_to is not None)
@@ -70,13 +70,16 @@ class WorkToPlace:
             for record in reversed(records)
             if (count := surplus_of(self._state, record)) > 0
         ]
-        returns = [wish for record in records if (wish := return_of(self._state, record)) is not None]
+        returns = [returning for record in records if (returning := return_of(self._state, record)) is not None]
         everywhere = any(self._state.services[record.service].on_every_node for record in records)
         return Work(missing, surpluses, handovers, returns, everywhere)
 
 
 def partitions_with_work(state: ClusterState, unfinished: Collection[int]) -> list[PartitionRecord]:
-    """Return the partitions with work, as of `plb.planning.live.work_lists.WorkLists`, in the order of their making."""
+    """Return the partitions that have work, in the order in which they were made.
+
+    `unfinished`: rows of such partitions, as in `plb.planning.live.work_lists.WorkLists`.
+    """
     names = {state.row_partition[row] for row in unfinished} | state.reported_surplus
     names.update(record.name for record in state.partitions_everywhere())
     return sorted((state.partitions[name] for name in names), key=attrgetter("number"))
@@ -87,39 +90,40 @@ def handover_of(state: ClusterState, record: PartitionRecord) -> Handover | None
     table = state.rows
     if record.still or not record.upgrading:
         return None
-    standing = [row for row in slots_of(state, record) if table.node[row] != NOWHERE]
-    primary = next((row for row in standing if table.role[row] == PRIMARY), NOWHERE)
-    secondaries = [row for row in standing if table.role[row] == SECONDARY]
-    out = next((row for row in record.rows if table.swaps_out[row]), NOWHERE)
-    if out != NOWHERE:
-        return _swap_out_of(state, record, out, primary, secondaries)
-    back = [row for row in secondaries if table.regains[row]]
-    moves_away = any(table.moving[row] and table.role[row] == PRIMARY for row in record.rows)
-    if not back or moves_away:
+    placed = [row for row in slots_of(state, record) if table.node[row] != NOWHERE]
+    primary = next((row for row in placed if table.role[row] == PRIMARY), NOWHERE)
+    secondaries = [row for row in placed if table.role[row] == SECONDARY]
+    swaps_out = next((row for row in record.rows if table.swaps_out[row]), NOWHERE)
+    if swaps_out != NOWHERE:
+        return _swap_out_of(state, record, swaps_out, primary, secondaries)
+    regaining = [row for row in secondaries if table.regains[row]]
+    primary_moves = any(table.moving[row] and table.role[row] == PRIMARY for row in record.rows)
+    if not regaining or primary_moves:
         return None
-    return Handover(record.name, primary, back, marked=back[0], void=back[0], returns=True)
+    return Handover(record.name, primary, regaining, marked=regaining[0], void=regaining[0], returns=True)
 
 
 def _swap_out_of(
-    state: ClusterState, record: PartitionRecord, out: int, primary: int, secondaries: list[int]
+    state: ClusterState, record: PartitionRecord, primary_out: int, primary: int, secondaries: list[int]
 ) -> Handover | None:
-    """Return the change of roles of a partition of which the primary `out` is to be swapped out; None without any.
+    """Return the change of roles of a partition of which the primary is to be swapped out; None without any.
 
-    A move of kind void reports that the role cannot change, only for services with one target replica while single
-    replicas may move in upgrades: if all secondaries are on deactivated nodes, or the only secondary moves away.
+    `primary_out`: the row with that mark; `primary`: row of the placed primary, or NOWHERE; `secondaries`: rows of the
+    placed ones. A move of kind void reports that the role cannot change, only for services with one target replica
+    while single replicas may move in upgrades: if all secondaries are on deactivated nodes, or the only one moves away.
     """
     table = state.rows
-    single = state.services[record.service].target_replicas == 1
-    single &= state.config.is_singleton_replica_move_allowed_during_upgrade
+    is_single = state.services[record.service].target_replicas == 1
+    is_single &= state.config.is_singleton_replica_move_allowed_during_upgrade
     if secondaries:
-        able = may_change_role(state, secondaries)
-        ready = [row for row, free in zip(secondaries, able, strict=True) if free]
+        may_change = may_change_role(state, secondaries)
+        ready = [row for row, is_able in zip(secondaries, may_change, strict=True) if is_able]
         nodes = [state.nodes[table.node[row]] for row in secondaries]
-        deactivated = all(node.deactivation_intent is not DeactivationIntent.NONE for node in nodes)
-        void = out if single and deactivated else NOWHERE
-        return Handover(record.name, primary, ready, marked=out, void=void, returns=False)
-    present = [row for row in record.rows if table.node[row] != NOWHERE and not table.standby[row]]
-    moving = [row for row in present if table.moving[row] and table.role[row] == SECONDARY]
-    if single and len(present) == len(record.rows) == 2 and moving:
-        return Handover(record.name, NOWHERE, (), marked=out, void=moving[0], returns=False)
+        are_deactivated = all(node.deactivation_intent is not DeactivationIntent.NONE for node in nodes)
+        void = primary_out if is_single and are_deactivated else NOWHERE
+        return Handover(record.name, primary, ready, marked=primary_out, void=void, returns=False)
+    present_rows = [row for row in record.rows if table.node[row] != NOWHERE and not table.standby[row]]
+    moving_secondaries = [row for row in present_rows if table.moving[row] and table.role[row] == SECONDARY]
+    if is_single and len(present_rows) == len(record.rows) == 2 and moving_secondaries:
+        return Handover(record.name, NOWHERE, (), marked=primary_out, void=moving_secondaries[0], returns=False)
     return None

@@ -32,19 +32,19 @@ class Broken(NamedTuple):
 def start_of(state: ClusterState, plan: Plan) -> Places:
     """Return the places of the replicas after a plan; refuse a plan that does more than move and swap, or is stale."""
     moves = PlanMoves.of(plan.moves)
-    others = ~np.isin(moves.kind, [KINDS.index(kind) for kind in ALLOWED])
-    if others.any():
+    is_refused = ~np.isin(moves.kind, [KINDS.index(kind) for kind in ALLOWED])
+    if is_refused.any():
         allowed = "a plan that only moves replicas and swaps roles"
-        raise InvalidValueError("balance", "start", str(moves[int(others.argmax())]), allowed)
-    plain = check_moves(state, moves, leaving=False)
-    assert plain is not None  # as the moves are columns
-    if not plain.is_plain.all():
-        raise ConflictError(f"{moves[int((~plain.is_plain).argmax())]}: a standby is in its way; make a new plan")
-    rows = np.stack([plain.row, plain.partner], axis=1).ravel()
-    nodes = np.stack([plain.target, plain.source], axis=1).ravel()
-    latest_first, last = np.unique(rows[::-1], return_index=True)
-    there = latest_first != NOWHERE
-    return Places(latest_first[there], nodes[::-1][last[there]])
+        raise InvalidValueError("balance", "start", str(moves[int(is_refused.argmax())]), allowed)
+    checked = check_moves(state, moves, leaving=False)
+    assert checked is not None  # as the moves are columns
+    if not checked.is_plain.all():
+        raise ConflictError(f"{moves[int((~checked.is_plain).argmax())]}: a standby is in its way; make a new plan")
+    rows = np.stack([checked.row, checked.partner], axis=1).ravel()
+    nodes = np.stack([checked.target, checked.source], axis=1).ravel()
+    rows_moved, last_move = np.unique(rows[::-1], return_index=True)
+    is_row = rows_moved != NOWHERE
+    return Places(rows_moved[is_row], nodes[::-1][last_move[is_row]])
 
 
 def check_start(
@@ -55,33 +55,33 @@ def check_start(
     `before`, `after`: what is broken on the present nodes, and at the start, where `solution` has all replicas.
     """
     stuck = start.rows[~problem.movable[start.rows]]
-    already = {state.row_partition[row] for row in before.breaches.rows.tolist()}
+    broken_before = {state.row_partition[row] for row in before.breaches.rows.tolist()}
     broken = [
-        name for name in map(state.row_partition.__getitem__, after.breaches.rows.tolist()) if name not in already
+        name for name in map(state.row_partition.__getitem__, after.breaches.rows.tolist()) if name not in broken_before
     ]
     overloaded = np.flatnonzero((after.breaches.overloaded & ~before.breaches.overloaded).any(axis=1))
     applications = np.setdiff1d(after.breaches.applications, before.breaches.applications)
     of_extensions = sorted(set(after.extensions) - set(before.extensions))
     exceeded = [name for name, is_exceeded in _budgets(problem, solution) if is_exceeded]
-    again = "with the plan of start; balance without it"
+    with_start = "with the plan of start; balance without it"
     if len(stuck):
-        raise ConflictError(f"partition {state.row_partition[stuck[0]]}: a replica moves that may not, {again}")
+        raise ConflictError(f"partition {state.row_partition[stuck[0]]}: a replica moves that may not, {with_start}")
     if broken:
-        raise ConflictError(f"partition {broken[0]}: breaks a hard rule {again}")
+        raise ConflictError(f"partition {broken[0]}: breaks a hard rule {with_start}")
     if len(overloaded):
-        raise ConflictError(f"node {state.nodes[overloaded[0]].name}: exceeds its capacity {again}")
+        raise ConflictError(f"node {state.nodes[overloaded[0]].name}: exceeds its capacity {with_start}")
     if len(applications):
         names = {entry: name for name, entry in state.applications.entry.items()}
-        raise ConflictError(f"application {names[int(applications[0])]}: exceeds a limit {again}")
+        raise ConflictError(f"application {names[int(applications[0])]}: exceeds a limit {with_start}")
     if of_extensions:
         row = of_extensions[0]
-        raise ConflictError(f"partition {state.row_partition[row]}: breaks {after.extensions[row]} {again}")
+        raise ConflictError(f"partition {state.row_partition[row]}: breaks {after.extensions[row]} {with_start}")
     if exceeded:
-        raise ConflictError(f"plan: exceeds {exceeded[0]} {again}")
+        raise ConflictError(f"plan: exceeds {exceeded[0]} {with_start}")
 
 
 def _budgets(problem: Problem, solution: Solution) -> Iterator[tuple[str, bool]]:
-    """Yield the budgets of moves, each with whether a solution exceeds it."""
+    """Yield the name of each budget of moves, with whether a solution exceeds it."""
     totals = solution.totals
     if problem.bounded:
         yield "max_moves", bool(totals.moves > problem.max_moves * TENTHS)

@@ -81,11 +81,11 @@ class Planner:
             self._fixed_point.forget()
 
     def time(self, now: float | None) -> float:
-        """Return the time of a call; None: of the latest search."""
+        """Return the time of a call in seconds: `now`, or if None, the time of the latest search."""
         return self.now if now is None else check_number("engine", "now", now, low=-np.inf)
 
     def time_of_report(self, at: float | None) -> float:
-        """Return the time of loads that a host reports; None: of the latest call with a time."""
+        """Return the time in seconds of loads that a host reports: `at`, or if None, of the latest call with a time."""
         if at is None:
             return self.now
         time = check_number("report_loads", "at", at, low=-LATEST, high=LATEST)
@@ -95,23 +95,24 @@ class Planner:
         return time
 
     def enter_slot(self, at: float, rows: Int) -> None:
-        """Enter the slot of a time with the loads of rows, for the estimator that needs it."""
+        """Enter the loads of `rows` in the slot of the time `at`, for an estimator that keeps slots of reports."""
         self._enter(at, rows)
         self.now = at
 
     def _enter(self, at: float, rows: Int | None = None) -> None:
+        """Enter the loads of `rows`, None: of all, in the slot of the time `at`; searches then run again."""
         if self.demand_forecast.enter(self.state.rows, at, rows):
             self._fixed_point.forget()  # other columns are no other loads
 
     # what follows from the state
 
     def topology(self) -> Topology:
-        """Return what follows from the nodes as they are."""
+        """Return what follows from the present nodes."""
         self._topology = present_topology(self.state, self._topology)
         return self._topology
 
     def problem(self, now: float, domain: ServiceDomain | None = None) -> Problem:
-        """Return the arrays of a search over a domain, or over all services."""
+        """Return the arrays of a search over a domain, or over all services, at the time `now`."""
         topology = self.topology()
         self._live.update(topology, self._service_tables(None), self.demand_forecast, now)
         if domain is None:
@@ -119,21 +120,22 @@ class Planner:
         return self._live.of_domain(topology, self._service_tables(domain), self.demand_forecast)
 
     def start(self, problem: Problem) -> Solution:
-        """Return the solution with every replica on its present node, for `problem`; who changes it changes it back."""
+        """Return the solution of `problem` with every replica on its present node; searches have to restore it."""
         return self._live.start(problem)
 
     def _service_tables(self, domain: ServiceDomain | None) -> ServiceTables:
+        """Return the tables of the services of a domain, None: of all, for the present nodes and services."""
         topology = self.topology()
         key = None if domain is None else domain.key
-        tables, every = self._tables.get(key), self._tables.get(None)
+        tables, tables_of_all = self._tables.get(key), self._tables.get(None)
         if tables is None or tables.version != tables_version(self.state, topology):
             services = self.state.living_indices() if domain is None else domain.services
-            limits = None if every is None else every.limits
+            limits = None if tables_of_all is None else tables_of_all.limits
             tables = self._tables[key] = build_tables(self.state, topology, services, limits)
         return tables
 
     def forget_service(self, service: int) -> None:
-        """Forget a removed service, and its domain if it was the first there: a later one may get its index."""
+        """Forget the removed service with this index, and its domain if it was the first there."""
         self.scheduler.forget_service(service)
         self._fixed_point.forget_domain(service)
         self._tables.pop(service, None)
@@ -148,10 +150,10 @@ class Planner:
         return audit.violations(self._extensions(self.now), soft=soft)
 
     def violation_probabilities(self, at: float, partition: str | None, within: float | None) -> Float:
-        """Return the probability of a violation of each node, (N,), also with one more replica of a partition.
+        """Return the probability of a violation of each node, (N,), at the time `at`.
 
-        Raise `ConflictError` if the partition misses no replica, or `within` is given and the estimator has no other
-        horizon.
+        `partition`: one of which a missing replica is added to each node, or None; `within`: horizon in seconds, None:
+        that of the estimator. Raise `ConflictError` if it misses no replica, or the estimator has no other horizon.
         """
         if within is not None:
             check_number("engine", "within", within, low_open=True)
@@ -177,7 +179,7 @@ class Planner:
         return missing[0]
 
     def score(self, partition: str, at: float) -> NodeScores:
-        """Return the scores of all nodes for the next missing replica of a partition."""
+        """Return the scores of all nodes at the time `at` for the first missing replica of a partition, by its name."""
         row = self._next_missing(partition)
         problem = self.problem(at, self.domains.unit_of(self.state.partition(partition).service))
         solution, extensions = self.start(problem), self._extensions(at)
@@ -190,8 +192,8 @@ class Planner:
         record, state = self.state.partition(partition), self.state
         if not state.nodes:
             return ()
-        everywhere = state.services[record.service].on_every_node
-        rows = [row for row in slots_of(state, record) if not (everywhere and state.rows.node[row] == NOWHERE)]
+        on_every_node = state.services[record.service].on_every_node
+        rows = [row for row in slots_of(state, record) if not (on_every_node and state.rows.node[row] == NOWHERE)]
         problem = self.problem(at, self.domains.unit_of(record.service))
         solution, extensions = self.start(problem).copy(), self._extensions(at)
         solution = solution if extensions is None else extensions.journalled(solution)
@@ -199,7 +201,7 @@ class Planner:
         return tuple(what_if.of(row) for row in rows)
 
     def _work_to_place(self, names: Sequence[str] | None, at: float) -> WorkToPlace:
-        """Return the partitions with work for placement, of these names or of all."""
+        """Return the work for placement of the partitions with these names, or None: of all."""
         related = self.problem(at).related
         return WorkToPlace(self.state, names, self._live.work.unfinished, related=related)
 
@@ -214,12 +216,13 @@ class Planner:
         domain: ServiceDomain | None,
         at: float,
         budget: Budget,
-        earlier: Sequence[PhaseRun],
-        swaps: int | None = None,
+        earlier_runs: Sequence[PhaseRun],
+        swaps_under_way: int | None = None,
     ) -> PhaseRun:
-        """Return the search of a domain at its start, after `earlier` ones of other domains for the same plan.
+        """Return the search of a domain at its start at the time `at`.
 
-        `swaps`: swaps under way before this plan; None: not counted yet.
+        `earlier_runs`: searches of other domains for the same plan, whose moves count; `swaps_under_way`: before this
+        plan, None: not counted yet.
         """
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
         problem = self.problem(at, domain)
@@ -231,15 +234,16 @@ class Planner:
             self._live.lend()
         work, waits = self._live.work, self._waits_for_upgrade(domain)
         run = PhaseRun(self.state, problem, solution, seed, budget, work, extensions, waits_for_upgrade=waits)
-        run.deduct(earlier)
+        run.deduct(earlier_runs)
         if self.state.config.throttles_cluster:
             rows = self.state.rows
             builds = int(np.count_nonzero(rows.building & (rows.node != NOWHERE)))
-            run.deduct_under_way(builds, self._swaps_under_way(at) if swaps is None else swaps)
+            run.deduct_under_way(builds, self._swaps_under_way(at) if swaps_under_way is None else swaps_under_way)
         self.now, self.searches = at, self.searches + 1
         return run
 
     def _swaps_under_way(self, at: float) -> int:
+        """Return the number of swaps under way at the time `at`."""
         return self.scheduler.swaps_under_way(self.state.partition_version, at)
 
     def _waits_for_upgrade(self, domain: ServiceDomain | None) -> bool:
@@ -251,13 +255,14 @@ class Planner:
         return bool(len(services) if domain is None else np.isin(services, domain.services).any())
 
     def _take_back(self, run: PhaseRun) -> None:
-        """Take the solution back from a search whose plan is made, if it was lent."""
+        """Take the solution back from a search, if it was lent; its plan has been made."""
         if self._live.is_lent:
             if run.solution is self._live.solution:  # else roles have changed in a copy
                 run.undo()
             self._live.take_back()
 
     def _extensions(self, at: float) -> Extensions | None:
+        """Return copies of the extensions for one plan at the time `at`, or None if the engine has none."""
         return extensions_of(self.state, self.extensions, at, self.demand_forecast.history)
 
     @uninterrupted
@@ -279,16 +284,16 @@ class Planner:
         if self.state.config.one_action_per_refresh:
             return self._refresh_domains(at, budget)
         due = self.scheduler.stages_due(self.batch, at)
-        off = {phase for stage, phase in PHASES.items() if self.scheduler.is_switched_off(stage)}
-        phases = [PHASES[stage] for stage in due if PHASES[stage] not in off]
-        idle = {phase: Idle.SWITCHED_OFF if phase in off else Idle.NOT_DUE for phase in Phase}
-        before = self.batch
+        switched_off = {phase for stage, phase in PHASES.items() if self.scheduler.is_switched_off(stage)}
+        phases = [PHASES[stage] for stage in due if PHASES[stage] not in switched_off]
+        idle = {phase: Idle.SWITCHED_OFF if phase in switched_off else Idle.NOT_DUE for phase in Phase}
+        record_before = self.batch
         try:
-            self.batch = before.copied()
+            self.batch = record_before.copied()
             self.batch.last_run.update(dict.fromkeys(due, at))
             return self.run(phases, at, budget, None, idle=idle)
         except BaseException:
-            self.batch = before
+            self.batch = record_before
             raise
 
     def run(
@@ -301,7 +306,10 @@ class Planner:
         start: Plan | None = None,
         idle: Mapping[Phase, Idle] = NOT_ASKED,
     ) -> Plan:
-        """Run phases for each service domain, balancing from a `start` if any; `names`: partitions to place, or all."""
+        """Run phases for each service domain, and return the plan.
+
+        `names`: partitions to place, None: all; `start`: from which balancing goes on; `idle`: why other phases idle.
+        """
         self.fill_every_node()
         for name in names or ():
             self.state.partition(name)  # raises before anything is changed
@@ -315,17 +323,17 @@ class Planner:
             begun = budget.begun()
             work = self._work_to_place(names, at)
             domains = self.domains.units()
-            for place, domain in enumerate(domains):
-                run = self.search(domain, at, begun.share(len(domains) - place), runs)
-                todo = work.of(domain)
+            for number, domain in enumerate(domains):
+                run = self.search(domain, at, begun.share(len(domains) - number), runs)
+                work_of_domain = work.of(domain)
                 run.start = (
                     places.of(np.isin(self.state.rows.service[places.rows], domain.services)) if domain else places
                 )
                 with run.kernel_errors():
-                    self._run_phases(run, phases, todo, self._occasion(domain, budget))
+                    self._run_phases(run, phases, work_of_domain, self._occasion(domain, budget))
                     for phase in Phase:
                         run.log.note_idle(phase, idle[phase])
-                    plans.append(run.plan(todo.missing if Phase.PLACEMENT in phases else [], domain))
+                    plans.append(run.plan(work_of_domain.missing if Phase.PLACEMENT in phases else [], domain))
                 runs.append(run)
                 self._take_back(run)
             return self._with_renewed(merged(plans))
@@ -338,12 +346,18 @@ class Planner:
         idle: Mapping[Phase, Idle],
         action: Action | None = None,
     ) -> Plan:
-        """Return the plan of a cluster without nodes: no phase runs, and missing replicas are unplaced."""
+        """Return the plan of a cluster without nodes: no phase runs, and missing replicas are unplaced.
+
+        `names`: partitions to place, None: all; `idle`: why each phase does not run; `action`: of a refresh, or None.
+        """
         work = self._work_to_place(names, at)
         is_asked = idle[Phase.PLACEMENT] is Idle.NO_NODES
         missing = [work.of(domain).missing if is_asked else [] for domain in domains]
         outcomes = [idle_outcome(self.state, domain, idle, action) for domain in domains]
-        plans = [plan_without_nodes(self.state, *of_domain) for of_domain in zip(missing, outcomes, strict=True)]
+        plans = [
+            plan_without_nodes(self.state, *missing_and_outcome)
+            for missing_and_outcome in zip(missing, outcomes, strict=True)
+        ]
         plan, self.now = merged(plans), at
         if action is not None:
             plan = attrs.evolve(plan, actions={outcome.domain: action.value for outcome in plan.outcomes})
@@ -351,7 +365,7 @@ class Planner:
 
     @contextmanager
     def _in_slot(self, at: float) -> Iterator[None]:
-        """Enter the slot of a time for the estimator that needs it; after an error it is not entered."""
+        """Enter the slot of the time `at` for an estimator that keeps slots; leave it again after an error."""
         forecast, table = self.demand_forecast, self.state.rows
         newest = table.past.newest
         try:
@@ -362,11 +376,11 @@ class Planner:
                 forecast.leave(table)
             raise
 
-    def _run_phases(self, run: PhaseRun, phases: Collection[Phase], todo: Work, occasion: Occasion) -> None:
-        """Run phases on one service domain."""
+    def _run_phases(self, run: PhaseRun, phases: Collection[Phase], work: Work, occasion: Occasion) -> None:
+        """Run `phases` on one service domain: placement, then repair, then balancing if these have moved nothing."""
         if Phase.PLACEMENT in phases:
             run.searches_after = int(Phase.REPAIR in phases)
-            _place(run, todo)
+            _place(run, work)
         if Phase.REPAIR in phases:
             run.searches_after = int(Phase.BALANCING in phases and not run.changed)
             self._fixed_point.search(Phase.REPAIR, run, occasion)
@@ -396,6 +410,7 @@ class Planner:
         return attrs.evolve(plan, renewed=renewed) if renewed else plan
 
     def _occasion(self, domain: ServiceDomain | None, budget: Budget) -> Occasion:
+        """Return what the result of a search of a domain, None: of all services, depends on."""
         state = self.state
         circumstances = (state.node_version, state.services_version, state.config, budget)
         if domain is None:
@@ -412,17 +427,19 @@ class Planner:
         work, plans, skipped, actions = self._work_to_place(None, at), [], [], {}
         runs: list[PhaseRun] = []
         replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
-        swaps = self._swaps_under_way(at) if self.state.config.throttles_cluster else 0
+        swaps_under_way = self._swaps_under_way(at) if self.state.config.throttles_cluster else 0
         with self._restored_after_error(), self._in_slot(at):
             domains = self.domains.found()
-            for place, domain in enumerate(domains):
+            for number, domain in enumerate(domains):
                 record = self.scheduler.record(domain.key, at)
                 if not self.scheduler.is_under_way(record, self.state.partition_version, at):
-                    run = self.search(domain, at, begun.share(len(domains) - place), runs, swaps)
+                    run = self.search(domain, at, begun.share(len(domains) - number), runs, swaps_under_way)
                     runs.append(run)
                     versions = self.state.versions_of(domain.services)
-                    todo = work.of(domain)
-                    refresh = Refresh(self.state, self.scheduler, record, domain, run, todo, *versions, at, replicas)
+                    work_of_domain = work.of(domain)
+                    refresh = Refresh(
+                        self.state, self.scheduler, record, domain, run, work_of_domain, *versions, at, replicas
+                    )
                     with run.kernel_errors():
                         plans.append(refresh.plan())
                     action = record.last_action

@@ -76,22 +76,24 @@ class Refresh:
         self._note_others(Idle.NOT_DUE)
         return Action.NONE_NEEDED
 
-    def _note_others(self, why: Idle) -> None:
-        """Record why the stages that were not checked do not run."""
+    def _note_others(self, reason: Idle) -> None:
+        """Record that stages without a run do not run for `reason`, or because they are not due."""
         due = self.scheduler.stages_due(self.record, self.now)
         for stage, phase in PHASES.items():
-            self.run.log.note_idle(phase, why if stage in due else Idle.NOT_DUE)
+            self.run.log.note_idle(phase, reason if stage in due else Idle.NOT_DUE)
 
-    def _idle(self, stage: Stage, why: Idle) -> Action:
-        self.run.log.note_idle(PHASES[stage], why)
+    def _idle(self, stage: Stage, reason: Idle) -> Action:
+        """Record that the phase of a stage does not run for `reason`, and return that no action was needed."""
+        self.run.log.note_idle(PHASES[stage], reason)
         return Action.NONE_NEEDED
 
     def _place(self) -> Action:
+        """Run placement if it has work; with moves of existing replicas in its second variant."""
         if not (self.work.is_any or self.work.everywhere):
             return self._idle(Stage.PLACEMENT, Idle.NOTHING_TO_PLACE)
         config = self.scheduler.config
-        again = self.scheduler.variant(self.record, Stage.PLACEMENT, (self.state_version,))
-        with_moves = again and self.work.is_any and config.move_existing_replica_for_placement
+        is_second_variant = self.scheduler.variant(self.record, Stage.PLACEMENT, (self.state_version,))
+        with_moves = is_second_variant and self.work.is_any and config.move_existing_replica_for_placement
         self.run.begin_placement(self.work)
         if with_moves:
             self.run.limit_moves(self.scheduler.allowance(Action.PLACEMENT_WITH_MOVE, self.replicas, self.now))
@@ -101,17 +103,19 @@ class Refresh:
         return Action.PLACEMENT_WITH_MOVE if with_moves else Action.PLACEMENT
 
     def _check_constraints(self) -> Action:
-        light = self.scheduler.is_light(self.domain.services, self.now)
+        """Run a repair if anything is broken and repairs are allowed."""
+        is_light = self.scheduler.is_light(self.domain.services, self.now)
         if self.scheduler.is_switched_off(Stage.CONSTRAINT_CHECK):
             return self._idle(Stage.CONSTRAINT_CHECK, Idle.SWITCHED_OFF)
         if not self.run.is_anything_movable:
             return self._idle(Stage.CONSTRAINT_CHECK, Idle.NOTHING_MOVABLE)
-        if not self.run.is_anything_broken(light=light):
+        if not self.run.is_anything_broken(light=is_light):
             return self._idle(Stage.CONSTRAINT_CHECK, Idle.NOTHING_BROKEN)
-        self.run.repair(light=light)
+        self.run.repair(light=is_light)
         return Action.CONSTRAINT_CHECK
 
     def _balance(self) -> Action:
+        """Run balancing if anything is unbalanced, and neither delays, throttles nor the last result forbid it."""
         if self.scheduler.is_switched_off(Stage.BALANCING):
             return self._idle(Stage.BALANCING, Idle.SWITCHED_OFF)
         if not self.run.is_anything_movable:
@@ -128,8 +132,8 @@ class Refresh:
             return self._idle(Stage.BALANCING, Idle.PARTITIONS_THROTTLED)
         if self.run.limit_moves(self.scheduler.allowance(Action.BALANCING, self.replicas, self.now)) == 0:
             return self._idle(Stage.BALANCING, Idle.THROTTLED)
-        slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
-        self.run.balance(slow=slow)
+        is_slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
+        self.run.balance(slow=is_slow)
         self.record.at_fixed_point = None if self.run.changed or self.run.is_held_back else version
         return Action.BALANCING
 
@@ -149,7 +153,7 @@ class Refresh:
 def idle_outcome(
     state: ClusterState, domain: ServiceDomain | None, idle: Mapping[Phase, Idle], action: Action | None
 ) -> DomainOutcome:
-    """Return the outcome of a domain, or of all services, for which no phase has run."""
+    """Return the outcome of a domain, None: of all services, in which no phase has run; `idle`: why, by phase."""
     return DomainOutcome(
         *concerned(state, domain),
         phases=(),
@@ -163,6 +167,8 @@ def idle_outcome(
 
 def plan_without_nodes(state: ClusterState, missing: Sequence[int], outcome: DomainOutcome) -> Plan:
     """Return the plan of a cluster without nodes, where `missing` rows are unplaced; no array is searched for it."""
-    none = Energy(0.0, 0.0, 0.0, 0.0, 0.0)
+    no_energy = Energy(0.0, 0.0, 0.0, 0.0, 0.0)
     unplaced = (Unplaced(state.row_partition[row], Role(int(state.rows.role[row])), nodes=0) for row in missing)
-    return Plan(moves=(), energy_before=none, energy_after=none, unplaced=tuple(unplaced), outcomes=(outcome,))
+    return Plan(
+        moves=(), energy_before=no_energy, energy_after=no_energy, unplaced=tuple(unplaced), outcomes=(outcome,)
+    )

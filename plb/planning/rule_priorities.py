@@ -25,14 +25,14 @@ def rule_priorities(config: PlbConfig) -> dict[Rule, int]:
 
 
 def rule_masks(config: PlbConfig, *, light: bool = False) -> tuple[int, ...]:
-    """Return the enforced rules, from all to the hard ones only; `light`: without the spread over domains."""
+    """Return the sets of enforced rules, from all to the hard ones only; `light`: without the spread over domains."""
     return _masks_of(tuple(priority(config) for _, priority in _MAY_BE_SOFT), light)
 
 
 @cache
-def _masks_of(of_rules: tuple[int, ...], light: bool) -> tuple[int, ...]:
-    """Return the `rule_masks` of the priorities of the rules that may be soft."""
-    priorities = {rule: of_rule for (rule, _), of_rule in zip(_MAY_BE_SOFT, of_rules, strict=True)}
+def _masks_of(values: tuple[int, ...], light: bool) -> tuple[int, ...]:
+    """Return the `rule_masks` if the rules of _MAY_BE_SOFT have these priorities, in order."""
+    priorities = {rule: value for (rule, _), value in zip(_MAY_BE_SOFT, values, strict=True)}
     off = sum(1 << rule for rule, priority in priorities.items() if priority < 0)
     if light:
         off |= SPREADING
@@ -43,7 +43,7 @@ def _masks_of(of_rules: tuple[int, ...], light: bool) -> tuple[int, ...]:
 
 
 def placement_masks(config: PlbConfig) -> tuple[int, ...]:
-    """Return the rules that placement enforces, from all to the last that it tries."""
+    """Return the sets of rules that placement enforces in turn, from all to the last that it tries."""
     return rule_masks(config) if config.relax_constraint_for_placement else rule_masks(config)[:1]
 
 
@@ -52,7 +52,7 @@ LEAST_BINDING = 1
 
 
 def binding_rules(config: PlbConfig) -> int:
-    """Return the enforced rules without those that are only wished for, a bit mask."""
+    """Return the enforced rules without those that are only wished for."""
     wished_for = sum(1 << rule for rule, priority in rule_priorities(config).items() if priority > LEAST_BINDING)
     return rule_masks(config)[0] & ~wished_for
 
@@ -81,10 +81,10 @@ def _unbiased_variants(config: PlbConfig) -> list[Variant]:
         (1.0 - config.swap_primary_probability) * (config.exchange_probability or 0.0),
         larger_share=config.larger_neighbourhood_share if config.swap_primary_probability < 1.0 else 0.0,
     )
-    free = attrs.evolve(usual, mask=binding_rules(config))
+    without_wishes = attrs.evolve(usual, mask=binding_rules(config))
     emptying = []
     if config.restricted_defragmentation_heuristic_enabled and any(is_packed(metric) for metric in config.metrics):
-        emptying = [attrs.evolve(free, only_empties=True, larger_share=0.0)]
-    if free.mask == mask:
+        emptying = [attrs.evolve(without_wishes, only_empties=True, larger_share=0.0)]
+    if without_wishes.mask == mask:
         return [usual, *emptying]
-    return [Variant(mask, 1.0, 0.0), usual, free, *emptying]
+    return [Variant(mask, 1.0, 0.0), usual, without_wishes, *emptying]

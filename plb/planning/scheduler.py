@@ -54,7 +54,7 @@ class Stage(Enum):
 
 
 def node_event(before: Node | None, after: Node | None) -> NodeChange | None:
-    """Return the event of a change of a node, missing before or after if None; None without an event."""
+    """Return the event of a change of a node, if any; None as `before`: it is new, as `after`: it is removed."""
     was_up, is_up = (node is not None and node.up for node in (before, after))
     if was_up == is_up:
         return None
@@ -105,7 +105,7 @@ class Scheduler:
     """The recent moves of partitions: time, partition and number of moves."""
 
     def record(self, key: int, now: float | None = None) -> DomainRecord:
-        """Return the record of the domain with this key; a domain that is new at `now` waits for balancing."""
+        """Return the record of the domain with this key, if it has none a new one: made at `now`, if it is given."""
         return self.records.setdefault(key, DomainRecord(made=now))
 
     def copied(self) -> Scheduler:
@@ -114,11 +114,11 @@ class Scheduler:
         return attrs.evolve(self, records=records, issued=list(self.issued), moved=list(self.moved))
 
     def last_action(self, key: int) -> Action:
-        """Return what the last refresh did for the domain with this key."""
+        """Return the last action of the domain with this key."""
         return self.records[key].last_action if key in self.records else Action.NONE_NEEDED
 
     def note_node_event(self, event: NodeChange, services: Iterable[int], now: float) -> None:
-        """Record an event of a node, for the services that exist then."""
+        """Record an event of a node at the time `now`, for `services`, the indices of those that exist."""
         for service in services:
             self.node_events[service, event] = now
 
@@ -129,14 +129,14 @@ class Scheduler:
             self.node_events.pop((service, event), None)
 
     def stages_due(self, record: DomainRecord, now: float) -> list[Stage]:
-        """Return the stages whose interval has passed, the longest waiting first; balancing waits from the start."""
+        """Return the stages of a domain whose interval has passed at `now`, the longest waiting first."""
         due = []
         for stage in Stage:
             interval = getattr(self.config, stage.value)
-            begun = -math.inf if record.made is None or stage is not Stage.BALANCING else record.made
-            last = record.last_run.get(stage, begun)
-            if interval is not None and now - last >= interval:
-                due.append((last, stage in record.last_run, stage))
+            never_run_since = -math.inf if record.made is None or stage is not Stage.BALANCING else record.made
+            last_run = record.last_run.get(stage, never_run_since)
+            if interval is not None and now - last_run >= interval:
+                due.append((last_run, stage in record.last_run, stage))
         return [stage for _, _, stage in sorted(due, key=lambda entry: entry[:2])]
 
     def is_switched_off(self, stage: Stage) -> bool:
@@ -147,19 +147,22 @@ class Scheduler:
         return stage is Stage.BALANCING and not (config.load_balancing_enabled and config.max_percentage_to_move > 0.0)
 
     def is_under_way(self, record: DomainRecord, version_of: Callable[[str], int | None], now: float) -> bool:
-        """Remove moves that are too old, or of another `version_of` their partition; return whether any is left."""
+        """Forget moves of the domain that are too old, or whose partition has changed; return whether any is under way.
+
+        `version_of`: returns the present version of a partition by name; None: it exists no more.
+        """
         for partition, (issued, version, _) in list(record.under_way.items()):
             if version_of(partition) != version or now - issued >= _seconds(self.config.max_movement_execution_time):
                 del record.under_way[partition]
         return bool(record.under_way)
 
     def swaps_under_way(self, version_of: Callable[[str], int | None], now: float) -> int:
-        """Return the number of swaps under way in all domains."""
+        """Return the number of swaps under way in all domains; `version_of` as in `is_under_way`."""
         under_way = [record for record in self.records.values() if self.is_under_way(record, version_of, now)]
         return sum(swaps for record in under_way for _, _, swaps in record.under_way.values())
 
     def is_delayed(self, services: Iterable[int], now: float) -> bool:
-        """Return whether a node was added or removed too recently for balancing."""
+        """Return whether a node was added or removed too recently for balancing `services`, by index."""
         delays = {
             NodeChange.NEW: self.config.balancing_delay_after_new_node,
             NodeChange.DOWN: self.config.balancing_delay_after_node_down,
@@ -167,7 +170,7 @@ class Scheduler:
         return self._is_recent(services, delays, now)
 
     def is_light(self, services: Iterable[int], now: float) -> bool:
-        """Return whether a node was added or removed too recently for repairs of the spread over domains."""
+        """Return whether a node was added or removed too recently for repairs of the spread of `services`, by index."""
         delays = {
             NodeChange.NEW: self.config.constraint_fix_partial_delay_after_new_node,
             NodeChange.DOWN: self.config.constraint_fix_partial_delay_after_node_down,
@@ -175,7 +178,7 @@ class Scheduler:
         return self._is_recent(services, delays, now)
 
     def note_moves(self, action: Action, now: float, moves: Mapping[str, int]) -> None:
-        """Record the number of moves of each partition in an action."""
+        """Record the number of `moves` of each partition, by name, in an action at `now`."""
         if moves and action in (Action.PLACEMENT_WITH_MOVE, Action.BALANCING):
             self.issued.append((now, action, sum(moves.values())))
             self._drop_old_moves(now)
@@ -187,10 +190,10 @@ class Scheduler:
         if threshold is None:
             return set()
         self._drop_old_moves(now)
-        spent: Counter[str] = Counter()
+        moves_of: Counter[str] = Counter()
         for _, partition, count in self.moved:
-            spent[partition] += count
-        return {partition for partition in partitions if spent[partition] >= threshold}
+            moves_of[partition] += count
+        return {partition for partition in partitions if moves_of[partition] >= threshold}
 
     def _drop_old_moves(self, now: float) -> None:
         """Forget the moves of partitions that no longer count."""
@@ -198,11 +201,14 @@ class Scheduler:
         self.moved = [entry for entry in self.moved if entry[0] > since]
 
     def allowance(self, action: Action, replicas: int, now: float) -> int | None:
-        """Return the number of moves that the throttles, some of them shares of all `replicas`, leave an action."""
+        """Return the number of moves that the throttles leave an action at `now`, or None without a limit.
+
+        `replicas`: number of all replicas, of which some thresholds are shares.
+        """
         config = self.config
         since = now - _seconds(config.global_movement_throttle_counting_interval)
         self.issued = [entry for entry in self.issued if entry[0] > since]
-        share = {
+        of_action = {
             Action.PLACEMENT_WITH_MOVE: (
                 config.global_movement_throttle_threshold_for_placement,
                 config.global_movement_throttle_threshold_percentage_for_placement,
@@ -212,15 +218,16 @@ class Scheduler:
                 config.global_movement_throttle_threshold_percentage_for_balancing,
             ),
         }[action]
-        total = (config.global_movement_throttle_threshold, config.global_movement_throttle_threshold_percentage)
-        left = []
-        for (most, part), counted in ((total, tuple(Action)), (share, (action,))):
-            limits = [limit for limit in (most, math.floor(part * replicas)) if limit > 0]
-            spent = sum(moves for _, done, moves in self.issued if done in counted)
-            left += [max(0, limit - spent) for limit in limits]
-        return min(left, default=None)
+        of_all = (config.global_movement_throttle_threshold, config.global_movement_throttle_threshold_percentage)
+        allowances = []
+        for (threshold, share), counted_actions in ((of_all, tuple(Action)), (of_action, (action,))):
+            limits = [limit for limit in (threshold, math.floor(share * replicas)) if limit > 0]
+            used = sum(moves for _, past_action, moves in self.issued if past_action in counted_actions)
+            allowances += [max(0, limit - used) for limit in limits]
+        return min(allowances, default=None)
 
     def _is_recent(self, services: Iterable[int], delays: dict[NodeChange, float | None], now: float) -> bool:
+        """Return whether one of `services`, by index, has seen an event of a node less than its delay ago."""
         return any(
             now - self.node_events.get((service, event), -math.inf) < _seconds(delay)
             for service in services
@@ -228,7 +235,7 @@ class Scheduler:
         )
 
     def variant(self, record: DomainRecord, stage: Stage, version: Version) -> bool:
-        """Return whether the second variant of a stage is due, and count the try.
+        """Return whether the second variant of a stage is due for a domain at this version, and count the try.
 
         The variants alternate after `plb_action_retry_times` tries; any change begins again with the first.
         """
@@ -240,4 +247,5 @@ class Scheduler:
 
 
 def _seconds(setting: float | None) -> float:
+    """Return a setting in seconds, infinite if it is None."""
     return math.inf if setting is None else setting

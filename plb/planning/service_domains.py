@@ -37,7 +37,7 @@ class ServiceDomains:
         """Version of the services, and whether they are one domain."""
 
     def found(self) -> list[ServiceDomain]:
-        """Return the service domains."""
+        """Return the service domains of the present services."""
         state = self._state
         if self._version != state.services_version:
             limited = state.applications.reserved_metrics()
@@ -55,7 +55,7 @@ class ServiceDomains:
         return [*domains] if len(domains) > 1 else [None]
 
     def unit_of(self, service: int) -> ServiceDomain | None:
-        """Return the unit of a separate search to which a service belongs."""
+        """Return the unit of a separate search to which the service with this index belongs."""
         return next(unit for unit in self.units() if unit is None or service in unit.services)
 
 
@@ -64,44 +64,46 @@ def service_domains(
     all_metrics: Sequence[str],
     limited: Mapping[str, Collection[str]],
 ) -> list[ServiceDomain]:
-    """Return the domains of services, by the first service of each; a service that names no metric has `all_metrics`.
+    """Return the domains of services (by index), ordered by first service; a service may name no metric: it has all.
 
     `limited`: the applications with limits, whose services are one domain, and the metrics that each reserves: services
     with such a metric belong to the domain as well.
     """
     indices = [*services]
-    place_of = {service.name: place for place, service in enumerate(services.values())}
+    position_of = {service.name: position for position, service in enumerate(services.values())}
     root = list(range(len(indices)))
 
-    def find(place: int) -> int:
-        while root[place] != place:
-            root[place] = root[root[place]]
-            place = root[place]
-        return place
+    def find(position: int) -> int:
+        """Return the root of the set of the service at `position`, by union-find."""
+        while root[position] != position:
+            root[position] = root[root[position]]
+            position = root[position]
+        return position
 
-    def unite(place: int, partner: int) -> None:
-        first, second = sorted((find(place), find(partner)))
+    def unite(position: int, other_position: int) -> None:
+        """Join the sets of two services; the root is the first of all."""
+        first, second = sorted((find(position), find(other_position)))
         root[second] = first
 
-    holder: dict[str, int] = {}
-    member: dict[str, int] = {}
-    for place, service in enumerate(services.values()):
+    first_with_metric: dict[str, int] = {}
+    first_of_application: dict[str, int] = {}
+    for position, service in enumerate(services.values()):
         for metric in _metrics_of(service, all_metrics):
-            unite(place, holder.setdefault(metric, place))
-        if service.affinity_to in place_of:
-            unite(place, place_of[service.affinity_to])
+            unite(position, first_with_metric.setdefault(metric, position))
+        if service.affinity_to in position_of:
+            unite(position, position_of[service.affinity_to])
         if service.application is not None and service.application in limited:
-            unite(place, member.setdefault(service.application, place))
+            unite(position, first_of_application.setdefault(service.application, position))
             for metric in limited[service.application]:
-                unite(place, holder.setdefault(metric, place))
-    members: dict[int, list[int]] = {}
-    for place, index in enumerate(indices):
-        members.setdefault(find(place), []).append(index)
+                unite(position, first_with_metric.setdefault(metric, position))
+    services_of_root: dict[int, list[int]] = {}
+    for position, index in enumerate(indices):
+        services_of_root.setdefault(find(position), []).append(index)
     return [
         ServiceDomain(
             group[0], tuple(group), frozenset().union(*(_metrics_of(services[i], all_metrics) for i in group))
         )
-        for _, group in sorted(members.items())
+        for _, group in sorted(services_of_root.items())
     ]
 
 
@@ -111,7 +113,7 @@ def _metrics_of(service: Service, all_metrics: Sequence[str]) -> Iterable[str]:
 
 
 def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, Sequence[str]]:
-    """Return the names of the first service of a domain (None: all services), and of its partitions."""
+    """Return the name of the first service of a domain (None: of all services), and the names of its partitions."""
     if domain is None:
         return next(iter(state.service_index), ""), state.partition_names()
     services = set(domain.services)
@@ -122,7 +124,7 @@ def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, S
 def immovable_replicas(
     state: ClusterState, problem: Problem, domain: ServiceDomain | None, rows: Iterable[int]
 ) -> dict[str, dict[Immovable, int]]:
-    """Return, by partition of a domain (None: all services), how many of the immovable `rows` it has, by why."""
+    """Return how many of the immovable `rows` each partition of a domain (None: all services) has, by reason."""
     by_partition: dict[str, Counter[Immovable]] = {}
     for row in rows:
         if domain is not None and int(problem.service[row]) not in domain.services:
@@ -132,7 +134,7 @@ def immovable_replicas(
 
 
 def why_immovable(state: ClusterState, problem: Problem, row: int) -> Immovable:
-    """Return why a placed replica that no plan may move is immovable."""
+    """Return why the placed replica `row`, which no plan may move, is immovable."""
     table = state.rows
     if table.pinned[row]:
         return Immovable.PINNED

@@ -147,12 +147,12 @@ def _has_other_keys(kind: Any) -> bool:
 
 
 def _pairs_of(kind: Any) -> Any:
-    """Return the type of the pairs as which such a mapping is written."""
+    """Return the type as which a mapping type whose keys are no texts is written: a list of pairs."""
     return list[tuple[get_args(kind)]]  # type: ignore[misc]
 
 
 def _exactly(*types: type) -> Callable[[Any, Any], Any]:
-    """Return a function that refuses values of other types, and returns values, or members of an enumeration."""
+    """Return a hook that refuses values of other types than these, and returns a value or member of an enumeration."""
 
     def structure(value: Any, kind: type) -> Any:
         if type(value) not in types:
@@ -168,6 +168,7 @@ def _plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain_option(field: str, value: Any) -> Any:
+    """Return a value of an option as a value of JSON; `field` names it in errors."""
     if type(value) in SCALARS:
         return value
     if type(value) not in (list, tuple):
@@ -177,11 +178,12 @@ def _plain_option(field: str, value: Any) -> Any:
 
 
 def _options_of(values: Any, _kind: Any) -> dict[str, Any]:
-    """Return the options that `_plain_options` has written."""
+    """Return the options of a policy from what `_plain_options` has returned."""
     return {name: _option_of(value) for name, value in values.items()}
 
 
 def _option_of(value: Any) -> Any:
+    """Return the value of an option from what `_plain_option` has returned."""
     if isinstance(value, dict):
         return tuple(map(_option_of, value[TUPLE]))
     return [*map(_option_of, value)] if isinstance(value, list) else value
@@ -191,12 +193,12 @@ CONVERTER = _converter()
 
 
 def _fields_of(kind: type[Kind], source: object) -> Kind:
-    """Return the fields of an object that a class names."""
+    """Return a record of the class `kind` with the equally named fields of `source`."""
     return kind(**{field: getattr(source, field) for field in attrs.fields_dict(kind)})  # type: ignore[arg-type]
 
 
 def _give(target: object, fields: Any) -> None:
-    """Set the fields of an object."""
+    """Set the attributes of `target` to the equally named fields of a record."""
     for field in attrs.fields_dict(type(fields)):
         setattr(target, field, getattr(fields, field))
 
@@ -234,25 +236,27 @@ def snapshot_of(planner: Planner) -> Snapshot:
         "partitions.row_count": np.array([len(record.rows) for record in records], np.int64),
         "partitions.rows": np.array([row for record in records for row in record.rows], np.int64),
     }
-    kept = {f"policy.{name}": array for name, array in memory_arrays.items()}
-    return Snapshot.of(CONVERTER.unstructure(document), arrays, kept)
+    policy_arrays = {f"policy.{name}": array for name, array in memory_arrays.items()}
+    return Snapshot.of(CONVERTER.unstructure(document), arrays, policy_arrays)
 
 
 def _changed(records: Iterable[PartitionRecord], field: str) -> dict[str, Any]:
-    """Return a field of the partitions in which it is not as in a new one, by name."""
+    """Return the values of a field of `PartitionRecord` by partition name, without those that a new record has."""
     default = attrs.fields_dict(PartitionRecord)[field].default
     values = {record.name: getattr(record, field) for record in records}
     return {name: value for name, value in values.items() if value is not default}
 
 
 def _memory_of(extensions: EngineExtensions) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return the values and the arrays that the policy of an engine keeps."""
+    """Return the values and the arrays, by name, that the policy of an engine keeps."""
     policy = extensions.policy
     if policy is None:
         return {}, {}
     if not remembers(policy):
-        new = _attributes_of(extensions.new_policy)
-        changed = [name for name, value in _attributes_of(policy).items() if not _is_same(value, new.get(name))]
+        new_attributes = _attributes_of(extensions.new_policy)
+        changed = [
+            name for name, value in _attributes_of(policy).items() if not _is_same(value, new_attributes.get(name))
+        ]
         if changed:
             raise ConflictError(
                 f"policy {policy.name}: has kept {', '.join(sorted(changed))}, which a snapshot cannot hold; give it "
@@ -275,8 +279,8 @@ def _memory_of(extensions: EngineExtensions) -> tuple[dict[str, Any], dict[str, 
 
 
 def _attributes_of(policy: object) -> dict[str, Any]:
-    """Return the attributes of an object by name."""
-    slots = [name for kind in type(policy).__mro__ for name in getattr(kind, "__slots__", ())]
+    """Return the attributes of an object by name, those in slots included."""
+    slots = [name for ancestor in type(policy).__mro__ for name in getattr(ancestor, "__slots__", ())]
     in_slots = {name: getattr(policy, name) for name in slots if name != "__weakref__" and hasattr(policy, name)}
     return in_slots | getattr(policy, "__dict__", {})
 
@@ -316,7 +320,7 @@ def planner_of(snapshot: Snapshot, history: DemandHistory | None, of_host: Given
 
 
 def _check_history(digest: str | None, history: DemandHistory | None) -> None:
-    """Refuse a history without the digest in the snapshot."""
+    """Raise `InvalidValueError` unless `history` has the digest in a snapshot; both may be None."""
     present = None if history is None else history.digest
     if digest != present:
         allowed = "None, as the engine had no history" if digest is None else f"the history with the digest {digest}"
@@ -336,7 +340,10 @@ def _read_document(values: dict[str, Any]) -> _Document:
 
 
 def _refusal(error: Exception, value: Any) -> PlbError:
-    """Return the first error of the converter, with the field of the document and its value."""
+    """Return the first error of the converter, with the field of the document and its value.
+
+    `value`: the values of JSON that were converted.
+    """
     field = ""
     while isinstance(error, BaseValidationError):
         error = error.exceptions[0]
@@ -351,7 +358,7 @@ def _refusal(error: Exception, value: Any) -> PlbError:
 
 
 def _entry(value: Any, key: Any) -> Any:
-    """Return an entry of a value of JSON; None: it has none."""
+    """Return an entry of a list or object of JSON by index or key; None if it has no such entry."""
     try:
         return value[key]
     except (LookupError, TypeError):
@@ -359,22 +366,24 @@ def _entry(value: Any, key: Any) -> Any:
 
 
 def _check_all(field: str, numbers: Collection[int], *, high: int | None = LARGEST_NUMBER) -> None:
-    """Refuse whole numbers that are not all from 0 to `high`."""
+    """Raise `InvalidValueError` unless all `numbers` of a field are from 0 to `high`."""
     for number in (min(numbers), max(numbers)) if numbers else ():
         check_count(ITEM, field, number, high=high)
 
 
 def _recall(extensions: EngineExtensions, values: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Give the policy what it kept."""
+    """Give the policy the values and the arrays of a snapshot that it kept."""
     policy, prefix = extensions.policy, "policy."
     if policy is not None and remembers(policy):
-        kept = {name.removeprefix(prefix): array.copy() for name, array in arrays.items() if name.startswith(prefix)}
+        memory_arrays = {
+            name.removeprefix(prefix): array.copy() for name, array in arrays.items() if name.startswith(prefix)
+        }
         with errors_of(POLICY, policy.name, "recall"):
-            policy.recall({**values, **kept})
+            policy.recall({**values, **memory_arrays})
 
 
 def _cluster_of(document: _Document, arrays: Mapping[str, Array], config: PlbConfig) -> ClusterState:
-    """Return the described cluster."""
+    """Return the cluster that a snapshot describes."""
     state, metrics = ClusterState(config), len(config.metrics)
     _give(state, document.cluster)
     versions = (state.node_version, state.structure_version, state.services_version, state.partitions_version)
@@ -385,8 +394,8 @@ def _cluster_of(document: _Document, arrays: Mapping[str, Array], config: PlbCon
     state.capacity = np.array(capacities, np.int64).reshape(-1, metrics)
     _take_applications(state, document)
     _take_services(state, document)
-    kept = reports_kept(estimator_of(config.estimator))
-    state.rows = RowTable.from_arrays(arrays, kept, metrics, len(state.nodes), len(state.services))
+    most_reports = reports_kept(estimator_of(config.estimator))
+    state.rows = RowTable.from_arrays(arrays, most_reports, metrics, len(state.nodes), len(state.services))
     _take_partitions(state, document, arrays)
     return state
 
@@ -407,27 +416,28 @@ def _take_applications(state: ClusterState, document: _Document) -> None:
 
 
 def _take_services(state: ClusterState, document: _Document) -> None:
-    """Give the state its services, also those that were removed, whose indices are free."""
-    count, present, classes = len(state.services), document.present_services, document.service_feasibility_class
+    """Give the state its services, also removed ones, whose indices are free."""
+    count, present_services = len(state.services), document.present_services
+    class_of_service = document.service_feasibility_class
     for field in ("service_version", "load_version"):
         _check_all(f"cluster.{field}", getattr(state, field))
-    _check_all("present_services", present, high=count - 1)
-    _check_all("service_feasibility_class", classes, high=len(document.feasibility_classes) - 1)
-    state.service_index = {state.services[index].name: index for index in present}
+    _check_all("present_services", present_services, high=count - 1)
+    _check_all("service_feasibility_class", class_of_service, high=len(document.feasibility_classes) - 1)
+    state.service_index = {state.services[index].name: index for index in present_services}
     state.feasibility_class_index = {key: place for place, key in enumerate(document.feasibility_classes)}
     state.feasibility_classes = [
         FeasibilityClass(parse_expression(t), names) for t, names in document.feasibility_classes
     ]
-    lists = zip(state.services, classes, state.service_version, state.load_version, strict=True)
-    for index, (service, feasibility_class, _, _) in enumerate(lists):
+    columns = zip(state.services, class_of_service, state.service_version, state.load_version, strict=True)
+    for index, (service, feasibility_class, _, _) in enumerate(columns):
         entry = state.applications.entry_of(service.application)
         state.service_table.put(index, service, feasibility_class, state.services_version, entry)
         state.applications.join(index, service.application)
-    state.free_services = sorted({*range(count)} - {*present})
+    state.free_services = sorted({*range(count)} - {*present_services})
     for index in state.free_services:
         state.applications.leave(index, state.services[index].application)
         state.service_table.remove(index, state.services_version)
-    state.service_table.made_at[present] = np.arange(len(present))
+    state.service_table.made_at[present_services] = np.arange(len(present_services))
 
 
 def _take_partitions(state: ClusterState, document: _Document, arrays: Mapping[str, Array]) -> None:
@@ -462,7 +472,7 @@ def _take_reports(state: ClusterState, fields: _PartitionFields) -> None:
 
 
 def _rows_of(table: RowTable, arrays: Mapping[str, Array], count: int) -> list[list[int]]:
-    """Return the rows of each partition, and close their rings of siblings."""
+    """Return the rows of each of `count` partitions, and close their rings of siblings in `table`."""
     sizes = read_array(arrays, "partitions.row_count", (count,), np.int64, low=0)
     rows = read_array(arrays, "partitions.rows", (None,), np.int64)
     if sizes.sum() != len(rows) or not np.array_equal(np.sort(rows), np.flatnonzero(table.used)):
@@ -470,8 +480,8 @@ def _rows_of(table: RowTable, arrays: Mapping[str, Array], count: int) -> list[l
         raise InvalidValueError(ITEM, "partitions.rows", f"{len(rows)} rows", allowed)
     ends = np.cumsum(sizes)
     following = np.roll(rows, -1)
-    some = sizes > 0
-    following[ends[some] - 1] = rows[(ends - sizes)[some]]
+    has_rows = sizes > 0
+    following[ends[has_rows] - 1] = rows[(ends - sizes)[has_rows]]
     table.sibling[rows] = following
-    flat = rows.tolist()
-    return [flat[end - size : end] for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)]
+    row_list = rows.tolist()
+    return [row_list[end - size : end] for end, size in zip(ends.tolist(), sizes.tolist(), strict=True)]

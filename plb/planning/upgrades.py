@@ -54,10 +54,10 @@ def return_of(state: ClusterState, record: PartitionRecord) -> Return | None:
     if record.still or not record.upgrading or any(table.swaps_out[row] for row in record.rows):
         return None
     missing = [row for row in record.rows if table.node[row] == NOWHERE]
-    asking = [row for row in record.rows if table.regains[row]]
-    if asking:
+    regaining = [row for row in record.rows if table.regains[row]]
+    if regaining:
         primary = next((row for row in slots_of(state, record) if table.role[row] == PRIMARY), NOWHERE)
-        places = [row for row in asking if table.standby[row]]
+        places = [row for row in regaining if table.standby[row]]
         return Return(record.name, places, missing, primary) if places and primary != NOWHERE else None
     places = [row for row in record.rows if table.kept[row] and table.standby[row]]
     return Return(record.name, places, missing) if places and len(missing) >= len(places) else None
@@ -75,9 +75,9 @@ class Returns:
         self.refused: list[tuple[str, int]] = []
         """Names of partitions, each with the row of a place that stays without a replica."""
 
-    def place(self, wish: Return) -> None:
-        """Place missing replicas of a partition on its kept places."""
-        places, missing = list(wish.places), list(wish.missing)
+    def place(self, returning: Return) -> None:
+        """Place missing replicas of a partition on its kept places; note the places that stay without a replica."""
+        places, missing = list(returning.places), list(returning.missing)
         for mask in self._masks:
             for row in list(missing):
                 place = next((place for place in places if self._allows(mask, row, self._node(place))), NOWHERE)
@@ -86,27 +86,27 @@ class Returns:
                     self.placed.append(row)
                     missing.remove(row)
                     places.remove(place)
-        self.refused += [(wish.partition, place) for place in places]
+        self.refused += [(returning.partition, place) for place in places]
 
-    def taker(self, wish: Return) -> int:
-        """Return the missing replica that becomes the primary on its kept place; NOWHERE if the rules forbid that."""
-        node, primary = self._node(wish.places[0]), wish.primary
-        row = primary if primary in wish.missing else next(iter(wish.missing), NOWHERE)
+    def taker(self, returning: Return) -> int:
+        """Return the row of the missing replica that becomes the primary on its kept place; NOWHERE if rules forbid."""
+        node, primary = self._node(returning.places[0]), returning.primary
+        row = primary if primary in returning.missing else next(iter(returning.missing), NOWHERE)
         if any(self._allows_primary(mask, primary, row, node) for mask in self._masks):
             return row
-        self.refused.append((wish.partition, wish.places[0]))
+        self.refused.append((returning.partition, returning.places[0]))
         return NOWHERE
 
     def _allows_primary(self, mask: RuleMask, primary: int, row: int, node: int) -> bool:
-        """Return whether the rules allow the primary on a node, if the missing `row` gives up its place for it."""
+        """Return whether the rules allow the primary on `node`, if the missing `row` gives up its place for it."""
         solution, source = self._solution, self._solution.node[row] if row != NOWHERE else NOWHERE
         if source == NOWHERE:
             return self._allows(mask, primary, node)
         if row != primary:
             replaced = self._problem.standby.copy()
             replaced[row] = True
-            beside = self._problem._replace(standby=replaced, standbys=self._problem.standbys + 1)
-            if refusal(beside, solution, mask & SPREADING, self._proposal(primary, node)) != NO_REFUSAL:
+            replaced_problem = self._problem._replace(standby=replaced, standbys=self._problem.standbys + 1)
+            if refusal(replaced_problem, solution, mask & SPREADING, self._proposal(primary, node)) != NO_REFUSAL:
                 return False
             mask &= ~SPREADING
         move_row(self._problem, solution, row, NOWHERE)
@@ -115,7 +115,7 @@ class Returns:
         return allowed
 
     def _allows(self, mask: RuleMask, row: int, node: int) -> bool:
-        """Return whether the enforced rules and the extension constraints allow `row` on a node."""
+        """Return whether the rules of `mask` and the extension constraints allow `row` on `node`."""
         proposal = self._proposal(row, node)
         if refusal(self._problem, self._solution, mask, proposal) != NO_REFUSAL:
             return False
@@ -125,9 +125,11 @@ class Returns:
         return extensions.refuse(extensions.configuration(self._problem, self._solution), proposal) is None
 
     def _proposal(self, row: int, node: int) -> Proposal:
+        """Return the move of `row` from its present node to `node`."""
         return Proposal(row, node, NOWHERE, int(self._solution.node[row]))
 
     def _node(self, place: int) -> int:
+        """Return the node of the row `place`."""
         return int(self._solution.node[place])
 
 
@@ -158,46 +160,51 @@ UNCHECKED = 1 << Rule.AFFINITY | 1 << Rule.PLACEMENT
 
 
 def _preferred(problem: Problem, solution: Solution, mask: RuleMask, takers: Sequence[int]) -> Sequence[int]:
-    """Return the takers in upgraded domains while preferred locations bind, if there are any; else all."""
+    """Return the takers on upgraded nodes while the rule on preferred locations binds, if there are any; else all."""
     if not mask >> Rule.PREFERRED_LOCATION & 1:
         return takers
     return [row for row in takers if is_upgraded.py_func(problem, row, solution.node[row])] or takers
 
 
 def _receive(problem: Problem, mask: RuleMask, primaries: Sequence[int], node: int) -> bool:
-    """Return whether a node is in service, and allowed to all of `primaries` by their services."""
+    """Return whether `node` is in service, and allowed by the services of all `primaries` while that rule binds."""
     feasible = all(problem.feasibility_classes[problem.feasibility_class[row], node] for row in primaries)
     return bool(problem.receives[0, node]) and (feasible or not mask >> Rule.PLACEMENT & 1)
 
 
 def _aligned_primaries(problem: Problem, solution: Solution, primary: int) -> list[int]:
     """Return the primaries of the aligned family of the partition on the node of `primary`, itself first."""
-    here = solution.node[primary]
+    node = solution.node[primary]
     parent = int(problem.parent_row[primary])
-    heads = [parent] if parent != NOWHERE and problem.aligned[primary] else [primary]
-    child = int(problem.first_child[heads[0]])
+    partition_rows = [parent] if parent != NOWHERE and problem.aligned[primary] else [primary]
+    child = int(problem.first_child[partition_rows[0]])
     while child != NOWHERE:
         if problem.aligned[child]:
-            heads.append(child)
+            partition_rows.append(child)
         child = int(problem.next_child[child])
-    family = [row for head in heads for row in siblings_of(problem, head)]
-    primaries = [row for row in family if problem.role[row] == PRIMARY and solution.node[row] == here]
+    family_rows = [row for partition_row in partition_rows for row in siblings_of(problem, partition_row)]
+    primaries = [row for row in family_rows if problem.role[row] == PRIMARY and solution.node[row] == node]
     return [primary, *(row for row in primaries if row != primary and not problem.unspread[row])]
 
 
 def _swaps_onto(
-    problem: Problem, solution: Solution, primaries: Sequence[int], taker: int, able: Bool, *, anyhow: bool
+    problem: Problem, solution: Solution, primaries: Sequence[int], taker: int, may_change: Bool, *, also_unready: bool
 ) -> list[Swap]:
-    """Return the swaps that move all `primaries`, `anyhow` also unready ones, to the node of `taker`, or none."""
-    there = solution.node[taker]
+    """Return the swaps of roles that move all `primaries` to the node of `taker`, or none if that is impossible.
+
+    `may_change`: (M,) whether the replica is ready to change its role; `also_unready`: unready primaries swap too.
+    """
+    target = solution.node[taker]
     swaps = []
     for primary in primaries:
         if are_siblings(problem, primary, taker):
             secondary = taker
         else:
-            on_target = [row for row in siblings_of(problem, primary) if able[row] and solution.node[row] == there]
+            on_target = [
+                row for row in siblings_of(problem, primary) if may_change[row] and solution.node[row] == target
+            ]
             secondary = next((row for row in on_target if problem.role[row] == SECONDARY), NOWHERE)
-        if secondary == NOWHERE or not (anyhow or able[primary]):
+        if secondary == NOWHERE or not (also_unready or may_change[primary]):
             return []
         swaps.append((primary, secondary))
     return swaps
@@ -206,9 +213,12 @@ def _swaps_onto(
 def _try(
     problem: Problem, solution: Solution, swaps: Sequence[Swap], enforced: RuleMask, extensions: Extensions | None
 ) -> tuple[int | str, float]:
-    """Return the first rule or extension constraint that refuses a swap, or NO_REFUSAL, and the energy after all."""
+    """Return what refuses the swaps, a rule or the name of a constraint, or NO_REFUSAL, and the energy after all swaps.
+
+    The solution is changed and restored.
+    """
     refused: int | str = NO_REFUSAL
-    done: list[Proposal] = []
+    applied: list[Proposal] = []
     for primary, secondary in swaps:
         proposal = _swap(solution, primary, secondary)
         refused = int(refusal(problem, solution, enforced, proposal))
@@ -217,17 +227,17 @@ def _try(
         if refused != NO_REFUSAL:
             break
         apply_proposal(problem, solution, proposal)
-        done.append(proposal)
+        applied.append(proposal)
     energy = float(present_energy(problem, solution))
-    for proposal in reversed(done):
+    for proposal in reversed(applied):
         apply_proposal(problem, solution, proposal.inverse)
     return refused, energy
 
 
 def _swap(solution: Solution, primary: int, secondary: int) -> Proposal:
     """Return the exchange of the nodes of a primary and a secondary."""
-    here, there = int(solution.node[primary]), int(solution.node[secondary])
-    return Proposal(primary, there, secondary, here)
+    source, target = int(solution.node[primary]), int(solution.node[secondary])
+    return Proposal(primary, target, secondary, source)
 
 
 class RoleChanges:
@@ -256,41 +266,42 @@ class RoleChanges:
             self._masks.append(self._masks[-1] & ~(1 << Rule.CAPACITY))
 
     def make(self, handover: Handover) -> None:
-        """Make another replica of a partition the primary, if possible."""
-        standing = [row for row in handover.takers if self.solution.node[row] != NOWHERE]
-        handover = attrs.evolve(handover, takers=standing)
+        """Make another replica of the partition of `handover` the primary, if possible."""
+        placed = [row for row in handover.takers if self.solution.node[row] != NOWHERE]
+        handover = attrs.evolve(handover, takers=placed)
         if handover.primary == NOWHERE:
             self._promote(handover)
         elif self.solution.node[handover.primary] == self.problem.origin[handover.primary]:
             self._swap(handover)  # else it has swapped with the rest of its family
 
     def _swap(self, handover: Handover) -> None:
-        before = self.solution.node.copy()
+        """Swap the roles of the primary and a secondary, or report that they cannot, and note the reasons."""
+        node_before = self.solution.node.copy()
         if not self._hand_over(handover):
             self._give_up(handover)
-        for row in np.flatnonzero(self.solution.node != before).tolist():
+        for row in np.flatnonzero(self.solution.node != node_before).tolist():
             self.reasons[row] = self._reason(handover)
 
     def _hand_over(self, handover: Handover) -> bool:
         """Swap the roles of the primary and of the best taker, in place; return False if rules, not budgets, forbid."""
         problem, solution, primary = self.problem, self.solution, handover.primary
-        here, waits_for_budget = int(solution.node[primary]), False
+        source, waits_for_budget = int(solution.node[primary]), False
         primaries = _aligned_primaries(problem, solution, primary) if self._together else [primary]
         receives = problem.receives.copy()
-        receives[0, here] = True  # the role leaves a node that allows no new replica
+        receives[0, source] = True  # the role leaves a node that allows no new replica
         # a role may use what moves leave free, and no throttle holds it back
-        opened = problem._replace(receives=receives, move_limit=problem.limit, max_swaps=NO_BUDGET)
+        relaxed_problem = problem._replace(receives=receives, move_limit=problem.limit, max_swaps=NO_BUDGET)
         for mask in self._masks:
             best: tuple[float, list[Swap]] | None = None
             for taker in _preferred(problem, solution, mask, handover.takers):
-                there = int(solution.node[taker])
-                apart = handover.returns and not mask >> Rule.UPGRADE_DOMAIN & 1
-                if not (apart or self._upgrade_domain[there] != self._upgrade_domain[here]):
+                target = int(solution.node[taker])
+                needs_no_other_domain = handover.returns and not mask >> Rule.UPGRADE_DOMAIN & 1
+                if not (needs_no_other_domain or self._upgrade_domain[target] != self._upgrade_domain[source]):
                     continue
-                swaps = _swaps_onto(problem, solution, primaries, taker, self._able, anyhow=handover.returns)
-                if not swaps or not _receive(problem, mask, primaries, there):
+                swaps = _swaps_onto(problem, solution, primaries, taker, self._able, also_unready=handover.returns)
+                if not swaps or not _receive(problem, mask, primaries, target):
                     continue
-                refused, energy = _try(opened, solution, swaps, mask & ~UNCHECKED, self._extensions)
+                refused, energy = _try(relaxed_problem, solution, swaps, mask & ~UNCHECKED, self._extensions)
                 if isinstance(refused, str):
                     continue
                 if refused in BUDGETS:
@@ -312,8 +323,8 @@ class RoleChanges:
         feasibility_class = state.service_table.feasibility_class[record.service]
         if len(self.problem.feasibility_classes) > len(state.feasibility_classes):
             feasibility_class += len(state.feasibility_classes)  # primaries have their own classes
-        able = [row for row in handover.takers if self._allows(row, load, feasibility_class)]
-        growth = {row: load - self.problem.load[row] for row in able}
+        allowed = [row for row in handover.takers if self._allows(row, load, feasibility_class)]
+        growth = {row: load - self.problem.load[row] for row in allowed}
         row = self._promoted(growth, feasibility_class)
         if row == NOWHERE:
             self._give_up(handover)
@@ -326,7 +337,7 @@ class RoleChanges:
     def _promoted(self, growth: Mapping[int, Int], feasibility_class: int) -> int:
         """Return the secondary that becomes the primary of a partition without one, or NOWHERE.
 
-        `growth`: increase of the load of each candidate for the role, (R,) quanta; `feasibility_class`: of a primary.
+        `growth`: increase of the load by the role, (R,) quanta, by candidate row; `feasibility_class`: of a primary.
         """
         problem, solution = self.problem, self.solution
         fits = problem.receives[0] & problem.feasibility_classes[feasibility_class]
@@ -335,7 +346,7 @@ class RoleChanges:
         return next(iter(fitting or (feasible if self._relaxed else [])), NOWHERE)
 
     def _allows(self, row: int, load: Int, feasibility_class: int) -> bool:
-        """Return whether no extension constraint refuses `row` as a primary."""
+        """Return whether no extension constraint refuses `row` as a primary with this `load`, (R,), and class."""
         extensions = self._extensions
         if extensions is None or not extensions.constraints:
             return True
@@ -343,29 +354,32 @@ class RoleChanges:
         return extensions.allows_promotion(self.problem, promoted_problem, self.solution, row)
 
     def _with_primary(self, row: int, load: Int, feasibility_class: int) -> Problem:
-        """Return the problem with `row` as a primary; capacity that a smaller load frees stays reserved."""
+        """Return the problem with `row` as a primary with this `load`, (R,) quanta, and class.
+
+        Capacity that a smaller load frees stays reserved.
+        """
         problem, node = self.problem, self.solution.node[row]
         role, loads, feasibility_classes = problem.role.copy(), problem.load.copy(), problem.feasibility_class.copy()
-        kept = problem.leaving_load.copy()
-        kept[node] += np.maximum(0, loads[row] - load)
+        leaving_load = problem.leaving_load.copy()
+        leaving_load[node] += np.maximum(0, loads[row] - load)
         role[row], loads[row], feasibility_classes[row] = Role.PRIMARY, load, feasibility_class
-        return problem._replace(role=role, load=loads, feasibility_class=feasibility_classes, leaving_load=kept)
+        return problem._replace(role=role, load=loads, feasibility_class=feasibility_classes, leaving_load=leaving_load)
 
-    def add_primary(self, wish: Return, row: int) -> None:
-        """Make the missing replica of `row` the primary on the kept place of the primary."""
-        state, place = self.state, wish.places[0]
+    def add_primary(self, returning: Return, row: int) -> None:
+        """Make the missing replica `row` the primary on the kept place of the primary."""
+        state, place = self.state, returning.places[0]
         node = self.solution.node.copy()
         node[row] = node[place]
-        if row != wish.primary:
-            record = state.partition(wish.partition)
+        if row != returning.primary:
+            record = state.partition(returning.partition)
             default = default_loads(state.quanta, state.services[record.service])[Role.PRIMARY]
             load = expected_load(state, record, Role.PRIMARY, default)
-            self.problem = self._with_primary(row, load, int(self.problem.feasibility_class[wish.primary]))
+            self.problem = self._with_primary(row, load, int(self.problem.feasibility_class[returning.primary]))
         self.solution = solution_from_scratch(self.problem, node)
         self.reasons[row] = self._returned(place)
 
     def give_up_place(self, partition: str, place: int) -> None:
-        """Tell that no replica returns to a kept place."""
+        """Report by a move of kind void that no replica returns to the row `place` of a partition, by its name."""
         self._order(MoveKind.VOID, partition, place, self._returned(place))
 
     def _give_up(self, handover: Handover) -> None:
@@ -374,17 +388,18 @@ class RoleChanges:
             self._order(MoveKind.VOID, handover.partition, handover.void, self._reason(handover))
 
     def _order(self, kind: MoveKind, partition: str, row: int, reason: Reason) -> None:
-        """Add a move that changes a role, or nothing, but no node."""
+        """Add an order for `row`: a move that changes its role, or nothing, but not its node."""
         node = self.state.nodes[int(self.problem.origin[row])].name
         role = Role(int(self.problem.role[row]))
         source, target = (None, node) if kind is MoveKind.PROMOTE else (node, None)
         self.orders.append(Move(kind, partition, role, source, target, reason, 0.0, row))
 
     def _reason(self, handover: Handover) -> Reason:
+        """Return the reason of a change of roles: the upgrade of the node of the marked replica, or its end."""
         if handover.returns:
             return self._returned(handover.marked)
         return Reason(Phase.PLACEMENT, "upgrade", self.state.nodes[int(self.problem.origin[handover.marked])].name)
 
     def _returned(self, place: int) -> Reason:
-        """Return the reason of what is done for a node that has been upgraded."""
+        """Return the reason of what is done because the node of the row `place` has been upgraded."""
         return Reason(Phase.PLACEMENT, "upgraded", self.state.nodes[int(self.problem.origin[place])].name)

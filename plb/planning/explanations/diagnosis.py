@@ -35,19 +35,22 @@ def unplaced_row(
     together: Together | None = None,
     extensions: Extensions | None = None,
 ) -> Unplaced:
-    """Return why `row`, alone or with others `together`, found no place under the rules of the last of `masks`."""
+    """Return why `row` found no place under the rules of the last of `masks`, from all to the hard ones.
+
+    `together`: how many of its all-or-nothing group would find a place; None: it is placed by itself.
+    """
     state, problem, solution = named.state, named.problem, named.solution
-    given_up = masks[0] & ~masks[-1]
+    relaxed = masks[0] & ~masks[-1]
     nodes = len(state.nodes)
-    refused = np.full(nodes, NO_REFUSAL)
-    find_refusals(problem, solution, masks[-1], row, refused)
+    refusing_rule = np.full(nodes, NO_REFUSAL)
+    find_refusals(problem, solution, masks[-1], row, refusing_rule)
     diagnosis = [
-        diagnose_rule(named, row, Rule(int(rule)), np.flatnonzero(refused == rule))
-        for rule in np.unique(refused[refused != NO_REFUSAL])
+        diagnose_rule(named, row, Rule(int(rule)), np.flatnonzero(refusing_rule == rule))
+        for rule in np.unique(refusing_rule[refusing_rule != NO_REFUSAL])
     ]
     if extensions is not None:
-        left = np.flatnonzero(refused == NO_REFUSAL)
-        by_extensions = Counter(extensions.refused_nodes(problem, solution, row, left).values())
+        allowed = np.flatnonzero(refusing_rule == NO_REFUSAL)
+        by_extensions = Counter(extensions.refused_nodes(problem, solution, row, allowed).values())
         diagnosis += [Refused(name, count) for name, count in by_extensions.items()]
     return Unplaced(
         partition=state.row_partition[row],
@@ -57,7 +60,7 @@ def unplaced_row(
         given_up=tuple(
             description.rule.name.lower()
             for description in RULES_IN_ORDER
-            if given_up >> description.rule & 1 and description.concerns(problem, row)
+            if relaxed >> description.rule & 1 and description.concerns(problem, row)
         ),
         together=together,
     )
@@ -76,7 +79,7 @@ class Audit(NamedSolution):
     """Finds the violations of a solution."""
 
     def violations(self, extensions: Extensions | None, *, soft: bool) -> tuple[Violation, ...]:
-        """Return the overloaded nodes, the broken constraints, `soft` ones too, then those of extensions."""
+        """Return the overloaded nodes, the broken constraints, with `soft` also soft ones, then those of extensions."""
         broken: Iterable[tuple[str, int]] = ()
         if extensions is not None:  # which may change the solution
             broken = extensions.broken_by_name(extensions.configuration(self.problem, self.solution.copy()))
@@ -84,16 +87,16 @@ class Audit(NamedSolution):
         return (*self.overloads(), *self.breaches(up_to=2 if soft else 0), *of_extensions)
 
     def breaches(self, *, up_to: int) -> list[Breach]:
-        """Return the broken constraints other than capacity, rule by rule, of priorities up to a number."""
-        requested = (rule for rule in RULES_IN_ORDER if 0 <= self.priorities.get(rule.rule, ALWAYS_HARD) <= up_to)
-        return [breach for rule in requested for breach in rule.breaches(self)]
+        """Return the broken constraints other than capacity, rule by rule, with priorities from 0 to `up_to`."""
+        rules = (rule for rule in RULES_IN_ORDER if 0 <= self.priorities.get(rule.rule, ALWAYS_HARD) <= up_to)
+        return [breach for rule in rules for breach in rule.breaches(self)]
 
     def overloads(self) -> list[Violation]:
         """Return the nodes in the statistics whose load has reached a violation threshold, by metric."""
         return [violation for rule in RULES_IN_ORDER for violation in rule.node_violations(self)]
 
     def broken(self, name: str, row: int) -> BrokenConstraint:
-        """Return the verdict on a replica that breaks an extension constraint."""
+        """Return the verdict on `row`, which breaks the extension constraint with this name."""
         return BrokenConstraint(
             rule=name,
             partition=self.state.row_partition[row],
@@ -104,45 +107,45 @@ class Audit(NamedSolution):
 
 
 def placed_all_or_nothing(state: ClusterState, problem: Problem, rows: Sequence[int]) -> Int:
-    """Return for each of `rows` the first row of its partition if this is placed all or nothing, else NOWHERE."""
+    """Return for each of `rows` the first row of its partition if it is placed all or nothing, else NOWHERE; (m,)."""
     groups = np.full(len(rows), NOWHERE)
     for index, row in enumerate(rows):
         record = state.partitions[state.row_partition[row]]
         all_or_nothing = state.feasibility_class_of(record.service).expression.places_all_or_nothing
-        requested = all_or_nothing or not state.config.partially_place_services
-        if requested and all(problem.origin[sibling] == NOWHERE for sibling in record.rows):
+        is_required = all_or_nothing or not state.config.partially_place_services
+        if is_required and all(problem.origin[sibling] == NOWHERE for sibling in record.rows):
             groups[index] = record.rows[0]
     return groups
 
 
 def unplaced_of(audit: Audit, missing: Sequence[int], extensions: Extensions | None) -> Iterator[Unplaced]:
-    """Yield why each of `missing` without a node was not placed; an audit of the result, with placement's problem.
+    """Yield why each of the `missing` rows without a node was not placed; `audit`: of the result of placement.
 
     For an all-or-nothing placement, the replicas are evaluated as if they were placed in turn.
     """
     state, problem, solution = audit.state, audit.problem, audit.solution
-    left = [row for row in missing if solution.node[row] == NOWHERE]
-    if not left:
+    unplaced = [row for row in missing if solution.node[row] == NOWHERE]
+    if not unplaced:
         return
     masks = placement_masks(state.config)
-    groups = zip(placed_all_or_nothing(state, problem, left).tolist(), left, strict=True)
+    groups = zip(placed_all_or_nothing(state, problem, unplaced).tolist(), unplaced, strict=True)
     for group, members in groupby(groups, key=itemgetter(0)):
         rows = [row for _, row in members]
         if group == NOWHERE:
             for row in rows:
                 yield _with_declined(unplaced_row(audit, row, masks, None, extensions), row, extensions)
             continue
-        in_turn = _fill_in_turn(problem, solution, rows, masks[-1], extensions)
-        filled = Audit(state, problem, in_turn, audit.priorities)
-        placed = [row for row in rows if in_turn.node[row] != NOWHERE]
+        filled_solution = _fill_in_turn(problem, solution, rows, masks[-1], extensions)
+        filled = Audit(state, problem, filled_solution, audit.priorities)
+        placed = [row for row in rows if filled_solution.node[row] != NOWHERE]
         together = Together(len(rows), len(placed))
         for row in rows:
-            seen = audit if row in placed else filled
-            yield _with_declined(unplaced_row(seen, row, masks, together, extensions), row, extensions)
+            audit_of_row = audit if row in placed else filled
+            yield _with_declined(unplaced_row(audit_of_row, row, masks, together, extensions), row, extensions)
 
 
 def _with_declined(unplaced: Unplaced, row: int, extensions: Extensions | None) -> Unplaced:
-    """Return why a row found no place, with the nodes on which only the policy would rather not place it."""
+    """Return `unplaced`, why `row` found no place, with the nodes on which only the policy declined to place it."""
     if extensions is None or extensions.policy is None or row not in extensions.declined or not unplaced.fitting:
         return unplaced
     declined = Declined(extensions.policy.name, unplaced.fitting)
@@ -154,14 +157,14 @@ def _fill_in_turn(
 ) -> Solution:
     """Return `start` with each of `rows`, one after the other, on the first feasible node."""
     solution = start.copy()
-    refused = np.full(len(problem.limit), NO_REFUSAL)
+    refusing_rule = np.full(len(problem.limit), NO_REFUSAL)
     for row in rows:
-        find_refusals(problem, solution, enforced, row, refused)
-        fitting = np.flatnonzero(refused == NO_REFUSAL)
+        find_refusals(problem, solution, enforced, row, refusing_rule)
+        allowed = np.flatnonzero(refusing_rule == NO_REFUSAL)
         if extensions is not None:
-            fitting = np.setdiff1d(fitting, list(extensions.refused_nodes(problem, solution, row, fitting)))
-        if len(fitting):
-            move_row(problem, solution, row, int(fitting[0]))
+            allowed = np.setdiff1d(allowed, list(extensions.refused_nodes(problem, solution, row, allowed)))
+        if len(allowed):
+            move_row(problem, solution, row, int(allowed[0]))
     return solution
 
 
@@ -172,11 +175,12 @@ MOST_DIAGNOSED = 100
 def undrained_of(
     audit: Audit, domain: ServiceDomain | None, masks: Sequence[RuleMask], extensions: Extensions | None
 ) -> Iterator[Undrained]:
-    """Yield why replicas of a domain stay: plans may not move them, a budget holds them, or rules refuse all nodes.
+    """Yield why replicas of a domain, None: of all services, stay on nodes that have to be emptied.
 
-    `audit`: the result, with the problem of repairs; `masks`: their rules, from all to the hard ones.
+    Plans may not move them, a budget holds them, or rules refuse all nodes. `audit`: of the result, with the problem of
+    repairs; `masks`: their rules, from all to the hard ones.
     """
-    problem, solution, every = audit.problem, audit.solution, np.arange(len(audit.state.nodes))
+    problem, solution, all_nodes = audit.problem, audit.solution, np.arange(len(audit.state.nodes))
     trial: Trial | None = None
     for row in rows_to_drain(problem, solution):
         if domain is not None and int(problem.service[row]) not in domain.services:
@@ -185,13 +189,14 @@ def undrained_of(
         if not problem.repairable[row]:
             yield _staying(audit, row, immovable=why_immovable(audit.state, problem, row))
         elif budget != NO_REFUSAL:
-            yield _staying(audit, row, diagnosis=(diagnose_rule(audit, row, Rule(budget), every),))
+            yield _staying(audit, row, diagnosis=(diagnose_rule(audit, row, Rule(budget), all_nodes),))
         else:
             trial = trial or Trial(audit, masks, extensions)
             yield _staying(audit, row, **trial.refusals_of(row))
 
 
 def _staying(audit: Audit, row: int, **why: Any) -> Undrained:
+    """Return the report on `row`, which stays; `why`: the fields of `Undrained` that tell why."""
     return Undrained(
         partition=audit.state.row_partition[row],
         role=audit.role_of(row),
@@ -212,7 +217,7 @@ class Trial:
         self._masks, self._extensions, self._diagnosed = masks, extensions, 0
 
     def refusals_of(self, row: int) -> dict[str, Any]:
-        """Return the diagnosis of a row, and the rules that it gives up; empty if some node is open to it."""
+        """Return the fields `diagnosis` and `given_up` of `Undrained` for `row`; empty if some node is open to it."""
         problem, solution = self._audit.problem, self._audit.solution
         node = int(solution.node[row])
         move_row(problem, solution, row, NOWHERE)
@@ -221,14 +226,14 @@ class Trial:
         return refusals
 
     def _refusals_of(self, row: int) -> dict[str, Any]:
-        """Return `refusals_of` a row that is taken off its node."""
+        """Return the fields of `refusals_of` for `row`, which is taken off its node."""
         problem, solution = self._audit.problem, self._audit.solution
         if self._extensions is None and _is_open(problem, solution, self._masks[-1], row):
             return {}
         if self._diagnosed >= MOST_DIAGNOSED:
-            refused = np.full(len(problem.limit), NO_REFUSAL)
-            find_refusals(problem, solution, self._masks[-1], row, refused)
-            rules, nodes = np.unique(refused[refused != NO_REFUSAL], return_counts=True)
+            refusing_rule = np.full(len(problem.limit), NO_REFUSAL)
+            find_refusals(problem, solution, self._masks[-1], row, refusing_rule)
+            rules, nodes = np.unique(refusing_rule[refusing_rule != NO_REFUSAL], return_counts=True)
             counts = zip(rules.tolist(), nodes.tolist(), strict=True)
             return {"diagnosis": tuple(Refused(Rule(rule).name.lower(), count) for rule, count in counts)}
         self._diagnosed += 1
@@ -238,7 +243,7 @@ class Trial:
 
 @kernel
 def _is_open(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
-    """Return whether no enforced rule refuses `row`, which has no node, on some node."""
+    """Return whether some node is open to `row`, which has no node: no enforced rule refuses it."""
     for target in problem.targets:
         if refusal(problem, solution, enforced, proposed(solution, row, target, NOWHERE)) == NO_REFUSAL:
             return True

@@ -58,7 +58,7 @@ class DomainState:
 
 
 def placed_replicas(state: ClusterState, partition: str) -> tuple[PlacedReplica, ...]:
-    """Return the replicas of a partition: its role slots in order, then departing ends."""
+    """Return the replicas of a partition, by its name: its role slots in order, then departing ends."""
     table, names = state.rows, state.config.metric_names
     rows = rows_in_order(state, [state.partition(partition)])
     columns = rows, table.role[rows], table.node[rows], table.leaving[rows], table.building[rows]
@@ -79,7 +79,7 @@ def placed_replicas(state: ClusterState, partition: str) -> tuple[PlacedReplica,
 
 
 def load_of_next(state: ClusterState, partition: str, role: Role | str) -> dict[str, float]:
-    """Return the load of the next replica of a role, by metric in user units."""
+    """Return the load of the next replica of a role in a partition, by its name, by metric in user units."""
     record, role = state.partition(partition), check_role(f"partition {partition}", "role", role)
     service = state.services[record.service]
     if role not in roles_of(service):
@@ -100,7 +100,7 @@ def total_capacities(state: ClusterState) -> dict[str, float]:
 
 
 def loads_of_nodes(state: ClusterState, node_load: Int) -> dict[str, dict[str, float]]:
-    """Return the load of every node by metric, in user units, from loads without departing replicas, (N, R) quanta."""
+    """Return the load of every node by metric, in user units; `node_load`: (N, R) quanta without departing replicas."""
     names = state.config.metric_names
     loads = (node_load * state.quanta.quanta).tolist()
     return {node.name: dict(zip(names, load, strict=True)) for node, load in zip(state.nodes, loads, strict=True)}
@@ -145,10 +145,10 @@ def check_service(state: ClusterState, service: Service, topology: Topology) -> 
         return
     quanta = state.quanta.copy()
     loads = default_loads(quanta, service)
-    everywhere = int(np.count_nonzero(topology.counted))
-    replicas = everywhere if service.on_every_node else max(1, service.target_replicas)
-    first, further = (Role.PRIMARY, Role.SECONDARY) if service.stateful else (Role.INSTANCE, Role.INSTANCE)
-    needed = loads[first] + (replicas - 1) * loads[further]
+    counted_nodes = int(np.count_nonzero(topology.counted))
+    replicas = counted_nodes if service.on_every_node else max(1, service.target_replicas)
+    first_role, other_role = (Role.PRIMARY, Role.SECONDARY) if service.stateful else (Role.INSTANCE, Role.INSTANCE)
+    needed = loads[first_role] + (replicas - 1) * loads[other_role]
     left = _capacity_left(state, topology)
     application = state.applications.applications.get(service.application or "")
     if application is not None:
@@ -157,11 +157,13 @@ def check_service(state: ClusterState, service: Service, topology: Topology) -> 
 
 
 def _check(quanta: MetricQuanta, item: str, needed: Int, left: Int) -> None:
-    """Raise an error for the first metric of which less is left than needed; (R,) quanta each."""
-    short = np.flatnonzero((needed > 0) & (needed > left))
-    if len(short):
-        name = quanta.metrics[int(short[0])].name
-        numbers = (quanta.to_user(name, int(of[short[0]])) for of in (needed, left))
+    """Raise `InsufficientCapacityError` for the first metric with more `needed` than `left`, (R,) quanta each."""
+    short_metrics = np.flatnonzero((needed > 0) & (needed > left))
+    if len(short_metrics):
+        name = quanta.metrics[int(short_metrics[0])].name
+        numbers = (
+            quanta.to_user(name, int(quanta_of_metrics[short_metrics[0]])) for quanta_of_metrics in (needed, left)
+        )
         raise InsufficientCapacityError(item, name, *numbers)
 
 
@@ -177,18 +179,18 @@ def _capacity_left(state: ClusterState, topology: Topology) -> Int:
 
 
 def _unused(state: ClusterState, application: Application) -> Int:
-    """Return what an application has reserved for its fewest nodes and does not use, (R,) quanta."""
+    """Return what an application reserves for its fewest nodes and does not use, (R,) quanta."""
     return np.asarray(np.maximum(0, _reserved(state.quanta, application) - _used_by(state, application.name)), np.int64)
 
 
 def _reserved(quanta: MetricQuanta, application: Application) -> Int:
-    """Return the reservation of an application for its fewest nodes, (R,) quanta, which it may fix."""
+    """Return what an application reserves for its fewest nodes, (R,) quanta; it fixes quanta that are still open."""
     amounts = quanta.loads(f"application {application.name}", "node_reservation", application.node_reservation)
     return np.asarray(application.minimum_nodes * amounts, np.int64)
 
 
 def _used_by(state: ClusterState, name: str) -> Int:
-    """Return the load of the placed replicas of an application, (R,) quanta."""
+    """Return the load of the placed replicas of an application, by its name, (R,) quanta."""
     rows = [
         row
         for service in state.applications.services.get(name, ())

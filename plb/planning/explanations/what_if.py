@@ -40,20 +40,22 @@ class WhatIf:
         self._masks = placement_masks(state.config)
 
     def of(self, row: int) -> Alternatives:
-        """Return the alternatives of a replica."""
+        """Return the alternatives of the replica `row`."""
         origin_node = int(self._solution.node[row])
         problem = self._problem
-        standing = None if origin_node == NOWHERE else self._present(row, origin_node)
+        present_place = None if origin_node == NOWHERE else self._present(row, origin_node)
         if origin_node != NOWHERE:
             # a placed replica may not use the capacity that is reserved for new ones
             problem = problem._replace(limit=problem.move_limit)
             move_row(problem, self._solution, row, NOWHERE)
         audit = Audit(self._state, problem, self._solution, rule_priorities(self._state.config))
-        refused = {constraint.rule: self._refused_by(problem, row, constraint.rule) for constraint in CONSTRAINTS}
-        masks = self._masks if origin_node == NOWHERE else self._kept_at(origin_node, refused)
+        refused_by_rule = {
+            constraint.rule: self._refused_by(problem, row, constraint.rule) for constraint in CONSTRAINTS
+        }
+        masks = self._masks if origin_node == NOWHERE else self._kept_at(origin_node, refused_by_rule)
         unplaced = unplaced_row(audit, row, masks, None, self._extensions)
-        closed = self._closed(audit, row, masks[-1], refused)
-        open_nodes = np.setdiff1d(np.arange(len(self._state.nodes)), list(closed))
+        closed_nodes = self._closed(audit, row, masks[-1], refused_by_rule)
+        open_nodes = np.setdiff1d(np.arange(len(self._state.nodes)), list(closed_nodes))
         places = [self._place(problem, row, node) for node in open_nodes.tolist()]
         if origin_node != NOWHERE:
             move_row(problem, self._solution, row, origin_node)
@@ -62,22 +64,23 @@ class WhatIf:
             partition=unplaced.partition,
             role=unplaced.role,
             index=row,
-            standing=standing,
+            standing=present_place,
             places=tuple(sorted(places, key=lambda place: place.energy.total)),
             diagnosis=tuple(unplaced.diagnosis),
-            closed=tuple(sorted(closed.values(), key=lambda node: node.distance)),
+            closed=tuple(sorted(closed_nodes.values(), key=lambda node: node.distance)),
             given_up=unplaced.given_up,
             immovable=None if may_move else why_immovable(self._state, problem, row),
         )
 
     def _place(self, problem: Problem, row: int, node: int) -> Place:
-        """Return the alternative of a node for a replica that is not placed."""
+        """Return the alternative of `node` for `row`, which is not placed."""
         move_row(problem, self._solution, row, node)
         place = self._present(row, node)
         move_row(problem, self._solution, row, NOWHERE)
         return place
 
     def _present(self, row: int, node: int) -> Place:
+        """Return the alternative of `node` for `row`, which is placed there."""
         solution, repetitions = self._solution, self._problem.weights.repetitions
         assert solution.node[row] == node
         return Place(
@@ -87,32 +90,40 @@ class WhatIf:
         )
 
     def _refused_by(self, problem: Problem, row: int, rule: Rule) -> Int:
-        """Return the nodes that a single rule refuses."""
-        refused = np.full(len(self._state.nodes), NO_REFUSAL)
-        find_refusals(problem, self._solution, 1 << rule, row, refused)
-        return np.flatnonzero(refused == int(rule))
+        """Return the nodes, ascending, that a single rule refuses to `row`, which is not placed."""
+        refusing_rule = np.full(len(self._state.nodes), NO_REFUSAL)
+        find_refusals(problem, self._solution, 1 << rule, row, refusing_rule)
+        return np.flatnonzero(refusing_rule == int(rule))
 
-    def _kept_at(self, origin_node: int, refused: dict[Rule, Int]) -> Sequence[int]:
-        """Return the rules of placement, up to the first attempt whose soft rules the node of the replica satisfies."""
-        broken = sum(1 << rule for rule, nodes in refused.items() if origin_node in nodes)
-        soft = [mask & ~self._masks[-1] for mask in self._masks]
-        transaction = next(number for number, rules in enumerate(soft) if not rules & broken)
-        return self._masks[: transaction + 1]
+    def _kept_at(self, origin_node: int, refused_by_rule: dict[Rule, Int]) -> Sequence[int]:
+        """Return the rule sets of placement up to the first whose soft rules `origin_node` satisfies.
 
-    def _closed(self, audit: Audit, row: int, enforced: RuleMask, refused: dict[Rule, Int]) -> dict[int, ClosedNode]:
-        """Return the nodes that an enforced rule, or an extension constraint, excludes."""
+        `refused_by_rule`: the nodes that each rule refuses to the replica.
+        """
+        broken = sum(1 << rule for rule, nodes in refused_by_rule.items() if origin_node in nodes)
+        soft_rules = [mask & ~self._masks[-1] for mask in self._masks]
+        attempt = next(number for number, rules in enumerate(soft_rules) if not rules & broken)
+        return self._masks[: attempt + 1]
+
+    def _closed(
+        self, audit: Audit, row: int, enforced: RuleMask, refused_by_rule: dict[Rule, Int]
+    ) -> dict[int, ClosedNode]:
+        """Return the nodes, by index, that an enforced rule or an extension constraint excludes for `row`.
+
+        `refused_by_rule`: the nodes that each rule refuses to `row`.
+        """
         obstacles: dict[int, list[RuledOut]] = {}
         unmet: dict[int, tuple[UnmetClause, ...]] = {}
         for constraint in CONSTRAINTS:
             rule = constraint.rule
             if constraint.priority is not None and not enforced >> rule & 1:
                 continue
-            for node in refused[rule].tolist():
+            for node in refused_by_rule[rule].tolist():
                 obstacles.setdefault(node, []).append(diagnose_rule(audit, row, rule, np.array([node])))
                 unmet[node] = unmet.get(node, ()) + constraint.unmet(audit, row, node)
         if self._extensions is not None:
-            left = np.setdiff1d(np.arange(len(self._state.nodes)), list(obstacles))
-            by_extensions = self._extensions.refused_nodes(audit.problem, self._solution, row, left)
+            open_nodes = np.setdiff1d(np.arange(len(self._state.nodes)), list(obstacles))
+            by_extensions = self._extensions.refused_nodes(audit.problem, self._solution, row, open_nodes)
             obstacles |= {node: [Refused(name, 1)] for node, name in by_extensions.items()}
         names = [node.name for node in self._state.nodes]
         return {
@@ -127,10 +138,10 @@ def scores_of(
     problem = problem._replace(bounded=False, counts_departed=False)  # budgets limit the moves of a plan
     nodes = len(state.nodes)
     masks = placement_masks(state.config)
-    rule, relaxed = np.full(nodes, NO_REFUSAL), np.full(nodes, NO_REFUSAL)
-    find_refusals(problem, solution, masks[0], row, rule)
-    find_refusals(problem, solution, masks[-1], row, relaxed)
-    fitting = np.flatnonzero(rule == NO_REFUSAL)
+    refusing_rule, refusing_hard_rule = np.full(nodes, NO_REFUSAL), np.full(nodes, NO_REFUSAL)
+    find_refusals(problem, solution, masks[0], row, refusing_rule)
+    find_refusals(problem, solution, masks[-1], row, refusing_hard_rule)
+    fitting = np.flatnonzero(refusing_rule == NO_REFUSAL)
     by_extensions = {} if extensions is None else extensions.refused_nodes(problem, solution, row, fitting)
     fitting = np.setdiff1d(fitting, list(by_extensions))
     violations = np.zeros(nodes, np.int64)
@@ -143,8 +154,8 @@ def scores_of(
         nodes=tuple(node.name for node in state.nodes),
         energy=_energies(problem, solution, row, fitting, extensions),
         violation_probability=violations / problem.weights.repetitions,
-        rule=rule,
-        soft=(rule != NO_REFUSAL) & (relaxed == NO_REFUSAL),
+        rule=refusing_rule,
+        soft=(refusing_rule != NO_REFUSAL) & (refusing_hard_rule == NO_REFUSAL),
         by_extensions=dict(by_extensions),
     )
 
@@ -152,7 +163,7 @@ def scores_of(
 def _energies(
     problem: Problem, solution: Solution, row: int, fitting: np.ndarray, extensions: Extensions | None
 ) -> Float:
-    """Return the energy with the row on each node, (N,), infinite for nodes that are not in `fitting`."""
+    """Return the energy with `row`, which has no node, on each of `fitting` nodes; infinite for others, (N,)."""
     energy = np.full(len(problem.limit), np.inf)
     if extensions is None or not extensions.terms:
         new_energies(problem, solution, row, fitting, energy, new_tally())

@@ -42,12 +42,13 @@ def domain_limits(state: ClusterState, topology: Topology, earlier: DomainLimits
     """Return the limits of all services; arrays of `earlier` limits that still hold are kept and brought up to date."""
     table = state.service_table
     if earlier is not None and len(earlier.most_in_domain) == table.capacity and _hold(state, topology, earlier):
-        most, of_kind, changed = earlier.most_in_domain, earlier.of_kind, table.changed_since(earlier.services_version)
+        most_in_domain, limits_of_kind = earlier.most_in_domain, earlier.of_kind
+        changed_services = table.changed_since(earlier.services_version)
     else:
-        most, of_kind = np.zeros((table.capacity, len(topology.domain_rule)), np.int64), {}
-        changed = np.arange(table.capacity)
-    _set_limits(state, topology, most, of_kind, changed)
-    return DomainLimits(most, of_kind, topology, state.services_version)
+        most_in_domain, limits_of_kind = np.zeros((table.capacity, len(topology.domain_rule)), np.int64), {}
+        changed_services = np.arange(table.capacity)
+    _set_limits(state, topology, most_in_domain, limits_of_kind, changed_services)
+    return DomainLimits(most_in_domain, limits_of_kind, topology, state.services_version)
 
 
 def _hold(state: ClusterState, topology: Topology, earlier: DomainLimits) -> bool:
@@ -58,61 +59,68 @@ def _hold(state: ClusterState, topology: Topology, earlier: DomainLimits) -> boo
 
 
 def _set_limits(
-    state: ClusterState, topology: Topology, most: Int, of_kind: dict[SpreadKind, Int], services: Int
+    state: ClusterState, topology: Topology, most_in_domain: Int, limits_of_kind: dict[SpreadKind, Int], services: Int
 ) -> None:
-    """Set the limits of some services in `most`, (S, D); kinds that are new are added to `of_kind`."""
+    """Set the limits of `services`, by index, in `most_in_domain`, (S, D); limits of new kinds are added by kind."""
     table = state.service_table
     columns = table.feasibility_class[services], table.target_replicas[services], table.on_every_node[services]
     for service, *values in zip(services.tolist(), *(column.tolist() for column in columns), strict=True):
         kind = SpreadKind(*values)
-        if kind not in of_kind:
-            of_kind[kind] = _limits(state, topology, kind)
-        most[service] = of_kind[kind]
+        if kind not in limits_of_kind:
+            limits_of_kind[kind] = _limits(state, topology, kind)
+        most_in_domain[service] = limits_of_kind[kind]
 
 
 def _limits(state: ClusterState, topology: Topology, kind: SpreadKind) -> Int:
     """Return the limits of a kind of service, (D,)."""
-    most = np.zeros(len(topology.domain_rule), np.int64)
+    limits = np.zeros(len(topology.domain_rule), np.int64)
     if kind.on_every_node:
-        most[:] = ANY
-        return most
+        limits[:] = ANY
+        return limits
     policy = state.feasibility_classes[kind.feasibility_class].expression.fault_domain_policy
     fault = topology.domain_rule == int(Rule.FAULT_DOMAIN)
     for rule in _rules_with_quorum(state, topology, kind):
-        most[topology.domain_rule == int(rule)] = ANY
-        _limit_to_quorum(most, topology, kind, rule)
+        limits[topology.domain_rule == int(rule)] = ANY
+        _limit_to_quorum(limits, topology, kind, rule)
     if policy is FaultDomainPolicy.IGNORE:
-        most[fault] = ANY
+        limits[fault] = ANY
     if policy is FaultDomainPolicy.NONPACKING:
-        most[fault] = ANY
-        most[np.flatnonzero(fault)[:1]] = 1
-    return most
+        limits[fault] = ANY
+        limits[np.flatnonzero(fault)[:1]] = 1
+    return limits
 
 
 def _rules_with_quorum(state: ClusterState, topology: Topology, kind: SpreadKind) -> Iterable[Rule]:
-    """Return the kinds of domains in which a service keeps a quorum instead of an even spread."""
+    """Return the rules on fault or upgrade domains for which a service keeps a quorum and not an even spread."""
     config, target = state.config, kind.target_replicas
-    counts = {}
+    domains_of_rule = {}
     for rule in (Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN):
         levels = np.flatnonzero(topology.domain_rule == int(rule))
-        usable = topology.siblings[kind.feasibility_class, :, levels[-1]] > 0 if len(levels) else np.zeros(0, np.bool_)
-        counts[rule] = len(np.unique(topology.domain[usable, levels[-1]])) if len(levels) else 0
+        is_usable = (
+            topology.siblings[kind.feasibility_class, :, levels[-1]] > 0 if len(levels) else np.zeros(0, np.bool_)
+        )
+        domains_of_rule[rule] = len(np.unique(topology.domain[is_usable, levels[-1]])) if len(levels) else 0
     nodes = int((topology.counted & topology.feasibility_classes[kind.feasibility_class]).sum())
-    even = all(count > 0 and target % count == 0 for count in counts.values())
-    auto = config.quorum_based_logic_auto_switch and target > 0 and even and nodes <= math.prod(counts.values())
-    chosen = {
+    is_even = all(count > 0 and target % count == 0 for count in domains_of_rule.values())
+    is_automatic = (
+        config.quorum_based_logic_auto_switch
+        and target > 0
+        and is_even
+        and nodes <= math.prod(domains_of_rule.values())
+    )
+    is_configured = {
         Rule.FAULT_DOMAIN: config.quorum_based_replica_distribution_per_fault_domains,
         Rule.UPGRADE_DOMAIN: config.quorum_based_replica_distribution_per_upgrade_domains,
     }
-    return [rule for rule, is_chosen in chosen.items() if auto or is_chosen]
+    return [rule for rule, is_quorum in is_configured.items() if is_automatic or is_quorum]
 
 
-def _limit_to_quorum(most: Int, topology: Topology, kind: SpreadKind, rule: Rule) -> None:
-    """Set the most replicas at the first level that has two usable domains, so that losing one keeps a quorum."""
+def _limit_to_quorum(limits: Int, topology: Topology, kind: SpreadKind, rule: Rule) -> None:
+    """Set the entry of `limits`, (D,), at the first level of `rule` with two usable domains, to keep a quorum."""
     target = kind.target_replicas
     for level in np.flatnonzero(topology.domain_rule == int(rule)):
         domains = len(np.unique(topology.domain[topology.siblings[kind.feasibility_class, :, level] > 0, level]))
         if domains >= 2:
             limit = max(target - (target // 2 + 1), 1)
-            most[level] = limit + 1 if domains * limit < target else limit
+            limits[level] = limit + 1 if domains * limit < target else limit
             return

@@ -51,10 +51,10 @@ class ArrayInputs(NamedTuple):
         """Return the inputs with the present arrays of a forecast."""
         return cls(topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
 
-    def are(self, others: ArrayInputs, *, but_tables: bool = False) -> bool:
-        """Return whether all are the same objects; `but_tables`: all but the tables of nodes and services."""
-        same_tables = but_tables or (self.topology is others.topology and self.tables is others.tables)
-        return same_tables and self.peak is others.peak and self.variance_unit is others.variance_unit
+    def are(self, other_inputs: ArrayInputs, *, but_tables: bool = False) -> bool:
+        """Return whether all are the same objects; `but_tables`: all but the topology and the tables of services."""
+        has_same_tables = but_tables or (self.topology is other_inputs.topology and self.tables is other_inputs.tables)
+        return has_same_tables and self.peak is other_inputs.peak and self.variance_unit is other_inputs.variance_unit
 
 
 def can_take_over(problem: Problem, state: ClusterState, before: ArrayInputs, inputs: ArrayInputs) -> bool:
@@ -72,7 +72,7 @@ def can_take_over(problem: Problem, state: ClusterState, before: ArrayInputs, in
 
 
 def changed_fields(state: ClusterState, inputs: ArrayInputs) -> dict[str, Any]:
-    """Return the fields of `Problem` that follow from the tables which it can take over."""
+    """Return the fields of `Problem` to take over, by name, if `can_take_over`: they follow from nodes and services."""
     topology, tables = inputs.topology, inputs.tables
     return {
         "receives": topology.receives,
@@ -139,17 +139,17 @@ class LiveState:
             on_nodes = np.flatnonzero(np.isin(self.problem.origin, nodes))
             described, changed = merged(described, on_nodes), merged(changed, on_nodes)
         is_current = made_for is not None and inputs.are(made_for, but_tables=is_followed)
-        aged = is_current and self.problem.timeline and now != self._now
-        tied = is_current and self.problem.related and (is_followed or not same_partitions)
+        has_aged = is_current and self.problem.timeline and now != self._now
+        may_be_tied = is_current and self.problem.related and (is_followed or not same_partitions)
         self._now, self._partitions_version = now, self._state.partitions_version
         is_current = is_current and self._has_same_local_domains(topology)
-        most = max(MOST_FOLLOWED, self._state.rows.capacity // SHARE_FOR_ALL)
-        if len(changed) > most:
+        most_changed = max(MOST_FOLLOWED, self._state.rows.capacity // SHARE_FOR_ALL)
+        if len(changed) > most_changed:
             self._fixed_point.forget()
-        if not is_current or len(described) > most:
+        if not is_current or len(described) > most_changed:
             demand_forecast.renew(self._state)
             self._make(topology, tables, demand_forecast)
-        elif len(changed) or len(due) or aged or tied or is_followed:
+        elif len(changed) or len(due) or has_aged or may_be_tied or is_followed:
             rows = RowChanges(described, changed, due)
             followed = merged(changed, due) if self._fixed_point.remembers_any else changed[:0]
             before = row_values(self.problem, self.solution.node, followed) if len(followed) else followed
@@ -161,10 +161,10 @@ class LiveState:
             if self._is_counted_otherwise(topology):
                 self._make(topology, tables, demand_forecast)
             else:
-                self._follow(topology, demand_forecast, stale | aged)
+                self._follow(topology, demand_forecast, stale | has_aged)
                 ties = (self.problem.affinity, affinity), (self.problem.aligned, aligned)
-                retied = self.problem.related and not all(np.array_equal(*arrays) for arrays in ties)
-                self._note(described, followed, before, others=aged or retied)
+                is_retied = self.problem.related and not all(np.array_equal(*arrays) for arrays in ties)
+                self._note(described, followed, before, is_more=has_aged or is_retied)
         self._made_for = inputs
 
     def _sum_nodes(self) -> None:
@@ -175,21 +175,24 @@ class LiveState:
             sum_reserved(self.problem, self.solution)
 
     def _take_over_tables(self, made_for: ArrayInputs | None, inputs: ArrayInputs) -> tuple[bool, tuple[int, ...]]:
-        """Take over other services and nodes, if `can_take_over`; return whether there were such changes, and nodes."""
+        """Take over other services and nodes in the problem, if `can_take_over`.
+
+        Return whether there were such changes, and the indices of nodes whose availability has changed.
+        """
         if made_for is None or not can_take_over(self.problem, self._state, made_for, inputs):
             return False, ()
         self.problem = self.problem._replace(**changed_fields(self._state, inputs))
         return True, () if inputs.topology is made_for.topology else inputs.topology.changed_nodes
 
-    def _note(self, described: Int, rows: Int, before: Int, *, others: bool) -> None:
-        """Update what depends on changes: `described` rows, and followed `rows` with their `row_values` before.
+    def _note(self, described: Int, followed: Int, values_before: Int, *, is_more: bool) -> None:
+        """Tell of changes: `described` rows were described again, and `followed` rows had other `row_values` before.
 
-        `others`: whether more than `rows` may have changed.
+        `is_more`: whether other rows may have other values as well.
         """
-        if others:
+        if is_more:
             self._fixed_point.forget()
-        elif len(rows):
-            self._fixed_point.follow(rows, before, row_values(self.problem, self.solution.node, rows))
+        elif len(followed):
+            self._fixed_point.follow(followed, values_before, row_values(self.problem, self.solution.node, followed))
         if self.problem.related:  # where a parent moves, its children break a rule
             self.work = WorkLists(self._state, self.problem, self.solution)
         elif len(described):
@@ -201,7 +204,7 @@ class LiveState:
         return renewed
 
     def start(self, problem: Problem) -> Solution:
-        """Return the solution of `problem`, that of all services or of a service domain; see `lend`."""
+        """Return the solution with replicas on their present nodes; `problem` is of all services or a domain."""
         if problem is self.problem:
             return self.solution
         if len(problem.local_nodes) or len(self.problem.local_nodes):
@@ -224,7 +227,7 @@ class LiveState:
         self._lent_for, self._made_for = None, self._lent_for
 
     def of_domain(self, topology: Topology, tables: ServiceTables, demand_forecast: Forecast) -> Problem:
-        """Return the problem of a service domain, of which `tables` are."""
+        """Return the problem of the service domain of which `tables` are."""
         return problem_of_domain(self._state, topology, demand_forecast, self.problem, tables)
 
     def _make(self, topology: Topology, tables: ServiceTables, demand_forecast: Forecast) -> None:
@@ -239,11 +242,11 @@ class LiveState:
         self._fixed_point.forget()
 
     def _is_counted_otherwise(self, topology: Topology) -> bool:
-        """Return whether loads are now counted in other units."""
+        """Return whether loads are now counted in other units than in the problem: by percentage, or more coarsely."""
         problem = self.problem
         by_percentage, coarseness = counting(self._state, topology, self._sums.all_load, self.solution.node_load)
-        same = np.array_equal(by_percentage, problem.by_percentage)
-        return not (same and np.array_equal(coarseness, problem.coarseness))
+        is_same = np.array_equal(by_percentage, problem.by_percentage)
+        return not (is_same and np.array_equal(coarseness, problem.coarseness))
 
     def _has_same_local_domains(self, topology: Topology) -> bool:
         """Return whether the same services are local domains as in the arrays."""
@@ -259,7 +262,7 @@ class LiveState:
         demand_forecast: Forecast,
         stale: Bool,
     ) -> None:
-        """Update what follows from the sums over rows; violations of `stale` nodes, (N,), are counted again."""
+        """Update what follows from the sums over rows; violations of `stale` nodes, a mask (N,), are counted again."""
         problem, solution, state = self.problem, self.solution, self._state
         numbers = self._sums.numbers
         fields: dict[str, Any] = {

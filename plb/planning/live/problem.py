@@ -29,21 +29,21 @@ LARGEST_SQUARES = 2**63
 
 
 def counting(
-    state: ClusterState, topology: Topology, everything: Int, node_load: Int | None = None
+    state: ClusterState, topology: Topology, total_load: Int, node_load: Int | None = None
 ) -> tuple[Bool, Int]:
-    """Return `Problem.by_percentage` and `Problem.coarseness`, (R,) each, for the loads of all replicas, (R,) quanta.
+    """Return `Problem.by_percentage` and `Problem.coarseness`, (R,) each.
 
     A metric is balanced by percentage only where every node has a capacity for it, above 0. Where n·x² would leave 64
     bits, x loses as few binary digits as necessary; Σx and Σx² remain whole numbers.
-    `node_load`: (N, R) quanta without departing replicas; None: it is summed up.
+    `total_load`: (R,) quanta of all replicas; `node_load`: (N, R) quanta without departing replicas, None: summed here.
     """
     by_percentage = np.array([metric.balancing_by_percentage for metric in state.config.metrics], np.bool_)
     by_percentage &= ((state.capacity > 0) & (state.capacity < UNLIMITED)).all(axis=0)
     coarseness = np.zeros(len(by_percentage), np.int64)
     nodes = len(state.capacity)
-    if not by_percentage.any() and nodes * float(everything.sum()) ** 2 < LARGEST_SQUARES / 2:
+    if not by_percentage.any() and nodes * float(total_load.sum()) ** 2 < LARGEST_SQUARES / 2:
         return by_percentage, coarseness  # all loads of all metrics on one node would still fit
-    highest = _highest_loads(topology, everything, standing_load(state) if node_load is None else node_load)
+    highest = _highest_loads(topology, total_load, standing_load(state) if node_load is None else node_load)
     for metric in np.flatnonzero(~by_percentage):
         while nodes * (int(highest[metric]) >> int(coarseness[metric])) ** 2 >= LARGEST_SQUARES:
             coarseness[metric] += 1
@@ -52,16 +52,19 @@ def counting(
     return by_percentage, coarseness
 
 
-def _highest_loads(topology: Topology, everything: Int, node_load: Int) -> Int:
-    """Return the largest load in quanta that a node may have of each metric, (R,)."""
-    bounded = np.where(topology.limit < UNLIMITED, topology.limit, everything)
-    highest: Int = np.maximum(node_load.max(axis=0, initial=0), bounded.max(axis=0, initial=0))
-    highest = np.minimum(highest, everything)
+def _highest_loads(topology: Topology, total_load: Int, node_load: Int) -> Int:
+    """Return the largest load in quanta that a node may have of each metric, (R,); arguments as of `counting`."""
+    limit = np.where(topology.limit < UNLIMITED, topology.limit, total_load)
+    highest: Int = np.maximum(node_load.max(axis=0, initial=0), limit.max(axis=0, initial=0))
+    highest = np.minimum(highest, total_load)
     return highest
 
 
 def _check_percentage(state: ClusterState, metric: int, nodes: int, highest: int) -> None:
-    """Refuse a percentage that could not be squared, were the fullest load on the smallest node."""
+    """Raise `InvalidValueError` if percentages of a metric could not be squared, with the load `highest` on one node.
+
+    `nodes`: number of nodes; the capacity is the smallest one.
+    """
     smallest = int(state.capacity[:, metric].min())
     parts = highest * PARTS // smallest
     if highest * PARTS >= 2**63 or nodes * parts**2 >= LARGEST_SQUARES:
@@ -74,12 +77,12 @@ def _check_percentage(state: ClusterState, metric: int, nodes: int, highest: int
 
 
 def local_domains(state: ClusterState, topology: Topology, services: Iterable[int]) -> dict[str, Any]:
-    """Return the fields of `Problem` on local load-balancing domains among `services` (docs/terms/imbalance.md)."""
+    """Return the fields of `Problem` on local load-balancing domains, for those of `services` that are one."""
     services = [service for service in services if _is_local(state, service)]
     local_of = np.full(state.service_table.capacity, NOWHERE)
     local_of[services] = np.arange(len(services))
-    classes = state.service_table.feasibility_class[services]
-    counted = topology.counted & topology.feasibility_classes[classes]
+    feasibility_classes = state.service_table.feasibility_class[services]
+    counted = topology.counted & topology.feasibility_classes[feasibility_classes]
     metrics = len(state.config.metrics)
     return {
         "local_of": local_of,
@@ -91,16 +94,19 @@ def local_domains(state: ClusterState, topology: Topology, services: Iterable[in
 
 
 def _is_local(state: ClusterState, service: int) -> bool:
-    """Return whether a service is a local domain: it has at least two partitions and a weight above 0."""
+    """Return whether a service, by index, is a local domain: it has at least two partitions and a weight above 0."""
     if state.config.local_domain_weight == 0.0 or len(state.service_partitions[service]) < 2:
         return False
     return sum(_weights(state, service)) > 0.0
 
 
 def _weights(state: ClusterState, service: int) -> list[float]:
-    """Return the weights of the metrics in the local domain of a service, (R,)."""
-    weights = state.services[service].metrics
-    return [metric.weight if weights is None else weights.get(metric.name, 0.0) for metric in state.config.metrics]
+    """Return the weights of the metrics in the local domain of the service with this index, (R,)."""
+    service_weights = state.services[service].metrics
+    return [
+        metric.weight if service_weights is None else service_weights.get(metric.name, 0.0)
+        for metric in state.config.metrics
+    ]
 
 
 @attrs.frozen(eq=False)
@@ -126,7 +132,7 @@ def tables_version(state: ClusterState, topology: Topology) -> tuple[object, ...
 def build_tables(
     state: ClusterState, topology: Topology, services: Sequence[int], limits: DomainLimits | None = None
 ) -> ServiceTables:
-    """Return the tables of a domain of `services`; the array of earlier `limits` of all is kept if it holds."""
+    """Return the tables of a domain of `services`, by index; the array of earlier `limits` is kept if they hold."""
     counted_for = _counted_for(state, topology, services)
     return ServiceTables(
         version=tables_version(state, topology),
@@ -140,18 +146,18 @@ def build_tables(
 
 
 def _counted_for(state: ClusterState, topology: Topology, services: Sequence[int]) -> Bool:
-    """Return `Problem.counted_for`, (N, R): a node counts for a metric if it is feasible for a service with it.
+    """Return `Problem.counted_for`, (N, R): a node counts for a metric if it is feasible for one of `services` with it.
 
     Services on every node do not count.
     """
-    table, classes = state.service_table, topology.feasibility_classes
-    some = np.array(services, np.int64)
-    some = some[~table.on_every_node[some]]
+    table, is_feasible = state.service_table, topology.feasibility_classes
+    limited_services = np.array(services, np.int64)
+    limited_services = limited_services[~table.on_every_node[limited_services]]
     feasible = np.zeros((len(topology.counted), table.has_metric.shape[1]), np.bool_)
     for metric in range(feasible.shape[1]):
-        having = some[table.has_metric[some, metric]]
-        present = np.flatnonzero(np.bincount(table.feasibility_class[having], minlength=1))
-        feasible[:, metric] = classes[present].any(axis=0) if len(present) else True
+        with_metric = limited_services[table.has_metric[limited_services, metric]]
+        present_classes = np.flatnonzero(np.bincount(table.feasibility_class[with_metric], minlength=1))
+        feasible[:, metric] = is_feasible[present_classes].any(axis=0) if len(present_classes) else True
     counted: Bool = topology.counted[:, None] & feasible
     return counted
 
@@ -165,10 +171,11 @@ def build_problem(
     """Return the arrays of a search over the present state of all services; those of replicas are copies."""
     table = state.rows
     replicas = arrays_of_replicas(state, topology, slice(None))
-    replicas |= {name: values.copy() for name, values in replicas.items()}
+    replicas |= {field: values.copy() for field, values in replicas.items()}
     replicas["load"] = table.load.copy()
-    for number, name in (("unspread_rows", "unspread"), ("standbys", "standby"), ("preferring", "prefers_siblings")):
-        replicas[number] = int(np.count_nonzero(replicas[name]))
+    masks = {"unspread_rows": "unspread", "standbys": "standby", "preferring": "prefers_siblings"}
+    for count, mask in masks.items():
+        replicas[count] = int(np.count_nonzero(replicas[mask]))
     replicas["preferring"] = bool(replicas["preferring"])
     return Problem(
         **fields_of_rules(state, topology),
@@ -250,12 +257,12 @@ def problem_of_domain(
     problem: Problem,
     tables: ServiceTables,
 ) -> Problem:
-    """Return the problem of the service domain of `tables`: that of all services, of which only its replicas move."""
-    member = np.isin(problem.service, tables.services)
-    replicas = int(np.count_nonzero(state.rows.used & member & ~problem.leaving))
+    """Return the problem of the service domain of `tables`: `problem` of all services, but only its replicas move."""
+    is_member = np.isin(problem.service, tables.services)
+    replicas = int(np.count_nonzero(state.rows.used & is_member & ~problem.leaving))
     return problem._replace(
-        movable=problem.movable & member,
-        repairable=problem.repairable & member,
+        movable=problem.movable & is_member,
+        repairable=problem.repairable & is_member,
         metric_weight=tables.metric_weight,
         weights=energy_weights(state, demand_forecast, replicas, problem.by_percentage, problem.coarseness),
         **local_domains(state, topology, tables.services),

@@ -33,15 +33,15 @@ Rows: TypeAlias = Int | slice
 
 
 def arrays_of_replicas(state: ClusterState, topology: Topology, rows: Rows) -> dict[str, Any]:
-    """Return the fields of `Problem` on each of `rows`."""
+    """Return the fields of `Problem` on each of `rows`, by name."""
     table = state.rows
     service = np.where(table.used[rows], table.service[rows], state.service_table.none)
     node, leaving, standby = table.node[rows], table.leaving[rows], table.standby[rows]
     feasibility_class = state.service_table.feasibility_class[service]
     immovable = leaving | standby | table.still[rows] | table.pinned[rows]
-    free = table.used[rows] & ~(immovable | (table.arriving[rows] != NOWHERE))
+    may_move = table.used[rows] & ~(immovable | (table.arriving[rows] != NOWHERE))
     if topology.blocked is not None:
-        free &= ~topology.blocked[feasibility_class, node]
+        may_move &= ~topology.blocked[feasibility_class, node]
     return {
         "load": table.load[:-1][rows],
         "sibling": table.sibling[rows],
@@ -54,15 +54,15 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, rows: Rows) -> d
         "application": state.service_table.application[service],
         "unspread": leaving | standby,
         "standby": standby,
-        "movable": free & ~table.upgrading[rows] & _with_nowhere(topology.counted)[node],
-        "repairable": free & ~_held_by_upgrade(state, rows) & _with_nowhere(topology.watched)[node],
+        "movable": may_move & ~table.upgrading[rows] & _with_nowhere(topology.counted)[node],
+        "repairable": may_move & ~_held_by_upgrade(state, rows) & _with_nowhere(topology.watched)[node],
         "origin": node,
         "move_cost": _move_costs(state, service, rows),
     }
 
 
 def _held_by_upgrade(state: ClusterState, rows: Rows) -> Bool:
-    """Return which rows no repair moves because of an upgrade."""
+    """Return which of `rows` no repair moves because of an upgrade, (m,)."""
     if state.config.allow_constraint_check_fixes_during_application_upgrade:
         return state.rows.marked[rows]
     return state.rows.upgrading[rows]
@@ -87,9 +87,9 @@ def affinities(state: ClusterState) -> dict[str, Any]:
         return fields | _without_parents(state.rows.capacity)
     fields |= {name: array.copy() for name, array in _without_parents(state.rows.capacity).items()}
     for service in children:
-        parent = state.services[service].affinity_to
-        if parent is not None and parent in state.service_index:
-            parents = [*state.service_partitions[state.service_index[parent]].values()]
+        parent_name = state.services[service].affinity_to
+        if parent_name is not None and parent_name in state.service_index:
+            parents = [*state.service_partitions[state.service_index[parent_name]].values()]
             for record in state.service_partitions[service].values():
                 _tie(state, fields, record, parents)
     return fields
@@ -116,22 +116,25 @@ def _share_with_parents(config: PlbConfig) -> float:
 
 
 def _tie(state: ClusterState, fields: dict[str, Any], record: PartitionRecord, parents: list[PartitionRecord]) -> None:
-    """Connect, in `fields`, the rows of a child with the only partition of its parent, if it has replicas."""
+    """Connect the rows of `record`, a partition of a child, with those of its parent, in the arrays `fields`.
+
+    `parents`: the partitions of the parent; only a single one that has replicas counts.
+    """
     rows, service = record.rows, state.services[record.service]
     if len(parents) != 1 or not parents[0].rows or not rows:
-        alone = not parents and state.config.place_child_without_parent
-        fields["affinity"][rows] = FREE if alone else STRANDED
+        may_stand_alone = not parents and state.config.place_child_without_parent
+        fields["affinity"][rows] = FREE if may_stand_alone else STRANDED
         return
-    above = parents[0].rows
-    if not state.config.place_child_without_parent and (state.rows.node[above] == NOWHERE).all():
+    parent_rows = parents[0].rows
+    if not state.config.place_child_without_parent and (state.rows.node[parent_rows] == NOWHERE).all():
         fields["affinity"][rows] = STRANDED
         return
-    fields["affinity"][rows], fields["parent_row"][rows] = AFFINITY_CHILD, above[0]
-    fields["next_child"][rows] = fields["first_child"][above[0]]
-    fields["first_child"][above] = rows[0]
-    fields["aligned"][rows] = service.aligned and _has_primary(state, rows) and _has_primary(state, above)
-    larger = service.target_replicas > state.services[parents[0].service].target_replicas > 0
-    fields["loose"][rows] = larger and state.config.allow_higher_child_target_replica_count_for_affinity
+    fields["affinity"][rows], fields["parent_row"][rows] = AFFINITY_CHILD, parent_rows[0]
+    fields["next_child"][rows] = fields["first_child"][parent_rows[0]]
+    fields["first_child"][parent_rows] = rows[0]
+    fields["aligned"][rows] = service.aligned and _has_primary(state, rows) and _has_primary(state, parent_rows)
+    is_larger = service.target_replicas > state.services[parents[0].service].target_replicas > 0
+    fields["loose"][rows] = is_larger and state.config.allow_higher_child_target_replica_count_for_affinity
 
 
 def _has_primary(state: ClusterState, rows: list[int]) -> bool:
@@ -141,23 +144,28 @@ def _has_primary(state: ClusterState, rows: list[int]) -> bool:
 
 
 def _with_nowhere(nodes: Bool) -> Bool:
-    """Return `nodes` with a last entry, true, for rows without a node; (N + 1,)."""
+    """Return a mask of nodes, (N,), with a last entry, true, that NOWHERE selects; (N + 1,)."""
     return np.append(nodes, True)
 
 
 def _feasibility_classes_by_role(state: ClusterState, feasibility_class: Int32, role: Int) -> Int32:
-    """Return `Problem.feasibility_class` of rows, by service; primaries may have another class."""
-    if not any(of.expression.binds_primary_only for of in state.feasibility_classes):
+    """Return `Problem.feasibility_class` of rows, (m,), by the class of the service and the role, (m,) each.
+
+    Primaries may have other classes.
+    """
+    if not any(record.expression.binds_primary_only for record in state.feasibility_classes):
         return feasibility_class
-    binds = np.array([of.expression.binds_primary_only for of in state.feasibility_classes], np.bool_)
-    above = np.int32(len(state.feasibility_classes))
-    return np.where(binds[feasibility_class] & (role == PRIMARY), feasibility_class + above, feasibility_class)
+    binds_primary = np.array([record.expression.binds_primary_only for record in state.feasibility_classes], np.bool_)
+    class_count = np.int32(len(state.feasibility_classes))
+    return np.where(
+        binds_primary[feasibility_class] & (role == PRIMARY), feasibility_class + class_count, feasibility_class
+    )
 
 
 def _kinds(state: ClusterState, service: Int, node: Int) -> Int8:
-    """Return `Problem.kind` of rows: 0 for a placed replica, 1 for a new one, 2 if it is stateless on every node.
+    """Return `Problem.kind`, (m,): 0 for a placed replica, 1 for a new one, 2 if it is stateless on every node.
 
-    A new one of a service with one target replica may have the class of a placed one.
+    `service`, `node`: (m,) of each row. A new one of a service with one target replica may have kind 0 as well.
     """
     table = state.service_table
     kinds = np.ones(len(service), np.int8)
@@ -169,49 +177,51 @@ def _kinds(state: ClusterState, service: Int, node: Int) -> Int8:
 
 
 def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
-    """Return `Problem.prefers_siblings` of rows: all placed replicas, and new ones if the partition has a standby.
+    """Return `Problem.prefers_siblings` of `rows`, (m,): of placed replicas, and of new ones beside a standby.
 
     A replica with the mark of a returning primary counts as a standby. If upgrade domains are completed in a running
-    upgrade, all new replicas prefer siblings, or those of the application that is being upgraded.
+    upgrade, all new replicas prefer siblings, or those of the application that is being upgraded. `service`: (m,).
     """
     table, config = state.rows, state.config
     node = table.node[rows]
     if config.preferred_location_constraint_priority < 0:
         return np.zeros(len(node), np.bool_)
-    somewhere = ~state.service_table.on_every_node[service]
-    stands = node != NOWHERE
-    prefers: Bool = stands & somewhere if config.prefer_existing_replica_locations else np.zeros(len(node), np.bool_)
+    is_on_some_nodes = ~state.service_table.on_every_node[service]
+    is_placed = node != NOWHERE
+    prefers: Bool = (
+        is_placed & is_on_some_nodes if config.prefer_existing_replica_locations else np.zeros(len(node), np.bool_)
+    )
     if state.upgraded_domains and config.prefer_upgraded_uds:
-        prefers |= ~stands & somewhere
+        prefers |= ~is_placed & is_on_some_nodes
     elif state.applications.upgrading and config.prefer_upgraded_uds:
-        of_rows = state.service_table.application[service]
-        prefers |= ~stands & somewhere & np.isin(of_rows, state.applications.upgrading)
+        application = state.service_table.application[service]
+        prefers |= ~is_placed & is_on_some_nodes & np.isin(application, state.applications.upgrading)
     _mark_beside_standby(table.sibling, table.standby | table.regains, np.arange(table.capacity)[rows], prefers)
     return prefers
 
 
 @kernel
 def _mark_beside_standby(sibling: Int, standby: Bool, rows: Int, prefers: Bool) -> None:
-    """Set `prefers`, of the shape of `rows`, where the partition of the row has a standby."""
+    """Set `prefers`, (m,), for those of `rows` whose partition has a standby; `sibling`, `standby`: (M,)."""
     for index in range(rows.shape[0]):
         row = rows[index]
-        beside = sibling[row]
+        neighbour = sibling[row]
         prefers[index] |= standby[row]
-        while beside != row and not prefers[index]:
-            prefers[index] = standby[beside]
-            beside = sibling[beside]
+        while neighbour != row and not prefers[index]:
+            prefers[index] = standby[neighbour]
+            neighbour = sibling[neighbour]
 
 
 def _move_costs(state: ClusterState, service: Int, rows: Rows) -> Int:
-    """Return `Problem.move_cost` of rows, in tenths of a move."""
-    chosen = np.arange(state.rows.capacity)[rows]
+    """Return `Problem.move_cost` of `rows`, (m,), in tenths of a move; `service`: (m,)."""
+    indices = np.arange(state.rows.capacity)[rows]
     if not state.config.use_move_cost_reports:
-        return np.full(len(chosen), TENTHS, np.int64)
+        return np.full(len(indices), TENTHS, np.int64)
     values = move_cost_values(state.config)
-    codes = state.service_table.move_cost[service]
-    levels = np.array([values[cost] for cost in MOVE_COSTS], np.int64)[np.maximum(codes, 0).astype(np.int64)]
-    costs: Int = np.where(codes >= 0, levels, np.rint(TENTHS * (-1.0 - codes)).astype(np.int64))
-    for index, row in enumerate(chosen.tolist()):
+    move_cost = state.service_table.move_cost[service]
+    levels = np.array([values[cost] for cost in MOVE_COSTS], np.int64)[np.maximum(move_cost, 0).astype(np.int64)]
+    costs: Int = np.where(move_cost >= 0, levels, np.rint(TENTHS * (-1.0 - move_cost)).astype(np.int64))
+    for index, row in enumerate(indices.tolist()):
         if state.rows.used[row] and (reported := state.partitions[state.row_partition[row]].move_cost):
             cost = reported.get(Role(int(state.rows.role[row])))
             if cost is not None:
@@ -262,7 +272,7 @@ class RowSums:
     ) -> Bool:
         """Take over changed loads, describe rows again, renew peaks, and update all sums over rows, in place.
 
-        Return the nodes of which the violations are to be counted again, (N,).
+        Return a mask of the nodes of which the violations have to be counted again, (N,).
         """
         state, described = self._state, rows.described
         stale = np.zeros(len(problem.limit), np.bool_)
@@ -286,25 +296,25 @@ class RowSums:
 
     def _numbers_of(self, problem: Problem, rows: Int | slice) -> RowNumbers:
         """Return how many of `rows` are of each kind."""
-        of_kinds = (
+        masks = (
             self._used[rows] & ~problem.leaving[rows],
             problem.prefers_siblings[rows],
             problem.unspread[rows],
             problem.standby[rows],
         )
-        return RowNumbers(*(int(np.count_nonzero(of_kind)) for of_kind in of_kinds))
+        return RowNumbers(*(int(np.count_nonzero(mask)) for mask in masks))
 
 
 @kernel
 def _enter_loads(problem: Problem, solution: Solution, rows: Int, load: Int, all_load: Int, stale: Bool) -> None:
-    """Take over the loads of `rows` from those of all, (M+1, R) quanta, also in `all_load`, (R,), and other sums.
+    """Take over the loads of `rows` from `load`, (M+1, R) quanta of all rows, also in `all_load`, (R,), and other sums.
 
     `stale`: (N,) set to true for nodes with such rows whose violations depend on what was reported.
     """
     for row in rows:
         node = problem.origin[row]
-        stays = node != NOWHERE and not problem.leaving[row]
-        if stays:
+        is_present = node != NOWHERE and not problem.leaving[row]
+        if is_present:
             add_load_to_terms(problem, solution, row, node, -1)
             stale[node] |= problem.timeline
         if problem.grouped and node != NOWHERE:
@@ -312,10 +322,10 @@ def _enter_loads(problem: Problem, solution: Solution, rows: Int, load: Int, all
         for metric in range(load.shape[1]):
             change = load[row, metric] - problem.load[row, metric]
             all_load[metric] += change
-            if node != NOWHERE and not stays:
+            if node != NOWHERE and not is_present:
                 problem.leaving_load[node, metric] += change
             problem.load[row, metric] = load[row, metric]
-        if stays:
+        if is_present:
             add_load_to_terms(problem, solution, row, node, 1)
         if problem.grouped and node != NOWHERE:
             _count_in_application(problem, solution, row, node, 1)
@@ -323,7 +333,7 @@ def _enter_loads(problem: Problem, solution: Solution, rows: Int, load: Int, all
 
 @kernel
 def _count_in_application(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times a row on `node` to the sums of its application; a leaving one counts only in what leaves."""
+    """Add `sign`, 1 or -1, times `row` on `node` to its application's sums, or if it leaves, to its leaving load."""
     if problem.leaving[row]:
         count_leaving(problem, row, node, sign)
     else:
@@ -332,7 +342,7 @@ def _count_in_application(problem: Problem, solution: Solution, row: int, node: 
 
 @kernel
 def _add_rows(problem: Problem, solution: Solution, building: Bool, rows: Int, sign: int, stale: Bool) -> None:
-    """Add `sign` times each of `rows` to all sums of its node, and note the node.
+    """Add `sign`, 1 or -1, times each of `rows` to all sums of its node.
 
     `building`: (M,) whether the row is in build; `stale`: (N,) set to true for nodes with such rows that stay.
     """

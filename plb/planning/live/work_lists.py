@@ -30,7 +30,7 @@ class WorkLists:
         self.renew(state, problem, solution, np.arange(len(solution.node)))
 
     def renew(self, state: ClusterState, problem: Problem, solution: Solution, rows: Int) -> None:
-        """Judge rows again; with a row that has moved come all of its partition, and its children."""
+        """Judge `rows` again; they have to include the partition and the children of each row that has moved."""
         breaking = np.zeros(len(rows), np.bool_)
         mark_breaking(problem, solution, ALL_RULES, rows, problem.repairable, breaking)
         _update(self.breaking, rows, breaking)
@@ -43,10 +43,10 @@ class WorkLists:
         _update(self.immovable, rows, immovable & table.used[rows])
 
 
-def _update(members: set[int], rows: Int, belongs: Bool) -> None:
-    """Add the rows that belong to a set, and remove the others from it."""
-    members.difference_update(rows[~belongs].tolist() if len(members) else ())
-    members.update(rows[belongs].tolist())
+def _update(members: set[int], rows: Int, is_member: Bool) -> None:
+    """Add those of `rows`, (m,), to a set that belong to it by a mask, (m,), and remove the others from it."""
+    members.difference_update(rows[~is_member].tolist() if len(members) else ())
+    members.update(rows[is_member].tolist())
 
 
 @kernel
@@ -73,9 +73,9 @@ def _mark_unfinished(
         unfinished[index] = problem.origin[row] == NOWHERE or upgrading[row]
         if unfinished[index] or targets[service] == 0 or on_every_node[service] or problem.unspread[row]:
             continue
-        slots = 1
-        beside = problem.sibling[row]
-        while beside != row:
-            slots += not problem.unspread[beside]
-            beside = problem.sibling[beside]
-        unfinished[index] = slots > targets[service]
+        replicas = 1
+        sibling = problem.sibling[row]
+        while sibling != row:
+            replicas += not problem.unspread[sibling]
+            sibling = problem.sibling[sibling]
+        unfinished[index] = replicas > targets[service]
