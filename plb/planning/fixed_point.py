@@ -105,23 +105,17 @@ class FixedPoint:
             self._ends.pop((key, phase), None)
 
     def search(self, phase: Phase, run: PhaseRun, occasion: Occasion) -> None:
-        """Run a phase, unless the last one ended with the present input and the host continues no annealing."""
+        """Run a phase on a domain, or log that it is skipped: its last run ended with the present input.
+
+        A balancing that continues the annealing of the host is never skipped.
+        """
         key = (occasion.domain, phase)
         end = self._ends.get(key)
-        continues_annealing = phase is Phase.BALANCING and (
-            run.budget.temperature is not None or len(run.start.rows) > 0
-        )
-        is_same_input = (
-            end is not None
-            and not continues_annealing
-            and end.circumstances == occasion.circumstances
-            and not end.differing
-        )
-        if (
-            is_same_input
-            and not run.changed
-            and (run.is_anything_broken() if phase is Phase.REPAIR else run.may_balance)
-        ):
+        continues = phase is Phase.BALANCING and (run.budget.temperature is not None or len(run.start.rows) > 0)
+        is_same = end is not None and end.circumstances == occasion.circumstances and not end.differing
+        may_skip = is_same and not continues and not run.changed
+        # without work, the phase itself notes that there is none
+        if may_skip and (run.is_anything_broken() if phase is Phase.REPAIR else run.may_balance):
             if phase is Phase.BALANCING:
                 run.weigh_for_balancing()
             run.log.skip(phase)

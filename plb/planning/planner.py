@@ -94,14 +94,14 @@ class Planner:
             raise ConflictError(f"report_loads: at = {at!r} is before the latest call, at {self.now!r}")
         return time
 
-    def enter_slot(self, at: float, rows: Int) -> None:
-        """Enter the loads of `rows` in the slot of the time `at`, for an estimator that keeps slots of reports."""
-        self._enter(at, rows)
-        self.now = at
+    def enter_slot(self, now: float, rows: Int) -> None:
+        """Enter the loads of `rows` in the slot of the time `now`, for an estimator that keeps slots of reports."""
+        self._enter(now, rows)
+        self.now = now
 
-    def _enter(self, at: float, rows: Int | None = None) -> None:
-        """Enter the loads of `rows`, None: of all, in the slot of the time `at`; searches then run again."""
-        if self.demand_forecast.enter(self.state.rows, at, rows):
+    def _enter(self, now: float, rows: Int | None = None) -> None:
+        """Enter the loads of `rows`, None: of all, in the slot of the time `now`; searches then run again."""
+        if self.demand_forecast.enter(self.state.rows, now, rows):
             self._fixed_point.forget()  # other columns are no other loads
 
     # what follows from the state
@@ -149,8 +149,8 @@ class Planner:
         audit = Audit(self.state, problem, solution, rule_priorities(self.state.config))
         return audit.violations(self._extensions(self.now), soft=soft)
 
-    def violation_probabilities(self, at: float, partition: str | None, within: float | None) -> Float:
-        """Return the probability of a violation of each node, (N,), at the time `at`.
+    def violation_probabilities(self, now: float, partition: str | None, within: float | None) -> Float:
+        """Return the probability of a violation of each node, (N,), at the time `now`.
 
         `partition`: one of which a missing replica is added to each node, or None; `within`: horizon in seconds, None:
         that of the estimator. Raise `ConflictError` if it misses no replica, or the estimator has no other horizon.
@@ -160,7 +160,7 @@ class Planner:
             if not isinstance(estimator_of(self.state.config.estimator), HistoricalSimulation):
                 raise ConflictError(f"engine: within = {within!r} needs the estimator historical-simulation")
         row = NOWHERE if partition is None else self._next_missing(partition)
-        problem = self.problem(at)
+        problem = self.problem(now)
         solution = self.start(problem)
         probabilities = self.demand_forecast.probabilities(self.state, problem, solution, row, within)
         if probabilities is not None:
@@ -178,31 +178,31 @@ class Planner:
             raise ConflictError(f"partition {partition}: misses no replica")
         return missing[0]
 
-    def score(self, partition: str, at: float) -> NodeScores:
-        """Return the scores of all nodes at the time `at` for the first missing replica of a partition, by its name."""
+    def score(self, partition: str, now: float) -> NodeScores:
+        """Return the scores of all nodes at the time `now` for the first missing replica of a partition."""
         row = self._next_missing(partition)
-        problem = self.problem(at, self.domains.unit_of(self.state.partition(partition).service))
-        solution, extensions = self.start(problem), self._extensions(at)
+        problem = self.problem(now, self.domains.unit_of(self.state.partition(partition).service))
+        solution, extensions = self.start(problem), self._extensions(now)
         if extensions is not None and extensions.may_leave_changes:
             solution = extensions.journalled(solution.copy())
         return scores_of(self.state, problem, solution, row, extensions)
 
-    def alternatives(self, partition: str, at: float) -> tuple[Alternatives, ...]:
+    def alternatives(self, partition: str, now: float) -> tuple[Alternatives, ...]:
         """Return the alternatives of the replicas of a partition; the state of the engine is not changed."""
         record, state = self.state.partition(partition), self.state
         if not state.nodes:
             return ()
         on_every_node = state.services[record.service].on_every_node
         rows = [row for row in slots_of(state, record) if not (on_every_node and state.rows.node[row] == NOWHERE)]
-        problem = self.problem(at, self.domains.unit_of(record.service))
-        solution, extensions = self.start(problem).copy(), self._extensions(at)
+        problem = self.problem(now, self.domains.unit_of(record.service))
+        solution, extensions = self.start(problem).copy(), self._extensions(now)
         solution = solution if extensions is None else extensions.journalled(solution)
         what_if = WhatIf(state, problem, solution, extensions)
         return tuple(what_if.of(row) for row in rows)
 
-    def _work_to_place(self, names: Sequence[str] | None, at: float) -> WorkToPlace:
+    def _work_to_place(self, names: Sequence[str] | None, now: float) -> WorkToPlace:
         """Return the work for placement of the partitions with these names, or None: of all."""
-        related = self.problem(at).related
+        related = self.problem(now).related
         return WorkToPlace(self.state, names, self._live.work.unfinished, related=related)
 
     @uninterrupted
@@ -214,19 +214,19 @@ class Planner:
     def search(
         self,
         domain: ServiceDomain | None,
-        at: float,
+        now: float,
         budget: Budget,
         earlier_runs: Sequence[PhaseRun],
         swaps_under_way: int | None = None,
     ) -> PhaseRun:
-        """Return the search of a domain at its start at the time `at`.
+        """Return the search of a domain at its start at the time `now`.
 
         `earlier_runs`: searches of other domains for the same plan, whose moves count; `swaps_under_way`: before this
         plan, None: not counted yet.
         """
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
-        problem = self.problem(at, domain)
-        extensions = self._extensions(at)
+        problem = self.problem(now, domain)
+        extensions = self._extensions(now)
         solution = self.start(problem)
         if extensions is not None and extensions.may_leave_changes:
             solution = extensions.journalled(solution.copy())
@@ -238,13 +238,13 @@ class Planner:
         if self.state.config.throttles_cluster:
             rows = self.state.rows
             builds = int(np.count_nonzero(rows.building & (rows.node != NOWHERE)))
-            run.deduct_under_way(builds, self._swaps_under_way(at) if swaps_under_way is None else swaps_under_way)
-        self.now, self.searches = at, self.searches + 1
+            run.deduct_under_way(builds, self._swaps_under_way(now) if swaps_under_way is None else swaps_under_way)
+        self.now, self.searches = now, self.searches + 1
         return run
 
-    def _swaps_under_way(self, at: float) -> int:
-        """Return the number of swaps under way at the time `at`."""
-        return self.scheduler.swaps_under_way(self.state.partition_version, at)
+    def _swaps_under_way(self, now: float) -> int:
+        """Return the number of swaps under way at the time `now`."""
+        return self.scheduler.swaps_under_way(self.state.partition_version, now)
 
     def _waits_for_upgrade(self, domain: ServiceDomain | None) -> bool:
         """Return whether balancing of a domain waits for the upgrade of a partition."""
@@ -261,9 +261,9 @@ class Planner:
                 run.undo()
             self._live.take_back()
 
-    def _extensions(self, at: float) -> Extensions | None:
-        """Return copies of the extensions for one plan at the time `at`, or None if the engine has none."""
-        return extensions_of(self.state, self.extensions, at, self.demand_forecast.history)
+    def _extensions(self, now: float) -> Extensions | None:
+        """Return copies of the extensions for one plan at the time `now`, or None if the engine has none."""
+        return extensions_of(self.state, self.extensions, now, self.demand_forecast.history)
 
     @uninterrupted
     def configure(self, extensions: EngineExtensions) -> None:
@@ -279,19 +279,19 @@ class Planner:
 
     # plans
 
-    def refresh(self, at: float, budget: Budget) -> Plan:
+    def refresh(self, now: float, budget: Budget) -> Plan:
         """Return the plan of a refresh: all phases that are due, or one action for each service domain."""
         if self.state.config.one_action_per_refresh:
-            return self._refresh_domains(at, budget)
-        due = self.scheduler.stages_due(self.batch, at)
+            return self._refresh_domains(now, budget)
+        due = self.scheduler.stages_due(self.batch, now)
         switched_off = {phase for stage, phase in PHASES.items() if self.scheduler.is_switched_off(stage)}
         phases = [PHASES[stage] for stage in due if PHASES[stage] not in switched_off]
         idle = {phase: Idle.SWITCHED_OFF if phase in switched_off else Idle.NOT_DUE for phase in Phase}
         record_before = self.batch
         try:
             self.batch = record_before.copied()
-            self.batch.last_run.update(dict.fromkeys(due, at))
-            return self.run(phases, at, budget, None, idle=idle)
+            self.batch.last_run.update(dict.fromkeys(due, now))
+            return self.run(phases, now, budget, None, idle=idle)
         except BaseException:
             self.batch = record_before
             raise
@@ -299,7 +299,7 @@ class Planner:
     def run(
         self,
         phases: Collection[Phase],
-        at: float,
+        now: float,
         budget: Budget,
         names: Sequence[str] | None,
         *,
@@ -316,15 +316,15 @@ class Planner:
         places = NO_PLACES if start is None else start_of(self.state, start)
         if not self.state.nodes:
             reasons = {phase: Idle.NO_NODES if phase in phases else idle[phase] for phase in Phase}
-            return self._plan_without_nodes(self.domains.units(), at, names, reasons)
+            return self._plan_without_nodes(self.domains.units(), now, names, reasons)
         runs: list[PhaseRun] = []
         plans = []
-        with self._restored_after_error(), self._in_slot(at):
+        with self._restored_after_error(), self._in_slot(now):
             begun = budget.begun()
-            work = self._work_to_place(names, at)
+            work = self._work_to_place(names, now)
             domains = self.domains.units()
             for number, domain in enumerate(domains):
-                run = self.search(domain, at, begun.share(len(domains) - number), runs)
+                run = self.search(domain, now, begun.share(len(domains) - number), runs)
                 work_of_domain = work.of(domain)
                 run.start = (
                     places.of(np.isin(self.state.rows.service[places.rows], domain.services)) if domain else places
@@ -341,7 +341,7 @@ class Planner:
     def _plan_without_nodes(
         self,
         domains: Sequence[ServiceDomain | None],
-        at: float,
+        now: float,
         names: Sequence[str] | None,
         idle: Mapping[Phase, Idle],
         action: Action | None = None,
@@ -350,7 +350,7 @@ class Planner:
 
         `names`: partitions to place, None: all; `idle`: why each phase does not run; `action`: of a refresh, or None.
         """
-        work = self._work_to_place(names, at)
+        work = self._work_to_place(names, now)
         is_asked = idle[Phase.PLACEMENT] is Idle.NO_NODES
         missing = [work.of(domain).missing if is_asked else [] for domain in domains]
         outcomes = [idle_outcome(self.state, domain, idle, action) for domain in domains]
@@ -358,18 +358,18 @@ class Planner:
             plan_without_nodes(self.state, *missing_and_outcome)
             for missing_and_outcome in zip(missing, outcomes, strict=True)
         ]
-        plan, self.now = merged(plans), at
+        plan, self.now = merged(plans), now
         if action is not None:
             plan = attrs.evolve(plan, actions={outcome.domain: action.value for outcome in plan.outcomes})
         return self._with_renewed(plan)
 
     @contextmanager
-    def _in_slot(self, at: float) -> Iterator[None]:
-        """Enter the slot of the time `at` for an estimator that keeps slots; leave it again after an error."""
+    def _in_slot(self, now: float) -> Iterator[None]:
+        """Enter the slot of the time `now` for an estimator that keeps slots; leave it again after an error."""
         forecast, table = self.demand_forecast, self.state.rows
         newest = table.past.newest
         try:
-            self._enter(at)
+            self._enter(now)
             yield
         except BaseException:
             if table.past.newest != newest:
@@ -417,28 +417,28 @@ class Planner:
             return Occasion(None, None, circumstances)
         return Occasion(domain.key, domain.services, circumstances)
 
-    def _refresh_domains(self, at: float, budget: Budget) -> Plan:
+    def _refresh_domains(self, now: float, budget: Budget) -> Plan:
         """Run one action at most for each service domain."""
         self.fill_every_node()
         if not self.state.nodes:
             reasons, action = dict.fromkeys(Phase, Idle.NO_NODES), Action.NONE_NEEDED
-            return self._plan_without_nodes(self.domains.found(), at, None, reasons, action)
+            return self._plan_without_nodes(self.domains.found(), now, None, reasons, action)
         begun = budget.begun()
-        work, plans, skipped, actions = self._work_to_place(None, at), [], [], {}
+        work, plans, skipped, actions = self._work_to_place(None, now), [], [], {}
         runs: list[PhaseRun] = []
         replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
-        swaps_under_way = self._swaps_under_way(at) if self.state.config.throttles_cluster else 0
-        with self._restored_after_error(), self._in_slot(at):
+        swaps_under_way = self._swaps_under_way(now) if self.state.config.throttles_cluster else 0
+        with self._restored_after_error(), self._in_slot(now):
             domains = self.domains.found()
             for number, domain in enumerate(domains):
-                record = self.scheduler.record(domain.key, at)
-                if not self.scheduler.is_under_way(record, self.state.partition_version, at):
-                    run = self.search(domain, at, begun.share(len(domains) - number), runs, swaps_under_way)
+                record = self.scheduler.record(domain.key, now)
+                if not self.scheduler.is_under_way(record, self.state.partition_version, now):
+                    run = self.search(domain, now, begun.share(len(domains) - number), runs, swaps_under_way)
                     runs.append(run)
                     versions = self.state.versions_of(domain.services)
                     work_of_domain = work.of(domain)
                     refresh = Refresh(
-                        self.state, self.scheduler, record, domain, run, work_of_domain, *versions, at, replicas
+                        self.state, self.scheduler, record, domain, run, work_of_domain, *versions, now, replicas
                     )
                     with run.kernel_errors():
                         plans.append(refresh.plan())

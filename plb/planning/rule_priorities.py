@@ -11,7 +11,7 @@ import attrs
 
 from plb.constraints.domains import SPREADING
 from plb.constraints.rules import RULES_IN_ORDER
-from plb.model.rules import ALL_RULES, Rule
+from plb.model.rules import ALL_RULES, Rule, RuleMask
 from plb.search.balancing import Variant
 from plb.settings.config import PlbConfig
 from plb.state.topology import is_packed
@@ -24,13 +24,13 @@ def rule_priorities(config: PlbConfig) -> dict[Rule, int]:
     return {rule: priority(config) for rule, priority in _MAY_BE_SOFT}
 
 
-def rule_masks(config: PlbConfig, *, light: bool = False) -> tuple[int, ...]:
+def rule_masks(config: PlbConfig, *, light: bool = False) -> tuple[RuleMask, ...]:
     """Return the sets of enforced rules, from all to the hard ones only; `light`: without the spread over domains."""
     return _masks_of(tuple(priority(config) for _, priority in _MAY_BE_SOFT), light)
 
 
 @cache
-def _masks_of(values: tuple[int, ...], light: bool) -> tuple[int, ...]:
+def _masks_of(values: tuple[int, ...], light: bool) -> tuple[RuleMask, ...]:
     """Return the `rule_masks` if the rules of _MAY_BE_SOFT have these priorities, in order."""
     priorities = {rule: value for (rule, _), value in zip(_MAY_BE_SOFT, values, strict=True)}
     off = sum(1 << rule for rule, priority in priorities.items() if priority < 0)
@@ -42,7 +42,7 @@ def _masks_of(values: tuple[int, ...], light: bool) -> tuple[int, ...]:
     return tuple(dict.fromkeys(ALL_RULES & ~off & ~rules for rules in relaxed))
 
 
-def placement_masks(config: PlbConfig) -> tuple[int, ...]:
+def placement_masks(config: PlbConfig) -> tuple[RuleMask, ...]:
     """Return the sets of rules that placement enforces in turn, from all to the last that it tries."""
     return rule_masks(config) if config.relax_constraint_for_placement else rule_masks(config)[:1]
 
@@ -51,7 +51,7 @@ LEAST_BINDING = 1
 """The last priority that is more than a wish: balancing also searches without the rules after it."""
 
 
-def binding_rules(config: PlbConfig) -> int:
+def binding_rules(config: PlbConfig) -> RuleMask:
     """Return the enforced rules without those that are only wished for."""
     wished_for = sum(1 << rule for rule, priority in rule_priorities(config).items() if priority > LEAST_BINDING)
     return rule_masks(config)[0] & ~wished_for

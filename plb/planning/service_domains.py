@@ -33,6 +33,7 @@ class ServiceDomains:
         self._state = state
         self._domains: list[ServiceDomain] = []
         self._version = -1
+        """Version of the services for which the domains hold."""
         self._undivided = -1, False
         """Version of the services, and whether they are one domain."""
 

@@ -98,7 +98,10 @@ def _rows_on(configuration: Configuration, application: int, node: int) -> list[
 
 
 class Decisions:
-    """The decisions of a policy in one search, applied to a solution; `slots`: 0 allows no evictions."""
+    """The decisions of a policy in one search, applied to a solution.
+
+    `slots`: the most rows that may be displaced where the policy evicts replicas; 0 allows no evictions.
+    """
 
     def __init__(
         self, extensions: Extensions, problem: Problem, solution: Solution, seed: np.random.SeedSequence, slots: int
@@ -107,6 +110,7 @@ class Decisions:
         self.extensions, self.policy = extensions, extensions.policy
         self._slots = slots
         self._repacking = extensions.policy if slots and repacks(extensions.policy) else None
+        """The policy, if it may and can request moves before a placement."""
         self.problem, self.solution = problem, solution
         self.configuration = extensions.configuration(problem, solution)
         self.tally = new_tally()

@@ -214,7 +214,9 @@ class Trial:
         solution = solution if extensions is None else extensions.journalled(solution)
         problem = audit.problem._replace(bounded=False, limit=audit.problem.move_limit)
         self._audit = Audit(audit.state, problem, solution, audit.priorities)
-        self._masks, self._extensions, self._diagnosed = masks, extensions, 0
+        self._masks, self._extensions = masks, extensions
+        self._diagnosed = 0
+        """Number of replicas diagnosed with the numbers that rules compared."""
 
     def refusals_of(self, row: int) -> dict[str, Any]:
         """Return the fields `diagnosis` and `given_up` of `Undrained` for `row`; empty if some node is open to it."""

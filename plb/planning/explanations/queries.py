@@ -184,7 +184,7 @@ def _unused(state: ClusterState, application: Application) -> Int:
 
 
 def _reserved(quanta: MetricQuanta, application: Application) -> Int:
-    """Return what an application reserves for its fewest nodes, (R,) quanta; it fixes quanta that are still open."""
+    """Return what an application reserves for its fewest nodes, (R,) quanta; `quanta` gets those of new metrics."""
     amounts = quanta.loads(f"application {application.name}", "node_reservation", application.node_reservation)
     return np.asarray(application.minimum_nodes * amounts, np.int64)
 

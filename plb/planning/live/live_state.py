@@ -106,10 +106,15 @@ class LiveState:
     def __init__(self, state: ClusterState, fixed_point: FixedPoint) -> None:
         self._state, self._fixed_point = state, fixed_point
         self._made_for: ArrayInputs | None = None
+        """Inputs of the present arrays; None: they have to be made new."""
         self._lent_for: ArrayInputs | None = None
+        """These, while the solution is lent; else None."""
         self._renewed = 0
+        """Rows whose expected demand was computed again since `take_renewed`."""
         self._now = 0.0
+        """Time of the last update, in seconds."""
         self._partitions_version = 0
+        """`ClusterState.partitions_version` at the last update."""
 
     def update(
         self,

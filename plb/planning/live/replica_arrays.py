@@ -251,13 +251,14 @@ class RowChanges(NamedTuple):
 
 
 class RowSums:
-    """What each row is in the sums, at first as in `problem`, and the sums that no array of a solution has."""
+    """The sums over all rows that no array of a solution has, and what each row is in them."""
 
     def __init__(self, state: ClusterState, problem: Problem) -> None:
         self._state = state
-        # of every row as it is in the sums
         self._building: Bool = state.rows.building.copy()
+        """(M,) whether the sums have the row as one in build; the table of the state may be ahead of them."""
         self._used: Bool = state.rows.used.copy()
+        """(M,) whether the sums have the row as one in use."""
         self.numbers = self._numbers_of(problem, slice(None))
         self.all_load: Int = problem.load.sum(axis=0)
         """(R,) quanta of all rows together."""

@@ -383,7 +383,7 @@ def extended_step(
     copy_values(extension_state.value, extension_state.after)
     foresee(problem, solution, extension_state, proposal)
     extension_energy = weighed(extension_state, extension_state.after)
-    _copy_rejections(tally, extension_state.tally)
+    _copy_rejections(tally, extension_state.tally)  # to be restored if an extension term is to blame
     energy_without_terms = evaluate(problem, solution, step.highest - extension_energy, proposal, tally)
     if energy_without_terms == REJECTED:
         worst = worst_of(extension_state)

@@ -54,8 +54,8 @@ def count_breaches_of(problem: Problem, solution: Solution, enforced: RuleMask, 
 
 
 @kernel
-def broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> int:
-    """Return the enforced rules that `row`, or its node, breaks where it is, as a bit mask."""
+def broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> RuleMask:
+    """Return the enforced rules that `row`, or its node, breaks where it is."""
     if solution.node[row] == NOWHERE:
         return 0
     broken = domains.broken_rules(problem, solution, enforced, row)
