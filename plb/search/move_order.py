@@ -55,49 +55,50 @@ class _Queue(NamedTuple):
     """Pending steps in order of preference.
 
     A step that cannot be executed is deferred until the blocking sibling has moved or the full node has lost load. The
-    steps that do not fit on a node are in its crowd: a tree over all steps that may be, with the least growths.
+    steps that do not fit on a node are in its crowd: a binary tree over all steps that may be, with the least growths.
+    The root of a tree is place 1; below place p are 2p and 2p + 1.
 
     Shapes: S steps, N nodes, R metrics, T places of all trees.
     """
 
     row: Int
-    """(S,)"""
+    """(S,) `Steps.row`."""
     partner: Int
-    """(S,)"""
+    """(S,) `Steps.partner`."""
     end: Int
-    """(2, S) the node to which each row goes, and that which it leaves, or NOWHERE."""
+    """(2, S) the node to which each row goes, and the node that it leaves, or NOWHERE."""
     growth: Int
     """(S, R) how much the load of the first end grows, in quanta; the load of the second decreases by as much."""
     free: Int
     """(N, R) free load before the next step, in quanta."""
     is_waiting: Bool
-    """(S,)"""
+    """(S,) whether the step has yet to be executed."""
     blockers: Int
     """(S,) number of siblings on the first end that have yet to move."""
     step_of: Int
     """(M,) the step of each row, or NOWHERE; empty where no step waits for a sibling."""
     heap: Int
-    """(2, S) `CANDIDATES` and `FREE`, each step no earlier than that at half its position."""
+    """(2, S) `CANDIDATES` and `FREE`: binary heaps of steps, the first step at position 0."""
     size: Int
-    """(2,) of the heaps."""
+    """(2,) number of steps in each heap."""
     first_of: Int
-    """(S,) the node whose crowd a candidate was the first of, or NOWHERE."""
+    """(S,) the node whose crowd the step has left to be a candidate, or NOWHERE."""
     leaf: Int
-    """(2, S) place in the tree of each end, if the step may be in its crowd."""
+    """(2, S) place of the step in the tree of each end, or NOWHERE if it cannot be in the crowd of this end."""
     tree: Int
-    """(N,) position of the tree of each node."""
+    """(N,) index of place 0 of each node's tree in `least` and `step_at`."""
     leaves: Int
-    """(N,) number of its leaves, a power of two."""
+    """(N,) number of leaves of the tree, a power of two."""
     least: Int
-    """(T, R) of each place the least growths in the steps below it."""
+    """(T, R) the least growth of each metric among the steps at or below each place."""
     step_at: Int
-    """(T,) the step at a leaf."""
+    """(T,) the step at each place that is a leaf."""
 
 
 def _queue_of(problem: Problem, solution: Solution, steps: Steps) -> _Queue:
     """Return the queue of `steps`, which are in order of preference, before any is executed."""
     rows, partners = steps
-    size, (nodes, metrics) = len(rows), problem.limit.shape
+    count, (nodes, metrics) = len(rows), problem.limit.shape
     end = np.stack([solution.node[rows], problem.origin[rows]])
     growth: Int = problem.load[rows]
     growth[partners != NOWHERE] -= problem.load[partners[partners != NOWHERE]]
@@ -108,12 +109,12 @@ def _queue_of(problem: Problem, solution: Solution, steps: Steps) -> _Queue:
         end=end,
         growth=growth,
         free=problem.limit - solution.node_load - problem.leaving_load,
-        is_waiting=np.ones(size, np.bool_),
-        blockers=np.zeros(size, np.int64),
+        is_waiting=np.ones(count, np.bool_),
+        blockers=np.zeros(count, np.int64),
         step_of=np.full(len(problem.origin) if problem.chains else 0, NOWHERE),
-        heap=np.empty((2, size), np.int64),
+        heap=np.empty((2, count), np.int64),
         size=np.zeros(2, np.int64),
-        first_of=np.full(size, NOWHERE),
+        first_of=np.full(count, NOWHERE),
         leaf=leaf,
         tree=tree,
         leaves=leaves,

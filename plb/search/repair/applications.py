@@ -100,7 +100,7 @@ def _unload(
                 list_rows_on_nodes(solution, state.on_nodes)
                 binding = attempt.binding
                 relieved = _take_load_off(problem, solution, draft, binding, application, node, metric, False, state)
-                if not relieved and attempt.swaps:
+                if not relieved and attempt.may_swap:
                     relieved = _take_load_off(problem, solution, draft, binding, application, node, metric, True, state)
                 if not relieved:
                     break

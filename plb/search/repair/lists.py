@@ -27,21 +27,21 @@ class Suspects(NamedTuple):
     """The rows, nodes and applications at which a rule may be broken; at others none is."""
 
     rows: Int
-    """(M,)"""
+    """(M,) the listed rows, first those from before the first move, ascending, then those that moves have added."""
     is_row: Bool
-    """(M,) whether a row is listed."""
+    """(M,) whether each row is listed."""
     nodes: Int
-    """(N,)"""
+    """(N,) the listed nodes, in the same order."""
     is_node: Bool
-    """(N,) whether a node is listed."""
+    """(N,) whether each node is listed."""
     applications: Int
-    """(A,)"""
+    """(A,) the listed applications, in the same order."""
     is_application: Bool
-    """(A,) whether an application is listed."""
+    """(A,) whether each application is listed."""
     length: Int
-    """(3,) numbers of valid rows, nodes and applications."""
+    """(3,) numbers of listed rows, nodes and applications, which are the first entries of these arrays."""
     first_length: Int
-    """(3,) the same before the first move; these are in ascending order."""
+    """(3,) the same before the first move."""
 
 
 class RowsOnNodes(NamedTuple):
@@ -55,7 +55,7 @@ class RowsOnNodes(NamedTuple):
     """(M,) previous row on the same node, or NOWHERE."""
     node: Int
     """(M,) the node in whose list a row is, or NOWHERE."""
-    known: Bool
+    is_listed: Bool
     """(1,) whether the lists are made; they are only needed where a node is overloaded."""
 
 
@@ -63,14 +63,14 @@ class Attempt(NamedTuple):
     """What an attempt repairs, and how."""
 
     repaired: RuleMask
-    """Bit mask of the rules to repair."""
+    """Rules to repair."""
     binding: RuleMask
-    """Bit mask of the rules that bind the moves. Without capacity, nodes may be overfilled; a second call unloads."""
-    swaps: bool
+    """Rules that bind the moves. Without capacity, nodes may be overfilled; a second call unloads."""
+    may_swap: bool
     """Whether roles may be swapped where no replica can move."""
-    prefers: bool
+    prefers_swaps: bool
     """Whether replicas draw among moves and swaps."""
-    parents: bool
+    moves_parents: bool
     """Whether parents may move to their children."""
     unusable_first: bool
     """Whether replicas in unusable domains leave a crowded one before others (`leave_crowded_domains`)."""
@@ -80,12 +80,13 @@ class RepairState(NamedTuple):
     """The moves of a repair, and the lists that follow from them."""
 
     transaction: Transaction
+    """The moves so far."""
     suspects: Suspects
     on_nodes: RowsOnNodes
 
 
-def new_repair_state(problem: Problem, breaches: Breaches, capacity: int) -> RepairState:
-    """Return the state of a repair before its first move; its transaction can hold `capacity` moves."""
+def new_repair_state(problem: Problem, breaches: Breaches, most_moves: int) -> RepairState:
+    """Return the state of a repair before its first move; its transaction can hold `most_moves` moves."""
     nodes, rows, applications = len(problem.limit), len(problem.origin), len(problem.most_nodes)
     suspects = Suspects(
         np.empty(rows, np.int64),
@@ -109,7 +110,7 @@ def new_repair_state(problem: Problem, breaches: Breaches, capacity: int) -> Rep
         suspects.length[position] = suspects.first_length[position] = len(breaking)
     following, preceding, node_of_row = (np.empty(rows, np.int64) for _ in range(3))
     on_nodes = RowsOnNodes(np.empty(nodes, np.int64), following, preceding, node_of_row, np.zeros(1, np.bool_))
-    return RepairState(new_transaction(capacity), suspects, on_nodes)
+    return RepairState(new_transaction(most_moves), suspects, on_nodes)
 
 
 @kernel
@@ -225,10 +226,10 @@ def adds_overload(problem: Problem, solution: Solution, suspects: Suspects, load
 
 @kernel
 def list_rows_on_nodes(solution: Solution, on_nodes: RowsOnNodes) -> None:
-    """Make the lists of the rows on each node, ascending, unless they are known."""
-    if on_nodes.known[0]:
+    """Make the lists of the rows on each node, ascending, unless they are made."""
+    if on_nodes.is_listed[0]:
         return
-    on_nodes.known[0] = True
+    on_nodes.is_listed[0] = True
     for node in range(on_nodes.first.shape[0]):
         on_nodes.first[node] = NOWHERE
     for row in range(solution.node.shape[0] - 1, -1, -1):
@@ -239,7 +240,7 @@ def list_rows_on_nodes(solution: Solution, on_nodes: RowsOnNodes) -> None:
 def _follow(solution: Solution, on_nodes: RowsOnNodes, row: int) -> None:
     """Move `row` from the list of the node where it was to the list of its present node."""
     listed_node = on_nodes.node[row]
-    if not on_nodes.known[0] or listed_node == solution.node[row]:
+    if not on_nodes.is_listed[0] or listed_node == solution.node[row]:
         return
     preceding, following = on_nodes.preceding[row], on_nodes.following[row]
     if preceding != NOWHERE:

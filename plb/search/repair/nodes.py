@@ -49,13 +49,13 @@ def _take_load_off(
     row = _random_leaver(problem, solution, enforced, node, metric, draft.rng, state.on_nodes)
     if row == NOWHERE or not has_capacity(solution, state.transaction):
         return False
-    if attempt.prefers and move_or_swap(problem, solution, draft, enforced, row, metric):
+    if attempt.prefers_swaps and move_or_swap(problem, solution, draft, enforced, row, metric):
         return True
     if relieve_by(problem, solution, draft, enforced, row, metric, state):
         return True
     if _relieve(problem, solution, draft, enforced, node, metric, False, state):
         return True
-    return attempt.swaps and _relieve(problem, solution, draft, enforced, node, metric, True, state)
+    return attempt.may_swap and _relieve(problem, solution, draft, enforced, node, metric, True, state)
 
 
 @kernel
@@ -94,10 +94,10 @@ def _relieve(
     enforced: RuleMask,
     node: int,
     metric: int,
-    swaps: bool,
+    swaps_roles: bool,
     state: RepairState,
 ) -> bool:
-    """Move the first possible replica off `node`, from a random one on; with `swaps`, swap its role with a lighter one.
+    """Move the first possible replica off `node`, from a random one on; with `swaps_roles`, swap it with a lighter one.
 
     Return whether one could.
     """
@@ -111,7 +111,7 @@ def _relieve(
     for _ in range(int(uniform(draft.rng) * row_count)):
         row = on_nodes.following[row]
     for _ in range(row_count):
-        if swaps:
+        if swaps_roles:
             relieved = swap_with_lighter(problem, solution, draft, enforced, row, metric)
         else:
             relieved = _may_leave(problem, solution, enforced, row, metric) and relieve_by(
@@ -143,11 +143,11 @@ def move_misplaced(problem: Problem, solution: Solution, draft: Draft, attempt: 
             moved_row = row
             moved = False
             is_without_parent = problem.parent_row[row] == NOWHERE
-            if attempt.prefers and is_without_parent and not exclusion.is_broken(problem, solution, row):
+            if attempt.prefers_swaps and is_without_parent and not exclusion.is_broken(problem, solution, row):
                 moved = move_or_swap(problem, solution, draft, enforced, row, NOWHERE)
             if not moved:
                 moved = rejoin(problem, solution, draft, enforced, row)
-            if not moved and attempt.parents and not is_without_parent:
+            if not moved and attempt.moves_parents and not is_without_parent:
                 moved_row = problem.parent_row[row]
                 moved = bring_parent(problem, solution, draft, enforced, row)
             if moved and not move_children(problem, solution, draft, enforced, moved_row, length_before):

@@ -88,6 +88,7 @@ _IN_ORDER = (
     int(Rule.PLACEMENT),
     _AFFINITY,
 )
+"""The rules that moves can repair, in the order in which each is repaired alone."""
 _REPAIRABLE = sum(1 << rule for rule in _IN_ORDER)
 _OF_PLACES = 1 << int(Rule.NODE) | 1 << int(Rule.EXCLUSION) | 1 << int(Rule.PLACEMENT) | 1 << _AFFINITY
 """The rules that single rows break."""
@@ -106,7 +107,7 @@ def repair_rules_alone(
     for rule in _IN_ORDER:
         if attempt.repaired >> rule & 1:
             binding = attempt.binding & ~_REPAIRABLE | 1 << rule
-            if rule == _AFFINITY and attempt.parents:
+            if rule == _AFFINITY and attempt.moves_parents:
                 move_parents_without_child(problem, solution, draft, binding, state)
             repair_each_rule(problem, solution, draft, _bound_by(attempt, 1 << rule, binding), state)
     if attempt.repaired >> _CAPACITY & 1:
@@ -117,16 +118,18 @@ def repair_rules_alone(
 @kernel
 def _bound_by(attempt: Attempt, repaired: RuleMask, binding: RuleMask) -> Attempt:
     """Return an attempt that repairs and is bound by other rules."""
-    return Attempt(repaired, binding, attempt.swaps, attempt.prefers, attempt.parents, attempt.unusable_first)
+    return Attempt(
+        repaired, binding, attempt.may_swap, attempt.prefers_swaps, attempt.moves_parents, attempt.unusable_first
+    )
 
 
-def rules_broken_before(problem: Problem, solution: Solution, binding: RuleMask, suspects: Int) -> Int:
-    """Return the rules that each row breaks, (M,) of RuleMask; siblings break a rule on domains together.
+def rules_broken_before(problem: Problem, solution: Solution, enforced: RuleMask, suspects: Int) -> Int:
+    """Return the enforced rules that each row breaks, (M,) of RuleMask; siblings break a rule on domains together.
 
     `suspects`: the rows that may break one.
     """
     broken = np.zeros(len(solution.node), np.int64)
-    _mark_broken_rules(problem, solution, binding, suspects, broken)
+    _mark_broken_rules(problem, solution, enforced, suspects, broken)
     return broken
 
 
@@ -149,11 +152,11 @@ def _mark_broken_rules(problem: Problem, solution: Solution, enforced: RuleMask,
 
 
 def breaches_of_applications_before(
-    problem: Problem, solution: Solution, binding: RuleMask, applications: Int
+    problem: Problem, solution: Solution, enforced: RuleMask, applications: Int
 ) -> Float:
     """Return what each application breaks, (A, 3), see `_breaches_by_rule`; 0 for all but these `applications`."""
     counts = np.zeros((len(problem.most_nodes), 3))
-    _count_breaches_of(problem, solution, binding, applications, counts)
+    _count_breaches_of(problem, solution, enforced, applications, counts)
     return counts
 
 
@@ -235,25 +238,25 @@ class Repairs(NamedTuple):
     """Settings of random repairs."""
 
     repaired: RuleMask
-    """Bit mask of the rules to repair."""
+    """Rules to repair."""
     binding: RuleMask
-    """Bit mask of the rules that bind the moves."""
-    transactions: int
+    """Rules that bind the moves."""
+    attempts: int
     """Number of attempts."""
-    swaps: bool
+    may_swap: bool
     """Whether roles may be swapped where no replica can move."""
-    scores: bool
+    compares_energy: bool
     """Whether the energy decides between repairs that leave equal violations."""
     prefers_swaps: bool
     """Whether half of the attempts prefer swaps (`plb.search.repair.swaps`)."""
     one_action: bool
     """Whether a quarter of the attempts repairs each rule alone at first (`repair_rules_alone`), replicas in
     unusable domains leave crowded ones first, and a partition in crowded domains counts as one violation."""
-    broken: Int
-    """(M,) if `one_action`, the rules that each row breaks before (`rules_broken_before`)."""
-    of_applications: Float
-    """(A, 3) if `one_action`, what each application breaks before (`breaches_of_applications_before`)."""
-    partial: bool
+    broken_before: Int
+    """(M,) if `one_action`, the rules that each row breaks before the repair (`rules_broken_before`)."""
+    application_breaches: Float
+    """(A, 3) if `one_action`, what each application breaks before it (`breaches_of_applications_before`)."""
+    compares_rows: bool
     """If `one_action`, whether fewer replicas in crowded domains decide between equal repairs. So a spread improves
     even if too few replicas may move to make it even."""
 
@@ -276,14 +279,14 @@ def try_repairs(
     repaired, binding, one_action = repairs.repaired, repairs.binding, repairs.one_action
     draft = Draft(extension_state, rng, state.transaction)
     fewest_breaches, least_overload = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
-    fewest_crowded = _counted_singly(problem, solution, repairs, state)
+    fewest_by_row = _count_breaches_by_row(problem, solution, repairs, state)
     lowest_energy = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
     checks = 0
-    for index in range(repairs.transactions):
-        moves_parents = index >= repairs.transactions * (1.0 - problem.parents_move)
+    for index in range(repairs.attempts):
+        moves_parents = index >= repairs.attempts * (1.0 - problem.parents_move)
         prefers_swaps = repairs.prefers_swaps and index // 2 % 2 == 1
         each_rule_alone = one_action and index % 4 == 1
-        attempt = Attempt(repaired, binding, repairs.swaps, prefers_swaps, moves_parents, one_action)
+        attempt = Attempt(repaired, binding, repairs.may_swap, prefers_swaps, moves_parents, one_action)
         if each_rule_alone:
             repair_rules_alone(problem, solution, draft, attempt, state)
         elif index % 2 == 1:
@@ -292,33 +295,33 @@ def try_repairs(
         repair_each_rule(problem, solution, draft, attempt, state)
         breaches, overload = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
         energy = present_energy(problem, solution)
-        crowded_rows = _counted_singly(problem, solution, repairs, state)
+        breaches_by_row = _count_breaches_by_row(problem, solution, repairs, state)
         is_better = breaches < fewest_breaches or (breaches == fewest_breaches and overload < least_overload)
         if breaches == fewest_breaches and overload == least_overload:
-            is_better = crowded_rows < fewest_crowded or (
-                repairs.scores and crowded_rows == fewest_crowded and energy < lowest_energy
+            is_better = breaches_by_row < fewest_by_row or (
+                repairs.compares_energy and breaches_by_row == fewest_by_row and energy < lowest_energy
             )
         if each_rule_alone and is_better:
-            broken_before, application_breaches = repairs.broken, repairs.of_applications
+            broken_before, application_breaches = repairs.broken_before, repairs.application_breaches
             is_better = not breaks_anew(problem, solution, binding, broken_before, application_breaches, state.suspects)
         if is_better and not (repaired >> RULE & 1 and adds_overload(problem, solution, state.suspects, load)):
             fewest_breaches = breaches
             least_overload = overload
-            fewest_crowded = crowded_rows
+            fewest_by_row = breaches_by_row
             lowest_energy = energy
             keep_transaction(state.transaction, best)
         checks += state.transaction.length[0] * CHECKS_OF_A_MOVE + breaches * problem.targets.shape[0]
         undo_repair(problem, solution, state)
-        is_complete = fewest_breaches == 0 and least_overload == 0.0 and fewest_crowded == 0
+        is_complete = fewest_breaches == 0 and least_overload == 0.0 and fewest_by_row == 0
         if checks >= ENOUGH_CHECKS and index > 0 and not problem.related and (is_complete or not is_better):
             break
     redo_transaction(problem, solution, best)
 
 
 @kernel
-def _counted_singly(problem: Problem, solution: Solution, repairs: Repairs, state: RepairState) -> int:
-    """Return the number of violations with each replica in a crowded domain counted; 0 unless `repairs` compares it."""
-    if not repairs.partial:
+def _count_breaches_by_row(problem: Problem, solution: Solution, repairs: Repairs, state: RepairState) -> int:
+    """Return the number of violations, each replica in a crowded domain counted; 0 unless `repairs` compares it."""
+    if not repairs.compares_rows:
         return 0
     breaches, _ = remaining_breaches(problem, solution, repairs.repaired, False, state.suspects)
     return breaches
@@ -360,7 +363,7 @@ def repair(
         movable = _affected_rows(problem, solution, breaches)
         rng, repaired, is_first = Stream(transactions), mask & ~passed_over, mask == masks[0]
         if not _repair_randomly(
-            problem, solution, extensions, repaired, mask, breaches, suspects, config, rng, partial=is_first
+            problem, solution, extensions, repaired, mask, breaches, suspects, config, rng, compares_rows=is_first
         ):
             continue
         is_improved = True
@@ -439,31 +442,31 @@ def _repair_randomly(
     config: PlbConfig,
     rng: Stream,
     *,
-    partial: bool,
+    compares_rows: bool,
 ) -> bool:
     """Apply the best of several random repairs to `solution`; return whether one was applied.
 
     `repaired`: rules to repair; `binding`: rules that bind the moves; `suspects`: the rows that may break a rule.
-    `partial`: see `Repairs`. Only under all rules: else two repairs could alternate, as one that improves a spread in
-    part may break the rules that do not bind it, and one of these may break that spread otherwise.
+    `compares_rows`: see `Repairs`. Only under all rules: else two repairs could alternate, as one that improves a
+    spread in part may break the rules that do not bind it, and one of these may break that spread otherwise.
     """
-    capacity = 8 * len(solution.node) + 8
-    state, best = new_repair_state(problem, breaches, capacity), new_transaction(capacity)
+    most_moves = 8 * len(solution.node) + 8
+    state, best = new_repair_state(problem, breaches, most_moves), new_transaction(most_moves)
     load = occupied_nodes(problem, solution) + (solution.departed * problem.transient if problem.counts_departed else 0)
     one_action = config.one_action_per_refresh
     repairs = Repairs(
         repaired,
         binding,
-        transactions=max(1, config.constraint_check_iterations_per_round),
-        swaps=config.enable_preferred_swap_solution_in_constraint_check,
-        scores=config.use_score_in_constraint_check,
+        attempts=max(1, config.constraint_check_iterations_per_round),
+        may_swap=config.enable_preferred_swap_solution_in_constraint_check,
+        compares_energy=config.use_score_in_constraint_check,
         prefers_swaps=config.enable_preferred_swap_solution_in_constraint_check and one_action,
         one_action=one_action,
-        broken=rules_broken_before(problem, solution, binding, suspects) if one_action else NO_ROWS,
-        of_applications=breaches_of_applications_before(
+        broken_before=rules_broken_before(problem, solution, binding, suspects) if one_action else NO_ROWS,
+        application_breaches=breaches_of_applications_before(
             problem, solution, binding, breaches.applications if one_action else NO_ROWS
         ),
-        partial=one_action and partial,
+        compares_rows=one_action and compares_rows,
     )
     constraints = constraints_of(extensions, problem, solution)
     with constraints.calls():
