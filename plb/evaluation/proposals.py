@@ -162,13 +162,13 @@ REJECTED = math.inf
 
 @kernel(shared=True)
 def refusal(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> int:
-    """Return the first enforced rule or budget that refuses the proposal, or NO_REFUSAL; a call, for rare use."""
+    """Return the first enforced rule or budget that refuses the proposal, or NO_REFUSAL; not inlined into callers."""
     return refusal_in_place(problem, solution, enforced, proposal)
 
 
 @kernel
 def refusal_in_place(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> int:
-    """Return the first enforced rule or budget that refuses the proposal, or NO_REFUSAL; inlined into the caller."""
+    """Return the first enforced rule or budget that refuses the proposal, or NO_REFUSAL; inlined into callers."""
     if proposal.partner == NOWHERE:
         rule = refusal_of_move(problem, solution, enforced, proposal)
     else:

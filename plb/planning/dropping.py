@@ -114,9 +114,13 @@ def _let_go(extensions: Extensions, problem: Problem, solution: Solution, candid
 
 
 def _preferred(problem: Problem, solution: Solution, candidates: list[int], is_moving: Bool) -> list[int]:
-    """Return the candidates to be dropped first, by moves in progress, nodes that are blocked, and crowded domains."""
+    """Return the candidates that are dropped first: all of the lowest rank, see the top of this module.
+
+    `is_moving`: (M,) whether a move of the row is in progress.
+    """
 
     def rank(row: int) -> tuple[bool, bool, int]:
+        """Return the rank of `row`: moves in progress first, then blocked or emptied nodes, then crowded domains."""
         node = solution.node[row]
         blocked = problem.drained[node] or not problem.feasibility_classes[problem.feasibility_class[row], node]
         return not is_moving[row], not blocked, _order_of_crowding(problem, solution, row)

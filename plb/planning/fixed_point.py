@@ -80,7 +80,7 @@ class FixedPoint:
         return bool(self._ends)
 
     def follow(self, rows: Int, before: Int, after: Int) -> None:
-        """Note that the host has changed rows, (m,), from one set of `row_values`, (m, W), to another."""
+        """Note that the host has changed `rows`, (m,); `before`, `after`: (m, W) their `row_values`."""
         has_changed = (before != after).any(axis=1)
         if np.count_nonzero(has_changed) > MOST_FOLLOWED:
             self.forget()
@@ -142,9 +142,9 @@ def _ends_of(run: PhaseRun) -> dict[int, bytes]:
 
 
 def row_values(problem: Problem, node: Int, rows: Int) -> Int:
-    """Return what a search depends on of each of `rows`, (m, W), if it is on a node of `node`, (M,), or leaves one.
+    """Return what a search depends on of `rows`, (m, W), as integers to be compared; zeros for rows that are nowhere.
 
-    The columns are zeros for other rows.
+    `node`: (M,) the node of every row.
     """
     metrics = problem.load.shape[1]
     time_columns = int(problem.timeline)  # only departures depend on time
@@ -158,7 +158,10 @@ def row_values(problem: Problem, node: Int, rows: Int) -> Int:
 
 @kernel
 def _write_values(problem: Problem, node: Int, rows: Int, first_load: int, values: Int) -> None:
-    """Write the `row_values` of `rows`, (m,), but the age to zeros, (m, W); the loads begin at column `first_load`."""
+    """Write the `row_values` of `rows`, (m,), without the age to `values`, (m, W); loads begin at column `first_load`.
+
+    `values` is zeros before.
+    """
     metrics = problem.load.shape[1]
     for index in range(rows.shape[0]):
         row = rows[index]

@@ -61,7 +61,7 @@ def check_start(
     ]
     overloaded = np.flatnonzero((after.breaches.overloaded & ~before.breaches.overloaded).any(axis=1))
     applications = np.setdiff1d(after.breaches.applications, before.breaches.applications)
-    of_extensions = sorted(set(after.extensions) - set(before.extensions))
+    newly_breaking = sorted(set(after.extensions) - set(before.extensions))
     exceeded = [name for name, is_exceeded in _budgets(problem, solution) if is_exceeded]
     with_start = "with the plan of start; balance without it"
     if len(stuck):
@@ -73,8 +73,8 @@ def check_start(
     if len(applications):
         names = {entry: name for name, entry in state.applications.entry.items()}
         raise ConflictError(f"application {names[int(applications[0])]}: exceeds a limit {with_start}")
-    if of_extensions:
-        row = of_extensions[0]
+    if newly_breaking:
+        row = newly_breaking[0]
         raise ConflictError(f"partition {state.row_partition[row]}: breaks {after.extensions[row]} {with_start}")
     if exceeded:
         raise ConflictError(f"plan: exceeds {exceeded[0]} {with_start}")

@@ -208,7 +208,7 @@ class Scheduler:
         config = self.config
         since = now - _seconds(config.global_movement_throttle_counting_interval)
         self.issued = [entry for entry in self.issued if entry[0] > since]
-        of_action = {
+        action_thresholds = {
             Action.PLACEMENT_WITH_MOVE: (
                 config.global_movement_throttle_threshold_for_placement,
                 config.global_movement_throttle_threshold_percentage_for_placement,
@@ -218,16 +218,19 @@ class Scheduler:
                 config.global_movement_throttle_threshold_percentage_for_balancing,
             ),
         }[action]
-        of_all = (config.global_movement_throttle_threshold, config.global_movement_throttle_threshold_percentage)
+        total_thresholds = (
+            config.global_movement_throttle_threshold,
+            config.global_movement_throttle_threshold_percentage,
+        )
         allowances = []
-        for (threshold, share), counted_actions in ((of_all, tuple(Action)), (of_action, (action,))):
+        for (threshold, share), counted_actions in ((total_thresholds, tuple(Action)), (action_thresholds, (action,))):
             limits = [limit for limit in (threshold, math.floor(share * replicas)) if limit > 0]
             used = sum(moves for _, past_action, moves in self.issued if past_action in counted_actions)
             allowances += [max(0, limit - used) for limit in limits]
         return min(allowances, default=None)
 
     def _is_recent(self, services: Iterable[int], delays: dict[NodeChange, float | None], now: float) -> bool:
-        """Return whether one of `services`, by index, has seen an event of a node less than its delay ago."""
+        """Return whether one of `services` has seen an event of a node less than its delay, of `delays`, ago."""
         return any(
             now - self.node_events.get((service, event), -math.inf) < _seconds(delay)
             for service in services

@@ -65,10 +65,10 @@ def service_domains(
     all_metrics: Sequence[str],
     limited: Mapping[str, Collection[str]],
 ) -> list[ServiceDomain]:
-    """Return the domains of services (by index), ordered by first service; a service may name no metric: it has all.
+    """Return the domains of `services`, by index, in the order of the first service of each.
 
-    `limited`: the applications with limits, whose services are one domain, and the metrics that each reserves: services
-    with such a metric belong to the domain as well.
+    `all_metrics`: names of the metrics of a service that names none. `limited`: the applications with limits, whose
+    services are one domain, and the metrics that each reserves: services with such a metric belong to the domain too.
     """
     indices = [*services]
     position_of = {service.name: position for position, service in enumerate(services.values())}
@@ -82,7 +82,7 @@ def service_domains(
         return position
 
     def unite(position: int, other_position: int) -> None:
-        """Join the sets of two services; the root is the first of all."""
+        """Join the sets of the services at two positions; the root is the first of all."""
         first, second = sorted((find(position), find(other_position)))
         root[second] = first
 
@@ -109,7 +109,7 @@ def service_domains(
 
 
 def _metrics_of(service: Service, all_metrics: Sequence[str]) -> Iterable[str]:
-    """Return the names of the metrics of a service."""
+    """Return the names of the metrics of a service: `all_metrics` if it names none."""
     return all_metrics if service.metrics is None else service.metrics
 
 

@@ -155,6 +155,7 @@ def _exactly(*types: type) -> Callable[[Any, Any], Any]:
     """Return a hook that refuses values of other types than these, and returns a value or member of an enumeration."""
 
     def structure(value: Any, kind: type) -> Any:
+        """Return `value` as one of the type `kind`."""
         if type(value) not in types:
             raise TypeError(f"expected {kind.__name__}")
         return kind(value) if issubclass(kind, Enum) else value
@@ -383,7 +384,7 @@ def _recall(extensions: EngineExtensions, values: Mapping[str, Any], arrays: Map
 
 
 def _cluster_of(document: _Document, arrays: Mapping[str, Array], config: PlbConfig) -> ClusterState:
-    """Return the cluster that a snapshot describes."""
+    """Return the cluster that the document and the arrays of a snapshot describe."""
     state, metrics = ClusterState(config), len(config.metrics)
     _give(state, document.cluster)
     versions = (state.node_version, state.structure_version, state.services_version, state.partitions_version)
@@ -441,7 +442,7 @@ def _take_services(state: ClusterState, document: _Document) -> None:
 
 
 def _take_partitions(state: ClusterState, document: _Document, arrays: Mapping[str, Array]) -> None:
-    """Give the state its partitions; it has its nodes, services and rows already."""
+    """Give the state, which has its nodes, services and rows, its partitions from the arrays of a snapshot."""
     names, shape = document.partition_names, (len(document.partition_names),)
     fields: dict[str, list[Any]] = {"name": names, "rows": _rows_of(state.rows, arrays, len(names))}
     for name, kind in COLUMNS.items():
@@ -472,7 +473,7 @@ def _take_reports(state: ClusterState, fields: _PartitionFields) -> None:
 
 
 def _rows_of(table: RowTable, arrays: Mapping[str, Array], count: int) -> list[list[int]]:
-    """Return the rows of each of `count` partitions, and close their rings of siblings in `table`."""
+    """Return the rows of each of `count` partitions from the arrays of a snapshot; close sibling rings in `table`."""
     sizes = read_array(arrays, "partitions.row_count", (count,), np.int64, low=0)
     rows = read_array(arrays, "partitions.rows", (None,), np.int64)
     if sizes.sum() != len(rows) or not np.array_equal(np.sort(rows), np.flatnonzero(table.used)):

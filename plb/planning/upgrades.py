@@ -346,7 +346,7 @@ class RoleChanges:
         return next(iter(fitting or (feasible if self._relaxed else [])), NOWHERE)
 
     def _allows(self, row: int, load: Int, feasibility_class: int) -> bool:
-        """Return whether no extension constraint refuses `row` as a primary with this `load`, (R,), and class."""
+        """Return whether no constraint refuses `row` as a primary with this `load`, (R,), and `feasibility_class`."""
         extensions = self._extensions
         if extensions is None or not extensions.constraints:
             return True
@@ -354,7 +354,7 @@ class RoleChanges:
         return extensions.allows_promotion(self.problem, promoted_problem, self.solution, row)
 
     def _with_primary(self, row: int, load: Int, feasibility_class: int) -> Problem:
-        """Return the problem with `row` as a primary with this `load`, (R,) quanta, and class.
+        """Return the problem with `row` as a primary with this `load`, (R,) quanta, and `feasibility_class`.
 
         Capacity that a smaller load frees stays reserved.
         """

@@ -215,7 +215,7 @@ def _without_swaps(config: PlbConfig) -> PlbConfig:
 
 @lru_cache(maxsize=64)
 def _with_defaults(config: PlbConfig, per_round: int, defaults: tuple[tuple[str, Any], ...]) -> PlbConfig:
-    """Return the settings with these proposals of a chain in a round, and `defaults` (name, value) for what is None."""
+    """Return settings with `per_round` proposals of a chain in a round, and `defaults`, by name, for what is None."""
     chosen = {name: value for name, value in defaults if getattr(config, name) is None}
     return attrs.evolve(config, simulated_annealing_iterations_per_round=per_round, **chosen)
 

@@ -106,7 +106,7 @@ class ExtensionCallbacks:
             raise self._error
 
     def _answer(self, question: int, index: int, row: int, target: int, partner: int, source: int) -> float:
-        """Return the answer of extension `index` to a question, such as CHANGE or TEST; 0 after an error.
+        """Return the answer of extension `index` to a `question`, such as CHANGE or TEST, on a proposal; 0 after errors.
 
         For PROPOSE, `target` is the seed of the random numbers; NOTE_BROKEN and NEWLY_BROKEN use no other argument.
         """
@@ -128,7 +128,7 @@ class ExtensionCallbacks:
         return 0.0
 
     def _answer_of_extension(self, question: int, index: int, proposal: Proposal) -> float:
-        """Return the answer of the constraint or term with this index on a proposal, or on its target node."""
+        """Return the answer of constraint or term `index` to a `question` on a proposal, or on its target node."""
         configuration = self._configuration
         if question == TEST:
             return float(self._extensions.constraints[index].refuses(configuration, proposal))
@@ -148,7 +148,7 @@ class ExtensionCallbacks:
         return 0.0
 
     def _named(self, error: BaseException, question: int, index: int) -> BaseException:
-        """Return the error of an answer as one that names the extension and its method, unless it does so already."""
+        """Return the error of an answer as one that names extension and method; `question`, `index`: what was asked."""
         if question not in METHODS:
             return error
         if question == TEST:
@@ -245,6 +245,7 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
     sums = [*(term.sums if isinstance(term, CompiledTerm) else NO_VALUES for term in terms), *all_sums]
     totals = extensions.totals(problem, start)
     value = np.array([totals[term.name] for term in terms], np.float64)
+    # examples of the arguments of kernels, for whose types these are compiled
     at_proposal = [(problem, start, *data_and_sums, Proposal(0, 0)) for data_and_sums in zip(data, sums, strict=True)]
     counted = [(problem, *data_and_sums, 0, 0, 1) for data_and_sums in zip(data, sums, strict=True)]
     at_node = [(problem, start, *data_and_sums, 0) for data_and_sums in zip(data, sums, strict=True)]
@@ -282,7 +283,10 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
 def _proposals_of(
     neighbourhoods: Sequence[AnyNeighbourhood], data: Sequence[Any], moves: Any, configuration: Configuration
 ) -> dict[str, Int]:
-    """Return the fields of `ExtensionState` on neighbourhoods by name; `data`: as each one's kernel gets it."""
+    """Return the fields of `ExtensionState` on neighbourhoods by name.
+
+    `data`: of each, as its kernel gets it; `moves`: where all of them write their moves.
+    """
     problem, solution = configuration.problem, configuration.solution
     arguments = [(problem, solution, data_of_one, NO_VALUES, 0, Stream(0), moves) for data_of_one in data]
     return {

@@ -91,7 +91,7 @@ class Extensions:
 
     @contextmanager
     def kernel_errors(self) -> Iterator[None]:
-        """Raise an error of a kernel of an extension, which chains let pass, as an `ExtensionError`."""
+        """Return a context that raises the error of an extension's kernel, which chains let pass, with its name."""
         try:
             yield
         except Exception as error:

@@ -215,7 +215,10 @@ def _place_randomly(
     takes_last_node: bool,
     rng: Stream,
 ) -> None:
-    """Place `rows` in turn on random feasible nodes, or the most recently created ones, in at most `tries` tries."""
+    """Place `rows` in turn on random feasible nodes, in at most `tries` tries.
+
+    `takes_last_node`: whether to take the most recently created feasible nodes, and not random ones.
+    """
     constraints = constraints_of(extensions, problem, solution)
     state, transaction = constraints.state, new_transaction(2 * len(rows))
     with constraints.calls():

@@ -147,7 +147,7 @@ class Decisions:
         self.tally[ACCEPTED] += 1
         return self._undo_moves()
 
-    def repair_randomly(self, repaired: RuleMask, enforced: RuleMask, suspects: Callable[[], Int]) -> None:
+    def repair(self, repaired: RuleMask, enforced: RuleMask, suspects: Callable[[], Int]) -> None:
         """Move replicas that violate a rule or constraint, then unload overloaded nodes, which may be fewer by then.
 
         `repaired`: rules to repair; `enforced`: rules that bind moves; `suspects`: returns rows that may break a rule.
@@ -370,7 +370,7 @@ def repair_by_policy(
         return suspects_after(problem, solution, breaking, others)
 
     for mask in masks:
-        decisions.repair_randomly(mask & ~passed_over, mask, suspects)
+        decisions.repair(mask & ~passed_over, mask, suspects)
     return decisions.annealed()
 
 

@@ -147,7 +147,7 @@ def move_of(transaction: Transaction, entry: int) -> Proposal:
 
 @kernel
 def swap_entries(transaction: Transaction, first: int, second: int) -> None:
-    """Exchange the moves at two positions of the transaction."""
+    """Exchange the moves at the positions `first` and `second` of the transaction."""
     for values in (transaction.row, transaction.source, transaction.target):
         values[first], values[second] = values[second], values[first]
 

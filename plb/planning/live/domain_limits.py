@@ -61,7 +61,7 @@ def _hold(state: ClusterState, topology: Topology, earlier: DomainLimits) -> boo
 def _set_limits(
     state: ClusterState, topology: Topology, most_in_domain: Int, limits_of_kind: dict[SpreadKind, Int], services: Int
 ) -> None:
-    """Set the limits of `services`, by index, in `most_in_domain`, (S, D); limits of new kinds are added by kind."""
+    """Set the limits of `services`, by index, in `most_in_domain`, (S, D), and of new kinds in `limits_of_kind`."""
     table = state.service_table
     columns = table.feasibility_class[services], table.target_replicas[services], table.on_every_node[services]
     for service, *values in zip(services.tolist(), *(column.tolist() for column in columns), strict=True):

@@ -190,9 +190,10 @@ class LiveState:
         return True, () if inputs.topology is made_for.topology else inputs.topology.changed_nodes
 
     def _note(self, described: Int, followed: Int, values_before: Int, *, is_more: bool) -> None:
-        """Tell of changes: `described` rows were described again, and `followed` rows had other `row_values` before.
+        """Tell the lists of work and the fixed point of changed rows.
 
-        `is_more`: whether other rows may have other values as well.
+        `described`: rows that were described again; `followed`: rows that may have other `row_values` than before, when they
+        had `values_before`, (m, W); `is_more`: whether other rows may have other values as well.
         """
         if is_more:
             self._fixed_point.forget()

@@ -53,7 +53,10 @@ def counting(
 
 
 def _highest_loads(topology: Topology, total_load: Int, node_load: Int) -> Int:
-    """Return the largest load in quanta that a node may have of each metric, (R,); arguments as of `counting`."""
+    """Return the largest load in quanta that a node may have of each metric, (R,).
+
+    `total_load`: (R,) quanta of all replicas; `node_load`: (N, R) quanta.
+    """
     limit = np.where(topology.limit < UNLIMITED, topology.limit, total_load)
     highest: Int = np.maximum(node_load.max(axis=0, initial=0), limit.max(axis=0, initial=0))
     highest = np.minimum(highest, total_load)
@@ -236,7 +239,7 @@ def energy_weights(
     by_percentage: Bool,
     coarseness: Int,
 ) -> Weights:
-    """Return `Problem.weights` for a number of replicas whose loads are counted in the given units."""
+    """Return `Problem.weights` for a number of replicas; `by_percentage`, `coarseness`: (R,) how loads are counted."""
     config = state.config
     in_quanta = not (by_percentage.any() or coarseness.any())
     packed = any(is_packed(metric) for metric in config.metrics)

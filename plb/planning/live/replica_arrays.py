@@ -97,7 +97,7 @@ def affinities(state: ClusterState) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _without_parents(capacity: int) -> dict[str, Any]:
-    """Return the arrays of `affinities`, (M,) each, without parents."""
+    """Return the arrays of `affinities` by name, with `capacity` entries each, for rows without parents or children."""
     return {
         "parent_row": np.full(capacity, NOWHERE),
         "first_child": np.full(capacity, NOWHERE),

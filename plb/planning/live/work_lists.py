@@ -44,7 +44,7 @@ class WorkLists:
 
 
 def _update(members: set[int], rows: Int, is_member: Bool) -> None:
-    """Add those of `rows`, (m,), to a set that belong to it by a mask, (m,), and remove the others from it."""
+    """Add those of `rows`, (m,), to `members` for which `is_member`, (m,), is true, and remove the others."""
     members.difference_update(rows[~is_member].tolist() if len(members) else ())
     members.update(rows[is_member].tolist())
 

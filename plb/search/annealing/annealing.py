@@ -117,6 +117,7 @@ def anneal_chains(
     start_time = working_time()
 
     def check(chain: _Chain, moment: str) -> None:
+        """Raise `CheckFailedError` if sums of a chain are not as computed from scratch."""
         compare_with_scratch(problem, chain.solution, moment)
         if extensions is not None:
             compare_extension_state(extensions, problem, chain.solution, chain.extensions, moment)
@@ -125,6 +126,7 @@ def anneal_chains(
     new_chains = _new_chains(problem, start, choice, config, seed, settings, step_moves, extensions, in_place=in_place)
 
     def run(number: int, chain: _Chain) -> _Chain:
+        """Run the chain with this number to its end."""
         deadline = budget.deadline(start_time, 1.0 if threads > 1 else (number + 1) / len(new_chains))
         after_each = check if config.checks is Checks.STEP else None
         path = _price_path(problem, choice, config, budget)
@@ -312,8 +314,9 @@ def _run_chain(
 ) -> _Chain:
     """Run a chain to its end and return it.
 
-    `check`: called with the chain and the moment after every proposal, or None; `path`: the falling price of moves, or
-    None; `in_python`: whether extensions are in Python, so that the clock is read more often.
+    `deadline`: reading of `working_time` at which it ends, or None; `check`: called with the chain and the moment after
+    every proposal, or None; `path`: the falling price of moves, or None; `in_python`: whether extensions are in Python,
+    so that the clock is read more often.
     """
     timed_stretch = STRETCH_IN_PYTHON if in_python else TIMED_STRETCH
     stretch = _proposals_of(settings) if deadline is None and not in_python else timed_stretch
@@ -324,16 +327,16 @@ def _run_chain(
     if len(chain.extension_state.vanishing):
         soft = _begin_soft(chain, problem, choice, settings)
         stretch, present_choice = min(stretch, timed_stretch), soft.choice
-    whole_search = math.inf if deadline is not None and settings.timed else _whole_search(choice, settings)
+    search_proposals = math.inf if deadline is not None and settings.timed else _search_proposals(choice, settings)
     patience = math.inf if choice.larger_share else QUIET_FROM + len(choice.movable)
-    whole_search = whole_search if path is None else min(whole_search, MOST_FALLING * patience)
+    search_proposals = search_proposals if path is None else min(search_proposals, MOST_FALLING * patience)
     while chain.schedule.end == RUNNING and not chain.timed_out:
         proposals = stretch
         if path is not None:
-            priced_problem = _follow(chain, path, priced_problem, settings, whole_search, patience)
-            proposals = min(stretch, path.left(_done(chain, settings), whole_search))
+            priced_problem = _follow(chain, path, priced_problem, settings, search_proposals, patience)
+            proposals = min(stretch, path.left(_done(chain, settings), search_proposals))
         if soft is not None:
-            used_share = _used_share(chain, settings, whole_search)
+            used_share = _used_share(chain, settings, search_proposals)
             if used_share < SOFT_SHARE:
                 raise_price(problem, chain.solution, chain.chain_state, chain.extension_state, used_share)
             else:
@@ -391,13 +394,13 @@ def _done(chain: _Chain, settings: Settings) -> int:
     return chain.schedule.rounds * settings.simulated_annealing_iterations_per_round + chain.schedule.step
 
 
-def _used_share(chain: _Chain, settings: Settings, whole_search: float) -> float:
-    """Return the used share of the time or of the proposals of the whole search, whichever is larger."""
-    return max(chain.schedule.progress, _done(chain, settings) / whole_search)
+def _used_share(chain: _Chain, settings: Settings, search_proposals: float) -> float:
+    """Return the used share of the time or of `search_proposals`, those of the whole search, whichever is larger."""
+    return max(chain.schedule.progress, _done(chain, settings) / search_proposals)
 
 
-def _whole_search(choice: Choice, settings: Settings) -> int:
-    """Return the number of proposals in which the price of moves falls: all, or without an end a usual number."""
+def _search_proposals(choice: Choice, settings: Settings) -> int:
+    """Return the number of proposals in which the price of moves falls: all, or a usual number without an end."""
     if settings.rounds < ENDLESS:
         return _proposals_of(settings)
     return max(ROUNDS * PROPOSALS_A_ROUND, PROPOSALS_A_REPLICA * len(choice.movable))
@@ -411,15 +414,20 @@ def _begin_path(chain: _Chain, path: PricePath, choice: Choice, settings: Settin
 
 
 def _follow(
-    chain: _Chain, path: PricePath, priced_problem: Problem, settings: Settings, whole_search: float, patience: float
+    chain: _Chain,
+    path: PricePath,
+    priced_problem: Problem,
+    settings: Settings,
+    search_proposals: float,
+    patience: float,
 ) -> Problem:
     """Return the problem at the price that is now due; end a chain that finds nothing more at the last price.
 
-    `priced_problem`: the problem at the present price; `whole_search`: proposals of the whole search; `patience`: the
-    proposals without a move after which a chain may end.
+    `priced_problem`: at the present price; `search_proposals`: number in the whole search; `patience`: proposals
+    without a move after which a chain may end.
     """
     displaced, done_proposals = int(chain.solution.totals.displaced), _done(chain, settings)
-    used_share = _used_share(chain, settings, whole_search)
+    used_share = _used_share(chain, settings, search_proposals)
     if not path.is_due(used_share):
         return priced_problem
     if path.is_quiet(displaced, float(chain.schedule.energy), done_proposals, patience):

@@ -405,6 +405,6 @@ def extended_step(
 
 @kernel
 def _copy_rejections(tally: Tally, destination: Int) -> None:
-    """Copy, from one tally to another, the counts of the proposals that each built-in term rejected."""
+    """Copy the counts of proposals that each built-in term rejected from `tally` to `destination`, another tally."""
     for entry in range(FIRST_TERM, TALLY_SIZE):
         destination[entry] = tally[entry]

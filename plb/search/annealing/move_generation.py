@@ -67,7 +67,7 @@ def _is_worth(problem: Problem, solution: Solution, row: int, node: int, sign: i
 
 @kernel
 def _may_balance(problem: Problem, solution: Solution, row: int, metric: int, node: int, leaving_load: int) -> bool:
-    """Return whether quanta that leave `node` (below 0: arrive there) may balance a metric for the service of `row`."""
+    """Return whether `leaving_load` quanta that leave `node` (below 0: arrive) may balance a metric for `row`."""
     if leaving_load == 0:
         return False
     if _packs_any(problem, metric):
@@ -94,7 +94,7 @@ def _above_mean(problem: Problem, solution: Solution, metric: int, node: int) ->
 
 @kernel
 def _above_local_mean(problem: Problem, solution: Solution, local_domain: int, metric: int, node: int) -> int:
-    """Return 1, 0 or -1, as `_above_mean`, for the load of the service of a local domain."""
+    """Return 1, 0 or -1: whether the local domain's load of `node` is above, at or below its mean, as `_above_mean`."""
     load = counted_as(problem, node, metric, solution.local_load[local_domain, node, metric])
     return _sign(load * problem.local_nodes[local_domain] - solution.local_total[local_domain, metric])
 
@@ -272,9 +272,9 @@ def _cost_by_all_terms(problem: Problem, solution: Solution, extension_state: Ex
 
 @kernel
 def _likely_row(solution: Solution, choice: Choice, slot_number: float, row_number: float) -> int:
-    """Return the row of the next proposal if its slot and row follow from these random numbers, in [0, 1).
+    """Return the row of the next proposal if it is for an existing replica.
 
-    That is so if the proposal is for an existing replica.
+    `slot_number`, `row_number`: in [0, 1), the random numbers by which it would choose the slot and a movable row.
     """
     slot = int(slot_number * (choice.creation.shape[0] + choice.migrations + choice.spare)) - choice.creation.shape[0]
     if 0 <= slot < solution.totals.displaced:

@@ -146,7 +146,7 @@ def new_neighbourhoods(
 def _neighbourhoods_of(
     kinds: Sequence[int], budget_share: float, services: RowsOfServices = NO_SERVICES
 ) -> Neighbourhoods:
-    """Return neighbourhoods of these kinds, with zeros for all counts and parts."""
+    """Return neighbourhoods of these kinds with this `budget_share`, and zeros for all counts and parts."""
     count = len(kinds)
     sizes = (count, count, count, count, TALLY_SIZE, MOST_DESTROYED, 1)
     cost, steps, tried, accepted, scored, order, asked = (np.zeros(size, np.int64) for size in sizes)
@@ -176,7 +176,7 @@ def random_neighbourhood(neighbourhoods: Neighbourhoods, rng: Stream) -> int:
 def note_step(
     neighbourhoods: Neighbourhoods, neighbourhood: int, cost: int, energy_before: float, energy_after: float
 ) -> None:
-    """Count a step in the neighbourhood with this index that cost `cost` proposals and changed the energy."""
+    """Count a step in the neighbourhood with this index: `cost` in proposals, and the energies before and after it."""
     neighbourhoods.steps[neighbourhood] += 1
     neighbourhoods.cost[neighbourhood] += cost
     neighbourhoods.won[neighbourhood] += energy_before - energy_after

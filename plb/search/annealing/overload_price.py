@@ -88,14 +88,14 @@ class PricePath:
         """The problem with moves that cost nothing, for the probes."""
         return self._at(math.inf)
 
-    def left(self, done_proposals: int, whole_search: float) -> int:
+    def left(self, done_proposals: int, search_proposals: float) -> int:
         """Return how many proposals of the present stage are left, at least 1; infinite without an end.
 
-        `done_proposals`: already made of `whole_search`.
+        `done_proposals`: already made of `search_proposals`.
         """
-        if whole_search == math.inf:
+        if search_proposals == math.inf:
             return ENDLESS
-        return max(1, math.ceil((self._stage + 1) / self._stages * whole_search) - done_proposals)
+        return max(1, math.ceil((self._stage + 1) / self._stages * search_proposals) - done_proposals)
 
     def is_quiet(self, displaced: int, energy: float, done_proposals: int, patience: float) -> bool:
         """Return whether the price falls no further and the search has found nothing better for long.
@@ -112,11 +112,14 @@ class PricePath:
         return done_proposals - self._last_gain >= QUIET * patience
 
     def is_due(self, used_share: float) -> bool:
-        """Return whether a new stage begins at this used share of the budget."""
+        """Return whether a new stage begins at `used_share` of the budget."""
         return int(used_share * self._stages) > self._stage
 
     def begin(self, largest_change: float, displaced: int = 0) -> None:
-        """Set the first and the last price from the probes; with displaced replicas the last price is the first one."""
+        """Set the first and the last price; with displaced replicas the first price is the last one.
+
+        `largest_change`: of the energy by a probe; `displaced`: number of rows.
+        """
         self._continues = displaced > 0
         self._price = FIRST_PRICE * largest_change
         self._least = TENTHS / self._problem.weights.tenths_of_move if self._costs else NEARLY_FREE * self._price
@@ -129,7 +132,7 @@ class PricePath:
         self._energy = energy
 
     def next_problem(self, used_share: float, displaced: int) -> Problem:
-        """Return the problem at the price that is due at this used share of the budget.
+        """Return the problem at the price that is due at `used_share` of the budget.
 
         The price falls if the number of `displaced` rows is less than planned, and rises if it is more.
         """
@@ -175,7 +178,7 @@ RISING_SHARE = 0.7
 
 @by_pointer
 class MostLoads(NamedTuple):
-    """Data of the kernel."""
+    """The loads above which nodes are overloaded, as data of the kernels of `OverloadPrice`."""
 
     most: Int
     """(N, R) quanta that the replicas of a node may have without overload."""
@@ -233,7 +236,7 @@ def overload_of_node(_problem: Problem, solution: Solution, data: MostLoads, nod
 
 
 def _loads(solution: Solution, in_transit: Bool) -> Int:
-    """Return the loads of the nodes, (N, R) quanta, with loads in transit of the metrics of a mask, (R,)."""
+    """Return the loads of the nodes, (N, R) quanta; in metrics of `in_transit`, (R,), with loads that have departed."""
     return solution.node_load + (solution.departed * in_transit if in_transit.any() else 0)
 
 
@@ -291,7 +294,7 @@ def with_overload_price(extensions: Extensions, problem: Problem, start: Solutio
 def raise_price(
     problem: Problem, solution: Solution, chain_state: ChainState, state: ExtensionState, used_share: float
 ) -> None:
-    """Set the price of overload for the used share of the budget.
+    """Set the price of overload that is due at `used_share` of the budget.
 
     Until it has its last value, and while all solutions have overload, the present solution is the best one.
     """
@@ -334,7 +337,10 @@ def return_to_origins(
     extension_state: ExtensionState,
     moves_all: bool,
 ) -> int:
-    """Return rows to their origins: all, or those on overloaded nodes that rules allow there; return how many moved."""
+    """Return rows to their origins: those on overloaded nodes that rules allow there, or with `moves_all` all.
+
+    Return how many moved.
+    """
     moved = 0
     for position in range(solution.totals.displaced - 1, -1, -1):
         row = solution.displaced[position]

@@ -116,7 +116,10 @@ def is_misplaced(problem: Problem, solution: Solution, enforced: RuleMask, row: 
 def mark_breaking(
     problem: Problem, solution: Solution, enforced: RuleMask, rows: Int, may_move: Bool, breaks: Bool
 ) -> None:
-    """Write to `breaks`, (m,), whether each of `rows`, (m,), breaks a rule other than capacity; `may_move`: (M,)."""
+    """Write to `breaks`, (m,), whether each of `rows`, (m,), breaks a rule other than capacity.
+
+    `may_move`: (M,) whether the row may move; a wrong node counts only for rows that may.
+    """
     for index in range(rows.shape[0]):
         row = rows[index]
         breaks[index] = count_breaches(problem, solution, enforced, row, may_move[row], False) > 0

@@ -128,7 +128,7 @@ def _try_shifts(
     transaction: Transaction,
     best: Transaction,
 ) -> None:
-    """Move random parents of `rows`, place `rows` after each move, and apply the attempt that places most.
+    """Move random parents of `rows`, place `rows` after each move; apply the one of `tries` attempts that places most.
 
     Ties go to the lowest energy. `slots`: largest number of displaced replicas; `transaction`, `best`: scratch.
     """
@@ -192,7 +192,7 @@ def _try_evictions(
     transaction: Transaction,
     best: Transaction,
 ) -> None:
-    """Place `row` on a random node that other replicas have left; apply the attempt of lowest energy, if one succeeds.
+    """Place `row` on a random node that other replicas have left; apply the one of `tries` attempts of lowest energy.
 
     `slots`: largest number of displaced replicas; `best`: set to the moves of that attempt; `transaction`: scratch.
     """

@@ -350,7 +350,7 @@ def repair(
         return repair_by_policy(extensions, problem, solution, masks, seed, breaking, passed_over, others)
     problem, is_improved = without_leaving_load(problem, config), False
     result = Annealed(present_energy(problem, solution), new_tally(), EndReason.NOTHING_TO_DO)
-    for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
+    for mask, mask_seed in zip(masks, seed.spawn(len(masks)), strict=True):
         if is_improved and config.one_action_per_refresh:
             break  # a later refresh repairs what is left
         if is_improved and budget.is_up:
@@ -359,15 +359,15 @@ def repair(
         breaches = find_breaches(problem, solution, mask & ~passed_over, suspects)
         if not breaches:
             continue
-        transactions, annealing = stream.spawn(2)
+        repair_seed, annealing_seed = mask_seed.spawn(2)
         movable = _affected_rows(problem, solution, breaches)
-        rng, repaired, is_first = Stream(transactions), mask & ~passed_over, mask == masks[0]
+        rng, repaired, is_first = Stream(repair_seed), mask & ~passed_over, mask == masks[0]
         if not _repair_randomly(
             problem, solution, extensions, repaired, mask, breaches, suspects, config, rng, compares_rows=is_first
         ):
             continue
         is_improved = True
-        annealed = _improve(problem, solution, extensions, movable, mask, config, annealing, budget, others)
+        annealed = _improve(problem, solution, extensions, movable, mask, config, annealing_seed, budget, others)
         result = attrs.evolve(annealed, tally=result.tally + annealed.tally)
     if extensions is not None and extensions.constraints:
         repair_constraints(extensions, problem, solution, masks[0], Stream(seed.spawn(1)[0]))
