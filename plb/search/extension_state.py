@@ -106,7 +106,7 @@ class ExtensionCallbacks:
             raise self._error
 
     def _answer(self, question: int, index: int, row: int, target: int, partner: int, source: int) -> float:
-        """Return the answer of extension `index` to a `question`, such as CHANGE or TEST, on a proposal; 0 after errors.
+        """Return the answer of extension `index` to a `question`, such as CHANGE, on a proposal; 0 after an error.
 
         For PROPOSE, `target` is the seed of the random numbers; NOTE_BROKEN and NEWLY_BROKEN use no other argument.
         """

@@ -192,8 +192,8 @@ class LiveState:
     def _note(self, described: Int, followed: Int, values_before: Int, *, is_more: bool) -> None:
         """Tell the lists of work and the fixed point of changed rows.
 
-        `described`: rows that were described again; `followed`: rows that may have other `row_values` than before, when they
-        had `values_before`, (m, W); `is_more`: whether other rows may have other values as well.
+        `described`: rows that were described again; `followed`: rows whose `row_values` may have changed since they were
+        `values_before`, (m, W); `is_more`: whether other rows may have other values as well.
         """
         if is_more:
             self._fixed_point.forget()
