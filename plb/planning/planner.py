@@ -102,7 +102,7 @@ class Planner:
     def _enter(self, now: float, rows: Int | None = None) -> None:
         """Enter the loads of `rows`, None: of all, in the slot of the time `now`; searches then run again."""
         if self.demand_forecast.enter(self.state.rows, now, rows):
-            self._fixed_point.forget()  # other columns are no other loads
+            self._fixed_point.forget()  # it follows loads of rows, but not the estimator's columns
 
     # what follows from the state
 
@@ -280,7 +280,7 @@ class Planner:
     # plans
 
     def refresh(self, now: float, budget: Budget) -> Plan:
-        """Return the plan of a refresh: all phases that are due, or one action for each service domain."""
+        """Return the plan of a refresh at `now`: all phases that are due, or one action for each service domain."""
         if self.state.config.one_action_per_refresh:
             return self._refresh_domains(now, budget)
         due = self.scheduler.stages_due(self.batch, now)
@@ -418,7 +418,7 @@ class Planner:
         return Occasion(domain.key, domain.services, circumstances)
 
     def _refresh_domains(self, now: float, budget: Budget) -> Plan:
-        """Run one action at most for each service domain."""
+        """Return the plan of at most one action for each service domain at the time `now`."""
         self.fill_every_node()
         if not self.state.nodes:
             reasons, action = dict.fromkeys(Phase, Idle.NO_NODES), Action.NONE_NEEDED

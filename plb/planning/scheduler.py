@@ -196,7 +196,7 @@ class Scheduler:
         return {partition for partition in partitions if moves_of[partition] >= threshold}
 
     def _drop_old_moves(self, now: float) -> None:
-        """Forget the moves of partitions that no longer count."""
+        """Forget the moves of partitions that do not count any more at the time `now`."""
         since = now - _seconds(self.config.movement_per_partition_throttle_counting_interval)
         self.moved = [entry for entry in self.moved if entry[0] > since]
 

@@ -256,13 +256,16 @@ class RoleChanges:
         """Promotions, and moves that report a role that cannot change."""
         self.reasons: dict[int, Reason] = {}
         """The reason of each row of a partition whose primary changes."""
-        self._able = may_change_role(state)
-        self._relaxed = config.relax_capacity_constraint_for_upgrade
-        self._together = config.check_aligned_affinity_for_upgrade
+        self._may_change = may_change_role(state)
+        """(M,) whether each replica is ready to change its role."""
+        self._may_overload = config.relax_capacity_constraint_for_upgrade
+        self._swaps_families = config.check_aligned_affinity_for_upgrade
+        """Whether the primaries of parent and children on a node swap together."""
         self._masks = list(rule_masks(config))
         binds = config.upgrade_domain_enabled and config.upgrade_domain_constraint_priority >= 0
         self._upgrade_domain = [node.upgrade_domain_name if binds else node.name for node in state.nodes]
-        if self._relaxed:
+        """The domain that a primary has to leave, by node: the node alone if upgrade domains do not bind."""
+        if self._may_overload:
             self._masks.append(self._masks[-1] & ~(1 << Rule.CAPACITY))
 
     def make(self, handover: Handover) -> None:
@@ -286,7 +289,7 @@ class RoleChanges:
         """Swap the roles of the primary and of the best taker, in place; return False if rules, not budgets, forbid."""
         problem, solution, primary = self.problem, self.solution, handover.primary
         source, waits_for_budget = int(solution.node[primary]), False
-        primaries = _aligned_primaries(problem, solution, primary) if self._together else [primary]
+        primaries = _aligned_primaries(problem, solution, primary) if self._swaps_families else [primary]
         receives = problem.receives.copy()
         receives[0, source] = True  # the role leaves a node that allows no new replica
         # a role may use what moves leave free, and no throttle holds it back
@@ -298,7 +301,9 @@ class RoleChanges:
                 needs_no_other_domain = handover.returns and not mask >> Rule.UPGRADE_DOMAIN & 1
                 if not (needs_no_other_domain or self._upgrade_domain[target] != self._upgrade_domain[source]):
                     continue
-                swaps = _swaps_onto(problem, solution, primaries, taker, self._able, also_unready=handover.returns)
+                swaps = _swaps_onto(
+                    problem, solution, primaries, taker, self._may_change, also_unready=handover.returns
+                )
                 if not swaps or not _receive(problem, mask, primaries, target):
                     continue
                 refused, energy = _try(relaxed_problem, solution, swaps, mask & ~UNCHECKED, self._extensions)
@@ -343,7 +348,7 @@ class RoleChanges:
         fits = problem.receives[0] & problem.feasibility_classes[feasibility_class]
         feasible = [row for row in growth if fits[solution.node[row]]]
         fitting = [row for row in feasible if not gains_too_much(problem, solution, row, growth[row])]
-        return next(iter(fitting or (feasible if self._relaxed else [])), NOWHERE)
+        return next(iter(fitting or (feasible if self._may_overload else [])), NOWHERE)
 
     def _allows(self, row: int, load: Int, feasibility_class: int) -> bool:
         """Return whether no constraint refuses `row` as a primary with this `load`, (R,), and `feasibility_class`."""

@@ -158,9 +158,10 @@ def chosen_settings(problem: Problem, config: PlbConfig, budget: Budget, movable
 def _default_settings(
     problem: Problem, config: PlbConfig, budget: Budget, per_round: int, movable: int, limit: int
 ) -> dict[str, Any]:
-    """Return the values of the settings that are None, by name; see `chosen_settings` for `movable` and `limit`.
+    """Return the values of the settings that are None, by name.
 
-    `per_round`: proposals of a chain in a round.
+    `per_round`: proposals of a chain in a round; `movable`: number of movable replicas; `limit`: most replicas that
+    balancing may displace.
     """
     if config.combination is Combination.SERVICE_FABRIC or _is_schedule_given(config, budget):
         return USUAL

@@ -131,21 +131,21 @@ class LiveState:
         described, changed = changes.described, changes.noted
         same_partitions = self._state.partitions_version == self._partitions_version
         made_for = self._made_for
-        unchanged = same_partitions and not len(changed) and now == self._now
-        if unchanged and made_for is not None and ArrayInputs.of(topology, tables, demand_forecast).are(made_for):
+        is_unchanged = same_partitions and not len(changed) and now == self._now
+        if is_unchanged and made_for is not None and ArrayInputs.of(topology, tables, demand_forecast).are(made_for):
             return
         self._made_for = self._lent_for = None  # after an error from here on, all arrays are made new
         changes.take()
         due = demand_forecast.find_due(self._state, now, None if made_for is None else changed)
         self._renewed += len(due)
         inputs = ArrayInputs.of(topology, tables, demand_forecast)
-        is_followed, nodes = self._take_over_tables(made_for, inputs)
-        if nodes:
-            on_nodes = np.flatnonzero(np.isin(self.problem.origin, nodes))
+        took_over, changed_nodes = self._take_over_tables(made_for, inputs)
+        if changed_nodes:
+            on_nodes = np.flatnonzero(np.isin(self.problem.origin, changed_nodes))
             described, changed = merged(described, on_nodes), merged(changed, on_nodes)
-        is_current = made_for is not None and inputs.are(made_for, but_tables=is_followed)
+        is_current = made_for is not None and inputs.are(made_for, but_tables=took_over)
         has_aged = is_current and self.problem.timeline and now != self._now
-        may_be_tied = is_current and self.problem.related and (is_followed or not same_partitions)
+        may_be_tied = is_current and self.problem.related and (took_over or not same_partitions)
         self._now, self._partitions_version = now, self._state.partitions_version
         is_current = is_current and self._has_same_local_domains(topology)
         most_changed = max(MOST_FOLLOWED, self._state.rows.capacity // SHARE_FOR_ALL)
@@ -154,14 +154,14 @@ class LiveState:
         if not is_current or len(described) > most_changed:
             demand_forecast.renew(self._state)
             self._make(topology, tables, demand_forecast)
-        elif len(changed) or len(due) or has_aged or may_be_tied or is_followed:
+        elif len(changed) or len(due) or has_aged or may_be_tied or took_over:
             rows = RowChanges(described, changed, due)
             followed = merged(changed, due) if self._fixed_point.remembers_any else changed[:0]
-            before = row_values(self.problem, self.solution.node, followed) if len(followed) else followed
+            values_before = row_values(self.problem, self.solution.node, followed) if len(followed) else followed
             affinity, aligned = self.problem.affinity, self.problem.aligned
             stale = self._sums.change(self.problem, self.solution, topology, demand_forecast, rows)
-            if is_followed:
-                stale[list(nodes)] = True
+            if took_over:
+                stale[list(changed_nodes)] = True
                 self._sum_nodes()
             if self._is_counted_otherwise(topology):
                 self._make(topology, tables, demand_forecast)
@@ -169,7 +169,7 @@ class LiveState:
                 self._follow(topology, demand_forecast, stale | has_aged)
                 ties = (self.problem.affinity, affinity), (self.problem.aligned, aligned)
                 is_retied = self.problem.related and not all(np.array_equal(*arrays) for arrays in ties)
-                self._note(described, followed, before, is_more=has_aged or is_retied)
+                self._note(described, followed, values_before, is_more=has_aged or is_retied)
         self._made_for = inputs
 
     def _sum_nodes(self) -> None:
@@ -192,8 +192,8 @@ class LiveState:
     def _note(self, described: Int, followed: Int, values_before: Int, *, is_more: bool) -> None:
         """Tell the lists of work and the fixed point of changed rows.
 
-        `described`: rows that were described again; `followed`: rows whose `row_values` may have changed since they were
-        `values_before`, (m, W); `is_more`: whether other rows may have other values as well.
+        `described`: rows that were described again; `followed`: rows whose `row_values` may have changed since these
+        were `values_before`, (m, W); `is_more`: whether other rows may have other values as well.
         """
         if is_more:
             self._fixed_point.forget()
