@@ -33,8 +33,9 @@ class Surplus:
     """A partition with too many replicas."""
 
     rows: Sequence[int]
+    """The rows of its placed replicas."""
     count: int
-    """How many are too many."""
+    """How many of these are too many."""
 
 
 def drop_surplus(

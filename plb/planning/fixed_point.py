@@ -49,10 +49,11 @@ class _End:
     """The configuration in which a search ended."""
 
     circumstances: Circumstances
+    """The circumstances of the search, see `Occasion`."""
     services: frozenset[int] | None
-    """Its services, counted from 1; None: all."""
+    """The services of the search, by index + 1 as in `row_values`; None: all."""
     differing: dict[int, bytes]
-    """The rows that are not as they were at the end, each with its values then."""
+    """The rows that are not as they were at the end, each with its `row_values` then."""
 
     def follow(self, rows: Int, before: Int, after: Int) -> None:
         """Note that rows, (m,), have changed from `before` to `after`, their `row_values`, (m, W) each."""

@@ -32,16 +32,20 @@ class Refresh:
     state: ClusterState
     scheduler: Scheduler
     record: DomainRecord
+    """The scheduler's record of the domain."""
     domain: ServiceDomain
     run: PhaseRun
     """The search of the domain, at the start."""
     work: Work
+    """The work of placement for the domain."""
     state_version: tuple[int, ...]
+    """What the domain's state is at; equal versions mean that nothing has changed."""
     load_version: tuple[int, ...]
-    """What the domain's state and loads are at; equal versions mean that nothing has changed."""
+    """What the domain's loads are at; equal versions mean that no load has changed."""
     now: float
+    """Time of the refresh, in seconds."""
     replicas: int
-    """Replicas of the whole cluster."""
+    """Number of placed replicas of the whole cluster."""
 
     def plan(self) -> Plan:
         """Run the action that is due and return its plan, whose moves are under way from now on."""

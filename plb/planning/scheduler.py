@@ -68,7 +68,9 @@ class DomainRecord:
     made: float | None = None
     """When the domain was first checked, from when on balancing waits an interval; None: it does not wait."""
     last_run: dict[Stage, float] = attrs.field(factory=dict)
+    """Time of the last run of each stage, in seconds."""
     last_action: Action = Action.NONE_NEEDED
+    """What the last refresh that did not skip the domain did."""
     tries: dict[Stage, int] = attrs.field(factory=dict)
     """Number of tries of the present variant of a stage since the last change."""
     tried_at: dict[Stage, Version] = attrs.field(factory=dict)

@@ -84,7 +84,7 @@ class _ClusterFields:
 
 @attrs.frozen
 class _PartitionFields:
-    """Fields of `PartitionRecord` that are often as in a new one, each of the partitions where it is not."""
+    """Fields of `PartitionRecord` by name of the partition, without values that are as in a new record."""
 
     described: dict[str, tuple[int | None, int | None]]
     missing: dict[str, int]
@@ -101,6 +101,7 @@ class _Document:
     history: str | None
     """Digest of the demand history."""
     sampling_seed: int
+    """Seed of the forecast of demand."""
     policy: dict[str, Any]
     """What the placement policy keeps."""
     planner: _PlannerFields
@@ -111,12 +112,18 @@ class _Document:
     present_services: list[int]
     """The services that were not removed, in the order in which they were made."""
     feasibility_classes: list[tuple[str, frozenset[str]]]
+    """The placement constraint and the names of blocked nodes of each feasibility class."""
     service_feasibility_class: list[int]
+    """The feasibility class of each service, by index."""
     applications: list[Application]
     application_entries: list[str | None]
+    """The name of the application with each entry of the arrays, None for a free one."""
     removed_applications: list[str]
+    """Names of applications that were removed."""
     quanta: list[float | None]
+    """The quantum of each metric, None if it is not fixed."""
     rounded_metrics: frozenset[str]
+    """Names of metrics whose loads have been rounded to quanta."""
 
 
 def _converter() -> Converter:

@@ -199,8 +199,9 @@ class ChainExtensions:
     any extension.
     """
     data: Sequence[Any] = ()
+    """The data of the terms and then of the constraints, as their kernels get them."""
     sums: Sequence[Any] = ()
-    """Of the terms and then the constraints, as their kernels get them."""
+    """The sums of the terms and then of the constraints, as their kernels get them."""
     proposing: Sequence[Any] = ()
     """What the kernels of neighbourhoods get: the data of each, and the moves."""
 

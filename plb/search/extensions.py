@@ -61,8 +61,9 @@ class Extensions:
     neighbourhoods: tuple[AnyNeighbourhood, ...] = ()
     """In the order of the settings; chains work on copies."""
     refused: Counter[str] = attrs.field(factory=Counter)
+    """Number of proposals refused by each constraint, by name."""
     rejected: Counter[str] = attrs.field(factory=Counter)
-    """Number of proposals refused by each constraint, and rejected because of each term."""
+    """Number of proposals rejected because of each term, by name."""
     declined: set[int] = attrs.field(factory=set)
     """Rows that the policy declined to place."""
     running: list[Int] = attrs.field(factory=list)

@@ -21,8 +21,11 @@ class SpreadKind(NamedTuple):
     """What the limits of a service depend on."""
 
     feasibility_class: int
+    """Index of the feasibility class of the service."""
     target_replicas: int
+    """Of a partition; 0: any number."""
     on_every_node: bool
+    """Whether the service has a replica on every node."""
 
 
 @attrs.frozen(eq=False)
@@ -34,8 +37,9 @@ class DomainLimits:
     of_kind: dict[SpreadKind, Int]
     """The limits of each kind of service, (D,)."""
     topology: Topology
+    """The topology for which the limits hold."""
     services_version: int
-    """Those for which the limits hold."""
+    """The version of the services for which the limits hold."""
 
 
 def domain_limits(state: ClusterState, topology: Topology, earlier: DomainLimits | None = None) -> DomainLimits:

@@ -41,10 +41,11 @@ class ArrayInputs(NamedTuple):
 
     topology: Topology
     tables: ServiceTables
-    """Those of all services."""
+    """The tables of all services."""
     peak: Int32
-    """Of the forecast of demand, as `variance_unit`."""
+    """`Problem.peak`, by the forecast of demand."""
     variance_unit: Float
+    """`Problem.variance_unit`, by the forecast of demand."""
 
     @classmethod
     def of(cls, topology: Topology, tables: ServiceTables, demand_forecast: Forecast) -> ArrayInputs:
@@ -97,11 +98,13 @@ class LiveState:
     """The problem and the solution of all services, with every replica on its present node."""
 
     problem: Problem
+    """The problem of all services as of the last update."""
     solution: Solution
-    """As of the last update. A search to which the solution is lent changes it and changes it back."""
+    """The solution as of the last update. A search to which it is lent changes it and changes it back."""
     work: WorkLists
-    """What calls for work in them."""
+    """The rows that call for work in this problem and solution."""
     _sums: RowSums
+    """The sums over all rows that neither of both has."""
 
     def __init__(self, state: ClusterState, fixed_point: FixedPoint) -> None:
         self._state, self._fixed_point = state, fixed_point

@@ -117,11 +117,13 @@ class ServiceTables:
     """Arrays of a service domain; see `plb.state.arrays.Problem` for their meaning."""
 
     version: tuple[object, ...]
+    """The `tables_version` of the nodes and services for which the tables hold."""
     services: Sequence[int]
+    """Indices of the services of the domain."""
     counted_for: Bool
     nodes_of_metric: Int
     limits: DomainLimits
-    """Those of all services."""
+    """The limits of all services."""
     metric_weight: Float
     groups: dict[str, Any]
     """Domains of nodes, and the data of the strategies of the metrics."""

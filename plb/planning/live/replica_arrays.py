@@ -233,10 +233,13 @@ class RowNumbers(NamedTuple):
     """How many rows there are of each kind."""
 
     replicas: int
-    """Without those that leave."""
+    """Rows in use that are no departing ends."""
     preferring: int
+    """Rows with `Problem.prefers_siblings`."""
     unspread: int
+    """Rows with `Problem.unspread`."""
     standbys: int
+    """Rows with `Problem.standby`."""
 
 
 class RowChanges(NamedTuple):

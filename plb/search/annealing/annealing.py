@@ -209,8 +209,9 @@ class _Chain:
     chain_state: ChainState
     rng: Stream
     timed_out: bool = False
+    """Whether the deadline has ended the chain."""
     places: Places | None = None
-    """Those of its best solution, at its end; None: it has none without overload."""
+    """The places of its best solution, at its end; None: it has no solution without overload."""
 
     def end(self, problem: Problem, others: Int, *, in_place: bool) -> None:
         """Return to the best solution and note its places; `in_place`: return to the start, for the next chain.

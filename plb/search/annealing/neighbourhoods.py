@@ -48,8 +48,9 @@ class RowsOfServices(NamedTuple):
     """The movable rows of the services that have some in several partitions, service after service."""
 
     row: Int
+    """(n,) all these rows."""
     first: Int
-    """(S+1,) where the rows of each service begin, and the end."""
+    """(S+1,) position in `row` of the first row of each service; the last one is n."""
 
 
 NO_SERVICES = RowsOfServices(np.zeros(0, np.int64), np.zeros(1, np.int64))
