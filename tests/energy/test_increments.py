@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plb import Application, CheckFailedError, Metric
 from plb.energy import expected_failovers
 from plb.energy.from_scratch import solution_from_scratch
-from plb.evaluation.delta import ACCUMULATORS, compare_with_scratch, comparable_values
+from plb.evaluation.delta import ACCUMULATORS, comparable_values, compare_with_scratch
 from plb.extensions.configuration import TERMS, Configuration, Proposal
 from plb.state.arrays import Solution, Totals
 from plb.testing import all_clusters, configuration_of, walks
