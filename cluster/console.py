@@ -26,7 +26,10 @@ WIDTH_OF_FILES = 120
 
 
 def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
-    """End a command with a message instead of a traceback on a `PlbError`, an unusable file or Ctrl-C."""
+    """Return a command that ends with a message in place of a traceback.
+
+    This is for `PlbError`, an unusable file, or Ctrl-C.
+    """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -40,6 +43,7 @@ def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
 
 
 def _without_traceback(command: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return the result of a command; end with a message and an exit code on `PlbError` or an unusable file."""
     from plb.errors import PlbError
 
     try:
@@ -80,5 +84,5 @@ def progress(*columns: ProgressColumn, quiet: bool = False, **options: Any) -> P
     """Return a progress bar on standard error: description, bar, then `columns`; `options` as of `Progress`."""
     from rich.progress import BarColumn, Progress, TextColumn
 
-    first = TextColumn("{task.description}", markup=False), BarColumn()
-    return Progress(*first, *columns, console=messages(), disable=quiet, **options)
+    first_columns = TextColumn("{task.description}", markup=False), BarColumn()
+    return Progress(*first_columns, *columns, console=messages(), disable=quiet, **options)

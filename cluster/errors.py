@@ -22,8 +22,8 @@ class ScenarioProblem:
     """Line in the file, counted from 1; None if unknown."""
 
     def __str__(self) -> str:
-        where = f"line {self.line}, {self.place}" if self.line is not None else self.place
-        return f"{where}: {self.message}" if where else self.message
+        place_in_file = f"line {self.line}, {self.place}" if self.line is not None else self.place
+        return f"{place_in_file}: {self.message}" if place_in_file else self.message
 
 
 class ScenarioError(PlbError, ValueError):
@@ -36,7 +36,10 @@ class ScenarioError(PlbError, ValueError):
 
 
 def refusal(source: str, place: str, message: str) -> ScenarioError:
-    """Return an error with one problem: the key of a scenario, `place`, and what is wrong."""
+    """Return an error with one problem: what is wrong with the key `place` of a scenario.
+
+    `source`: the file, or another name.
+    """
     return ScenarioError(source, [ScenarioProblem(place, message)])
 
 

@@ -39,8 +39,9 @@ class FittingConsole(Console):
         finally:
             self.width = width
 
-    def _measured(self, what: Any) -> Measurement:
-        return self.measure(what, options=self.options.update(max_width=WIDEST))
+    def _measured(self, printable: Any) -> Measurement:
+        """Return the least and the largest width of something to print."""
+        return self.measure(printable, options=self.options.update(max_width=WIDEST))
 
     def _fitted(self, table: Table) -> Table:
         """Return a table that is no wider than the console, if possible."""
@@ -55,13 +56,13 @@ class FittingConsole(Console):
 
     def _filtered(self, table: Table) -> Table:
         """Return a table whose columns are narrowed, the widest first, until it fits."""
-        own = [max(self._of_cells(column), self._measured(column.header).maximum) for column in table.columns]
-        least = [self._least(column) for column in table.columns]
-        widths = shrunk(own, least, self._measured(table).maximum - self.width)
+        widths = [max(self._of_cells(column), self._measured(column.header).maximum) for column in table.columns]
+        least_widths = [self._least(column) for column in table.columns]
+        narrowed = shrunk(widths, least_widths, self._measured(table).maximum - self.width)
         fitted = copy.copy(table)
         fitted.columns = [
             replace(column, width=width, no_wrap=False, overflow="fold")
-            for column, width in zip(table.columns, widths, strict=True)
+            for column, width in zip(table.columns, narrowed, strict=True)
         ]
         return fitted
 
@@ -72,6 +73,7 @@ class FittingConsole(Console):
         return max(self._measured(column.header).minimum, min(cells, NARROWEST_TEXT) if is_text else cells)
 
     def _of_cells(self, column: Column) -> int:
+        """Return the largest width of the cells of a column; 0 without any."""
         return max((self._measured(cell).maximum for cell in column.cells), default=0)
 
 
@@ -96,8 +98,8 @@ def shrunk(widths: Sequence[int], least: Sequence[int], excess: int) -> list[int
     """Return widths of columns reduced by `excess` in total, the widest first, but none below its least width."""
     shrunken = list(widths)
     for _ in range(excess):
-        can_give = [place for place, width in enumerate(shrunken) if width > least[place]]
-        if not can_give:
+        wide_columns = [column for column, width in enumerate(shrunken) if width > least[column]]
+        if not wide_columns:
             break
-        shrunken[max(can_give, key=lambda place: shrunken[place])] -= 1
+        shrunken[max(wide_columns, key=lambda column: shrunken[column])] -= 1
     return shrunken

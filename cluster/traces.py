@@ -48,38 +48,44 @@ def statistics_table(region: str, rows: Sequence[StatisticRow]) -> Table:
 
 
 def _tenants(trace: TraceDescription) -> list[tuple[str, str]]:
-    lives = trace.lifetime_hours
+    """Return the rows of the table on tenants and their lives: heading and value."""
+    lifetimes = trace.lifetime_hours
     percentiles = ", ".join(
-        f"{_hours(value)} (p{level})" for level, value in zip(LIVES, np.percentile(lives, LIVES), strict=True)
+        f"{_hours(value)} (p{level})" for level, value in zip(LIVES, np.percentile(lifetimes, LIVES), strict=True)
     )
     return [
         (
             "tenants",
-            f"{len(lives):,} of {len(set(trace.tenant_class.tolist())):,} classes, {trace.families:,} families",
+            f"{len(lifetimes):,} of {len(set(trace.tenant_class.tolist())):,} classes, {trace.families:,} families",
         ),
         ("replicas, series", f"{trace.replicas:,}, {trace.series:,}"),
         ("rows", f"{trace.rows:,}, one every {trace.step_seconds:g} s"),
         ("span", f"{trace.span_days:,.1f} days" + (" (longest life)" if trace.start_hours is None else "")),
-        ("lived", f"{lives.sum() / HOURS:,.0f} tenant-days"),
+        ("lived", f"{lifetimes.sum() / HOURS:,.0f} tenant-days"),
         ("gaps", _gaps(trace)),
-        ("lifetimes", f"{_hours(float(lives.mean()))} (mean), {percentiles}, {_hours(float(lives.max()))} (longest)"),
+        (
+            "lifetimes",
+            f"{_hours(float(lifetimes.mean()))} (mean), {percentiles}, {_hours(float(lifetimes.max()))} (longest)",
+        ),
         ("cut by the trace", f"{trace.censored.mean():.1%} of the lifetimes"),
         ("MaxUsage", str(trace.provenance.get("request", "as written"))),
     ]
 
 
 def _gaps(trace: TraceDescription) -> str:
+    """Return in words how gaps were filled or cut."""
     counts = trace.provenance.get("counts")
     if counts is None:
         return "none; what the source had is not recorded"
-    kept = max(counts["steps_kept"], 1)
+    steps_kept = max(counts["steps_kept"], 1)
     return (
         f"{counts['gaps_filled']:,} filled with {counts['steps_filled']:,} steps "
-        f"({counts['steps_filled'] / kept:.2%}), {counts['gaps_cut']:,} longer ones cut"
+        f"({counts['steps_filled'] / steps_kept:.2%}), {counts['gaps_cut']:,} longer ones cut"
     )
 
 
 def _metric(figures: MetricFigures) -> dict[str, str]:
+    """Return the column of a metric in the table on metrics, by heading."""
     return {
         "unit": figures.metric.unit,
         "trend": "grows to a maximum" if figures.metric.trend else "none",
@@ -95,6 +101,7 @@ def _metric(figures: MetricFigures) -> dict[str, str]:
 
 
 def _swing(figures: MetricFigures) -> str:
+    """Return in words the hours of a day with the least and the most usage."""
     daily = figures.daily
     if not np.isfinite(daily).any():
         return "-"
@@ -103,12 +110,15 @@ def _swing(figures: MetricFigures) -> str:
 
 
 def _median(values: Float) -> str:
+    """Return the median of shares, (n,), as text."""
     return _share(float(np.median(values))) if len(values) else "-"
 
 
 def _share(value: float) -> str:
+    """Return a share as text; a dash for NaN."""
     return "-" if np.isnan(value) else f"{value:.1%}"
 
 
 def _hours(value: float) -> str:
+    """Return a time in hours as text, in a unit that suits it."""
     return f"{value * 60:.0f} min" if value < 1 else f"{value:.1f} h" if value < 2 * HOURS else f"{value / HOURS:.1f} d"

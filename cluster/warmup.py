@@ -96,7 +96,10 @@ ENGINES: Mapping[str, Mapping[str, Any]] = {
 
 
 def _play(settings: Mapping[str, Any], **extensions: Any) -> None:
-    """Let an engine place, repair and balance a small cluster."""
+    """Let an engine place, repair and balance a small cluster.
+
+    `settings`: fields of `PlbConfig`; `extensions`: terms and constraints of the engine.
+    """
     config = PlbConfig(**{"metrics": [Metric("cpu"), Metric("disk")], "held_out_nodes": 1, **settings})
     engine = PlacementAndLoadBalancing(config, history=_past_tenants(), **extensions)
     for number in range(NODES):
@@ -112,7 +115,7 @@ def _play(settings: Mapping[str, Any], **extensions: Any) -> None:
 
 
 def _node(number: int) -> Node:
-    """Return a node of three racks and two upgrade domains."""
+    """Return node number `number`, in one of three racks and one of two upgrade domains."""
     rack, upgraded = f"fd:/r{number % 3}", f"u{number % 2}"
     return Node(f"n{number}", capacities={"cpu": 100, "disk": 100}, fault_domain=rack, upgrade_domain=upgraded)
 
@@ -132,7 +135,7 @@ def _past_tenants() -> DemandHistory:
 
 
 def _partition(name: str, *replicas: Replica) -> Partition:
-    """Return a partition of the service before the slash of its name."""
+    """Return a partition with replicas, of the service that its name begins with, before any slash."""
     return Partition(name, service=name.partition("/")[0], replicas=replicas)
 
 
@@ -175,7 +178,7 @@ def _overload(engine: PlacementAndLoadBalancing) -> None:
 
 
 def _upgrade(engine: PlacementAndLoadBalancing) -> None:
-    """Hand a primary over before an upgrade, balance, and ask for what engines tell."""
+    """Hand a primary over before an upgrade, balance, and ask for alternatives, violations and probabilities."""
     marked = Replica(PRIMARY, "n0", upgrade=UpgradeMark.SWAP_OUT)
     engine.update_partition(_partition("wide", marked, Replica(SECONDARY, "n1")))
     engine.apply(engine.place())
@@ -273,7 +276,7 @@ ALGORITHMS = {
     ),
     "released": ("WFD-Avg", "NCD-DotProduct", "SpreadWFD-Avg-BinSearch"),
 }
-"""One of each kind by the rules; the released programs differ from the paper in these."""
+"""By rules, an algorithm of each kind; the released programs differ from the paper in these algorithms."""
 
 
 def _predict() -> None:
@@ -305,7 +308,7 @@ def tiny_instance() -> Instance:
 
 
 def _provision() -> None:
-    """Plan by algorithms of each kind, by the search that improves their plans, and from a placement."""
+    """Plan an instance by algorithms of each kind, by the search that improves plans, and from a placement."""
     instance = tiny_instance()
     for rules, names in ALGORITHMS.items():
         for name in names:
@@ -343,7 +346,9 @@ class Compilations(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self.warnings: list[str] = []
+        """Texts of the warnings of the engine."""
         self._begun: list[tuple[str, float]] = []
+        """Name of each kernel, and the second at which its compilation began."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Process a log record; return whether other handlers receive it."""
@@ -356,14 +361,14 @@ class Compilations(logging.Filter):
         return False
 
     def kernels(self) -> list[tuple[str, float]]:
-        """Return the compiled kernels, each with the seconds until the next compilation began, or until now."""
-        begun = pairwise([*self._begun, ("", time.perf_counter())])
-        return [(name, later - earlier) for (name, earlier), (_, later) in begun]
+        """Return name of each compiled kernel, and seconds until the next compilation began, or until now."""
+        begins = pairwise([*self._begun, ("", time.perf_counter())])
+        return [(name, later - earlier) for (name, earlier), (_, later) in begins]
 
 
 @contextmanager
 def collected() -> Iterator[Compilations]:
-    """Yield the compilations during the block."""
+    """Collect compilations during the block; yield the object that collects them."""
     logger, compilations = clock.logger, Compilations()
     level = logger.level
     logger.addFilter(compilations)
@@ -391,11 +396,11 @@ class WarmupResult:
     """The traceback, if the task failed."""
 
     def lines(self) -> list[str]:
-        """Return the lines of the log."""
-        ended = f"{counted(len(self.kernels), 'kernel')} compiled, {self.seconds:.2f} s"
+        """Return the lines of the log on this task."""
+        outcome = f"{counted(len(self.kernels), 'kernel')} compiled, {self.seconds:.2f} s"
         kernels = [f"{seconds:8.2f} s  {name}" for name, seconds in self.kernels]
         error = [] if self.error is None else self.error.splitlines()
-        return [f"{self.task}: {'failed' if self.error else ended}", *kernels, *self.warnings, *error]
+        return [f"{self.task}: {'failed' if self.error else outcome}", *kernels, *self.warnings, *error]
 
 
 def warm_up(jobs: int | None = None) -> Iterator[WarmupResult]:
@@ -404,15 +409,15 @@ def warm_up(jobs: int | None = None) -> Iterator[WarmupResult]:
 
 
 def _do(task: str) -> WarmupResult:
-    """Run a task; an exception is part of its result, so that the others continue."""
-    begun, error = time.perf_counter(), None
+    """Run the task of a name; an exception is part of its result, so that the others continue."""
+    began, error = time.perf_counter(), None
     with collected() as compilations:
         try:
             TASKS[task]()
         except Exception:
             error = traceback.format_exc()
         kernels = compilations.kernels()
-    return WarmupResult(task, time.perf_counter() - begun, kernels, compilations.warnings, error)
+    return WarmupResult(task, time.perf_counter() - began, kernels, compilations.warnings, error)
 
 
 class WarmupLog:

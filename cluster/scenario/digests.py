@@ -47,5 +47,8 @@ def code_of_tenants() -> str:
 
 
 def code_of_tenants_in(kind: str) -> dict[str, str]:
-    """Return the digest of the code that makes the tenants of a kind of workload; empty if these are no code's."""
+    """Return the digest of the code that makes the tenants of a kind of workload, by the key `TENANTS_CODE`.
+
+    It is empty for kinds whose tenants are read from files.
+    """
     return {TENANTS_CODE: code_of_tenants()} if kind == "region" else {}

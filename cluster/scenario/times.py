@@ -30,9 +30,9 @@ def seconds_of(text: str) -> int:
 
 def in_words(seconds: float) -> str:
     """Return a time in the form that `seconds_of` reads, such as ``2d4h30m``, without fractions of seconds."""
-    left, parts = int(seconds), []
+    seconds_left, parts = int(seconds), []
     for unit, length in SECONDS.items():
-        count, left = divmod(left, length)
+        count, seconds_left = divmod(seconds_left, length)
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts) or "0s"

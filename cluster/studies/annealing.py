@@ -56,53 +56,59 @@ class AnnealingStudy(PolicyStudy):
     def claims(self, violations: Violations) -> list[Claim]:
         """Return the figures of [1] section 8.2 with ours."""
         original, modified, oracle = ORIGINAL.name, MODIFIED.name, ORACLE.name
-        settings = len(violations.settings)
-        better = int((violations.means(modified) < violations.means(original)).sum())
-        tied = violations.at_least_as_good(modified, [original]) - better
-        improved = int((violations.means(oracle) < violations.means(original)).sum())
+        setting_count = len(violations.settings)
+        better_count = int((violations.means(modified) < violations.means(original)).sum())
+        tied_count = violations.at_least_as_good(modified, [original]) - better_count
+        improved_count = int((violations.means(oracle) < violations.means(original)).sum())
         percentiles = [arm.name for arm in PERCENTILES if arm.name in violations.counts]
-        best = [Claim("best initial demand / modified", "1.5", violations.ratio(_percentiles(violations), modified))]
+        best_demand_claims = [
+            Claim("best initial demand / modified", "1.5", violations.ratio(_percentiles(violations), modified))
+        ]
         return [
             Claim("original / modified", "2.6", violations.ratio([original], modified)),
-            *(best if percentiles else []),
+            *(best_demand_claims if percentiles else []),
             *(Claim(f"{name} / modified", "", violations.ratio([name], modified)) for name in percentiles),
             Claim("original with oracle / modified", "2.5", violations.ratio([oracle], modified)),
             *_of_default(violations),
-            Claim("modified better (tied) against original", "15 (1) of 16", f"{better} ({tied}) of {settings}"),
-            Claim("oracle better than original", "7 of 16", f"{improved} of {settings}"),
+            Claim(
+                "modified better (tied) against original",
+                "15 (1) of 16",
+                f"{better_count} ({tied_count}) of {setting_count}",
+            ),
+            Claim("oracle better than original", "7 of 16", f"{improved_count} of {setting_count}"),
         ]
 
     def tables(self, violations: Violations) -> list[ClaimTable]:
         """Return the mean violations by setting."""
         columns = {ORIGINAL.name: violations.means(ORIGINAL.name)}
         remarks = {}
-        demands = _percentiles(violations)
-        if len(demands) > 1:
-            columns["best initial demand"] = violations.least(demands)
-            remarks["best initial demand"] = [name.partition("@")[2] or "p50" for name in violations.best(demands)]
+        demand_arms = _percentiles(violations)
+        if len(demand_arms) > 1:
+            columns["best initial demand"] = violations.least(demand_arms)
+            remarks["best initial demand"] = [name.partition("@")[2] or "p50" for name in violations.best(demand_arms)]
         columns |= {arm.name: violations.means(arm.name) for arm in (ORACLE, MODIFIED, OVERLOAD)}
         return [ClaimTable(violations.settings, columns, remarks, ORIGINAL.name, MODIFIED.name)]
 
 
 def _of_default(violations: Violations) -> list[Claim]:
-    """Return the figures of the default energy, also in the regions on which it was not tuned."""
+    """Return the figures of the default energy, and of the regions on which it was not tuned."""
     default, modified = OVERLOAD.name, MODIFIED.name
-    untuned = violations.where(lambda setting: setting.workload not in TUNED_ON)
-    as_good = f"{violations.at_least_as_good(default, [modified])} of {len(violations.settings)}"
+    untuned_violations = violations.where(lambda setting: setting.workload not in TUNED_ON)
+    as_good_in_words = f"{violations.at_least_as_good(default, [modified])} of {len(violations.settings)}"
     return [
         Claim(f"{default} / {modified}", "", violations.ratio([default], modified)),
         *(
-            [Claim("... where it was not tuned", "", untuned.ratio([default], modified))]
-            if 0 < len(untuned.settings) < len(violations.settings)
+            [Claim("... where it was not tuned", "", untuned_violations.ratio([default], modified))]
+            if 0 < len(untuned_violations.settings) < len(violations.settings)
             else []
         ),
         Claim(f"original / {default}", "", violations.ratio([ORIGINAL.name], default)),
-        Claim(f"{default} at least as good as {modified}", "", as_good),
+        Claim(f"{default} at least as good as {modified}", "", as_good_in_words),
     ]
 
 
 def _percentiles(violations: Violations) -> list[str]:
-    """Return the arms with runs that differ in the initial demand alone."""
+    """Return the names of the arms with runs that differ in the initial demand alone."""
     return [name for name in (ORIGINAL.name, *(arm.name for arm in PERCENTILES)) if name in violations.counts]
 
 
@@ -139,36 +145,41 @@ def candidates_of(base: Base) -> tuple[Arm, ...]:
         **{f"w_failovers = {weight}": {"w_failovers": float(weight)} for weight in (1, 10, 100)},
         **{f"w_overload = {weight}": {"w_overload": float(weight)} for weight in OVERLOAD_ALONE},
     }
-    for every, interval in INTERVALS.items():
+    for interval_name, interval in INTERVALS.items():
         for weight in OVERLOAD_AHEAD:
             ahead = {"w_overload": float(weight), "min_load_balancing_interval": interval}
-            candidates[f"w_overload = {weight}, every {every}"] = ahead
-    by_default = candidates[DEFAULT]
+            candidates[f"w_overload = {weight}, every {interval_name}"] = ahead
+    default_fields = candidates[DEFAULT]
     for weight in IMBALANCES:
-        candidates[f"{DEFAULT}, w_imbalance = {weight}"] = {**by_default, "w_imbalance": float(weight)}
+        candidates[f"{DEFAULT}, w_imbalance = {weight}"] = {**default_fields, "w_imbalance": float(weight)}
     for label, fields in BEYOND_PAPERS.items():
-        candidates[f"{DEFAULT}, {label}"] = {**by_default, **fields}
+        candidates[f"{DEFAULT}, {label}"] = {**default_fields, **fields}
     often = f"{DEFAULT}, every 10 minutes"
-    longer = {
+    longer_searches = {
         f"{often}, {times} times the proposals": {**candidates[often], ROUNDS: times * rounds} for times in LONGER
     }
-    return (MODIFIED, *(Arm(name, MODIFIED.policy, engine=fields) for name, fields in {**candidates, **longer}.items()))
+    return (
+        MODIFIED,
+        *(Arm(name, MODIFIED.policy, engine=fields) for name, fields in {**candidates, **longer_searches}.items()),
+    )
 
 
 def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting]:
     """Return the settings at densities, by default two of the study of annealing, or the density of the scenario."""
     if not base.is_of_regions:
         assert base.vcores is not None
-        present = [field for field in SET_HERE if field in base.tables.get("engine", {})]
-        if present:
-            raise PlbError(f"the study of configurations sets engine.{present[0]}; remove it from the scenario")
+        set_fields = [field for field in SET_HERE if field in base.tables.get("engine", {})]
+        if set_fields:
+            raise PlbError(f"the study of configurations sets engine.{set_fields[0]}; remove it from the scenario")
         return [
             StudySetting(name, base.vcores, density)
             for name in base.workloads
             for density in densities or (base.density,)
         ]
-    usual = DENSITIES["annealing", VCORES]
-    return [StudySetting(name, VCORES, density) for name in TUNED_ON for density in densities or usual[name][1:3]]
+    known_densities = DENSITIES["annealing", VCORES]
+    return [
+        StudySetting(name, VCORES, density) for name in TUNED_ON for density in densities or known_densities[name][1:3]
+    ]
 
 
 class ConfigurationStudy(PolicyStudy):
@@ -181,9 +192,9 @@ class ConfigurationStudy(PolicyStudy):
     @classmethod
     def of(cls, request: StudyRequest) -> ConfigurationStudy:
         """Return the study that a user requests, on regions and tenants that no other study uses."""
-        chosen = settings(request.base, request.densities)
+        study_settings = settings(request.base, request.densities)
         design = request.design_at(
-            chosen[:1] if request.quick else chosen,
+            study_settings[:1] if request.quick else study_settings,
             candidates_of(request.base),
             repeats=CANDIDATE_REPEATS,
             days=CANDIDATE_DAYS,

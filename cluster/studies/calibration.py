@@ -53,8 +53,8 @@ class Look:
     time: int
     """Seconds since the start of the run."""
     probability: Mapping[str, Float]
-    """(H,) probability of a violation of each node, by the label of the horizon. That of an estimator that cannot
-    change its horizon is the same for all.
+    """(H,) probability of a violation of each node, by the label of the horizon. It is the same for all horizons if
+    the estimator cannot change its horizon.
     """
     first: Int
     """(H,) at which of the next meterings the node is first in violation; 0: at none within the horizon."""
@@ -73,18 +73,22 @@ class CalibrationRun(Simulation):
         return (*super().processes(), self._predict())
 
     def _predict(self) -> Process:
-        for when in range(self._first_hours * 3600, self._end + 1, EVERY_HOURS * 3600):
-            yield At(self.env, when, Kind.LOOK)
-            probability = {label: self._probability(when, hours) for label, hours in HORIZONS.items()}
+        """Record the predictions at regular times, and the violations that the traces then have in store."""
+        for time in range(self._first_hours * 3600, self._end + 1, EVERY_HOURS * 3600):
+            yield At(self.env, time, Kind.LOOK)
+            probability = {label: self._probability(time, hours) for label, hours in HORIZONS.items()}
             steps = HORIZON_HOURS * 3600 // self._interval
-            first = first_violations(self.ledger, self._sequence, when, self._interval, steps, self._threshold)
-            self.looks.append(Look(when, probability, first))
+            first_metering = first_violations(self.ledger, self._sequence, time, self._interval, steps, self._threshold)
+            self.looks.append(Look(time, probability, first_metering))
 
-    def _probability(self, when: int, hours: float) -> Float:
-        """Return the probability of a violation of each node within some hours, and at least one metering."""
+    def _probability(self, now: int, hours: float) -> Float:
+        """Return the probability of a violation of each node within some hours from `now` on, (H,).
+
+        The time is at least one metering.
+        """
         has_horizon = isinstance(estimator_of(self.engine.config.estimator), HistoricalSimulation)
         within = max(float(self._interval), 3600.0 * hours) if has_horizon else None
-        return np.array([*self.engine.violation_probabilities(when, within=within).values()])
+        return np.array([*self.engine.violation_probabilities(now, within=within).values()])
 
 
 @attrs.frozen(eq=False)
@@ -103,12 +107,13 @@ class CalibrationStudy(SimulatedStudy):
     @classmethod
     def of(cls, request: StudyRequest) -> CalibrationStudy:
         """Return the study that a user requests."""
-        usual = dict.fromkeys(request.base.workloads, (request.base.density,))
-        cls._at(ANNEALING_PILOT.settings(request.base, usual), request)  # raises errors before a pilot runs
+        usual_densities = dict.fromkeys(request.base.workloads, (request.base.density,))
+        cls._at(ANNEALING_PILOT.settings(request.base, usual_densities), request)  # raises errors before a pilot runs
         return cls._at(middle_of_each(request.settings((ANNEALING_PILOT,)), 1), request)
 
     @classmethod
     def _at(cls, settings: Sequence[StudySetting], request: StudyRequest) -> CalibrationStudy:
+        """Return the study in settings, with an arm for each estimator."""
         arms = [Arm(label, POLICY, engine={**fields, **AS_IN_PAPER}) for label, fields in ESTIMATORS.items()]
         design = request.design_at(settings, arms, repeats=REPEATS, days=DAYS, engine=ANNEALING_PILOT.engine)
         return cls(attrs.evolve(design, splits_anew=True), request.first_hours)
@@ -124,6 +129,7 @@ class CalibrationStudy(SimulatedStudy):
 
     @property
     def _chosen(self) -> Mapping[str, int]:
+        """The hours until the first predictions, if a user has chosen them, by name of the field."""
         return {} if self.first_hours is None else {"first_hours": self.first_hours}
 
     @staticmethod
@@ -161,37 +167,46 @@ class CalibrationStudy(SimulatedStudy):
             table
             for outcome in OUTCOMES
             for horizon in HORIZONS
-            if (alike := [score for score in scored if (score.outcome, score.horizon) == (outcome, horizon)])
-            for table in tables_of_scores(alike)
+            if (same_scored := [score for score in scored if (score.outcome, score.horizon) == (outcome, horizon)])
+            for table in tables_of_scores(same_scored)
         ]
-        shown = [score for score in scored if score.outcome == HELD and score.horizon == [*HORIZONS][-1]]
-        return StudyResult(figures, tables, {PLOT: partial(figure_of_reliability, shown)})
+        plotted = [score for score in scored if score.outcome == HELD and score.horizon == [*HORIZONS][-1]]
+        return StudyResult(figures, tables, {PLOT: partial(figure_of_reliability, plotted)})
 
 
 def recorded_violations(result: RunResult, look: Look, interval: int) -> Int:
-    """Return at which metering after a look each node was first in violation in the run, (H,); 0: at none."""
+    """Return at which metering after a look each node was first in violation in a run, (H,); 0: at none.
+
+    `interval`: seconds between meterings.
+    """
     later = result.tables["shortages"].filter(
         (pl.col("outcome") != ViolationOutcome.COVERED.value) & (pl.col("time_s") > look.time)
     )
-    first = dict(later.group_by("node").agg(pl.col("time_s").min()).iter_rows())
+    first_time = dict(later.group_by("node").agg(pl.col("time_s").min()).iter_rows())
     names = result.tables["nodes"]["node"].to_list()
-    return np.array([-(-(first[name] - look.time) // interval) if name in first else 0 for name in names], np.int64)
+    return np.array(
+        [-(-(first_time[name] - look.time) // interval) if name in first_time else 0 for name in names], np.int64
+    )
 
 
 def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str, horizon: str) -> list[NodePredictions]:
     """Return the predictions of an estimator in each repeat, and whether a violation followed within the horizon.
 
-    As it went, only predictions count whose horizon ended before the run.
+    `rows`: arguments and totals of runs; `label`: of the estimator; `outcome`: `HELD` or `WENT`. For `WENT`, only
+    predictions count whose horizon ended before the run.
     """
     predictions = []
     for row in rows:
-        looks = np.array(row["probability"][horizon], np.float64)
-        if (row["workload"], row["arm"]) != (workload, label) or not looks.size:
+        probability = np.array(row["probability"][horizon], np.float64)
+        if (row["workload"], row["arm"]) != (workload, label) or not probability.size:
             continue
         steps = max(1, int(HORIZONS[horizon] * 3600) // row["interval"])
-        counted = np.array(row["time"]) + steps * row["interval"] <= row["end"] if outcome == WENT else slice(None)
-        first = np.array(row[outcome], np.int64)[counted]
-        if len(first):
-            occurred, node = (first > 0) & (first <= steps), np.tile(np.arange(looks.shape[1]), len(first))
-            predictions.append(NodePredictions(looks[counted].ravel(), occurred.ravel(), node))
+        counts = np.array(row["time"]) + steps * row["interval"] <= row["end"] if outcome == WENT else slice(None)
+        first_metering = np.array(row[outcome], np.int64)[counts]
+        if len(first_metering):
+            occurred, node = (
+                (first_metering > 0) & (first_metering <= steps),
+                np.tile(np.arange(probability.shape[1]), len(first_metering)),
+            )
+            predictions.append(NodePredictions(probability[counts].ravel(), occurred.ravel(), node))
     return predictions

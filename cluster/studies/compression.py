@@ -50,14 +50,15 @@ class Effect:
     tenants: int
     """Number of tenants on the node."""
     full: float
+    """Probability with the full traces."""
     compressed: float
-    """Probabilities with the full traces and with their demand models."""
+    """Probability with their demand models."""
     samples: int
     """Number of samples."""
 
     @property
     def difference(self) -> float:
-        """Overestimation by the models."""
+        """Probability with demand models minus probability with the full traces."""
         return self.compressed - self.full
 
     def as_json(self) -> dict[str, Any]:
@@ -66,34 +67,35 @@ class Effect:
 
 
 def effects(rows: Sequence[Row]) -> list[Effect]:
-    """Return the probabilities from the counts of all tasks."""
+    """Return the probabilities from the totals of all tasks."""
     probabilities = []
     for workload in dict.fromkeys(row["workload"] for row in rows):
-        of_workload = [row for row in rows if row["workload"] == workload]
-        samples = sum(row["samples"] for row in of_workload)
+        workload_rows = [row for row in rows if row["workload"] == workload]
+        samples = sum(row["samples"] for row in workload_rows)
         for tenants in TENANTS:
-            full, compressed = (sum(row["hits"][str(tenants)][kind] for row in of_workload) for kind in (0, 1))
+            full, compressed = (sum(row["hits"][str(tenants)][side] for row in workload_rows) for side in (0, 1))
             probabilities.append(Effect(workload, tenants, full / samples, compressed / samples, samples))
     return probabilities
 
 
 def table_of_effects(effects: Sequence[Effect]) -> Table:
-    """Return the probabilities of figure 7, and the largest difference."""
+    """Return a table of the probabilities of figure 7, with the largest difference."""
     workloads = dict.fromkeys(effect.workload for effect in effects)
     headings = ("tenants", *(heading for name in workloads for heading in (f"{name}: full", "models")))
     title = "probability of a violation by full traces and by demand models, [1] figure 7"
-    shown = new_table(headings, texts=0, title=title)
+    table = new_table(headings, texts=0, title=title)
     for tenants in dict.fromkeys(effect.tenants for effect in effects):
-        of_count = [effect for effect in effects if effect.tenants == tenants]
-        shown.add_row(
-            str(tenants), *(f"{share:.4f}" for effect in of_count for share in (effect.full, effect.compressed))
+        row_effects = [effect for effect in effects if effect.tenants == tenants]
+        table.add_row(
+            str(tenants),
+            *(f"{probability:.4f}" for effect in row_effects for probability in (effect.full, effect.compressed)),
         )
-    most = max(effects, key=lambda effect: abs(effect.difference))
-    shown.caption = (
-        f"largest difference: {most.difference:+.4f} ({most.workload}, {most.tenants} tenants); "
+    largest = max(effects, key=lambda effect: abs(effect.difference))
+    table.caption = (
+        f"largest difference: {largest.difference:+.4f} ({largest.workload}, {largest.tenants} tenants); "
         f"{effects[0].samples:,} samples each"
     )
-    return shown
+    return table
 
 
 def plot_effects(ax: Axes, effects: Sequence[Effect]) -> None:
@@ -138,15 +140,15 @@ class CompressionStudy(Study):
         return {"seed": self.seed}
 
     def tasks(self) -> Sequence[Task]:
-        """Return tasks with some samples of all numbers of tenants each."""
+        """Return the tasks, each with some of the samples of one workload, for all numbers of tenants."""
         tasks = []
         for workload in self.base.workloads:
             tables = {**self.base.tables, "name": "study"}
             tables["workload"] = {**self.base.tables["workload"], **self.base.variants.get(workload, {})}
-            for part, first in enumerate(range(0, self.samples, SAMPLES_A_TASK)):
-                samples = min(SAMPLES_A_TASK, self.samples - first)
-                common = {"workload": workload, "part": part, "samples": samples, "seed": self.seed}
-                arguments = {**common, "scenario": tables}
+            for part, first_sample in enumerate(range(0, self.samples, SAMPLES_A_TASK)):
+                samples = min(SAMPLES_A_TASK, self.samples - first_sample)
+                numbers = {"workload": workload, "part": part, "samples": samples, "seed": self.seed}
+                arguments = {**numbers, "scenario": tables}
                 key = digest(
                     arguments,
                     inputs_of(self.base, workload),
@@ -187,6 +189,7 @@ class CompressionStudy(Study):
 
 @lru_cache(maxsize=1)
 def _traces(workload: str) -> TraceSet:
+    """Return the traces of a workload, from its fields as JSON; the last ones are kept."""
     section = Workload(**{**json.loads(workload), "growth": (), "nodes": ()})
     if section.kind == "region":
         return generate(section.parameters_of_region(), POPULATION, section.trace_seed)

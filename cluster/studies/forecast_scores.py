@@ -44,13 +44,13 @@ class NodePredictions:
 
     @classmethod
     def joined(cls, runs: Sequence[NodePredictions]) -> NodePredictions:
-        """Return the predictions of several runs; nodes of different runs are different."""
+        """Return the predictions of several runs as one; nodes of different runs are different."""
         probability = np.concatenate([np.zeros(0), *(run.probability for run in runs)])
         occurred = np.concatenate([np.zeros(0, np.bool_), *(run.occurred for run in runs)])
-        nodes = [int(run.node.max(initial=-1)) + 1 for run in runs]
-        first = np.cumsum([0, *nodes])[: len(runs)].tolist()
+        node_counts = [int(run.node.max(initial=-1)) + 1 for run in runs]
+        first_node = np.cumsum([0, *node_counts])[: len(runs)].tolist()
         node = np.concatenate(
-            [np.zeros(0, np.int64), *(run.node + offset for run, offset in zip(runs, first, strict=True))]
+            [np.zeros(0, np.int64), *(run.node + offset for run, offset in zip(runs, first_node, strict=True))]
         )
         return cls(probability, occurred, node)
 
@@ -63,8 +63,8 @@ class ScoreEstimate:
     """The score; None if it is undefined."""
     low: float | None
     high: float | None
-    """Ends of the interval; None with a single node, if too few resamples have the score, and if all have the same:
-    nodes without any violation do not say how rare one is.
+    """Ends of the interval; None with a single node, if too few resamples have the score, and if the score is the same
+    in all of them: nodes without any violation do not say how rare a violation is.
     """
 
     @property
@@ -81,25 +81,27 @@ class Scores:
     """The scores of an estimator."""
 
     predictions: int
+    """Number of predictions."""
     nodes: int
-    """Number of predictions, and of nodes of runs."""
+    """Number of nodes; those of different runs count separately."""
     base_rate: ScoreEstimate
     """Share of the predictions after which a violation occurred."""
     brier: ScoreEstimate
     """Mean squared difference between probability and outcome."""
     skill: ScoreEstimate
-    """1 - Brier score / that of the base rate as a constant prediction. 1 is perfect; 0 is no better than the base
-    rate. Undefined without violations, and if all are.
+    """1 - Brier score / Brier score of the base rate as a constant prediction. 1 is perfect; 0 is no better than the
+    base rate. Undefined if no prediction is followed by a violation, and if all are.
     """
     calibration_error: ScoreEstimate
     """Expected calibration error: the difference between mean probability and share of violations of a bin, averaged
     over the predictions.
     """
     samples: Int
+    """(B,) number of predictions by bin of the probability."""
     predicted: Float
-    """(B,) predictions by bin of the probability, and their mean probability; NaN without any."""
+    """(B,) mean probability of the predictions by bin; NaN without any."""
     observed: tuple[ScoreEstimate, ...]
-    """By bin, the share after which a violation occurred."""
+    """By bin, the share of the predictions after which a violation occurred."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; null in a bin without predictions."""
@@ -109,66 +111,71 @@ class Scores:
 
 
 class _Sums(NamedTuple):
-    """Sums over predictions; all scores follow from them."""
+    """Sums over predictions, by node or by resample; all scores follow from them."""
 
     error: Float
     """(C,) or (Q,) squared errors."""
     samples: Float
-    """(C, B) or (Q, B) predictions by bin."""
+    """(C, B) or (Q, B) numbers of predictions by bin."""
     predicted: Float
-    """Their probabilities, in the same shape."""
+    """(C, B) or (Q, B) sums of probabilities by bin."""
     occurred: Float
-    """Their violations, in the same shape."""
+    """(C, B) or (Q, B) numbers of violations by bin."""
 
 
 def scores_of(predictions: NodePredictions) -> Scores:
     """Return the scores of at least one prediction; the intervals are the same for equal predictions."""
-    names, node = np.unique(predictions.node, return_inverse=True)
-    by_node = _sums_of(predictions, node, len(names))
-    weights = np.random.default_rng(0).multinomial(len(names), np.full(len(names), 1.0 / len(names)), RESAMPLES)
-    whole = _Sums(*(sums.sum(axis=0, keepdims=True) for sums in by_node))
-    resampled = _Sums(*(weights @ sums for sums in by_node))
-    once, again = _scores(whole), _scores(resampled)
-    estimates = {name: _estimate(once[name][0], again[name], len(names)) for name in once}
+    nodes, node_index = np.unique(predictions.node, return_inverse=True)
+    sums_of_nodes = _sums_of(predictions, node_index, len(nodes))
+    weights = np.random.default_rng(0).multinomial(len(nodes), np.full(len(nodes), 1.0 / len(nodes)), RESAMPLES)
+    all_sums = _Sums(*(sums.sum(axis=0, keepdims=True) for sums in sums_of_nodes))
+    resampled = _Sums(*(weights @ sums for sums in sums_of_nodes))
+    scores, resampled_scores = _scores(all_sums), _scores(resampled)
+    estimates = {name: _estimate(scores[name][0], resampled_scores[name], len(nodes)) for name in scores}
     with np.errstate(invalid="ignore"):
-        observed, shares = whole.occurred[0] / whole.samples[0], resampled.occurred / resampled.samples
-        predicted = whole.predicted[0] / whole.samples[0]
+        observed, resampled_shares = all_sums.occurred[0] / all_sums.samples[0], resampled.occurred / resampled.samples
+        predicted = all_sums.predicted[0] / all_sums.samples[0]
     return Scores(
-        len(node),
-        len(names),
+        len(node_index),
+        len(nodes),
         **estimates,
-        samples=whole.samples[0].astype(np.int64),
+        samples=all_sums.samples[0].astype(np.int64),
         predicted=predicted,
-        observed=tuple(_estimate(share, shares[:, place], len(names)) for place, share in enumerate(observed)),
+        observed=tuple(
+            _estimate(share, resampled_shares[:, bin_index], len(nodes)) for bin_index, share in enumerate(observed)
+        ),
     )
 
 
 def _sums_of(predictions: NodePredictions, node: Int, nodes: int) -> _Sums:
-    """Return the sums over the predictions of each node."""
+    """Return the sums over the predictions of each of `nodes` nodes, (C,); `node`: (S,) index of the node."""
     bins = np.minimum((predictions.probability * BINS).astype(np.int64), BINS - 1)
-    place, shape = node * BINS + bins, (nodes, BINS)
+    node_and_bin, shape = node * BINS + bins, (nodes, BINS)
     error = np.square(predictions.probability - predictions.occurred)
-    each, occurred = np.ones(len(node)), predictions.occurred.astype(np.float64)
+    ones, occurred = np.ones(len(node)), predictions.occurred.astype(np.float64)
     samples, predicted, violated = (
-        np.bincount(place, weights, nodes * BINS).astype(np.float64).reshape(shape)
-        for weights in (each, predictions.probability, occurred)
+        np.bincount(node_and_bin, weights, nodes * BINS).astype(np.float64).reshape(shape)
+        for weights in (ones, predictions.probability, occurred)
     )
     return _Sums(np.bincount(node, error, nodes).astype(np.float64), samples, predicted, violated)
 
 
 def _scores(sums: _Sums) -> dict[str, Float]:
-    """Return the scores by name, each of shape (Q,); NaN where one is undefined."""
-    total = sums.samples.sum(axis=1)
-    base_rate = sums.occurred.sum(axis=1) / total
-    brier = sums.error / total
-    calibration_error = np.abs(sums.predicted - sums.occurred).sum(axis=1) / total
+    """Return the scores by name, each of shape (Q,), from sums by resample; NaN where a score is undefined."""
+    predictions = sums.samples.sum(axis=1)
+    base_rate = sums.occurred.sum(axis=1) / predictions
+    brier = sums.error / predictions
+    calibration_error = np.abs(sums.predicted - sums.occurred).sum(axis=1) / predictions
     variance = base_rate * (1.0 - base_rate)
-    skill = 1.0 - np.divide(brier, variance, out=np.full(len(total), np.nan), where=variance > 0.0)
+    skill = 1.0 - np.divide(brier, variance, out=np.full(len(predictions), np.nan), where=variance > 0.0)
     return {"base_rate": base_rate, "brier": brier, "skill": skill, "calibration_error": calibration_error}
 
 
 def _estimate(value: float, resampled: Float, nodes: int) -> ScoreEstimate:
-    """Return a score with the interval of its resamples, without those in which it is undefined."""
+    """Return a score with its interval from its values in resamples, (Q,), without those in which it is undefined.
+
+    `nodes`: number of nodes.
+    """
     if np.isnan(value):
         return ScoreEstimate(None, None, None)
     defined = resampled[~np.isnan(resampled)]
@@ -188,30 +195,30 @@ class Scored:
     """The scores of an estimator on a workload."""
 
     workload: str
+    """Name of the workload."""
     label: str
-    """Names of the workload and of the estimator."""
+    """Name of the estimator."""
     horizon: str
+    """Label of the time within which a violation counts."""
     outcome: str
-    """Within which time a violation counts, and how it is counted."""
+    """How a violation is counted (`cluster.studies.calibration.OUTCOMES`)."""
     scores: Scores
     """The scores."""
     recalibrated: Scores | None
-    """The scores of the same predictions, those of each repeat recalibrated by the other repeats; None with a single
-    repeat.
-    """
+    """The scores of the predictions, each repeat recalibrated by the other repeats; None with a single repeat."""
     recalibration: Recalibration
     """The map that fits all repeats."""
 
     @classmethod
     def of(cls, runs: Sequence[NodePredictions], **names: str) -> Scored:
-        """Return the scores of the predictions of at least one repeat."""
-        whole = NodePredictions.joined(runs)
+        """Return the scores of the predictions of at least one repeat; `names`: the fields that are texts."""
+        predictions = NodePredictions.joined(runs)
         recalibrated = recalibrated_by_the_others(runs) if len(runs) > 1 else None
         return cls(
             **names,
-            scores=scores_of(whole),
+            scores=scores_of(predictions),
             recalibrated=None if recalibrated is None else scores_of(recalibrated),
-            recalibration=Recalibration.fit(whole.probability, whole.occurred),
+            recalibration=Recalibration.fit(predictions.probability, predictions.occurred),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -226,46 +233,53 @@ class Scored:
 
 def recalibrated_by_the_others(runs: Sequence[NodePredictions]) -> NodePredictions:
     """Return the predictions of at least two repeats, each recalibrated by the map that fits the others."""
-    changed = []
-    for place, run in enumerate(runs):
-        others = NodePredictions.joined([*runs[:place], *runs[place + 1 :]])
-        recalibration = Recalibration.fit(others.probability, others.occurred)
-        changed.append(attrs.evolve(run, probability=recalibration(run.probability)))
-    return NodePredictions.joined(changed)
+    recalibrated_runs = []
+    for index, run in enumerate(runs):
+        other_runs = NodePredictions.joined([*runs[:index], *runs[index + 1 :]])
+        recalibration = Recalibration.fit(other_runs.probability, other_runs.occurred)
+        recalibrated_runs.append(attrs.evolve(run, probability=recalibration(run.probability)))
+    return NodePredictions.joined(recalibrated_runs)
 
 
 def tables_of_scores(scored: Sequence[Scored]) -> list[Table]:
-    """Return a table of all scores for a horizon and kind of outcome, and one recalibrated, if there are repeats."""
+    """Return a table of scores of one horizon and kind of outcome, and one of recalibrated scores if there are any."""
     title = f"calibration: violations within {scored[0].horizon}, {scored[0].outcome}"
     tables = [_table_of_scores(title, [(row, row.scores) for row in scored])]
-    again = [(row, row.recalibrated) for row in scored if row.recalibrated is not None]
-    return [*tables, _table_of_scores(f"{title}, recalibrated", again)] if again else tables
+    recalibrated = [(row, row.recalibrated) for row in scored if row.recalibrated is not None]
+    return [*tables, _table_of_scores(f"{title}, recalibrated", recalibrated)] if recalibrated else tables
 
 
 def _table_of_scores(title: str, scored: Sequence[tuple[Scored, Scores]]) -> Table:
+    """Return a table of scores, a row for each estimator and workload."""
     headings = ("workload", "estimator", "base rate", "Brier score", "skill", "calibration error")
     table = new_table(
         headings, texts=2, no_wrap=True, title=title, caption="with 95 % intervals from nodes of all repeats"
     )
     for workload in dict.fromkeys(estimator.workload for estimator, _ in scored):
         table.add_section()
-        for place, (estimator, scores) in enumerate(row for row in scored if row[0].workload == workload):
+        for index, (estimator, scores) in enumerate(row for row in scored if row[0].workload == workload):
             brier = "-" if scores.brier.value is None else f"{scores.brier.value:.4f}"
             figures = (scores.base_rate.text, brier, scores.skill.text, scores.calibration_error.text)
-            table.add_row("" if place else workload, estimator.label, *figures)
+            table.add_row("" if index else workload, estimator.label, *figures)
     return table
 
 
 def plot_reliability(ax: Axes, scored: Sequence[Scored]) -> None:
     """Draw the share of violations over the mean probability of each bin, with intervals; a line for each estimator."""
-    for place, (estimator, colour) in enumerate(coloured(scored)):
-        scores, style = estimator.scores, "o-" if place < len(COLOURS) else "s:"  # colours repeat
-        some = np.flatnonzero(scores.samples)
-        shares = np.array([scores.observed[place].value for place in some], np.float64)
+    for index, (estimator, colour) in enumerate(coloured(scored)):
+        scores, style = estimator.scores, "o-" if index < len(COLOURS) else "s:"  # colours repeat
+        filled_bins = np.flatnonzero(scores.samples)
+        shares = np.array([scores.observed[index].value for index in filled_bins], np.float64)
         ax.plot(
-            scores.predicted[some], shares, style, color=colour, linewidth=1.2, markersize=3.5, label=estimator.label
+            scores.predicted[filled_bins],
+            shares,
+            style,
+            color=colour,
+            linewidth=1.2,
+            markersize=3.5,
+            label=estimator.label,
         )
-        for bin_ in some.tolist():
+        for bin_ in filled_bins.tolist():
             low, high = scores.observed[bin_].low, scores.observed[bin_].high
             if low is not None and high is not None:
                 ax.vlines(scores.predicted[bin_], low, high, color=colour, linewidth=0.9, alpha=0.6)

@@ -54,7 +54,8 @@ PUBLISHED = {
         BEST_FIT: ("2.0", "14 of 16", "1.4", "10 of 16"),
     },
 }
-"""[1] section 8.3: ratio and settings, of the best without probabilities to each, and the same with the oracle."""
+"""[1] section 8.3, by vCores and policy: ratio of the best policy without probabilities to this policy, settings in
+which this policy is at least as good, and the same two figures for the best with the oracle."""
 
 
 def arms(*, oracle: bool, initial_demand: bool) -> tuple[Arm, ...]:
@@ -99,29 +100,31 @@ class PlacementPolicyStudy(PolicyStudy):
 
 
 def _varied() -> tuple[Arm, ...]:
+    """Return the arms that also run with other initial demands."""
     return (*PLACEMENT_ARMS, *(arm for arm in AT_DEPARTURES if arm.name == WORST_FIT))
 
 
 def _of_hardware(violations: Violations, vcores: float) -> list[Claim]:
+    """Return the figures of [1] section 8.3 with ours, for nodes with some vCores."""
     violations = violations.where(lambda setting: setting.vcores == vcores)
     groups: dict[str, Sequence[str]] = {"best without probabilities": WITHOUT_PROBABILITIES}
     groups["best with oracle"] = [arm.name for arm in ORACLES]
     claims = []
     for name in (WORST_FIT, BEST_FIT, *(arm.name for arm in reversed(BY_PEAKS))):
         published = PUBLISHED.get(vcores, {}).get(name, ("", "", "", ""))
-        for number, (label, group) in enumerate(groups.items()):
+        for index, (label, group) in enumerate(groups.items()):
             if not all(arm in violations.counts for arm in group):
                 continue
-            ratio, settings = published[2 * number : 2 * number + 2]
-            as_good = f"{violations.at_least_as_good(name, group)} of {len(violations.settings)}"
+            ratio, settings = published[2 * index : 2 * index + 2]
+            as_good_in_words = f"{violations.at_least_as_good(name, group)} of {len(violations.settings)}"
             claims.append(Claim(f"{vcores:g} vCores: {label} / {name}", ratio, violations.ratio(group, name)))
-            claims.append(Claim(f"{vcores:g} vCores: {name} at least as good as {label}", settings, as_good))
+            claims.append(Claim(f"{vcores:g} vCores: {name} at least as good as {label}", settings, as_good_in_words))
     for percentile in PERCENTILES:
-        varied = {arm.name: with_initial_demand(arm, percentile).name for arm in _varied()}
-        if all(name in violations.counts for name in varied.values()) and vcores == FIRST_HARDWARE:
-            rivals = [varied[name] for name in WITHOUT_PROBABILITIES]
+        name_at_percentile = {arm.name: with_initial_demand(arm, percentile).name for arm in _varied()}
+        if all(name in violations.counts for name in name_at_percentile.values()) and vcores == FIRST_HARDWARE:
+            rivals = [name_at_percentile[name] for name in WITHOUT_PROBABILITIES]
             label = f"{vcores:g} vCores, p{percentile}: best without probabilities / {WORST_FIT}"
-            claims.append(Claim(label, "2.42 to 2.57", violations.ratio(rivals, varied[WORST_FIT])))
+            claims.append(Claim(label, "2.42 to 2.57", violations.ratio(rivals, name_at_percentile[WORST_FIT])))
     return claims
 
 
@@ -139,7 +142,7 @@ MEASURED = (*BY_PEAKS, *AT_DEPARTURES)
 
 @cache
 def _load_kernels(arguments: str) -> None:
-    """Execute a short run, which loads machine code; it is the same at every density."""
+    """Execute the short run of a task, given as JSON, once: it loads machine code, which all densities share."""
     run_simulation(json.loads(arguments))
 
 
@@ -149,19 +152,19 @@ def memory_claims() -> list[Claim]:
     fields = attrs.asdict(history, recurse=False).values()
     columns = [value for value in fields if isinstance(value, np.ndarray) and len(value) == len(history)]
     solution = SizeBench(bench_cluster(NODES, 0), 1000, 0).solution
-    kept = solution.aggregate.nbytes
+    bytes_of_sums = solution.aggregate.nbytes
     return [
         Claim(
             "memory of a demand model",
             "66 bytes",
             f"{sum(column.nbytes for column in columns) / len(history):.0f} bytes",
         ),
-        Claim(f"memory of the sums of {NODES} nodes", "32 KB", f"{kept / 1024:.0f} KB"),
+        Claim(f"memory of the sums of {NODES} nodes", "32 KB", f"{bytes_of_sums / 1024:.0f} KB"),
     ]
 
 
 def scoring_claims(nodes: int = NODES, proposals: int = 100_000) -> list[Claim]:
-    """Return the time of a thousand configurations with the original and with the modified energy."""
+    """Return the time of a thousand configurations with the original and with the modified energy, on some nodes."""
     claims = []
     for label, paper, weights in (("original", "432 ms", WITHOUT_RISK), ("modified", "890 ms", AS_IN_PAPER)):
         engine = bench_cluster(nodes, 0)
@@ -181,9 +184,9 @@ class OverheadStudy(SimulatedStudy):
     @classmethod
     def of(cls, request: StudyRequest) -> OverheadStudy:
         """Return the study that a user requests, of one region."""
-        of_region = attrs.evolve(request, base=attrs.evolve(request.base, workloads=request.base.workloads[:1]))
+        region_request = attrs.evolve(request, base=attrs.evolve(request.base, workloads=request.base.workloads[:1]))
         return cls(
-            of_region.design(
+            region_request.design(
                 POLICIES_PILOTS[:1], MEASURED, repeats=1, days=OVERHEAD_DAYS, quick_days=QUICK_OVERHEAD_DAYS
             )
         )
@@ -195,8 +198,8 @@ class OverheadStudy(SimulatedStudy):
         run, workload = {**scenario["run"], "days": WARM_UP_DAYS}, {**scenario["workload"]}
         if "density" in workload:
             workload["density"] = WARM_UP_DENSITY
-        short = {"repeat": 0, "scenario": {**scenario, "run": run, "workload": workload}}
-        _load_kernels(json.dumps(short, sort_keys=True))
+        short_arguments = {"repeat": 0, "scenario": {**scenario, "run": run, "workload": workload}}
+        _load_kernels(json.dumps(short_arguments, sort_keys=True))
         return run_simulation(arguments)
 
     def result(self, finished: Finished) -> StudyResult:

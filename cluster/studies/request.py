@@ -30,7 +30,7 @@ ANNEALING_MARKS = (8.0, 20.0, 50.0, 120.0)
 POLICIES_MARKS = (5.0, 150.0)
 """Violations of the original in a run at the lowest and the highest density of figure 9."""
 GRAIN = 0.01
-"""Densities are rounded to this; to a tenth of it if the usual density is below 0.2, and so on."""
+"""Unit to which densities are rounded; a tenth of it if the usual density is below 0.2, and so on."""
 
 
 @attrs.frozen
@@ -54,16 +54,16 @@ class Pilot:
 
     @property
     def name(self) -> str:
-        """Study and hardware."""
+        """Name of the study, and vCores of a node, in words."""
         return f"{self.study}, {self.vcores:g} vCores"
 
     def known_densities(self, base: Base) -> Mapping[str, Sequence[float]] | None:
-        """Return the densities that were found before; None if a workload has none."""
+        """Return the densities in `DENSITIES` by workload; None if a workload of the base has none there."""
         densities = DENSITIES.get((self.study, self.vcores), {})
         return densities if all(name in densities for name in base.workloads) and base.is_of_regions else None
 
     def run_in(self, output: OutputDirectory, base: Base) -> dict[str, list[float]]:
-        """Return the densities of each workload. The runs are kept in directories below."""
+        """Return the densities that the pilot finds, by workload; its runs are kept in directories below the output."""
         below = output.below(f"densities-{self.study}-{self.vcores:g}")
 
         def rows_of(design: Design) -> Sequence[Row]:
@@ -78,18 +78,18 @@ class Pilot:
         return self.densities(base, rows_of)
 
     def densities(self, base: Base, rows_of: Callable[[Design], Sequence[Row]]) -> dict[str, list[float]]:
-        """Return the densities of each workload; `rows_of` executes a design and returns the runs that did not fail.
+        """Return the densities that the pilot finds, by workload.
 
-        The density increases until the original has more violations than every mark, or the cluster cannot hold the
-        tenants.
+        `rows_of` makes the runs of a design, and returns a row for each run that did not fail. The density increases
+        until the original has more violations than every mark, or the cluster cannot hold the tenants.
         """
         if not base.density:
             raise PlbError(f"densities of {base.workloads[0]}: recorded arrivals have no density")
         digits = max(0, math.ceil(-math.log10(10.0 * base.density / PILOT_USUAL_DENSITY)))
         violations: dict[str, dict[float, list[float]]] = {name: {} for name in base.workloads}
         increasing = list(base.workloads)
-        for step in PILOT_DENSITIES:
-            density = round(base.density * step / PILOT_USUAL_DENSITY, 4 + digits)
+        for pilot_density in PILOT_DENSITIES:
+            density = round(base.density * pilot_density / PILOT_USUAL_DENSITY, 4 + digits)
             rows = rows_of(self._design(base, increasing, density)) if increasing else ()
             for row in rows:
                 violations[row["workload"]].setdefault(density, []).append(row["violations"])
@@ -101,21 +101,26 @@ class Pilot:
         return {name: self._at_marks(by_density, digits) for name, by_density in violations.items()}
 
     def settings(self, base: Base, densities: Mapping[str, Sequence[float]]) -> list[StudySetting]:
-        """Return the settings of each workload at its densities."""
+        """Return the settings of each workload of a base at its densities."""
         vcores = self.vcores if base.vcores is None else base.vcores
         return [StudySetting(name, vcores, density) for name in base.workloads for density in densities.get(name, ())]
 
     def _design(self, base: Base, workloads: Sequence[str], density: float) -> Design:
+        """Return the runs of the original energy for workloads at a density."""
         settings = self.settings(base, dict.fromkeys(workloads, (density,)))
         return Design(
             base, settings, (ORIGINAL,), days=self.days, repeats=self.repeats, seed=PILOT_SEED, engine=self.engine
         )
 
     def _is_below(self, violations: Sequence[float]) -> bool:
+        """Return whether there are violations of runs, and their mean is below the largest mark."""
         return len(violations) > 0 and float(np.mean(violations)) < max(self.marks)
 
     def _at_marks(self, violations: Mapping[float, Sequence[float]], digits: int) -> list[float]:
-        """Return the densities at which the mean violations, interpolated, reach the marks."""
+        """Return the densities at which the mean violations, interpolated, reach the marks.
+
+        `violations`: of each run, by density; `digits`: further decimals of the densities.
+        """
         densities = sorted(violations)
         means = np.maximum.accumulate([float(np.mean(violations[density])) for density in densities])
         at_marks = [float(np.interp(mark, means, densities)) for mark in self.marks]
@@ -166,15 +171,19 @@ class StudyRequest:
     quick: bool = False
     """True: a small part of the study."""
     full: bool = False
+    """True: all arms of the study of policies, and more repeats."""
     oracle: bool = False
+    """True: also the arms of the study of policies that use an oracle."""
     initial_demand: bool = False
-    """True: further arms of the study of policies; `full` also increases the repeats."""
+    """True: also the arms of the study of policies with other initial demands."""
     samples: int | None = None
     """Samples of the study of compression."""
     densities: Sequence[float] | None = None
+    """Tenant densities of the settings."""
     repeats: int | None = None
+    """Runs of each arm in each setting."""
     days: float | None = None
-    """Tenant densities; repeats and simulated days of each run."""
+    """Simulated days of each run."""
     first_hours: int | None = None
     """Hours until the first predictions of the study of calibration."""
     seed: int = 0
@@ -197,7 +206,7 @@ class StudyRequest:
                 )
 
     def settings(self, pilots: Sequence[Pilot]) -> list[StudySetting]:
-        """Return the settings: at the given densities, else at the known ones, else at those that a pilot finds now."""
+        """Return the settings at the requested densities, else at `DENSITIES`, else at those that pilots find now."""
         settings = []
         for pilot in pilots:
             densities = pilot.known_densities(self.base)
@@ -208,7 +217,10 @@ class StudyRequest:
             elif densities is None:
                 densities = pilot.run_in(self.output, self.base)
             elif self.quick:
-                densities = {name: of_workload[len(of_workload) // 2 :][:1] for name, of_workload in densities.items()}
+                densities = {
+                    name: workload_densities[len(workload_densities) // 2 :][:1]
+                    for name, workload_densities in densities.items()
+                }
             settings += pilot.settings(self.base, densities)
         return settings
 
@@ -222,15 +234,21 @@ class StudyRequest:
         quick_days: float = QUICK_DAYS,
         middle: int | None = None,
     ) -> Design:
-        """Return the runs of these arms at the densities of pilots, with `middle` only the middle ones."""
-        of_runs: dict[str, Any] = {"repeats": repeats, "days": days, "quick_days": quick_days}
-        of_runs["engine"] = pilots[0].engine
-        usual = pilots[0].settings(self.base, dict.fromkeys(self.base.workloads, (self.base.density,)))
-        self.design_at(usual, arms, **of_runs)  # raises errors that do not depend on the density before a pilot runs
+        """Return the runs of arms at the densities of pilots.
+
+        `middle`: number of densities of each workload, the middle ones; None: all. `repeats`, `days`, `quick_days`: if
+        the request has no others.
+        """
+        run_options: dict[str, Any] = {"repeats": repeats, "days": days, "quick_days": quick_days}
+        run_options["engine"] = pilots[0].engine
+        usual_settings = pilots[0].settings(self.base, dict.fromkeys(self.base.workloads, (self.base.density,)))
+        self.design_at(
+            usual_settings, arms, **run_options
+        )  # raises errors that do not depend on the density before a pilot runs
         settings = self.settings(pilots)
         if middle is not None and not self.densities:
             settings = middle_of_each(settings, middle)
-        return self.design_at(settings, arms, **of_runs)
+        return self.design_at(settings, arms, **run_options)
 
     def design_at(
         self,
@@ -243,7 +261,10 @@ class StudyRequest:
         engine: Mapping[str, Any] = NOTHING,
         first_seed: int = 0,
     ) -> Design:
-        """Return the runs of these arms in these settings; `first_seed` is added to the seed."""
+        """Return the runs of arms in settings; `first_seed` is added to the seed of the request.
+
+        `repeats`, `days`, `quick_days`: if the request has no others; `engine`: fields of `plb.PlbConfig`.
+        """
         return Design(
             self.base,
             settings,
@@ -263,11 +284,11 @@ class DensityStudy(Study):
     run = staticmethod(run_simulation)
 
     densities: Mapping[str, Mapping[str, Sequence[float]]]
-    """By pilot and workload."""
+    """The densities, by name of the pilot, then by workload."""
 
     @classmethod
     def of(cls, request: StudyRequest) -> DensityStudy:
-        """Run all pilots."""
+        """Run all pilots, and return the study with their densities."""
         return cls({pilot.name: pilot.run_in(request.output, request.base) for pilot in PILOTS})
 
     def described(self) -> Mapping[str, Any]:
@@ -284,9 +305,9 @@ class DensityStudy(Study):
 
 
 def table_of_densities(densities_of_studies: Mapping[str, Mapping[str, Sequence[float]]]) -> Table:
-    """Return the densities that pilots chose, by study and workload."""
-    shown = Table("study", "workload", "densities", title="densities of the studies")
-    for study, of_workloads in densities_of_studies.items():
-        for workload, densities in of_workloads.items():
-            shown.add_row(study, workload, ", ".join(f"{density:g}" for density in densities))
-    return shown
+    """Return a table of the densities that pilots found, by study and workload."""
+    table = Table("study", "workload", "densities", title="densities of the studies")
+    for study, densities_by_workload in densities_of_studies.items():
+        for workload, densities in densities_by_workload.items():
+            table.add_row(study, workload, ", ".join(f"{density:g}" for density in densities))
+    return table

@@ -91,7 +91,7 @@ class RiskStudy(PolicyStudy):
             for label in ESTIMATORS
             if label != MONTE_CARLO
         ]
-        original = [
+        original_ratios = [
             Claim(
                 f"{ORIGINAL.name} / {ANNEALING}, {label}",
                 "",
@@ -99,10 +99,10 @@ class RiskStudy(PolicyStudy):
             )
             for label in ESTIMATORS
         ]
-        return [*ratios, *original, *_claims_of_default(violations), *_density_claims(violations)]
+        return [*ratios, *original_ratios, *_claims_of_default(violations), *_density_claims(violations)]
 
     def tables(self, violations: Violations) -> list[ClaimTable]:
-        """Return the mean violations by setting with each policy, after those of the original energy."""
+        """Return the mean violations by setting, a table for each policy, with the original energy in both."""
         original = violations.means(ORIGINAL.name)
         tables = []
         for policy in (ANNEALING, PLACEMENT):
@@ -116,11 +116,13 @@ class RiskStudy(PolicyStudy):
         result = super().result(finished)
         if not result.tables:
             return result
-        decisions = placement_claims(finished, ARMS, lambda times: f"{np.mean(times):.2f} ms")
+        decision_claims = placement_claims(finished, ARMS, lambda decision_table: f"{np.mean(decision_table):.2f} ms")
         caption = "means over runs, which other processes on the machine slow down"
-        counts = {**result.figures["counts"], **counts_as_json(decisions)}
-        times = table_of_claims(decisions, "risk: time per decision", caption)
-        return attrs.evolve(result, figures={**result.figures, "counts": counts}, tables=(*result.tables, times))
+        counts = {**result.figures["counts"], **counts_as_json(decision_claims)}
+        decision_table = table_of_claims(decision_claims, "risk: time per decision", caption)
+        return attrs.evolve(
+            result, figures={**result.figures, "counts": counts}, tables=(*result.tables, decision_table)
+        )
 
 
 def _claims_of_default(violations: Violations) -> list[Claim]:
@@ -129,11 +131,9 @@ def _claims_of_default(violations: Violations) -> list[Claim]:
     for policy in POLICIES if violations.repeats > 1 else ():
         default = f"{policy}, {MONTE_CARLO}"
         rivals = [f"{policy}, {label}" for label in ESTIMATORS if label != MONTE_CARLO]
-        alone = [violations.where(setting.__eq__) for setting in violations.settings]
-        ratios = [[of_setting.ratio([rival], default) for rival in rivals] for of_setting in alone]
-        good = sum(
-            not any(ratio.high is not None and ratio.high < 1.0 for ratio in of_setting) for of_setting in ratios
-        )
+        of_settings = [violations.where(setting.__eq__) for setting in violations.settings]
+        ratios = [[in_setting.ratio([rival], default) for rival in rivals] for in_setting in of_settings]
+        good = sum(not any(ratio.high is not None and ratio.high < 1.0 for ratio in row) for row in ratios)
         label = f"{policy}: settings where no estimator is better than {MONTE_CARLO}"
         claims.append(Claim(label, "", f"{good} of {len(ratios)}"))
     return claims
@@ -154,17 +154,28 @@ def _density_claims(violations: Violations) -> list[Claim]:
 
 
 def density_ratios(violations: Violations, arm: str, compared: str) -> tuple[list[float], int]:
-    """Return the ratios of the densities at which two arms have equal violations, of workloads with several."""
+    """Return the ratios of the densities at which two arms have equal violations, and the number of workloads compared.
+
+    There is a ratio for each workload with several densities, if the arms have the same violations at some of them: the
+    density of `arm` by the density of `compared`.
+    """
     ratios, workloads = [], 0
     for settings in alike(violations.settings):
         if len(settings) < 2:
             continue
         workloads += 1
-        of_workload = violations.where(settings.__contains__)
-        order = np.argsort([setting.density for setting in of_workload.settings])
-        densities = np.array([setting.density for setting in of_workload.settings])[order]
-        mean, reference = (np.maximum.accumulate(of_workload.means(name)[order]) for name in (arm, compared))
-        mark = float(np.median(reference))
-        if mean[0] <= mark <= mean[-1]:
-            ratios.append(float(np.interp(mark, mean, densities) / np.interp(mark, reference, densities)))
+        workload_violations = violations.where(settings.__contains__)
+        by_density = np.argsort([setting.density for setting in workload_violations.settings])
+        densities = np.array([setting.density for setting in workload_violations.settings])[by_density]
+        arm_means, compared_means = (
+            np.maximum.accumulate(workload_violations.means(name)[by_density]) for name in (arm, compared)
+        )
+        median_violations = float(np.median(compared_means))
+        if arm_means[0] <= median_violations <= arm_means[-1]:
+            ratios.append(
+                float(
+                    np.interp(median_violations, arm_means, densities)
+                    / np.interp(median_violations, compared_means, densities)
+                )
+            )
     return ratios, workloads

@@ -58,8 +58,9 @@ class OutputDirectory:
     folder: Path
     """Directory of the results."""
     jobs: int | None = None
+    """Processes on this machine; None: one for each core."""
     scheduler: str | None = None
-    """As in `cluster.runs.sweep.sweep`."""
+    """Address of a Dask scheduler whose workers make the runs instead; None: there is none."""
     restart: bool = False
     """True: finished runs are repeated."""
     quiet: bool = False
@@ -77,7 +78,7 @@ class Finished:
     rows: Sequence[Row]
     """Arguments and totals of every run that did not fail, in the order of the tasks."""
     timings: Sequence[Row] = ()
-    """Arguments and timings of the same runs."""
+    """Arguments and timings of these runs, in the same order."""
     failed: Failures = ()
     """Tasks that failed, with their outcomes."""
 
@@ -87,8 +88,8 @@ def run_tasks(
 ) -> Finished:
     """Run the tasks of a study and write their tables, with the arguments that are no tables as columns.
 
-    `run` returns ``totals``, the same for each run of a task, and ``timings``. `described` goes to ``study.json``.
-    After Ctrl-C, the `KeyboardInterrupt` names the directory with the tables of the finished runs.
+    `name`: of the study; `run` returns ``totals``, the same for each run of a task, and ``timings``; `described` goes
+    to ``study.json``. After Ctrl-C, the `KeyboardInterrupt` names the directory with the tables of the finished runs.
     """
     check_study(output.folder / STUDY, name)
     if output.restart:
@@ -118,22 +119,24 @@ def run_tasks(
 
 
 def report_other_code(journal: Journal, tasks: Sequence[Task], console: Console, folder: Path) -> bool:
-    """Say how many runs of tasks are made again because other code has made them, and return whether there are any."""
-    number = sum(task.key in journal.of_other_code for task in tasks)
-    if number:
+    """Print how many runs of tasks are made again because other code has made them; return whether there are any."""
+    count = sum(task.key in journal.of_other_code for task in tasks)
+    if count:
         console.print(
-            f"{folder}: {counted(number, 'finished run')} of other code {'does' if number == 1 else 'do'} not count",
+            f"{folder}: {counted(count, 'finished run')} of other code {'does' if count == 1 else 'do'} not count",
             soft_wrap=True,
         )
-    return number > 0
+    return count > 0
 
 
 def _write_tables(folder: Path, outcomes: Failures) -> Finished:
-    """Write the tables of tasks with their outcomes, and return their rows."""
-    done = [(task, outcome, outcome.values) for task, outcome in outcomes if outcome.values is not None]
+    """Write the tables of tasks with their outcomes to a directory, and return their rows."""
+    successful = [(task, outcome, outcome.values) for task, outcome in outcomes if outcome.values is not None]
     finished = Finished(
-        rows=[_row(task, values["totals"]) for task, _, values in done],
-        timings=[_row(task, {"cpu_seconds": outcome.seconds, **values["timings"]}) for task, outcome, values in done],
+        rows=[_row(task, values["totals"]) for task, _, values in successful],
+        timings=[
+            _row(task, {"cpu_seconds": outcome.seconds, **values["timings"]}) for task, outcome, values in successful
+        ],
         failed=[(task, outcome) for task, outcome in outcomes if outcome.values is None],
     )
     write_parquet(frame_of(finished.rows), folder / RUNS)
@@ -157,7 +160,7 @@ def head_of(name: str, described: Mapping[str, Any], code: str) -> dict[str, Any
 
 
 def stamped_as(figures: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the figures of a study with the stamp of its directory: seed and code of the first study below."""
+    """Return the figures of a study with the stamp of its directory: seed and code of the first study in it."""
     paths = sorted(folder.rglob(STUDY))
     heads = {path.parent.relative_to(folder): json_object(path) or {} for path in paths}
     digests = {str(path): head.get("configuration_sha256") for path, head in heads.items()}
@@ -169,7 +172,10 @@ def stamped_as(figures: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def check_study(path: Path, name: str) -> None:
-    """Raise an error if a directory has results of another study or other files, or cannot be written to."""
+    """Raise an error if a directory cannot be used for the study `name`: it has other files, or another study.
+
+    `path`: its ``study.json``.
+    """
     folder = path.parent
     check_free(folder, force=True)
     if not path.exists():
@@ -180,26 +186,30 @@ def check_study(path: Path, name: str) -> None:
     described = json_object(path)
     if described is None:
         raise PlbError(f"{path}: is damaged; remove it, or give another directory")
-    present = described.get("study")
-    if present != name:
-        raise PlbError(f"{path.parent}: has the results of the study {present!r}; give another directory")
+    study = described.get("study")
+    if study != name:
+        raise PlbError(f"{path.parent}: has the results of the study {study!r}; give another directory")
 
 
 def frame_of(rows: Sequence[Row]) -> pl.DataFrame:
-    """Return rows as a table; lists and objects become JSON."""
+    """Return rows as a data frame; lists and objects become JSON."""
     import polars as pl
 
-    plain = [{name: _cell(value) for name, value in row.items()} for row in rows]
-    return pl.DataFrame(plain, infer_schema_length=None)
+    plain_rows = [{name: _cell(value) for name, value in row.items()} for row in rows]
+    return pl.DataFrame(plain_rows, infer_schema_length=None)
 
 
 def _cell(value: Any) -> Any:
+    """Return a value as a cell of a data frame; a list or object becomes JSON."""
     return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
 
 
 @contextmanager
 def progress_bar(name: str, runs: int, finished_before: int, quiet: bool) -> Iterator[Any]:
-    """Show finished and failed runs and the remaining time; yield a function to call with each outcome."""
+    """Show finished and failed runs and the remaining time.
+
+    Yield a function to call with each outcome; `finished_before`: number of the `runs` that are not made again.
+    """
     from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn()
@@ -207,15 +217,15 @@ def progress_bar(name: str, runs: int, finished_before: int, quiet: bool) -> Ite
     if finished_before:
         messages(quiet=quiet).print(f"{name}: {finished_before} of {runs} runs are finished already")
     with progress(*columns, quiet=quiet, speed_estimate_period=SPEED_PERIOD) as bar:
-        shown = bar.add_task(name, total=runs - finished_before)
+        task = bar.add_task(name, total=runs - finished_before)
 
         def report(outcome: TaskOutcome) -> None:
             nonlocal failures
             if outcome.error is not None:
                 failures += 1
                 bar.console.print(f"failed: {outcome.key}")
-                bar.update(shown, description=f"{name}, {failures} failed")
-            bar.advance(shown)
+                bar.update(task, description=f"{name}, {failures} failed")
+            bar.advance(task)
 
         yield report
 
@@ -225,7 +235,7 @@ class StudyResult:
     """The result of the finished runs of a study."""
 
     figures: Mapping[str, Any]
-    """Plain JSON values."""
+    """The figures of the study, as plain JSON values."""
     tables: Sequence[Table] = ()
     """Tables to print."""
     plots: Mapping[str, Callable[[], Figure] | None] = attrs.field(factory=dict)
@@ -277,6 +287,7 @@ def run_study(study: Study, output: OutputDirectory) -> StudyResult:
 
 
 def _write(result: StudyResult, output: OutputDirectory) -> None:
+    """Write the tables and plots of a result to the directory of the study."""
     for name, frame in result.frames.items():
         write_parquet(frame, output.folder / name)
     for name, plot in result.plots.items():

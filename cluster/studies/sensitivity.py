@@ -70,15 +70,18 @@ QUICK = ("size_bias", "memory.median")
 
 
 def with_variants(base: Base, names: Sequence[str] = FREE) -> Base:
-    """Return a base with regions as workloads, unchanged and with each parameter changed, and less history."""
+    """Return a base with less history whose workloads are the regions, unchanged and with each parameter changed.
+
+    `names`: of the parameters.
+    """
     variants: dict[str, Mapping[str, Any]] = {}
     for region in base.workloads:
         variants[region] = {"region": region}
         for name in names:
             field, _, part = name.partition(".")
             for value in values_of(REGIONS[region], name):
-                changed = {field: {part: value} if part else value}
-                variants[f"{region}, {name} {value:g}"] = {"region": region, "region_parameters": changed}
+                parameters = {field: {part: value} if part else value}
+                variants[f"{region}, {name} {value:g}"] = {"region": region, "region_parameters": parameters}
     workload = {**base.tables["workload"], "history_tenants": QUICK_HISTORY_TENANTS}
     return attrs.evolve(
         base, workloads=tuple(variants), tables={**base.tables, "workload": workload}, variants=variants
@@ -86,25 +89,25 @@ def with_variants(base: Base, names: Sequence[str] = FREE) -> Base:
 
 
 def values_of(region: RegionParameters, name: str) -> Iterator[float]:
-    """Yield the changed values of a parameter: by the factor, within its range."""
+    """Yield the values to which a region's parameter, named `name`, is changed: by the factor, within its range."""
     field, _, part = name.partition(".")
-    present = getattr(region, field)
-    value = getattr(present, part) if isinstance(present, Usage) else present
-    for changed in (value / FACTOR, value * FACTOR):
-        allowed = min(changed, highest(name))
-        if allowed != value:
-            yield round(allowed, 6)
+    parameter = getattr(region, field)
+    present_value = getattr(parameter, part) if isinstance(parameter, Usage) else parameter
+    for value in (present_value / FACTOR, present_value * FACTOR):
+        allowed_value = min(value, highest(name))
+        if allowed_value != present_value:
+            yield round(allowed_value, 6)
 
 
 def pilot_tasks(base: Base) -> list[Task]:
-    """Return the tasks of the pilot, one a workload."""
+    """Return the tasks of the pilot, one for each workload of a base."""
     tasks = []
     for name in base.workloads:
         variants = {name: base.variants[name]}
-        of_one = attrs.evolve(base, workloads=(name,), variants=variants, digests=inputs_of(base, name))
-        arguments = {"workload": name, "base": attrs.asdict(of_one), "pilot": attrs.asdict(PILOT)}
-        plain = json.loads(json.dumps(arguments))
-        tasks.append(Task(f"{name}, {digest(plain)}", plain))
+        workload_base = attrs.evolve(base, workloads=(name,), variants=variants, digests=inputs_of(base, name))
+        arguments = {"workload": name, "base": attrs.asdict(workload_base), "pilot": attrs.asdict(PILOT)}
+        plain_arguments = json.loads(json.dumps(arguments))
+        tasks.append(Task(f"{name}, {digest(plain_arguments)}", plain_arguments))
     return tasks
 
 
@@ -117,7 +120,7 @@ def run_pilot(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rows_of(design: Design) -> Sequence[Row]:
-    """Execute the runs of a design in this process; return none at a density that the cluster cannot hold."""
+    """Return the rows of the runs of a design, made in this process; none at a density that the cluster cannot hold."""
     try:
         return [{**task.arguments, **run_simulation(task.arguments)["totals"]} for task in design.tasks()]
     except DensityError:
@@ -141,8 +144,8 @@ class SensitivityStudy(PolicyStudy):
         base = with_variants(request.base, QUICK if request.quick else FREE)
 
         def design_at(densities: Mapping[str, Sequence[float]]) -> Design:
-            changed = attrs.evolve(request, base=base)
-            return changed.design_at(
+            region_request = attrs.evolve(request, base=base)
+            return region_request.design_at(
                 PILOT.settings(base, densities), ARMS, repeats=REPEATS, days=PILOT.days, engine=PILOT.engine
             )
 
@@ -163,8 +166,8 @@ class SensitivityStudy(PolicyStudy):
     def claims(self, violations: Violations) -> list[Claim]:
         """Return the ratios over all changes, and the changes under which they are least and largest."""
         pairs = ((ORIGINAL.name, self.compared), (OVERLOAD.name, self.compared))
-        means = [Claim(f"{above} / {below}", "", violations.ratio([above], below)) for above, below in pairs]
-        return [*means, *(claim for above, below in pairs for claim in _extremes(violations, above, below))]
+        mean_claims = [Claim(f"{above} / {below}", "", violations.ratio([above], below)) for above, below in pairs]
+        return [*mean_claims, *(claim for above, below in pairs for claim in _extremes(violations, above, below))]
 
     def tables(self, violations: Violations) -> list[ClaimTable]:
         """Return the mean violations under each change."""
@@ -180,10 +183,14 @@ class SensitivityStudy(PolicyStudy):
 
 
 def _extremes(violations: Violations, above: str, below: str) -> Iterator[Claim]:
-    some = violations.means(below) > 0
-    if not some.any():
+    """Yield the settings with the least and the largest ratio of the violations of two arms.
+
+    `above`, `below`: names of the arms; settings without violations of `below` do not count.
+    """
+    is_defined = violations.means(below) > 0
+    if not is_defined.any():
         return
-    names = [setting.workload for setting, has_some in zip(violations.settings, some, strict=True) if has_some]
-    ratios: Float = violations.means(above)[some] / violations.means(below)[some]
+    names = [setting.workload for setting, counts in zip(violations.settings, is_defined, strict=True) if counts]
+    ratios: Float = violations.means(above)[is_defined] / violations.means(below)[is_defined]
     for word, index in (("least", int(ratios.argmin())), ("largest", int(ratios.argmax()))):
         yield Claim(f"{word} {above} / {below}", "", f"{ratios[index]:.2f} ({names[index]})")

@@ -73,8 +73,9 @@ class Case:
     """A way to pack an instance."""
 
     test: FitTest
+    """Test of whether a task fits on a machine."""
     fit: Fit = Fit.BEST
-    """Packing test and heuristic."""
+    """Heuristic that chooses among the machines on which a task fits."""
     capacity: float = 1.0
     """Capacity of the machines, relative to the capacity of the study."""
     clairvoyance: float = 1.0
@@ -92,25 +93,33 @@ class Case:
 def cases(realisations: int) -> tuple[Case, ...]:
     """Return all cases, each once; `realisations` limits the levels of clairvoyance."""
     levels = [share for share in CLAIRVOYANCE if round(share * realisations) >= LEAST_OBSERVED]
-    wanted = [
+    all_cases = [
         *(Case(test) for test in PAPER_TESTS),
         *(Case(test, fit=Fit.FIRST) for test in PAPER_TESTS),
         *(Case(test, averaged=True) for test in PAPER_TESTS),
-        *(Case(test, capacity=c, rebalanced=on) for test in BY_CAPACITY for c in CAPACITIES for on in (True, False)),
+        *(
+            Case(test, capacity=capacity, rebalanced=is_rebalanced)
+            for test in BY_CAPACITY
+            for capacity in CAPACITIES
+            for is_rebalanced in (True, False)
+        ),
         *(Case(test, clairvoyance=share) for test in MEANS_AND_GPAS for share in levels),
         *(Case(test, rebalanced=False) for test in (*MEANS_AND_GPAS, *CANTELLI)),
     ]
-    return tuple(dict.fromkeys(wanted))
+    return tuple(dict.fromkeys(all_cases))
 
 
 @lru_cache(maxsize=2)
 def samples_of(traces: str, resources: tuple[str, ...] | None) -> UsageSamples:
-    """Return the samples of a trace, which are read once in each process."""
+    """Return the samples of a trace, which each process reads once; `traces`: file or directory."""
     return read_samples(traces, resources)
 
 
 def capacities_of(samples: UsageSamples, capacities: Sequence[float] | None) -> tuple[float, ...]:
-    """Return the capacity for each resource. Default: the mean task uses `MEAN_TASK` of it."""
+    """Return the capacity of a machine for each resource of a trace.
+
+    Default: the mean task uses `MEAN_TASK` of it.
+    """
     names = [metric.name for metric in samples.resources]
     if capacities:
         if len(capacities) != len(names):
@@ -126,10 +135,10 @@ def capacities_of(samples: UsageSamples, capacities: Sequence[float] | None) -> 
 
 
 def periods_of(samples: UsageSamples, most: int, seed: int) -> tuple[int, ...]:
-    """Return the known periods of a trace, ascending; at most `most`, chosen at random."""
+    """Return the known periods of a trace, ascending; at most `most`, which are chosen at random."""
     periods = np.unique(samples.period[samples.period != UNKNOWN])
-    chosen = np.random.default_rng([seed, PERIODS]).permutation(periods)[:most]
-    return tuple(sorted(chosen.tolist()))
+    chosen_periods = np.random.default_rng([seed, PERIODS]).permutation(periods)[:most]
+    return tuple(sorted(chosen_periods.tolist()))
 
 
 COLUMNS: Mapping[str, Any] = {
@@ -155,38 +164,44 @@ SIMULTANEOUS_FIGURES: Mapping[str, Any] = {
 }
 
 
-def choose_tasks(samples: UsageSamples, tasks: int, rng: np.random.Generator) -> Int:
-    """Return random tasks; without replacement if there are enough."""
-    return rng.choice(samples.tasks, tasks, replace=tasks > samples.tasks)
+def choose_tasks(samples: UsageSamples, count: int, rng: np.random.Generator) -> Int:
+    """Return the indices of random tasks, (tasks,), without replacement if there are enough."""
+    return rng.choice(samples.tasks, count, replace=count > samples.tasks)
 
 
 def run_packing(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Sample an instance and pack it in every case; return machines, m, q and oversized tasks by case."""
+    """Sample an instance and pack it in every case; return machines, m, q and oversized tasks, a list by case each."""
     samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
     rng = np.random.default_rng([arguments["seed"], INSTANCE, arguments["part"]])
-    chosen = choose_tasks(samples, arguments["tasks"], rng)
+    task_indices = choose_tasks(samples, arguments["tasks"], rng)
     instance = PackingInstance(
-        samples.draw(chosen, arguments["realisations"], rng),
-        samples.averaged(arguments["averaged"]).draw(chosen, arguments["realisations"], rng),
+        samples.draw(task_indices, arguments["realisations"], rng),
+        samples.averaged(arguments["averaged"]).draw(task_indices, arguments["realisations"], rng),
         arguments["capacity"],
         int(rng.integers(2**32)),
     )
-    packed = [instance.pack(case) for case in cases(arguments["realisations"])]
-    return {name: [of_case[name] for of_case in packed] for name in packed[0]}
+    figures_of_cases = [instance.pack(case) for case in cases(arguments["realisations"])]
+    return {name: [case_figures[name] for case_figures in figures_of_cases] for name in figures_of_cases[0]}
 
 
 class PackingInstance:
-    """Tasks with their usage by samples and by averages, (N, K, R), for machines with a capacity, (R,)."""
+    """Tasks with their usage by samples and by averages, both (N, K, R), for machines with a capacity, (R,).
+
+    `split_seed`: of the choice of the realisations that a test observes.
+    """
 
     def __init__(self, realisations: Float32, averages: Float32, capacity: Sequence[float], split_seed: int) -> None:
         self._measured = {False: realisations, True: averages}
+        """Usage, (N, K, R), by whether it is averaged."""
         self._capacity = np.array(capacity)
         self._seed = split_seed
         self._mean = realisations.mean(axis=1, dtype=np.float64)
+        """(N, R) mean usage of each task."""
         self._known: dict[tuple[bool, float], TaskStatistics] = {}
+        """Statistics by whether usage is averaged, and share of the observed realisations."""
 
     def pack(self, case: Case) -> dict[str, float]:
-        """Pack the tasks and evaluate the packing on the realisations."""
+        """Pack the tasks in a case; return machines, m, q on the realisations, and oversized tasks."""
         capacity = case.capacity * self._capacity
         packing = pack(
             self._statistics(case),
@@ -206,6 +221,7 @@ class PackingInstance:
         }
 
     def _statistics(self, case: Case) -> TaskStatistics:
+        """Return the statistics of the tasks that the test of a case observes."""
         key = case.averaged, case.clairvoyance
         if key not in self._known:
             observed = self._measured[case.averaged][:, self._split(case.clairvoyance)[0]]
@@ -213,51 +229,61 @@ class PackingInstance:
         return self._known[key]
 
     def _split(self, share: float) -> tuple[Any, Any]:
+        """Return the indices of the observed realisations, a share of all, and of those that evaluate the packing."""
         if share == 1.0:
             return slice(None), slice(None)
         return split_observations(self._measured[False].shape[1], share, self._seed)
 
 
 def packings_frame(rows: Sequence[Row]) -> pl.DataFrame:
-    """Return a row for each instance and case."""
-    cells = []
+    """Return a frame with a row for each instance and case, from the rows of the runs."""
+    frame_rows = []
     for row in rows:
-        described = [case.described() for case in cases(row["realisations"])]
-        for index, case in enumerate(described):
-            values = {name: row[name][index] for name in ("machines", "m", "q", "oversized")}
-            cells.append({"instance": row["part"], **case, **values})
-    return pl.DataFrame(cells, schema=COLUMNS)
+        plain_cases = [case.described() for case in cases(row["realisations"])]
+        for index, case in enumerate(plain_cases):
+            figures = {name: row[name][index] for name in ("machines", "m", "q", "oversized")}
+            frame_rows.append({"instance": row["part"], **case, **figures})
+    return pl.DataFrame(frame_rows, schema=COLUMNS)
 
 
 def run_simultaneous(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Pack all tasks of a period; return by test the overload at the same times, and with independent samples."""
+    """Pack all tasks of a period; return, by test, machines, both overloads and the ratio of variances.
+
+    The overloads are of the usage at the same times, and of independent samples.
+    """
     samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
     rng = np.random.default_rng([arguments["seed"], SIMULTANEOUS, arguments["part"]])
-    tasks, together = samples.simultaneous(arguments["part"])
+    tasks, simultaneous_usage = samples.simultaneous(arguments["part"])
     order = rng.permutation(len(tasks))
-    together = together[order]
-    independent = samples.draw(tasks[order], arguments["realisations"], rng)
-    statistics, capacity = observe(together), np.array(arguments["capacity"])
-    apart = Total.of_independent(statistics.mean, statistics.variance).variance
-    ratio = np.divide(Total.of_realisations(together).variance, apart, out=np.ones_like(apart), where=apart > 0)
+    simultaneous_usage = simultaneous_usage[order]
+    independent_usage = samples.draw(tasks[order], arguments["realisations"], rng)
+    statistics, capacity = observe(simultaneous_usage), np.array(arguments["capacity"])
+    independent_variance = Total.of_independent(statistics.mean, statistics.variance).variance
+    variance_ratio = np.divide(
+        Total.of_realisations(simultaneous_usage).variance,
+        independent_variance,
+        out=np.ones_like(independent_variance),
+        where=independent_variance > 0,
+    )
     figures = []
     for test in SIMULTANEOUS_TESTS:
         packing = pack(statistics, capacity=capacity, test=test)
-        simultaneous, sampled = (
-            float(overload_by_machine(packing, usage, capacity=capacity).mean()) for usage in (together, independent)
+        simultaneous_overload, independent_overload = (
+            float(overload_by_machine(packing, usage, capacity=capacity).mean())
+            for usage in (simultaneous_usage, independent_usage)
         )
-        figures.append([packing.machines, simultaneous, sampled, float(ratio.mean())])
+        figures.append([packing.machines, simultaneous_overload, independent_overload, float(variance_ratio.mean())])
     return {"found": figures}
 
 
 def simultaneous_frame(rows: Sequence[Row]) -> pl.DataFrame:
-    """Return a row for each period and test."""
-    cells = [
+    """Return a frame with a row for each period and test, from the rows of the runs."""
+    frame_rows = [
         {"period": row["part"], "test": test.name, **dict(zip(SIMULTANEOUS_FIGURES, values, strict=True))}
         for row in rows
         for test, values in zip(SIMULTANEOUS_TESTS, row["found"], strict=True)
     ]
-    return pl.DataFrame(cells, schema={"period": pl.Int64, "test": pl.String, **SIMULTANEOUS_FIGURES})
+    return pl.DataFrame(frame_rows, schema={"period": pl.Int64, "test": pl.String, **SIMULTANEOUS_FIGURES})
 
 
 PERCENTS_OF_TOTALS = (95.0, 99.0, 99.9)
@@ -268,7 +294,7 @@ Stephens, *Goodness-of-Fit Techniques*, 1986, table 4.7, mean and variance unkno
 
 
 def run_totals(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Sample tasks for every size; return the differences between their totals and Gaussians."""
+    """Sample tasks for every size; return, for each sample and resource, how their total differs from a Gaussian."""
     samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
     rng = np.random.default_rng([arguments["seed"], TOTALS, arguments["part"]])
     realisations = samples.draw(
@@ -278,52 +304,59 @@ def run_totals(arguments: Mapping[str, Any]) -> dict[str, Any]:
     figures: list[list[Any]] = []
     for size in SIZES:
         for _ in range(arguments["samples"]):
-            chosen = rng.choice(len(realisations), size, replace=False)
-            totals = realisations[chosen].sum(axis=0, dtype=np.float64)
-            fitted = Total.of_independent(statistics.mean[chosen], statistics.variance[chosen])
+            task_indices = rng.choice(len(realisations), size, replace=False)
+            totals = realisations[task_indices].sum(axis=0, dtype=np.float64)
+            gaussian = Total.of_independent(statistics.mean[task_indices], statistics.variance[task_indices])
             for resource, capacity in enumerate(arguments["capacity"]):
-                differences = _differences(totals[:, resource], fitted, resource)
+                differences = _differences(totals[:, resource], gaussian, resource)
                 rejected = not is_gaussian(totals[:, resource])
-                figures.append([size, resource, rejected, float(fitted.mean[resource]) / capacity, *differences])
+                figures.append([size, resource, rejected, float(gaussian.mean[resource]) / capacity, *differences])
     return {"found": figures}
 
 
-def _differences(totals: Float, fitted: Total, resource: int) -> list[float | None]:
-    """Return the relative difference of the Gaussian percentiles from the empirical ones; None where these are 0."""
-    empirical = np.percentile(totals, PERCENTS_OF_TOTALS)
-    gaussian = [float(fitted.percentile(percent / 100.0)[resource]) for percent in PERCENTS_OF_TOTALS]
+def _differences(totals: Float, gaussian: Total, resource: int) -> list[float | None]:
+    """Return the relative differences of Gaussian percentiles from empirical ones; None where the latter are 0.
+
+    `totals`: (K,) of one resource; `gaussian`: of all resources.
+    """
+    empirical_percentiles = np.percentile(totals, PERCENTS_OF_TOTALS)
+    gaussian_percentiles = [float(gaussian.percentile(percent / 100.0)[resource]) for percent in PERCENTS_OF_TOTALS]
     return [
-        (ours - theirs) / theirs if theirs else None for ours, theirs in zip(gaussian, empirical.tolist(), strict=True)
+        (gaussian_value - empirical_value) / empirical_value if empirical_value else None
+        for gaussian_value, empirical_value in zip(gaussian_percentiles, empirical_percentiles.tolist(), strict=True)
     ]
 
 
 def is_gaussian(values: Float) -> bool:
-    """Return whether the Anderson-Darling test, at a significance of 5 %, does not reject a Gaussian."""
+    """Return whether the Anderson-Darling test at 5 % significance does not reject that values, (n,), are Gaussian."""
     count = len(values)
     return bool(anderson_darling(values) * (1.0 + 0.75 / count + 2.25 / count**2) <= CRITICAL)
 
 
 def anderson_darling(values: Float) -> float:
-    """Return the Anderson-Darling statistic of a Gaussian of unknown mean and variance; infinite without variance."""
+    """Return the Anderson-Darling statistic of values, (n,), for a Gaussian of unknown mean and variance.
+
+    It is infinite without variance.
+    """
     from scipy.special import log_ndtr  # type: ignore[import-untyped]
 
     count = len(values)
     deviation = float(values.std(ddof=1))
     if not deviation:
         return math.inf
-    ordered = (np.sort(values) - values.mean()) / deviation
+    standardised = (np.sort(values) - values.mean()) / deviation
     weights = np.arange(1, 2 * count, 2)
-    return float(-count - np.dot(weights, log_ndtr(ordered) + log_ndtr(-ordered[::-1])) / count)
+    return float(-count - np.dot(weights, log_ndtr(standardised) + log_ndtr(-standardised[::-1])) / count)
 
 
 def totals_frame(rows: Sequence[Row]) -> pl.DataFrame:
-    """Return a row for each sample and resource."""
+    """Return a frame with a row for each sample and resource, from the rows of the runs."""
     names = ["size", "resource", "rejected", "mean", *(f"p{percent:g}" for percent in PERCENTS_OF_TOTALS)]
     types = [pl.Int64, pl.Int64, pl.Boolean, *[pl.Float64] * (len(names) - 3)]
-    cells = [
+    frame_rows = [
         {"part": row["part"], **dict(zip(names, figures, strict=True)), "resource": row["resources"][figures[1]]}
         for row in rows
         for figures in row["found"]
     ]
     schema = {"part": pl.Int64, **dict(zip(names, types, strict=True)), "resource": pl.String}
-    return pl.DataFrame(cells, schema=schema)
+    return pl.DataFrame(frame_rows, schema=schema)

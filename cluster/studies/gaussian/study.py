@@ -56,9 +56,11 @@ class GaussianStudy(Study):
     capacity: tuple[float, ...]
     """Capacity of a machine for each resource, in its unit."""
     instances: int = packings.INSTANCES
+    """Number of instances."""
     instance_tasks: int = packings.TASKS
+    """Number of tasks of an instance."""
     realisations: int = packings.REALISATIONS
-    """Number of instances, tasks of each instance, realisations of each task."""
+    """Number of realisations of a task."""
     samples: int = packings.SAMPLES
     """Samples of tasks for each size of table 1 and figure 6."""
     periods: tuple[int, ...] = ()
@@ -85,11 +87,11 @@ class GaussianStudy(Study):
 
     def tasks(self) -> Sequence[Task]:
         """Return a task for each instance, for some samples of all sizes, and for each period."""
-        parts = range(0, self.samples, packings.SAMPLES_A_RUN)
+        first_samples = range(0, self.samples, packings.SAMPLES_A_RUN)
         runs = [{"kind": "packing", "part": part} for part in range(self.instances)]
         runs += [
-            {"kind": "totals", "part": part, "samples": min(packings.SAMPLES_A_RUN, self.samples - first)}
-            for part, first in enumerate(parts)
+            {"kind": "totals", "part": part, "samples": min(packings.SAMPLES_A_RUN, self.samples - first_sample)}
+            for part, first_sample in enumerate(first_samples)
         ]
         runs += [{"kind": "simultaneous", "part": period} for period in self.periods]
         key = digest(self._of_all_runs(), {"traces": digest_of_files(self.traces), "sizes": packings.SIZES})
@@ -122,6 +124,7 @@ class GaussianStudy(Study):
         return {**self._shared_arguments(), "cases": [case.described() for case in packings.cases(self.realisations)]}
 
     def _shared_arguments(self) -> dict[str, Any]:
+        """Return the arguments that all runs have, as plain JSON values."""
         lists = {"resources": list(self.resources), "capacity": list(self.capacity)}
         numbers = {name: getattr(self, name) for name in ("realisations", "averaged", "seed")}
         return {"traces": str(self.traces.resolve()), **lists, "tasks": self.instance_tasks, **numbers}

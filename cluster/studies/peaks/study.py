@@ -61,13 +61,14 @@ class CellSource:
     region: str | None = None
     """Name of a region; None: the traces."""
     machines: int = MACHINES
+    """Machines of the cell of a region."""
     days: float = 7.0
-    """Size of the cell of a region."""
+    """Days of the cell of a region."""
     seed: int = 0
     """Seed of the cell."""
 
     def inputs(self) -> dict[str, str]:
-        """Return the digest of the traces; or those of the region and of the code of its tenants."""
+        """Return the digest of the traces, or the digests of the region and of the code of its tenants."""
         if self.traces:
             return {"source": digest_of_files(Path(self.traces))}
         return {"source": REGIONS[str(self.region)].digest(), **code_of_tenants_in("region")}
@@ -78,11 +79,12 @@ class CellSource:
 
 
 @lru_cache(maxsize=1)
-def _cell(source: str) -> Cell:
-    origin = CellSource(**json.loads(source))
-    if origin.traces is not None:
-        return read_cell(origin.traces, seed=origin.seed)
-    return cell_of_region(REGIONS[str(origin.region)], machines=origin.machines, days=origin.days, seed=origin.seed)
+def _cell(source_json: str) -> Cell:
+    """Return the cell of a source, given as JSON; the last one is kept."""
+    source = CellSource(**json.loads(source_json))
+    if source.traces is not None:
+        return read_cell(source.traces, seed=source.seed)
+    return cell_of_region(REGIONS[str(source.region)], machines=source.machines, days=source.days, seed=source.seed)
 
 
 @attrs.frozen(eq=False)
@@ -106,8 +108,8 @@ class PeakStudy(Study):
         days = [QUICK_DAYS if quick else 7.0 * (WEEKS if name == regions[0] else 1) for name in regions]
         return cls(
             [
-                CellSource(region=name, machines=machines, days=lasts, seed=seed)
-                for name, lasts in zip(regions, days, strict=True)
+                CellSource(region=name, machines=machines, days=cell_days, seed=seed)
+                for name, cell_days in zip(regions, days, strict=True)
             ]
         )
 
@@ -117,8 +119,11 @@ class PeakStudy(Study):
 
     def tasks(self) -> Sequence[Task]:
         """Return the tasks: predictors on the first cell, every cell, and every week of the first cell."""
-        first = self.cells[0]
-        runs = [("predictors", first, 0), *(("week", first, number) for number in weeks_of(first.cell()))]
+        first_cell = self.cells[0]
+        runs = [
+            ("predictors", first_cell, 0),
+            *(("week", first_cell, number) for number in weeks_of(first_cell.cell())),
+        ]
         runs += [("cell", source, 0) for source in self.cells]
         inputs = {source: source.inputs() for source in self.cells}
         tasks = []
@@ -150,7 +155,7 @@ class PeakStudy(Study):
 
     def result(self, finished: Finished) -> StudyResult:
         """Return the panels with finished tasks."""
-        panels = merged(_panel(plain) for row in finished.rows for plain in row["panels"])
+        panels = merged(_panel(plain_panel) for row in finished.rows for plain_panel in row["panels"])
         cells = [
             {"cell": row["name"], "machines": row["machines"], "samples": row["samples"]}
             for row in finished.rows
@@ -159,32 +164,34 @@ class PeakStudy(Study):
         summaries = {f"{panel.figure}{panel.letter}": _summary(panel) for panel in panels}
         plots = {}
         for figure in dict.fromkeys(panel.figure for panel in panels):
-            of_figure = [panel for panel in panels if panel.figure == figure]
-            plots[f"figure{figure}.png"] = partial(figure_of_panels, of_figure)
-        of_table = [panel for panel in panels if panel.figure == TABLE_FIGURE]
+            figure_panels = [panel for panel in panels if panel.figure == figure]
+            plots[f"figure{figure}.png"] = partial(figure_of_panels, figure_panels)
+        table_panels = [panel for panel in panels if panel.figure == TABLE_FIGURE]
         names = [row["name"] for row in finished.rows if row["kind"] == "predictors"]
         return StudyResult(
             figures_of(self.name, cells, figures=summaries),
-            [table_of_panels(of_table, name) for name in names],
+            [table_of_panels(table_panels, name) for name in names],
             plots,
             {CURVES: curves_frame(panels)},
         )
 
 
 def _plain(panel: Panel) -> dict[str, Any]:
+    """Return a panel as plain JSON values."""
     curves = {label: values.tolist() for label, values in panel.curves.items()}
     return {**attrs.asdict(panel, recurse=False), "curves": curves}
 
 
 def _panel(plain: Mapping[str, Any]) -> Panel:
+    """Return a panel from plain JSON values."""
     return Panel(**{**plain, "curves": {label: np.array(values) for label, values in plain["curves"].items()}})
 
 
-def figure_of_panels(of_figure: Sequence[Panel]) -> Figure:
+def figure_of_panels(panels: Sequence[Panel]) -> Figure:
     """Return a plot of the panels of a figure, side by side."""
-    title = f"figure {of_figure[0].figure} of Bashir et al., EuroSys 2021, on other traces"
-    figure = new_figure(4.2 * len(of_figure), 3.6, title)
-    for ax, panel in zip(new_panels(figure, len(of_figure), len(of_figure)), of_figure, strict=True):
+    title = f"figure {panels[0].figure} of Bashir et al., EuroSys 2021, on other traces"
+    figure = new_figure(4.2 * len(panels), 3.6, title)
+    for ax, panel in zip(new_panels(figure, len(panels), len(panels)), panels, strict=True):
         plot_panel(ax, panel)
     return figure
 
@@ -201,7 +208,7 @@ def plot_panel(ax: Axes, panel: Panel) -> None:
 
 
 def curves_frame(panels: Sequence[Panel]) -> pl.DataFrame:
-    """Return a row for each quantile of each curve."""
+    """Return a frame with a row for each quantile of each curve of panels."""
     schema = {"figure": pl.Int32, "panel": pl.String, "label": pl.String, "quantile": pl.Float64, "value": pl.Float64}
     rows = [
         (panel.figure, panel.letter, label, quantile, value)
@@ -213,15 +220,23 @@ def curves_frame(panels: Sequence[Panel]) -> pl.DataFrame:
 
 
 def _summary(panel: Panel) -> dict[str, Any]:
-    middle, tenth = len(QUANTILES) // 2, len(QUANTILES) // 10
+    """Return 10th percentile, median and 90th percentile of each curve of a panel, by label."""
+    median_index, tenth_index = len(QUANTILES) // 2, len(QUANTILES) // 10
     return {
-        label: {"p10": float(values[tenth]), "median": float(values[middle]), "p90": float(values[-1 - tenth])}
+        label: {
+            "p10": float(values[tenth_index]),
+            "median": float(values[median_index]),
+            "p90": float(values[-1 - tenth_index]),
+        }
         for label, values in panel.curves.items()
     }
 
 
 def table_of_panels(panels: Sequence[Panel], cell: str) -> Table:
-    """Return median and 90th percentile of the panels of a figure, a row for each predictor."""
+    """Return a table of median and 90th percentile of the panels of a figure, a row for each predictor.
+
+    `cell`: name of the cell.
+    """
     headings = ("predictor", *(panel.axis.replace(" of ", "\nof ") for panel in panels))
     table = new_table(headings, title=f"{cell}: figure {panels[0].figure}, median and 90th percentile")
     summaries = [_summary(panel) for panel in panels]

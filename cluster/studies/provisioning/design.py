@@ -63,7 +63,7 @@ class AlgorithmArm:
     algorithm: str
     """Name of the algorithm."""
     rules: Rules
-    """As in `plb.provisioning.replanning`."""
+    """Rules of the paper, or of the authors' programs."""
 
     @property
     def name(self) -> str:
@@ -72,7 +72,7 @@ class AlgorithmArm:
 
 
 def rules_of(figure: PublishedFigure) -> tuple[Rules, ...]:
-    """Return the rules of a figure, first those of the published means; authors' programs have constant demand."""
+    """Return the rules of a figure; the published means follow the first. Authors' programs have constant demand."""
     return (Rules.PAPER,) if figure in OF_CURVES else (Rules.RELEASED, Rules.PAPER)
 
 
@@ -144,7 +144,7 @@ NAMES: Mapping[str, str] = {
 """Names in the authors' programs, where they differ."""
 
 Values = Mapping[str, float | str]
-"""By algorithm. A text is an upper bound."""
+"""Percent or seconds by algorithm; a text is an upper bound."""
 EASY = ("FF", "BFD-Avg", "Medea-TagPopularity")
 OF_FIGURE_4: Values = {
     "FF": 12.1,
@@ -208,7 +208,7 @@ LARGEST = 100_000
 
 
 def stated(group: InstanceGroup, algorithm: str) -> Means:
-    """Return the means in the text of [3]; most are of arbitrary graphs."""
+    """Return the means of an algorithm on a group in the text of [3]; most are of arbitrary graphs."""
     if group.graph is GraphKind.THRESHOLD and algorithm in SPREADING:
         return Means(_published(OF_THRESHOLD.get((group.figure, group.density))))
     if group.graph is not GraphKind.ARBITRARY:
@@ -219,6 +219,7 @@ def stated(group: InstanceGroup, algorithm: str) -> Means:
 
 
 def _stated_by_density(group: InstanceGroup, algorithm: str) -> Means:
+    """Return the stated means on arbitrary graphs of a density."""
     if group.density not in DENSITIES:
         return Means()
     if group.figure is PublishedFigure.DENSITIES:
@@ -229,6 +230,7 @@ def _stated_by_density(group: InstanceGroup, algorithm: str) -> Means:
 
 
 def _stated_by_size(group: InstanceGroup, algorithm: str) -> Means:
+    """Return the stated means on arbitrary graphs of a number of applications."""
     deviation, largest = None, group.applications == LARGEST
     if group.figure is PublishedFigure.CURVE_SIZES and algorithm == SPREADING[1]:
         deviation = _published(OF_CURVE_SIZES.get(group.applications or 0))
@@ -238,6 +240,7 @@ def _stated_by_size(group: InstanceGroup, algorithm: str) -> Means:
 
 
 def _published(value: float | str | None) -> Published | None:
+    """Return a stated value, of which a text is an upper bound; None for None."""
     return None if value is None else Published(float(value), at_most=isinstance(value, str))
 
 
@@ -247,6 +250,7 @@ class PublishedMeans:
     def __init__(self, path: Path | None = None) -> None:
         self.from_file = path is not None
         self._read = {} if path is None else _read(path)
+        """Means by set, group and algorithm, as the file names them."""
 
     def of(self, group: InstanceGroup, algorithm: str) -> Means:
         """Return the published means of an algorithm on a group."""
@@ -263,6 +267,10 @@ def _name_of(group: InstanceGroup) -> str:
 
 
 def _read(path: Path) -> dict[tuple[str, str, str], Means]:
+    """Return the means in a file by set, group and algorithm, as the file names them.
+
+    Raise `TraceError` if the file is damaged.
+    """
     check = Checker(path)
     try:
         rows = csv.DictReader(path.read_text(encoding="utf-8").splitlines(keepends=True))
@@ -272,8 +280,8 @@ def _read(path: Path) -> dict[tuple[str, str, str], Means]:
                 check.add(f"no column {column}", f"the columns {', '.join(COLUMNS)}", 1)
         check.raise_problems()
         means = {}
-        for number, row in enumerate(rows, 2):
-            deviation, seconds = (Published(_number(check, number, row, column)) for column in COLUMNS[3:])
+        for line, row in enumerate(rows, 2):
+            deviation, seconds = (Published(_number(check, line, row, column)) for column in COLUMNS[3:])
             means[row["set"], row["group"], row["algorithm"]] = Means(deviation, seconds)
     except (UnicodeDecodeError, csv.Error) as error:
         check.add(f"damaged contents ({error})", "CSV in UTF-8")
@@ -281,12 +289,15 @@ def _read(path: Path) -> dict[tuple[str, str, str], Means]:
     return means
 
 
-def _number(check: Checker, number: int, row: Mapping[str, str], column: str) -> float:
-    """Return the number in a field; add a problem if there is none."""
+def _number(check: Checker, line: int, row: Mapping[str, str], column: str) -> float:
+    """Return the number in a field of a row; add a problem to `check` if there is none.
+
+    `line`: of the row in the file.
+    """
     try:
         value = float(row[column])
     except (TypeError, ValueError):
         value = math.nan
     if not math.isfinite(value):
-        check.add(str(row[column]), "a finite number", number, column)
+        check.add(str(row[column]), "a finite number", line, column)
     return value

@@ -54,7 +54,7 @@ SCHEMA: Mapping[str, Any] = {
 
 
 def plans_frame(rows: Sequence[Row], timings: Sequence[Row]) -> pl.DataFrame:
-    """Return a row for each instance and arm; `rows` and `timings` are those of the same runs."""
+    """Return a frame with a row for each instance and arm; `rows` and `timings` are of the same runs, in order."""
     plans: list[Row] = []
     for row, timing in zip(rows, timings, strict=True):
         nodes = {**row["nodes"], AUTO: timing["auto_nodes"]}
@@ -63,7 +63,7 @@ def plans_frame(rows: Sequence[Row], timings: Sequence[Row]) -> pl.DataFrame:
 
 
 def _plans_of(run: Row) -> list[Row]:
-    """Return a row for each arm of a run."""
+    """Return a row for each arm of a run, whose totals and timings are joined."""
     common = {name: run[name] for name in ("figure", "graph", "density", "applications", "part", "lower_bound")}
     bound = run["lower_bound"]
     return [
@@ -104,30 +104,30 @@ class GroupMeans:
 
 
 def group_means(plans: pl.DataFrame) -> list[GroupMeans]:
-    """Return the means of all groups with instances, by figure."""
+    """Return the means of all groups with instances, by figure; `plans`: the frame of `plans_frame`."""
     groups = []
-    by = ("figure", "graph", "density", "applications")
-    for (figure, graph, density, applications), of_group in plans.group_by(by, maintain_order=True):
+    group_columns = ("figure", "graph", "density", "applications")
+    for (figure, graph, density, applications), group_plans in plans.group_by(group_columns, maintain_order=True):
         group = InstanceGroup(
             PublishedFigure(figure), GraphKind(graph), float(str(density)), applications and int(str(applications))
         )
         means = {
-            AlgorithmArm(str(algorithm), Rules(rules)): _mean_of(of_arm)
-            for (algorithm, rules), of_arm in of_group.group_by("algorithm", "rules", maintain_order=True)
+            AlgorithmArm(str(algorithm), Rules(rules)): _mean_of(arm_plans)
+            for (algorithm, rules), arm_plans in group_plans.group_by("algorithm", "rules", maintain_order=True)
         }
-        groups.append(GroupMeans(group, of_group["part"].n_unique(), means))
+        groups.append(GroupMeans(group, group_plans["part"].n_unique(), means))
     return groups
 
 
 def agreement(groups: Sequence[GroupMeans], published: PublishedMeans) -> tuple[int, int]:
     """Return the number of mean deviations within `CLOSE` points of the published ones, and the number compared."""
     differences = [
-        abs(mean.deviation - of_paper.value)
+        abs(mean.deviation - published_deviation.value)
         for group in groups
         for arm, mean in group.means.items()
         if arm.algorithm != AUTO
         and arm.rules is rules_of(group.group.figure)[0]
-        and (of_paper := published.of(group.group, arm.algorithm).deviation) is not None
+        and (published_deviation := published.of(group.group, arm.algorithm).deviation) is not None
     ]
     return sum(difference <= CLOSE for difference in differences), len(differences)
 
@@ -138,15 +138,19 @@ def average(means: Sequence[Mean]) -> Mean:
 
 
 def nodes_by_first_fit(plans: pl.DataFrame) -> dict[str, Ratio]:
-    """Return the ratio of nodes to those of First Fit on the same instance, by figure and arm."""
-    instance = ["figure", "graph", "density", "applications", "part"]
-    first = plans.filter(pl.col("algorithm") == "FF").unique(instance).select(*instance, of_first="nodes")
-    both = plans.join(first, on=instance, nulls_equal=True, maintain_order="left")
+    """Return the ratio of nodes to the nodes of First Fit on the same instance, by figure and arm, in words."""
+    instance_columns = ["figure", "graph", "density", "applications", "part"]
+    first_fit = (
+        plans.filter(pl.col("algorithm") == "FF").unique(instance_columns).select(*instance_columns, of_first="nodes")
+    )
+    with_first_fit = plans.join(first_fit, on=instance_columns, nulls_equal=True, maintain_order="left")
     ratios = {}
-    for (figure, algorithm, rules), of_arm in both.group_by("figure", "algorithm", "rules", maintain_order=True):
+    for (figure, algorithm, rules), arm_plans in with_first_fit.group_by(
+        "figure", "algorithm", "rules", maintain_order=True
+    ):
         if algorithm == "FF":
             continue
-        values = (of_arm["nodes"] / of_arm["of_first"]).to_list()
+        values = (arm_plans["nodes"] / arm_plans["of_first"]).to_list()
         ratios[f"figure {figure}: {AlgorithmArm(str(algorithm), Rules(rules)).name}/FF"] = Ratio.of(values)
     return ratios
 
@@ -159,7 +163,8 @@ def as_json(plans: pl.DataFrame, published: PublishedMeans) -> dict[str, Any]:
 
 
 def _setting(group: GroupMeans, published: PublishedMeans) -> dict[str, Any]:
-    of_paper = {arm.algorithm: published.of(group.group, arm.algorithm) for arm in group.means}
+    """Return a group with its means, and the published ones, as plain JSON values."""
+    published_means = {arm.algorithm: published.of(group.group, arm.algorithm) for arm in group.means}
     return {
         **attrs.asdict(group.group, value_serializer=lambda _i, _a, value: getattr(value, "value", value)),
         "instances": group.instances,
@@ -167,13 +172,16 @@ def _setting(group: GroupMeans, published: PublishedMeans) -> dict[str, Any]:
         "deviation_half_width": {arm.name: mean.half_width for arm, mean in group.means.items()},
         "seconds": {arm.name: mean.seconds for arm, mean in group.means.items()},
         "published_deviation_percent": {
-            name: attrs.asdict(means.deviation) for name, means in of_paper.items() if means.deviation
+            name: attrs.asdict(means.deviation) for name, means in published_means.items() if means.deviation
         },
-        "published_seconds": {name: attrs.asdict(means.seconds) for name, means in of_paper.items() if means.seconds},
+        "published_seconds": {
+            name: attrs.asdict(means.seconds) for name, means in published_means.items() if means.seconds
+        },
     }
 
 
 def _mean_of(plans: pl.DataFrame) -> Mean:
+    """Return the means over the plans of an arm, a row for each instance."""
     deviations, seconds = (plans[column].to_list() for column in ("deviation_percent", "seconds"))
     return Mean(float(np.mean(deviations)), float(np.mean(seconds)), half_width(deviations))
 
@@ -188,20 +196,20 @@ SUBJECTS: Mapping[PublishedFigure, str] = {
 
 def tables(groups: Sequence[GroupMeans], published: PublishedMeans) -> list[Table]:
     """Return a table for each figure with finished runs."""
-    shown = []
+    all_tables = []
     for figure in PublishedFigure:
-        of_figure = [group for group in groups if group.group.figure is figure]
-        if of_figure and figure is PublishedFigure.DENSITIES:
-            shown.append(table_of_summary(of_figure, published))
-        if of_figure:
-            shown.append(table_of_figure(figure, of_figure, published))
-    return shown
+        figure_groups = [group for group in groups if group.group.figure is figure]
+        if figure_groups and figure is PublishedFigure.DENSITIES:
+            all_tables.append(table_of_summary(figure_groups, published))
+        if figure_groups:
+            all_tables.append(table_of_figure(figure, figure_groups, published))
+    return all_tables
 
 
 def table_of_figure(figure: PublishedFigure, groups: Sequence[GroupMeans], published: PublishedMeans) -> Table:
-    """Return deviation and seconds by group and algorithm."""
+    """Return a table of deviation and seconds by group and algorithm of a figure."""
     close, compared = agreement(groups, published)
-    shown = _table(
+    table = _table(
         f"[3] figure {figure.value}: {SUBJECTS[figure]}",
         f"means of up to {max(group.instances for group in groups)} instances; {close} of {compared} deviations are "
         f"within {CLOSE:g} points of [3]",
@@ -209,18 +217,18 @@ def table_of_figure(figure: PublishedFigure, groups: Sequence[GroupMeans], publi
         ("group", "algorithm"),
     )
     for group in groups:
-        for number, algorithm in enumerate((*ALGORITHMS[figure], AUTO)):
-            of_paper = published.of(group.group, algorithm)
-            cells = _cells(figure, algorithm, group.means, of_paper.deviation, of_paper.seconds)
-            shown.add_row(group.group.name if number == 0 else "", algorithm, *cells)
-        shown.add_section()
-    return shown
+        for index, algorithm in enumerate((*ALGORITHMS[figure], AUTO)):
+            published_means = published.of(group.group, algorithm)
+            cells = _cells(figure, algorithm, group.means, published_means.deviation, published_means.seconds)
+            table.add_row(group.group.name if index == 0 else "", algorithm, *cells)
+        table.add_section()
+    return table
 
 
 def table_of_summary(groups: Sequence[GroupMeans], published: PublishedMeans) -> Table:
-    """Return means over all groups of figure 4, which are those of figure 3."""
+    """Return a table of means over all groups of figure 4, which are the means of figure 3."""
     figure = PublishedFigure.DENSITIES
-    shown = _table(
+    table = _table(
         "[3] figure 3: constant demand, all densities",
         f"means of {sum(group.instances for group in groups)} instances in {len(groups)} groups; [3]: of those of "
         "the same groups that it reports",
@@ -228,14 +236,14 @@ def table_of_summary(groups: Sequence[GroupMeans], published: PublishedMeans) ->
         ("algorithm",),
     )
     for algorithm in (*ALGORITHMS[figure], AUTO):
-        of_paper = [published.of(group.group, algorithm) for group in groups]
+        published_means = [published.of(group.group, algorithm) for group in groups]
         means = {arm: average([group.means[arm] for group in groups]) for arm in groups[0].means}
         deviation, seconds = (
-            _mean([group.deviation for group in of_paper]),
-            _mean([group.seconds for group in of_paper]),
+            _mean([group.deviation for group in published_means]),
+            _mean([group.seconds for group in published_means]),
         )
-        shown.add_row(algorithm, *_cells(figure, algorithm, means, deviation, seconds))
-    return shown
+        table.add_row(algorithm, *_cells(figure, algorithm, means, deviation, seconds))
+    return table
 
 
 def _cells(
@@ -245,7 +253,10 @@ def _cells(
     deviation: Published | None,
     seconds: Published | None,
 ) -> list[str]:
-    """Return the cells of an algorithm: published and our deviations, then published and our seconds."""
+    """Return the cells of an algorithm: published and our deviations, then published and our seconds.
+
+    `means`: ours, by arm; `deviation`, `seconds`: the published ones.
+    """
     ours = [means.get(AlgorithmArm(algorithm, rules)) for rules in rules_of(figure)]
     deviations = ["" if mean is None else f"{mean.deviation:.2f}" for mean in ours]
     times = ["" if mean is None else f"{mean.seconds:.2f}" for mean in ours]
@@ -262,10 +273,11 @@ def _mean(values: Sequence[Published | None]) -> Published | None:
     )
 
 
-def _table(title: str, caption: str, figure: PublishedFigure, first: Sequence[str]) -> Table:
-    ours = [rules.value for rules in rules_of(figure)]
-    headings = (*first, "% above bound, [3]", *ours, "seconds, [3]", *ours)
-    return new_table(headings, texts=len(first), title=title, caption=caption)
+def _table(title: str, caption: str, figure: PublishedFigure, first_headings: Sequence[str]) -> Table:
+    """Return a table without rows; `first_headings`: headings before those of deviations and seconds."""
+    rules_headings = [rules.value for rules in rules_of(figure)]
+    headings = (*first_headings, "% above bound, [3]", *rules_headings, "seconds, [3]", *rules_headings)
+    return new_table(headings, texts=len(first_headings), title=title, caption=caption)
 
 
 MARKERS = "osD^vP*XhH"
@@ -275,33 +287,38 @@ MEASURES = (("% above the lower bound", "linear", "deviation"), ("seconds", "log
 
 def plots(groups: Sequence[GroupMeans], published: PublishedMeans) -> dict[str, Callable[[], Figure]]:
     """Return the plots of the figures with finished runs by file name."""
-    drawn: dict[str, Callable[[], Figure]] = {}
+    draw_functions: dict[str, Callable[[], Figure]] = {}
     for figure in PublishedFigure:
-        of_figure = [group for group in groups if group.group.figure is figure]
-        if of_figure:
-            drawn[f"figure{figure.value}.png"] = partial(by_axis, figure, of_figure)
-        if of_figure and figure is PublishedFigure.DENSITIES:
-            drawn["figure3.png"] = partial(trade_off, of_figure, published)
-    return drawn
+        figure_groups = [group for group in groups if group.group.figure is figure]
+        if figure_groups:
+            draw_functions[f"figure{figure.value}.png"] = partial(by_axis, figure, figure_groups)
+        if figure_groups and figure is PublishedFigure.DENSITIES:
+            draw_functions["figure3.png"] = partial(trade_off, figure_groups, published)
+    return draw_functions
 
 
 def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure:
-    """Draw mean deviation over mean seconds of all groups. Filled markers are ours, hollow ones those of [3]."""
+    """Draw mean deviation over mean seconds of all groups; filled markers are ours, hollow ones of [3]."""
     plot, ax = new_axes(8.5, 5.0, "deviation and time, constant demand, all densities (hollow: the paper's)")
     algorithms = list(dict.fromkeys(arm.algorithm for arm in groups[0].means))
     for arm in groups[0].means:
-        number = algorithms.index(arm.algorithm)
-        style = {"color": COLOURS[number % len(COLOURS)], "markersize": 7.0, "linestyle": "none"}
-        marker = MARKERS[number % len(MARKERS)]
-        ours = average([group.means[arm] for group in groups])
-        leading = arm.rules is rules_of(PublishedFigure.DENSITIES)[0] or arm.algorithm == AUTO
-        label = arm.algorithm if leading else None
-        ax.plot([ours.seconds], [ours.deviation], marker, label=label, alpha=1.0 if leading else 0.45, **style)  # type: ignore[arg-type]
-        of_paper = [published.of(group.group, arm.algorithm) for group in groups]
-        of_both = [Mean(t.deviation.value, t.seconds.value) for t in of_paper if t.deviation and t.seconds]
-        if of_both and leading:
-            paper = average(of_both)
-            ax.plot([paper.seconds], [paper.deviation], marker, fillstyle="none", **style)  # type: ignore[arg-type]
+        index = algorithms.index(arm.algorithm)
+        style: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "markersize": 7.0, "linestyle": "none"}
+        marker = MARKERS[index % len(MARKERS)]
+        our_mean = average([group.means[arm] for group in groups])
+        is_leading = arm.rules is rules_of(PublishedFigure.DENSITIES)[0] or arm.algorithm == AUTO
+        label = arm.algorithm if is_leading else None
+        alpha = 1.0 if is_leading else 0.45
+        ax.plot([our_mean.seconds], [our_mean.deviation], marker, label=label, alpha=alpha, **style)
+        published_means = [published.of(group.group, arm.algorithm) for group in groups]
+        complete_means = [
+            Mean(means.deviation.value, means.seconds.value)
+            for means in published_means
+            if means.deviation and means.seconds
+        ]
+        if complete_means and is_leading:
+            paper_mean = average(complete_means)
+            ax.plot([paper_mean.seconds], [paper_mean.deviation], marker, fillstyle="none", **style)
     ax.set(xscale="log", xlabel="seconds (pale: by the paper's text, else by the released programs' rules)")
     ax.set(ylabel=MEASURES[0][0])
     ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -312,17 +329,17 @@ def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure
 def by_axis(figure: PublishedFigure, groups: Sequence[GroupMeans]) -> Figure:
     """Draw deviation and seconds by density or number of applications, a column for each graph."""
     graphs = list(dict.fromkeys(group.group.graph for group in groups))
-    what = "demand that varies" if figure in OF_CURVES else "constant demand"
-    plot = new_figure(4.2 * len(graphs) + 2.6, 6.0, what)
+    title = "demand that varies" if figure in OF_CURVES else "constant demand"
+    plot = new_figure(4.2 * len(graphs) + 2.6, 6.0, title)
     axes = plot.subplots(2, len(graphs), squeeze=False, sharey="row", sharex=True)
-    rules = rules_of(figure)[0]
-    shown = [arm for arm in arms(figure) if arm.rules is rules or arm.algorithm == AUTO]
+    first_rules = rules_of(figure)[0]
+    shown_arms = [arm for arm in arms(figure) if arm.rules is first_rules or arm.algorithm == AUTO]
     for column, graph in enumerate(graphs):
-        of_graph = [group for group in groups if group.group.graph is graph]
+        graph_groups = [group for group in groups if group.group.graph is graph]
         for row, (label, scale, measure) in enumerate(MEASURES):
             ax = axes[row, column]
-            _lines(ax, of_graph, shown, figure, measure)
-            ax.set(yscale=scale, title=f"{graph.value} graph, rules: {rules.value}" if row == 0 else "")
+            _lines(ax, graph_groups, shown_arms, figure, measure)
+            ax.set(yscale=scale, title=f"{graph.value} graph, rules: {first_rules.value}" if row == 0 else "")
             ax.set_ylabel(label if column == 0 else "")
             ax.grid(alpha=0.25)
             if row == 1:
@@ -333,23 +350,25 @@ def by_axis(figure: PublishedFigure, groups: Sequence[GroupMeans]) -> Figure:
 
 
 def _lines(
-    ax: Axes, groups: Sequence[GroupMeans], shown: Sequence[AlgorithmArm], figure: PublishedFigure, measure: str
+    ax: Axes, groups: Sequence[GroupMeans], shown_arms: Sequence[AlgorithmArm], figure: PublishedFigure, measure: str
 ) -> None:
-    def place(group: GroupMeans) -> float:
+    """Draw a measure, a field of `Mean`, of groups by density or number of applications, a line for each arm."""
+
+    def position(group: GroupMeans) -> float:
         return 100.0 * group.group.density if figure in OF_DENSITIES else float(group.group.applications or 0)
 
-    ordered = sorted(groups, key=place)
-    places = [place(group) for group in ordered]
-    for number, arm in enumerate(shown):
+    ordered = sorted(groups, key=position)
+    positions = [position(group) for group in ordered]
+    for index, arm in enumerate(shown_arms):
         values = [getattr(group.means[arm], measure) for group in ordered]
         ax.plot(
-            places,
+            positions,
             values,
-            marker=MARKERS[number % len(MARKERS)],
-            color=COLOURS[number % len(COLOURS)],
-            linestyle="-" if number < len(COLOURS) else "--",
+            marker=MARKERS[index % len(MARKERS)],
+            color=COLOURS[index % len(COLOURS)],
+            linestyle="-" if index < len(COLOURS) else "--",
             linewidth=1.2,
             markersize=5,
             label=arm.algorithm,
         )
-    ax.set_xticks(places, [f"{value:g}" for value in places])
+    ax.set_xticks(positions, [f"{value:g}" for value in positions])

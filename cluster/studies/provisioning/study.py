@@ -44,7 +44,10 @@ from workloads.provisioning import PAPER_NODES, GraphKind, larger_instance, read
 
 
 def run_planning(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Plan an instance; return lower bound, nodes and seconds by arm; nodes by `auto` depend on the machine."""
+    """Plan an instance with every arm; return lower bound, number of limits, and nodes and seconds by arm.
+
+    The nodes by `auto` depend on the machine, so they are with the timings.
+    """
     began = working_time()
     group = InstanceGroup(
         PublishedFigure(arguments["figure"]),
@@ -65,23 +68,26 @@ def run_planning(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def base_of(source: str) -> Instance:
-    """Return the base of generated instances, read once in each process; curves are those of [3] section 5.1."""
+    """Return the base of generated instances: a file of the authors, or a directory of the contest with curves.
+
+    Each process reads it once. The curves are as in [3] section 5.1.
+    """
     if Path(source).is_dir():
         return read_contest(source, nodes=PAPER_NODES, self_limits=False)
     return read_authors(source)
 
 
 def draw(base: Instance, group: InstanceGroup, part: int, seed: int) -> Instance:
-    """Return an instance of a group. Constant and varying demand have the same graphs."""
-    words = [seed, part, group.applications or 0, round(1e6 * group.density)]
-    own = int(np.random.SeedSequence(words).generate_state(1)[0])
+    """Return instance number `part` of a group, drawn with a seed; constant and varying demand have the same graphs."""
+    seed_words = [seed, part, group.applications or 0, round(1e6 * group.density)]
+    graph_seed = int(np.random.SeedSequence(seed_words).generate_state(1)[0])
     if group.applications is None:
-        return with_graph(base, group.graph, group.density, own)
-    return larger_instance(base, group.applications, group.graph, group.density, own)
+        return with_graph(base, group.graph, group.density, graph_seed)
+    return larger_instance(base, group.applications, group.graph, group.density, graph_seed)
 
 
 def _planned(instance: Instance, arm: AlgorithmArm, auto_seconds: float) -> tuple[int, float]:
-    """Return nodes and seconds of a plan without faults."""
+    """Return nodes and seconds of the plan of an instance by an arm; raise `PlbError` if the plan has faults."""
     limit = auto_seconds if arm.algorithm == AUTO else None
     began = working_time()
     plan = provision(instance, arm.algorithm, rules=arm.rules, time_limit=limit)
@@ -109,9 +115,11 @@ class ProvisioningStudy(Study):
     figures: tuple[PublishedFigure, ...] | None = None
     """Figures. None: all with data."""
     graphs: tuple[GraphKind, ...] = tuple(GraphKind)
+    """Kinds of graphs of the groups."""
     densities: tuple[float, ...] = DENSITIES
+    """Densities of limits of the groups of figures 4 and 6."""
     sizes: tuple[int, ...] = SIZES[:1]
-    """Groups: each graph with each density, and with each number of applications."""
+    """Numbers of applications of the groups of figures 5 and 7."""
     instances: int = INSTANCES
     """Instances of a group."""
     auto_seconds: float = AUTO_SECONDS
@@ -151,8 +159,8 @@ class ProvisioningStudy(Study):
         """Return the study as plain JSON values."""
         sources = {name: path and str(path.resolve()) for name, path in (("base", self.base), ("curves", self.curves))}
         groups = [{**attrs.asdict(group), "name": group.name} for group in self.groups()]
-        whole = {name: getattr(self, name) for name in ("instances", "auto_seconds", "seed")}
-        return {**sources, **whole, "groups": groups}
+        numbers = {name: getattr(self, name) for name in ("instances", "auto_seconds", "seed")}
+        return {**sources, **numbers, "groups": groups}
 
     def tasks(self) -> Sequence[Task]:
         """Return a task for each instance, with all algorithms."""
@@ -188,4 +196,5 @@ class ProvisioningStudy(Study):
         )
 
     def _source(self, figure: PublishedFigure) -> Path | None:
+        """Return the path of the base of a figure's instances; None if the study does not have it."""
         return self.curves if figure in OF_CURVES else self.base
