@@ -50,9 +50,9 @@ def finish(
     console.print(_table(plan, moves, valid=not faults))
     for fault in faults:
         say(fault)
-    for what, path in written.items():
+    for content, path in written.items():
         if path is not None:
-            console.print(f"{what}: {path}")
+            console.print(f"{content}: {path}")
     write_figures(json, _figures(plan, moves, valid=not faults), configuration, seed)
     if faults:
         raise typer.Exit(FAILED)
@@ -103,7 +103,7 @@ def _table(plan: ProvisioningPlan, moves: Moves | None, *, valid: bool) -> Table
         ("lower bound", f"{plan.lower_bound:,}"),
         ("above it", f"{plan.deviation_percent:.2f} %"),
         ("seconds", f"{plan.seconds:.2f}"),
-        *((f"replicas that {what}", f"{count:,}") for what, count in changes.items()),
+        *((f"replicas that {verb}", f"{count:,}") for verb, count in changes.items()),
         ("valid", "yes" if valid else "no"),
     ):
         table.add_row(*row)

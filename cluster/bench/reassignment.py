@@ -142,10 +142,10 @@ class ReassignmentFigures:
 def models_of(directory: Path, names: Iterable[str] = ()) -> list[Path]:
     """Return the model files of a directory; with `names`, only the files of these instances."""
     models = {path.name.removeprefix("model_").partition(".")[0]: path for path in find_instances(directory)}
-    for name in (wanted := list(names)):
+    for name in (requested := list(names)):
         if name not in models:
             raise UnknownNameError("instance", name, models, f"directory {directory}")
-    return [path for name, path in models.items() if not wanted or name in wanted]
+    return [path for name, path in models.items() if not requested or name in requested]
 
 
 def bench_reassignment(

@@ -95,14 +95,14 @@ class RunReplay:
     def _check_traces(self, source: Source) -> None:
         """Raise `PlbError` if the traces that were read differ from the recorded ones."""
         split = self.run.results.summary.get("split")
-        for name, what in (("traces_digest", "traces"), ("history_digest", "traces of the history")):
+        for name, input_name in (("traces_digest", "traces"), ("history_digest", "traces of the history")):
             recorded = split.get(name) if isinstance(split, Mapping) else None
             if recorded is not None and source.split.get(name) != recorded:
-                raise self._other(what)
+                raise self._other(input_name)
 
-    def _other(self, what: str) -> PlbError:
-        """Return the error that `what` differs from the record."""
-        message = f"{what} differ from the recorded ones; the results have other sources, so simulate again"
+    def _other(self, differing: str) -> PlbError:
+        """Return the error that an input or a table, named `differing`, differs from the record."""
+        message = f"{differing} differ from the recorded ones; the results have other sources, so simulate again"
         return PlbError(f"{self.run.folder}: {message}")
 
 
@@ -256,13 +256,13 @@ def _placements(looks: Sequence[Look], moved: set[tuple[int, str]]) -> Iterator[
 def _moved(row: Mapping[str, Any]) -> Event:
     """Return the event of a row of the table of moves."""
     source, target = row["source"], row["target"]
-    what = {
+    event = {
         "swap": f"{row['role']} on {source} swaps roles with the secondary on {target}",
         "promote": f"{row['role']} on {target} takes over as primary",
     }.get(row["kind"], f"{row['role']} moves from {source} to {target}")
     why = "" if row["rule"] == row["cause"] else f": {row['why']}"
     end = "" if row["end_s"] is None else f" at {in_words(row['end_s'])}"
-    text = f"{what}, for {row['cause']}{why}; {row['outcome']}{end}"
+    text = f"{event}, for {row['cause']}{why}; {row['outcome']}{end}"
     return Event(row["time_s"], "move", text, {key: value for key, value in row.items() if key != "time_s"})
 
 
@@ -315,16 +315,16 @@ def question(run: RecordedRun, tenant: str, time_s: int) -> Explanation:
     return Explanation(run, stay_of(run, tenant), time_s)
 
 
-def answer(asked: Explanation, progress: Callable[[float], None] | None = None) -> Explanation:
+def answer(question: Explanation, progress: Callable[[float], None] | None = None) -> Explanation:
     """Return a `question` with its answer: the run is simulated again up to its time, unless the tenant comes later."""
-    run, stay = asked.run, asked.stay
-    if asked.status == "not arrived":
+    run, stay = question.run, question.stay
+    if question.status == "not arrived":
         RunReplay(run).check_stays()
-        return asked
-    until = min(asked.time_s, stay.departure_s)
+        return question
+    until = min(question.time_s, stay.departure_s)
     replay = RunReplay(run, progress)
     looks = replay.look_at(stay.tenant, times_to_look(run, stay, until), until)
-    explanation = attrs.evolve(asked, events=history_of(run, stay, looks, until))
+    explanation = attrs.evolve(question, events=history_of(run, stay, looks, until))
     if explanation.status == "departed":
         return explanation
     engine = replay.engine

@@ -114,15 +114,15 @@ def _places(explanation: Explanation, replica: Alternatives, best: int) -> Table
     assert explanation.config is not None
     base = replica.standing or replica.places[0]
     places = {base.node: base, **{place.node: place for place in replica.places[: best + 1]}}
-    shown = list(places.values())[: best + 1]
-    terms_by_node = {place.node: weighted_terms(explanation.config, place.energy) for place in shown}
+    shown_places = list(places.values())[: best + 1]
+    terms_by_node = {place.node: weighted_terms(explanation.config, place.energy) for place in shown_places}
     base_terms = terms_by_node[base.node]
     changes = {
         node: {name: value - base_terms[name] for name, value in terms.items()} for node, terms in terms_by_node.items()
     }
     names = [name for name in base_terms if any(abs(terms[name]) > SMALLEST for terms in changes.values())]
-    what = "its node" if replica.standing else "the best node"
-    table = Table(title=f"the best nodes by energy, compared with {what}", title_justify="left")
+    base_name = "its node" if replica.standing else "the best node"
+    table = Table(title=f"the best nodes by energy, compared with {base_name}", title_justify="left")
     table.add_column("node", no_wrap=True)
     for heading in ("energy", *map(rule_in_words, names)):
         table.add_column(heading, justify="right")
@@ -131,7 +131,7 @@ def _places(explanation: Explanation, replica: Alternatives, best: int) -> Table
     metrics = list(explanation.shares[base.node])
     for metric in metrics:
         table.add_column(f"{metric} now", justify="right")
-    for place in shown:
+    for place in shown_places:
         total = place.energy.total - base.energy.total
         cells = [place.node, _change(total), *(_change(changes[place.node][name]) for name in names)]
         cells += [f"{place.violation_probability:.3f}"] if _asks_risk(explanation) else []

@@ -105,7 +105,7 @@ def out_of_range(
 
     `dimensions`: of the training; `evaluated`: further numbers of machines, for the evaluation.
     """
-    for place, section, counts in (("jobs", jobs, evaluated), ("bootstrap", bootstrap, ())):
+    for section_name, section, counts in (("jobs", jobs, evaluated), ("bootstrap", bootstrap, ())):
         if section is None:
             continue
         for machines in (dimensions.machines, *counts):
@@ -125,13 +125,15 @@ def out_of_range(
             sizes += f" and a horizon of {dimensions.horizon} steps"
             if section.jobs > most_jobs:
                 yield (
-                    place,
-                    InvalidValueError(place, "jobs", section.jobs, f"a whole number <= {most_jobs}, {sizes}"),
+                    section_name,
+                    InvalidValueError(section_name, "jobs", section.jobs, f"a whole number <= {most_jobs}, {sizes}"),
                 )
             if expected_steps(section) > most_steps:
                 yield (
-                    place,
-                    InvalidValueError(place, "jobs / rate", expected_steps(section), f"<= {most_steps}, {sizes}"),
+                    section_name,
+                    InvalidValueError(
+                        section_name, "jobs / rate", expected_steps(section), f"<= {most_steps}, {sizes}"
+                    ),
                 )
 
 
@@ -171,8 +173,8 @@ class _ConfigReader(SectionReader):
             self.attempt("name", lambda: check_directory_name("learning file", name))
             self.attempt("bootstrap.iterations", lambda: check_count("bootstrap", "iterations", iterations, low=1))
             machines, evaluated = sections["machines"], sections["evaluation"].machines
-            for place, error in out_of_range(machines, evaluated, sections["jobs"], sections["bootstrap"]):
-                self.add(place, str(error))
+            for dotted_key, error in out_of_range(machines, evaluated, sections["jobs"], sections["bootstrap"]):
+                self.add(dotted_key, str(error))
         if self.problems:
             return None
         config = LearningConfig(
@@ -181,29 +183,32 @@ class _ConfigReader(SectionReader):
         self._agree(config)
         return config
 
-    def _jobs(self, place: str, table: Any) -> Any:
-        """Return the settings of jobs in a table, whose dotted key is `place`; None if there are problems."""
-        fields = dict(self.table(place, table))
-        kind = self.value(f"{place}.kind", fields.get("kind", SYNTHETIC), str)
+    def _jobs(self, dotted_key: str, table: Any) -> Any:
+        """Return the settings of jobs in a table; None if there are problems."""
+        fields = dict(self.table(dotted_key, table))
+        kind = self.value(f"{dotted_key}.kind", fields.get("kind", SYNTHETIC), str)
         if kind is None:
             return None
         if kind not in JOB_KINDS:
-            self.add(f"{place}.kind", f"unknown kind {kind!r}{nearest(kind, JOB_KINDS)}")
+            self.add(f"{dotted_key}.kind", f"unknown kind {kind!r}{nearest(kind, JOB_KINDS)}")
             return None
         if JOB_KINDS[kind] is not TraceSource:
             fields.pop("kind", None)
-        jobs = self.section(place, fields, JOB_KINDS[kind])
+        jobs = self.section(dotted_key, fields, JOB_KINDS[kind])
         return attrs.evolve(jobs, path=str(self.folder / jobs.path)) if isinstance(jobs, TraceSource) else jobs
 
     def _agree(self, config: LearningConfig) -> None:
         """Add a problem for jobs that do not match the machines."""
         machines = config.machines
-        for place, jobs in (("jobs", config.jobs), ("bootstrap", config.bootstrap)):
+        for dotted_key, jobs in (("jobs", config.jobs), ("bootstrap", config.bootstrap)):
             if jobs is None:
                 continue
             if jobs.resources != machines.resources:
-                self.add(f"{place}.resources", f"{list(jobs.resources)}; [machines] has {list(machines.resources)}")
+                self.add(
+                    f"{dotted_key}.resources", f"{list(jobs.resources)}; [machines] has {list(machines.resources)}"
+                )
             if longest_of(jobs) > machines.horizon:
                 self.add(
-                    place, f"jobs of up to {longest_of(jobs)} steps; the horizon of [machines] is {machines.horizon}"
+                    dotted_key,
+                    f"jobs of up to {longest_of(jobs)} steps; the horizon of [machines] is {machines.horizon}",
                 )

@@ -97,8 +97,8 @@ class PageSection:
 
 def moment(seconds: float) -> str:
     """Return a time since the start as days, hours, minutes and seconds."""
-    whole = math.floor(seconds)
-    days, seconds_of_day = divmod(whole, 86400)
+    whole_seconds = math.floor(seconds)
+    days, seconds_of_day = divmod(whole_seconds, 86400)
     return f"{days} d {seconds_of_day // 3600:02}:{seconds_of_day // 60 % 60:02}:{seconds_of_day % 60:02}"
 
 
@@ -137,9 +137,9 @@ def picture(
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         warnings.filterwarnings("ignore", "constrained_layout not applied", UserWarning)
         figure, ax = new_axes(width, height)
-        drawn = draw(ax)
-        if isinstance(drawn, QuadMesh):
-            figure.colorbar(drawn, ax=ax, extend="max").set_label("load (% of capacity)")
+        artist = draw(ax)
+        if isinstance(artist, QuadMesh):
+            figure.colorbar(artist, ax=ax, extend="max").set_label("load (% of capacity)")
         figure.savefig(target, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
     source = "data:image/png;base64," + base64.b64encode(target.getvalue()).decode("ascii")
     return Picture(source, caption, alternative, round(PIXELS_PER_INCH * width), round(PIXELS_PER_INCH * height))

@@ -129,8 +129,8 @@ def load_blocks(material: Material) -> Sequence[Block]:
     ]
     for metric in load["metric"].unique(maintain_order=True):
         loaded = set(load.filter(metric=metric)["policy"])
-        shown = [policy for policy in material.shown_policies if policy in loaded]
-        bands, maps = zip(*(_load_pictures(material, metric, policy) for policy in shown), strict=True)
+        policies = [policy for policy in material.shown_policies if policy in loaded]
+        bands, maps = zip(*(_load_pictures(material, metric, policy) for policy in policies), strict=True)
         blocks += [Gallery((*bands, *maps))] if len(maps) == 1 else [Gallery(bands), Gallery(maps)]
     return (*blocks, *_applications(material))
 

@@ -48,8 +48,8 @@ class Row:
         figures = {name: attrs.asdict(estimate) for name, estimate in self.figures.items()}
         for name, difference in self.differences.items():
             figures[name] |= {"difference": difference.mean, "difference_half_width": difference.half_width}
-        kept = {"directory": self.directory, "policy": self.policy, "repeats": self.repeats, "pairs": self.pairs}
-        return {**kept, "figures": figures}
+        head = {"directory": self.directory, "policy": self.policy, "repeats": self.repeats, "pairs": self.pairs}
+        return {**head, "figures": figures}
 
 
 @attrs.frozen(eq=False)
@@ -79,8 +79,8 @@ class ResultsComparison:
     @property
     def origin(self) -> tuple[dict[str, Any], int | None]:
         """The inputs, for the stamp of the figures: hashes, seeds and versions; and the seed if all are equal."""
-        kept = ("scenario_sha256", "seed", "versions")
-        compared = [{name: result.summary[name] for name in kept} for result in self.results]
+        fields = ("scenario_sha256", "seed", "versions")
+        compared = [{name: result.summary[name] for name in fields} for result in self.results]
         seeds = {result["seed"] for result in compared}
         return {"compared": compared}, seeds.pop() if len(seeds) == 1 else None
 

@@ -64,24 +64,24 @@ def problems_of_summary(summary: Mapping[str, Any]) -> Iterator[str]:
     metrics = [*units] if isinstance(units, dict) else []
     pairs: set[tuple[str, int]] = set()
     for index, row in enumerate(rows if isinstance(rows, list) else []):
-        place = f"runs[{index}]"
-        yield from _problems_of_run(place, row, policy_names, metrics)
+        dotted_key = f"runs[{index}]"
+        yield from _problems_of_run(dotted_key, row, policy_names, metrics)
         pair = (row.get("policy"), row.get("repeat")) if isinstance(row, dict) else None
         if pair is not None and isinstance(pair[0], str) and isinstance(pair[1], int):
             if pair in pairs:
-                yield f"{place}: policy {pair[0]!r} and repeat {pair[1]} occur twice"
+                yield f"{dotted_key}: policy {pair[0]!r} and repeat {pair[1]} occur twice"
             pairs.add((pair[0], pair[1]))
 
 
 def _problems_of_head(summary: Mapping[str, Any]) -> Iterator[str]:
     """Yield the problems of a summary without its runs, each with its dotted key."""
-    for place, kind in HEAD.items():
-        value = _at(summary, place)
+    for dotted_key, kind in HEAD.items():
+        value = _at(summary, dotted_key)
         if not _is(value, kind):
-            yield f"{place}: {_found(value, place.split('.')[-1], summary)}; expected {WORDS[kind]}"
-        elif place in RANGES and not RANGES[place][0] < value <= RANGES[place][1]:
-            low, high = RANGES[place]
-            yield f"{place}: found {value!r}; expected a number above {low:g}, up to {high:g}"
+            yield f"{dotted_key}: {_found(value, dotted_key.split('.')[-1], summary)}; expected {WORDS[kind]}"
+        elif dotted_key in RANGES and not RANGES[dotted_key][0] < value <= RANGES[dotted_key][1]:
+            low, high = RANGES[dotted_key]
+            yield f"{dotted_key}: found {value!r}; expected a number above {low:g}, up to {high:g}"
     repeats = _at(summary, "scenario.run.repeats")
     if repeats is not None and not (_is(repeats, int) and 1 <= repeats <= MOST_REPEATS):
         yield f"scenario.run.repeats: found {repeats!r:.60}; expected a whole number from 1 to {MOST_REPEATS}"
@@ -102,55 +102,54 @@ def _problems_of_head(summary: Mapping[str, Any]) -> Iterator[str]:
             yield str(error)
 
 
-def _problems_of_run(place: str, row: object, policies: list[Any], metrics: list[str]) -> Iterator[str]:
-    """Yield the problems of a run in a summary, whose dotted key is `place`.
-
-    `policies`, `metrics`: names of the scenario's policies and metrics.
-    """
+def _problems_of_run(dotted_key: str, row: object, policies: list[Any], metrics: list[str]) -> Iterator[str]:
+    """Yield the problems of a run in a summary; `policies`, `metrics`: names of the scenario's policies and metrics."""
     if not isinstance(row, dict):
-        yield f"{place}: found {row!r:.60}; expected a table"
+        yield f"{dotted_key}: found {row!r:.60}; expected a table"
         return
     if row.get("policy") not in policies:
-        yield str(UnknownNameError("policy", f"{row.get('policy')}", map(str, policies), place))
+        yield str(UnknownNameError("policy", f"{row.get('policy')}", map(str, policies), dotted_key))
     for name in ("repeat", *COUNTS):
         if not (_is(row.get(name), int) and row[name] >= 0):
-            yield f"{place}.{name}: {_found(row.get(name), name, row)}; expected a whole number >= 0"
+            yield f"{dotted_key}.{name}: {_found(row.get(name), name, row)}; expected a whole number >= 0"
     violations_by_kind = [row.get(name) for name in KINDS_OF_VIOLATIONS]
     total = sum(kind for kind in violations_by_kind if isinstance(kind, int))
     if all(_is(number, int) for number in (row.get("violations"), *violations_by_kind)) and row["violations"] != total:
-        yield f"{place}.violations: found {row['violations']}; expected {' + '.join(KINDS_OF_VIOLATIONS)}"
+        yield f"{dotted_key}.violations: found {row['violations']}; expected {' + '.join(KINDS_OF_VIOLATIONS)}"
     for name in AMOUNTS:
         if not (_is(row.get(name), float) and row[name] >= 0):
-            yield f"{place}.{name}: {_found(row.get(name), name, row)}; expected a number >= 0"
+            yield f"{dotted_key}.{name}: {_found(row.get(name), name, row)}; expected a number >= 0"
     availability = row.get("availability")
     if availability is not None and not (_is(availability, float) and 0.0 <= round(availability, 9) <= 1.0):
-        yield f"{place}.availability: found {availability!r:.60}; expected a number from 0 to 1, or null"
+        yield f"{dotted_key}.availability: found {availability!r:.60}; expected a number from 0 to 1, or null"
     if not isinstance(row.get("complete"), bool):
-        yield f"{place}.complete: {_found(row.get('complete'), 'complete', row)}; expected true or false"
+        yield f"{dotted_key}.complete: {_found(row.get('complete'), 'complete', row)}; expected true or false"
     for name in BY_CAUSE:
         counts = row.get(name)
         if not isinstance(counts, dict) or not all(_is(count, int) and count >= 0 for count in counts.values()):
-            yield f"{place}.{name}: {_found(counts, name, row)}; expected whole numbers >= 0 by cause"
+            yield f"{dotted_key}.{name}: {_found(counts, name, row)}; expected whole numbers >= 0 by cause"
     if "applications" in row:
-        yield from _problems_of_applications(f"{place}.applications", row["applications"], metrics)
+        yield from _problems_of_applications(f"{dotted_key}.applications", row["applications"], metrics)
 
 
-def _problems_of_applications(place: str, applications: object, metrics: list[str]) -> Iterator[str]:
-    """Yield the problems of the totals of applications, whose dotted key is `place`: nodes, and loads by metric."""
+def _problems_of_applications(dotted_key: str, applications: object, metrics: list[str]) -> Iterator[str]:
+    """Yield the problems of the totals of applications: numbers of nodes, and loads by metric."""
     if not isinstance(applications, dict):
-        yield f"{place}: found {applications!r:.60}; expected a table"
+        yield f"{dotted_key}: found {applications!r:.60}; expected a table"
         return
     for name, fields in applications.items():
         if not isinstance(fields, dict):
-            yield f"{place}.{name}: found {fields!r:.60}; expected a table"
+            yield f"{dotted_key}.{name}: found {fields!r:.60}; expected a table"
             continue
         for field, kind in (("nodes", float), ("most_nodes", int)):
             if not (_is(fields.get(field), kind) and fields[field] >= 0):
-                yield f"{place}.{name}.{field}: {_found(fields.get(field), field, fields)}; expected {WORDS[kind]} >= 0"
+                found_number = _found(fields.get(field), field, fields)
+                yield f"{dotted_key}.{name}.{field}: {found_number}; expected {WORDS[kind]} >= 0"
         for field in LOADS_OF_APPLICATIONS:
             loads = fields.get(field)
             if not isinstance(loads, dict) or not all(_is_amount(loads.get(metric)) for metric in metrics):
-                yield f"{place}.{name}.{field}: {_found(loads, field, fields)}; expected a number >= 0 for each metric"
+                found_loads = _found(loads, field, fields)
+                yield f"{dotted_key}.{name}.{field}: {found_loads}; expected a number >= 0 for each metric"
 
 
 def problems_of_timings(timings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -162,20 +161,20 @@ def problems_of_timings(timings: Mapping[str, Any], rows: Sequence[Mapping[str, 
     plan_counts = {(row["policy"], row["repeat"]): row["plans"] for row in rows}
     missing = dict(plan_counts)
     for index, timing in enumerate(timed_runs):
-        place = f"runs[{index}]"
+        dotted_key = f"runs[{index}]"
         pair = (timing.get("policy"), timing.get("repeat")) if isinstance(timing, dict) else None
         if pair is None or not isinstance(pair[0], str) or not isinstance(pair[1], int) or pair not in plan_counts:
-            yield f"{place}: belongs to no run of the summary"
+            yield f"{dotted_key}: belongs to no run of the summary"
             continue
         missing.pop((pair[0], pair[1]), None)
         seconds = timing.get("seconds")
         if not isinstance(seconds, dict) or not all(_is_amount(seconds.get(name)) for name in SECONDS):
-            yield f"{place}.seconds: expected numbers >= 0 for {', '.join(SECONDS)}"
+            yield f"{dotted_key}.seconds: expected numbers >= 0 for {', '.join(SECONDS)}"
         slowest = timing.get("slowest")
         if not isinstance(slowest, list) or not all(
             _is_slow_plan(plan, plan_counts[pair[0], pair[1]]) for plan in slowest
         ):
-            yield f"{place}.slowest: expected a list of plans with their seconds"
+            yield f"{dotted_key}.slowest: expected a list of plans with their seconds"
     for policy, repeat in missing:
         yield f"runs: policy {policy!r}, repeat {repeat} is missing"
 

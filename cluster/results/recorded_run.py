@@ -129,13 +129,13 @@ def _only(scenario: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in sections.items() if name in names} if isinstance(sections, dict) else {}
 
 
-def _flat(table: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield all values in nested tables, with their dotted keys; `place` is the prefix of the keys."""
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield all values in nested tables, with their dotted keys, which begin with `prefix`."""
     for name, value in table.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{place}{name}.")
+            yield from _flat(value, f"{prefix}{name}.")
         else:
-            yield f"{place}{name}", value
+            yield f"{prefix}{name}", value
 
 
 def differences(tables: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -294,11 +294,11 @@ def _with_files(fields: Any, files: Mapping[tuple[str, str], str]) -> Any:
 
 def _check_versions(summary: Mapping[str, Any], folder: Path) -> None:
     """Raise `PlbError` if a package has another version than in a summary."""
-    present = versions()
+    present_versions = versions()
     differing = [
-        f"{name} {version} (here {present[name]})"
+        f"{name} {version} (here {present_versions[name]})"
         for name, version in summary["versions"].items()
-        if name in present and present[name] != version
+        if name in present_versions and present_versions[name] != version
     ]
     if differing:
         raise PlbError(f"{folder}: the results were made with {', '.join(differing)}; simulate again, then explain")

@@ -178,13 +178,13 @@ def write_figures(
 
 def versions(*more: str) -> dict[str, str]:
     """Return the versions of Python and of the packages that results may depend on, including `more`."""
-    present = {"python": platform.python_version()}
+    version_of = {"python": platform.python_version()}
     for package in (*PACKAGES, *more):
         try:
-            present[package] = version(package)
+            version_of[package] = version(package)
         except PackageNotFoundError:
-            present[package] = "not installed"
-    return present
+            version_of[package] = "not installed"
+    return version_of
 
 
 def json_object(path: Path) -> dict[str, Any] | None:

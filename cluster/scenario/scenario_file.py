@@ -67,8 +67,8 @@ def named_files(scenario: Scenario) -> list[str]:
 
 def inputs_of(scenario: Scenario) -> list[Path]:
     """Return all inputs of a scenario: files, and directories of traces."""
-    places = [getattr(scenario.workload, name) for name in PATHS]
-    return [Path(place) for place in (*places, *named_files(scenario)) if place is not None]
+    paths = [getattr(scenario.workload, name) for name in PATHS]
+    return [Path(path) for path in (*paths, *named_files(scenario)) if path is not None]
 
 
 def scenario_from(
@@ -92,7 +92,7 @@ def scenario_from(
 
 
 class _ScenarioReader(SectionReader):
-    """Reads the tables of a scenario; `place` is the dotted key of a table in the file, for messages."""
+    """Reads the tables of a scenario."""
 
     def scenario(self, data: Mapping[str, Any]) -> Scenario | None:
         """Return the scenario that the tables describe, or None if there are problems."""
@@ -147,56 +147,58 @@ class _ScenarioReader(SectionReader):
             if isinstance(name, str) and name not in allowed_names:
                 self.add("run.policies", f"unknown policy {name!r}{nearest(name, allowed_names)}")
 
-    def _engine_fields(self, place: str, table: Any, default_policy: str) -> dict[str, Any]:
+    def _engine_fields(self, dotted_key: str, table: Any, default_policy: str) -> dict[str, Any]:
         """Return the settings of the engine in a table.
 
         `default_policy`: the placement policy that their options belong to if the table sets none.
         """
-        entries = dict(self.table(place, table))
+        entries = dict(self.table(dotted_key, table))
         options = {"policy_options": entries.pop("policy_options")} if "policy_options" in entries else {}
         other_fields: dict[str, Any] = {"metrics": (Metric("any"),)}
-        fields = self.settings(place, entries, ENGINE_FIELDS, PlbConfig, other_fields, check_extensions)
+        fields = self.settings(dotted_key, entries, ENGINE_FIELDS, PlbConfig, other_fields, check_extensions)
         other_fields["policy"] = fields.get("policy", default_policy)
         problems_before = len(self.problems)
-        fields |= self.settings(place, options, ENGINE_FIELDS, PlbConfig, other_fields, check_extensions)
+        fields |= self.settings(dotted_key, options, ENGINE_FIELDS, PlbConfig, other_fields, check_extensions)
         if options and len(self.problems) == problems_before:
-            place = f"{place}.policy_options"
-            fields["policy_options"] = self._placed(place, other_fields["policy"], fields["policy_options"])
+            dotted_key = f"{dotted_key}.policy_options"
+            fields["policy_options"] = self._placed(dotted_key, other_fields["policy"], fields["policy_options"])
         return fields
 
-    def _placed(self, place: str, policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _placed(self, dotted_key: str, policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of a placement policy, with files relative to the folder as full paths."""
         options_with_paths = dict(options)
         for name in path_options(policies().get(policy)):
             if name in options_with_paths:
                 options_with_paths[name] = str(self.folder / options_with_paths[name])
-                self.attempt(f"{place}.{name}", partial(check_is_file, place, name, options_with_paths[name]))
+                self.attempt(f"{dotted_key}.{name}", partial(check_is_file, dotted_key, name, options_with_paths[name]))
         return options_with_paths
 
-    def _policy(self, place: str, table: Any, default_policy: str) -> dict[str, Any]:
+    def _policy(self, dotted_key: str, table: Any, default_policy: str) -> dict[str, Any]:
         """Return the fields of a policy of the scenario, with any fields of metrics under ``metrics``.
 
         `default_policy`: the placement policy that its options belong to if the table sets none.
         """
-        entries = dict(self.table(place, table))
+        entries = dict(self.table(dotted_key, table))
         fields: dict[str, Any] = {}
-        metrics = self._metrics(f"{place}.metrics", entries.pop("metrics", {}))
+        metrics = self._metrics(f"{dotted_key}.metrics", entries.pop("metrics", {}))
         if "applications" in entries:
-            fields["applications"] = self.value(f"{place}.applications", entries.pop("applications"), as_text(Known))
+            fields["applications"] = self.value(
+                f"{dotted_key}.applications", entries.pop("applications"), as_text(Known)
+            )
         if metrics:
             fields["metrics"] = metrics
-        return {**self._engine_fields(place, entries, default_policy), **fields}
+        return {**self._engine_fields(dotted_key, entries, default_policy), **fields}
 
-    def _metrics(self, place: str, table: Any) -> dict[str, dict[str, Any]]:
+    def _metrics(self, dotted_key: str, table: Any) -> dict[str, dict[str, Any]]:
         """Return the settings of each metric, by name."""
         metrics = {}
-        for key, fields in self.table(place, table).items():
-            settings = dict(self.table(f"{place}.{key}", fields))
+        for key, fields in self.table(dotted_key, table).items():
+            settings = dict(self.table(f"{dotted_key}.{key}", fields))
             for name in (*FIXED_METRIC_FIELDS, "step"):
                 if name in settings:
                     del settings[name]
-                    self.add(f"{place}.{key}.{name}", "cannot be set in a scenario: the workload determines it")
-            metrics[key] = self.settings(f"{place}.{key}", settings, METRIC_FIELDS, Metric, {"name": key})
+                    self.add(f"{dotted_key}.{key}.{name}", "cannot be set in a scenario: the workload determines it")
+            metrics[key] = self.settings(f"{dotted_key}.{key}", settings, METRIC_FIELDS, Metric, {"name": key})
         return metrics
 
 

@@ -137,8 +137,8 @@ def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
 class SectionReader:
     """Reads the tables of a file and collects their problems.
 
-    `text`: the file, for lines in messages; `folder`: the base of relative paths in the file. `place` is the dotted key
-    of a table or a value in the file.
+    `text`: the file, for lines in messages; `folder`: the base of relative paths in the file. The dotted key of a table
+    or a value says where it is in the file.
     """
 
     def __init__(self, text: str, folder: Path) -> None:
@@ -153,22 +153,22 @@ class SectionReader:
             raise ScenarioError(source, self.problems)
         return result
 
-    def section(self, place: str, table: Any, kind: type[Section]) -> Any:
+    def section(self, dotted_key: str, table: Any, kind: type[Section]) -> Any:
         """Return the section of type `kind` in a table, or None if there are problems."""
         problems_before, fields, hints = len(self.problems), attrs.fields_dict(kind), get_type_hints(kind)
 
         def check(key: str, value: Any) -> None:
-            check_field(place, fields[key], value)
+            check_field(dotted_key, fields[key], value)
 
-        values = self._values(place, table, {key: hints[key] for key in fields}, check)
+        values = self._values(dotted_key, table, {key: hints[key] for key in fields}, check)
         if len(self.problems) == problems_before:
             for key, error in kind.conflicts(values):
-                self.add(f"{place}.{key}", str(error))
-        return self.attempt(place, lambda: kind(**values)) if len(self.problems) == problems_before else None
+                self.add(f"{dotted_key}.{key}", str(error))
+        return self.attempt(dotted_key, lambda: kind(**values)) if len(self.problems) == problems_before else None
 
     def settings(
         self,
-        place: str,
+        dotted_key: str,
         table: Any,
         keys: Iterable[str],
         kind: type,
@@ -184,67 +184,67 @@ class SectionReader:
             check_object(kind(**other_fields, **{key: value}))
 
         hints = get_type_hints(kind)
-        return self._values(place, table, {key: as_text(hints[key]) for key in keys}, check)
+        return self._values(dotted_key, table, {key: as_text(hints[key]) for key in keys}, check)
 
     def _values(
-        self, place: str, table: Any, types: Mapping[str, Any], check: Callable[[str, Any], None]
+        self, dotted_key: str, table: Any, types: Mapping[str, Any], check: Callable[[str, Any], None]
     ) -> dict[str, Any]:
         """Return the values of a table, converted to `types` by key; record unknown keys and invalid values.
 
         `check` raises an error if the value of a key is invalid.
         """
-        entries = self.table(place, table)
-        self.unknown_keys(place, entries, types)
+        entries = self.table(dotted_key, table)
+        self.unknown_keys(dotted_key, entries, types)
         values = {}
         for key in filter(types.__contains__, entries):
             problems_before = len(self.problems)
-            values[key] = self.value(f"{place}.{key}", entries[key], types[key])
+            values[key] = self.value(f"{dotted_key}.{key}", entries[key], types[key])
             if len(self.problems) == problems_before:
-                self.attempt(f"{place}.{key}", partial(check, key, values[key]))
+                self.attempt(f"{dotted_key}.{key}", partial(check, key, values[key]))
         return values
 
-    def table(self, place: str, table: Any) -> Mapping[str, Any]:
-        """Return a table of the file; record a problem if it is not a table."""
+    def table(self, dotted_key: str, table: Any) -> Mapping[str, Any]:
+        """Return the contents of a table of the file; record a problem if it is not a table."""
         if isinstance(table, Mapping):
             return table
-        self.add(place, f"{table!r} is not a table; write [{place}] and its keys below")
+        self.add(dotted_key, f"{table!r} is not a table; write [{dotted_key}] and its keys below")
         return {}
 
-    def unknown_keys(self, place: str, table: Mapping[str, Any], keys: Iterable[str]) -> None:
+    def unknown_keys(self, dotted_key: str, table: Mapping[str, Any], keys: Iterable[str]) -> None:
         """Record the keys of a table that are not among `keys`, each with the nearest known key."""
         for key in table:
             if key not in keys:
-                self.add(f"{place}.{key}" if place else key, f"unknown key {key!r}{nearest(key, keys)}")
+                self.add(f"{dotted_key}.{key}" if dotted_key else key, f"unknown key {key!r}{nearest(key, keys)}")
 
-    def value(self, place: str, value: Any, kind: Any) -> Any:
+    def value(self, dotted_key: str, value: Any, kind: Any) -> Any:
         """Return a value converted to the type `kind`; if that fails, record a problem and return None."""
         if get_origin(kind) is tuple and not isinstance(value, list | tuple):
-            self.add(place, f"{value!r} is not allowed: expected a list, such as [{value!r}]")
+            self.add(dotted_key, f"{value!r} is not allowed: expected a list, such as [{value!r}]")
             return None
         try:
             return self._converter.structure(value, kind)
         except Exception as error:
-            self.add(place, _reason(error, value, kind))
+            self.add(dotted_key, _reason(error, value, kind))
             return None
 
-    def attempt(self, place: str, action: Callable[[], Any]) -> Any:
+    def attempt(self, dotted_key: str, action: Callable[[], Any]) -> Any:
         """Return the result of an action; if it raises an error, record the error and return None."""
         try:
             return action()
         except (PlbError, ValueError) as error:
-            self.add(place, str(error))
+            self.add(dotted_key, str(error))
             return None
 
-    def add(self, place: str, message: str) -> None:
-        """Record a problem, with its line."""
-        self.problems.append(ScenarioProblem(place, message, self._line(place)))
+    def add(self, dotted_key: str, message: str) -> None:
+        """Record a problem of a table or a value, with its line."""
+        self.problems.append(ScenarioProblem(dotted_key, message, self._line(dotted_key)))
 
-    def _line(self, place: str) -> int | None:
+    def _line(self, dotted_key: str) -> int | None:
         """Return the line of the dotted key of a value or a section, if a search of the text finds it."""
-        section, _, key = place.rpartition(".")
+        section, _, key = dotted_key.rpartition(".")
         section_header = re.compile(rf"\s*\[\s*{re.escape(section)}\s*\]")
         key_line = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=")
-        own_header = re.compile(rf"\s*\[\s*{re.escape(place)}\s*\]")
+        own_header = re.compile(rf"\s*\[\s*{re.escape(dotted_key)}\s*\]")
         is_inside = not section
         for number, line in enumerate(self._lines, start=1):
             if line.lstrip().startswith("["):

@@ -233,18 +233,20 @@ class FailoverManager:
         """End a move that fails because `loss` took one of its nodes; keep the copy on the other if usable."""
         tenancies, described = self._tenancies, self._tenancies.described(tenancy)
         if move.target == loss.node or (tenancies.stores_copies(tenancy) and len(described) == 2):
-            kept = [replica for replica in described if replica.node != move.target]
-            tenancies.report_replicas(tenancy, [as_leaving(replica, move.source, leaving=False) for replica in kept])
+            remaining = [replica for replica in described if replica.node != move.target]
+            tenancies.report_replicas(
+                tenancy, [as_leaving(replica, move.source, leaving=False) for replica in remaining]
+            )
             return
         # a secondary that was promoted while its copy was under way may have been moved on
         left, target = [move.source], move.target
         while onward := self._movement.fail_from(tenancy.partition, target):
             left.append(target)
             target = onward.move.target
-        kept = [replica for replica in described if replica.node not in left]
-        tenancies.report_replicas(tenancy, kept)
+        remaining = [replica for replica in described if replica.node not in left]
+        tenancies.report_replicas(tenancy, remaining)
         if tenancies.stores_copies(tenancy):
-            if target is not None and any(replica.node == target and not replica.leaving for replica in kept):
+            if target is not None and any(replica.node == target and not replica.leaving for replica in remaining):
                 tenancies.states.set(tenancy.partition, target, ReplicaState.IN_BUILD)
         elif tenancy.stateful:
             self._cluster.interrupt(tenancy.tenant, loss.cause)

@@ -263,9 +263,11 @@ def make_tenants(
     traces, arrival = admission.traces(), np.array(admission.arrival, np.int64)
     _check_feasible(hosting, traces, len(initial_tenants))
     by_arrival = np.argsort(arrival, kind="stable")
-    chosen = traces.select(by_arrival)
-    parent = _pairs(chosen, arrival[by_arrival], workload.pair_share, stream(scenario.run.seed, "pairs", repeat))
-    sequence = TenantSequence(chosen, arrival[by_arrival], len(initial_tenants), hosting_capacity, metric, parent)
+    sorted_traces = traces.select(by_arrival)
+    parent = _pairs(sorted_traces, arrival[by_arrival], workload.pair_share, stream(scenario.run.seed, "pairs", repeat))
+    sequence = TenantSequence(
+        sorted_traces, arrival[by_arrival], len(initial_tenants), hosting_capacity, metric, parent
+    )
     return with_scaling(sequence, scenario.scaling) if scenario.scaling else sequence
 
 

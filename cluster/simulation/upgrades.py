@@ -156,8 +156,8 @@ class Drains:
 
     def mark_returns_to(self, node: str, partitions: Iterable[str]) -> list[Tenancy]:
         """Mark primaries of partitions to return to a node; return the tenants that have a secondary there."""
-        present = [self._tenancies.known[partition] for partition in partitions if partition in self._tenancies.known]
-        return self._mark(node, Role.SECONDARY, UpgradeMark.PRIMARY_RETURNS, present)
+        tenancies = [self._tenancies.known[partition] for partition in partitions if partition in self._tenancies.known]
+        return self._mark(node, Role.SECONDARY, UpgradeMark.PRIMARY_RETURNS, tenancies)
 
     def _mark(self, node: str, role: Role, mark: UpgradeMark, tenancies: Iterable[Tenancy]) -> list[Tenancy]:
         """Mark the ready replicas in `role` on a node, of tenants with several replicas; return the tenants marked."""

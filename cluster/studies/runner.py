@@ -149,6 +149,7 @@ def _write_tables(folder: Path, outcomes: Failures) -> Finished:
 
 
 def _row(task: Task, values: Mapping[str, Any]) -> Row:
+    """Return the arguments of a task that are no tables, and its values, as a row."""
     return {**{name: value for name, value in task.arguments.items() if not isinstance(value, dict)}, **values}
 
 

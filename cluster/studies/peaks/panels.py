@@ -366,9 +366,9 @@ def _sums(group: Int, values: Float) -> Float:
     return np.asarray(np.bincount(group, values), np.float64)
 
 
-def _ratio(part: Float, whole: Float) -> Float:
-    """Return `part` by `whole`, both (n,); 0 where the whole is 0."""
-    return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0.0)
+def _ratio(numerator: Float, denominator: Float) -> Float:
+    """Return `numerator` by `denominator`, both (n,); 0 where the denominator is 0."""
+    return np.divide(numerator, denominator, out=np.zeros(len(denominator)), where=denominator > 0.0)
 
 
 def _quantiles(values: Mapping[str, Float]) -> dict[str, Float]:

@@ -265,11 +265,12 @@ def _cells(
 
 def _mean(values: Sequence[Published | None]) -> Published | None:
     """Return the mean of the published values; None without any."""
-    present = [value for value in values if value is not None]
-    if not present:
+    stated_values = [value for value in values if value is not None]
+    if not stated_values:
         return None
     return Published(
-        round(float(np.mean([value.value for value in present])), 2), any(value.at_most for value in present)
+        round(float(np.mean([value.value for value in stated_values])), 2),
+        any(value.at_most for value in stated_values),
     )
 
 
