@@ -154,7 +154,7 @@ def _evict(engine: PlacementAndLoadBalancing) -> None:
 
 
 def _fill(engine: PlacementAndLoadBalancing) -> None:
-    """Repair and balance a crowded rack and node; place replicas with affinity and of an application."""
+    """Repair and balance a crowded rack and node; place replicas with affinity, and replicas of an application."""
     engine.update_partition(_partition("wide", Replica(PRIMARY, "n0"), Replica(SECONDARY, "n3")))
     surplus = (Replica(PRIMARY, "n0"), Replica(SECONDARY, "n1"), Replica(SECONDARY, "n2"))
     engine.update_partition(_partition("beside", *surplus))
@@ -168,7 +168,7 @@ def _fill(engine: PlacementAndLoadBalancing) -> None:
 
 
 def _overload(engine: PlacementAndLoadBalancing) -> None:
-    """Repair nodes above their limits and an application above its own, and then without a node."""
+    """Repair nodes above their limits and an application above its own, first with all nodes, then without one."""
     replicas = engine.replicas("wide")
     engine.report_loads([replica.index for replica in replicas], [[90.0, 1.0]] * len(replicas))
     engine.update_application(Application("bound", node_capacity={"cpu": 30.0}, node_reservation={"cpu": 30.0}))
@@ -426,10 +426,11 @@ class WarmupLog:
     def __init__(self, directory: Path | None, jobs: int) -> None:
         self.path = None if directory is None else directory / "warmup.log"
         self.problem = None if directory is not None else "there is no home directory; set PLB_CACHE_DIR"
+        """Why nothing is written; None: the log is written."""
         self.add([f"{datetime.now().astimezone().isoformat(' ', 'seconds')}: plb warmup --jobs {jobs}"])
 
     def add(self, lines: Sequence[str]) -> None:
-        """Append lines, each with the number of this process."""
+        """Append lines, each after the number of this process."""
         if self.path is None or self.problem is not None:
             return
         try:

@@ -85,7 +85,7 @@ def bench_node(index: int, metrics: Sequence[str] = METRICS) -> Node:
 
 
 def _capacities(metrics: Sequence[str]) -> Float:
-    """Return the capacity of a node by metric, (R,)."""
+    """Return the capacity of a node of `bench_cluster` by metric, (R,)."""
     return np.asarray(CAPACITY[np.minimum(np.arange(len(metrics)), len(CAPACITY) - 1)])
 
 
@@ -152,7 +152,7 @@ class SizeFigures:
         return self.full / self.arithmetic
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures."""
+        """Return the figures as plain JSON values."""
         quality = {f"{seconds:g}": share for seconds, share in self.quality.items()}
         return attrs.asdict(self) | {"proposals_per_second": self.early_five, "ratio": self.ratio, "quality": quality}
 
@@ -292,7 +292,7 @@ class SizeBench:
         self._describe()
 
     def report(self, step: str) -> None:
-        """Report a step of this size."""
+        """Report that a step of this size begins."""
         self._report(f"{len(self.problem.limit):,} nodes: {step}")
 
     def _describe(self) -> None:
@@ -311,7 +311,7 @@ class SizeBench:
         full, arithmetic = self.full(), self._arithmetic()
         two_threads = self._on_two_threads(low_temperature)
         self.report("deciding")
-        decisions = decision_seconds(self.engine, "tenants")
+        decision_times = decision_seconds(self.engine, "tenants")
         self.report("evaluating at departures")
         timeline_five, timeline_decisions = self._at_departures()
         self.report("refreshing")
@@ -330,7 +330,7 @@ class SizeBench:
             timeline_five=timeline_five,
             report_seconds=report_seconds,
             refresh_seconds=refresh_seconds,
-            decision_seconds=decisions,
+            decision_seconds=decision_times,
             timeline_decision_seconds=timeline_decisions,
             quality=self._quality(seconds),
         )
@@ -413,10 +413,10 @@ class SizeBench:
         self.engine.configure(attrs.evolve(config, evaluation=Evaluation.TIMELINE))
         self._describe()
         early_five = self.early(self.temperature_for(0.05))[0]
-        decisions = decision_seconds(self.engine, "tenants")
+        decision_times = decision_seconds(self.engine, "tenants")
         self.engine.configure(config)
         self._describe()
-        return early_five, decisions
+        return early_five, decision_times
 
     def temperature_for(self, acceptance: float) -> float:
         """Return a temperature at which about the share `acceptance` of the scored proposals is accepted."""

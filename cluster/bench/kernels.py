@@ -150,7 +150,7 @@ def decision_seconds(engine: PlacementAndLoadBalancing, service: str) -> dict[st
 
 
 def seconds_of(policy: PlacementPolicy, configuration: Configuration, row: int) -> float:
-    """Return the seconds of a decision of a policy for a replica, without the moves that the policy makes before it."""
+    """Return the seconds of a decision of a policy for the replica in an engine row, without the moves before it."""
     policy = copy.deepcopy(policy)
     if isinstance(policy, PreparedPolicy):
         policy.begin(configuration, np.random.default_rng(0))

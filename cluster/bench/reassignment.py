@@ -251,19 +251,22 @@ def search_settings(instance: ReassignmentInstance) -> dict[str, Any]:
 def _terms_of(instance: ReassignmentInstance) -> list[tuple[EnergyTerm, int]]:
     """Return the energy terms of the costs of an instance, with their weights, without terms that are always 0."""
     machines, resources = instance.capacity.shape
-    metrics, nodes = [f"r{index}" for index in range(resources)], [f"m{index}" for index in range(machines)]
-    safety = instance.safety.tolist()
-    loads = {
-        node: dict(zip(metrics, machine_loads, strict=True)) for node, machine_loads in zip(nodes, safety, strict=True)
+    metric_names, node_names = [f"r{index}" for index in range(resources)], [f"m{index}" for index in range(machines)]
+    safety_rows = instance.safety.tolist()
+    safety_of_node = {
+        node: dict(zip(metric_names, safety_row, strict=True))
+        for node, safety_row in zip(node_names, safety_rows, strict=True)
     }
-    weights = dict(zip(metrics, instance.load_weight.tolist(), strict=True))
-    terms: list[tuple[EnergyTerm, int]] = [(SafetyCapacity(loads=loads, weights=weights), 1)]
+    weights = dict(zip(metric_names, instance.load_weight.tolist(), strict=True))
+    terms: list[tuple[EnergyTerm, int]] = [(SafetyCapacity(loads=safety_of_node, weights=weights), 1)]
     for number, balance in enumerate(instance.balances):
-        first, second = metrics[balance.first], metrics[balance.second]
-        terms.append((MetricBalance(first, second, balance.target, name=f"balance_{number}"), balance.weight))
+        first_metric, second_metric = metric_names[balance.first], metric_names[balance.second]
+        terms.append(
+            (MetricBalance(first_metric, second_metric, balance.target, name=f"balance_{number}"), balance.weight)
+        )
     terms.append((MostMovedService(), instance.weights[1]))
     if instance.machine_cost.any():
-        terms.append((MoveCostBetweenDomains(instance.machine_cost, domains=nodes), instance.weights[2]))
+        terms.append((MoveCostBetweenDomains(instance.machine_cost, domains=node_names), instance.weights[2]))
     return terms
 
 

@@ -71,7 +71,7 @@ class ReassignmentInstance:
     """(P,) machine of each process in the original assignment."""
 
     def usage(self, assignment: Int) -> Int:
-        """Return the usage of each machine under an assignment, (P,) the machine of each process, (M, R)."""
+        """Return the usage of each resource on each machine, (M, R), under an assignment, (P,)."""
         used = np.zeros_like(self.capacity)
         np.add.at(used, assignment, self.requirement)
         return used
@@ -119,11 +119,11 @@ class ReassignmentInstance:
             )
             if processes > 1
         ]
-        services_by_location = np.unique(np.stack([self.service, self.location[assignment]]), axis=1)[0]
-        locations = np.bincount(services_by_location, minlength=len(self.spread))
+        service_of_location = np.unique(np.stack([self.service, self.location[assignment]]), axis=1)[0]
+        location_counts = np.bincount(service_of_location, minlength=len(self.spread))
         broken += [
-            f"service {service} is in {locations[service]} of {self.spread[service]} locations"
-            for service in np.flatnonzero(locations < self.spread).tolist()
+            f"service {service} is in {location_counts[service]} of {self.spread[service]} locations"
+            for service in np.flatnonzero(location_counts < self.spread).tolist()
         ]
         return broken + list(self._lacking(assignment))
 
@@ -166,11 +166,11 @@ class _Numbers:
         if self._taken < len(self._values):
             raise InstanceFileError(f"{self._path}: {len(self._values)} numbers, where {self._taken} are expected")
 
-    def check(self, values: Int, what: str, high: int) -> Int:
-        """Return values that are indices below `high`, or raise an error that names them as `what`."""
+    def check(self, values: Int, name: str, high: int) -> Int:
+        """Return values that are indices below `high`, or raise an error that calls them `name`."""
         if len(values) and (values.min() < 0 or values.max() >= high):
             span = f"from {values.min()} to {values.max()}"
-            raise InstanceFileError(f"{self._path}: {what} {span}, expected 0 to {high - 1}")
+            raise InstanceFileError(f"{self._path}: {name} {span}, expected 0 to {high - 1}")
         return values
 
 

@@ -46,7 +46,10 @@ LAST_TEMPERATURE = 1e-5
 
 @kernel(inline=True)
 def _draw(problem: Problem, solution: Solution, enforced: int, rows: Int, rng: Stream) -> Proposal:
-    """Return a random proposal for `rows`, (m,), replicas; its row is `NOWHERE` if the `enforced` rules refuse it."""
+    """Return a random proposal for replicas in `rows`, (m,), of the engine.
+
+    Its row is `NOWHERE` if one of the `enforced` rules, a mask, refuses it.
+    """
     nowhere = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
     row = rows[int(uniform(rng) * rows.shape[0])]
     if uniform(rng) < EXCHANGES:
@@ -104,10 +107,11 @@ def anneal_plainly(
     rng: Stream,
     tally: Int,
 ) -> None:
-    """Accept STRETCH proposals or not by the Metropolis rule; modify `solution` and `tally`, (TALLY_SIZE,).
+    """Draw STRETCH proposals, and apply those that the Metropolis rule accepts to `solution`.
 
-    `enforced`: mask of the rules; `rows`: (m,) replicas that may move. `weight` is the weight of the load above the
-    safety capacities, of which `steps` has the data; with 0 it does not count.
+    `enforced`: mask of the rules; `rows`: (m,) engine rows that may move; `tally`: (TALLY_SIZE,), in which the
+    proposals are counted. `weight` is the weight of the load above the safety capacities, of which `steps` has the
+    data; with 0 it does not count.
     """
     for _ in range(STRETCH):
         tally[GENERATED] += 1
@@ -289,7 +293,7 @@ def search_by_engine(instance: SearchInstance, seconds: float, seed: int) -> Sea
 
 
 def search_plainly(instance: SearchInstance, seconds: float, seed: int) -> SearchRun:
-    """Anneal plainly from the start of an instance for some seconds."""
+    """Search from the start of an instance for some seconds with `anneal_for`."""
     engine = engine_of(instance, instance.start, seed)
     rows = rows_of(engine, instance)
     configuration = configuration_of(engine)
@@ -342,7 +346,7 @@ def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementA
 
 
 def excess_load(instance: SearchInstance) -> SafetyCapacity:
-    """Return the term for the load above the safety capacities; it is empty if that is not the objective."""
+    """Return the energy term for the load above the safety capacities; it is 0 if that is not the objective."""
     if instance.shape.objective is not Objective.EXCESS_LOAD:
         return SafetyCapacity()
     names = [f"m{index}" for index in range(instance.shape.metrics)]
@@ -386,7 +390,7 @@ COLUMNS: dict[str, Callable[[InstanceFigures], str]] = {
 
 
 def table_of(figures: Iterable[InstanceFigures], seconds: float) -> Table:
-    """Return the table, a line for each instance; `seconds`: time of each search."""
+    """Return a table of the figures, a line for each instance; `seconds`: time of each search."""
     caption = f"instance: fullness, nodes, replicas; left: share of the initial excess after {seconds:g} s"
     table = new_table(COLUMNS, caption=caption, texts=2)
     for instance in figures:

@@ -258,7 +258,7 @@ class _Shuffle:
         self.free: list[list[int]] = free.tolist()
 
     def move(self, row: int, target: int) -> bool:
-        """Move a replica to a node, if that is feasible; return whether it is."""
+        """Move a replica, `row`, to a node, if that is feasible; return whether it is."""
         is_feasible = (
             self.node[row] != target and self._is_apart(row, target) and self._has_capacity(target, self.load[row])
         )
@@ -267,7 +267,7 @@ class _Shuffle:
         return is_feasible
 
     def exchange(self, row: int, partner: int) -> bool:
-        """Exchange two replicas of different partitions, if that is feasible; return whether it is."""
+        """Exchange two replicas, `row` and `partner`, of different partitions, if feasible; return whether it is."""
         source, target = self.node[row], self.node[partner]
         if source == target or row // self.siblings == partner // self.siblings:
             return False
@@ -281,7 +281,7 @@ class _Shuffle:
         return are_apart
 
     def _place(self, row: int, target: int, gain: list[int]) -> None:
-        """Put a replica on a node, whose load grows by `gain`, by metric; its old node loses the same load."""
+        """Put a replica, `row`, on a node, whose load grows by `gain`, by metric; its old node loses the same load."""
         source = self.node[row]
         self.node[row] = target
         for metric, metric_gain in enumerate(gain):
@@ -293,7 +293,7 @@ class _Shuffle:
         return all(free > load for free, load in zip(self.free[node], gain, strict=True))
 
     def _is_apart(self, row: int, target: int) -> bool:
-        """Return whether no sibling of a replica is in the rack of a node."""
+        """Return whether no sibling of a replica, `row`, is in the rack of the node `target`."""
         first = row - row % self.siblings
         siblings = (sibling for sibling in range(first, first + self.siblings) if sibling != row)
         return all(self.rack[self.node[sibling]] != self.rack[target] for sibling in siblings)

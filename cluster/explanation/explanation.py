@@ -55,9 +55,9 @@ class RunReplay:
         return self.simulation.engine
 
     def look_at(self, tenant: str, times: Iterable[int], until: int) -> list[Look]:
-        """Continue to `until`, and return the replicas of a tenant after each of `times` up to it, and at the end.
+        """Continue to `until`, and return a look at a tenant after each of `times` up to `until`, and at `until`.
 
-        Raise `PlbError` if the events differ from the record.
+        Times are seconds since the start. Raise `PlbError` if the events differ from the record.
         """
         looks = []
         for look_time in sorted({*(time for time in times if time <= until), until}):
@@ -86,7 +86,7 @@ class RunReplay:
                 raise self._other(f"up to {until} s, {name}")
 
     def check_stays(self) -> None:
-        """Raise `PlbError` if the tenants that arrive in the whole run differ from those of the record."""
+        """Raise `PlbError` if the tenants that arrive in the whole run differ from the recorded ones."""
         run = self.run
         replayed = self.simulation.recorder.result(run.policy, run.repeat, run.seconds, {}, complete=False)
         if not run.table("tenants").select(STAYS).equals(replayed.tables["tenants"].select(STAYS)):
@@ -207,7 +207,7 @@ def history_of(run: RecordedRun, stay: Stay, looks: Sequence[Look], until: int) 
 
 
 def _refusals(rows: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
-    """Yield the events of rows of the table of refusals; alike ones of a role in a row are one event."""
+    """Yield events for rows of the table of refusals; consecutive rows with the same role and reasons are one event."""
     groups: list[list[Mapping[str, Any]]] = []
     for row in sorted(rows, key=lambda row: (row["role"], row["time_s"])):
         previous = groups[-1][-1] if groups else None
@@ -221,7 +221,7 @@ def _refusals(rows: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
 
 
 def _refused(rows: Sequence[Mapping[str, Any]]) -> Event:
-    """Return the event of consecutive alike refusals."""
+    """Return the event of consecutive rows of the table of refusals with the same role and reasons."""
     first, last = rows[0], rows[-1]
     attempts = last["attempt"] - first["attempt"] + 1
     ruled_out = json.loads(first["ruled_out"])
@@ -316,7 +316,10 @@ def question(run: RecordedRun, tenant: str, time_s: int) -> Explanation:
 
 
 def answer(question: Explanation, progress: Callable[[float], None] | None = None) -> Explanation:
-    """Return a `question` with its answer: the run is simulated again up to its time, unless the tenant comes later."""
+    """Return a question with its answer; the run is simulated again up to its time, unless the tenant comes later.
+
+    `progress` gets the simulated seconds at every metering.
+    """
     run, stay = question.run, question.stay
     if question.status == "not arrived":
         RunReplay(run).check_stays()

@@ -36,9 +36,9 @@ def render(explanation: Explanation, best: int) -> Iterator[RenderableType]:
 
 def _head(explanation: Explanation) -> Iterator[str]:
     """Yield the lines on tenant, time and run, and on a tenant that is absent."""
-    stay, run, when = explanation.stay, explanation.run, in_words(explanation.time_s)
-    who = f"{stay.tenant} of class {stay.tenant_class}"
-    yield f"{who} at {when} ({explanation.time_s} s), under {run.policy}, repeat {run.repeat + 1}"
+    stay, run, time = explanation.stay, explanation.run, in_words(explanation.time_s)
+    tenant = f"{stay.tenant} of class {stay.tenant_class}"
+    yield f"{tenant} at {time} ({explanation.time_s} s), under {run.policy}, repeat {run.repeat + 1}"
     if explanation.status == "not arrived":
         yield f"It is not there yet: it arrives at {in_words(stay.arrival_s)} ({stay.arrival_s} s)."
     elif explanation.status == "departed":
@@ -54,7 +54,7 @@ def _history(explanation: Explanation) -> Table:
 
 
 def _replica_as_text(explanation: Explanation, replica: Alternatives, best: int) -> Iterator[RenderableType]:
-    """Yield what is said of a replica, with up to `best` other feasible and infeasible nodes."""
+    """Yield the text and tables on a replica, with up to `best` other feasible and infeasible nodes."""
     yield Text(_verdict(explanation, replica), style="bold")
     if replica.diagnosis:
         yield _diagnosis_table(replica.diagnosis, replica.nodes)
@@ -185,7 +185,7 @@ def _price_of_move(explanation: Explanation, replica: Alternatives, best: Place)
 
 
 def _changes(replica: Alternatives, best: int) -> Iterator[RenderableType]:
-    """Yield what would have to change for the nearest `best` nodes to take a replica."""
+    """Yield a table of the changes that would let the nearest `best` nodes take a replica, then further nodes."""
     table = Table(title="what would have to change, on one of these nodes", title_justify="left")
     table.add_column("node", no_wrap=True)
     table.add_column("all of this", overflow="fold")

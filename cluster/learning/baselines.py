@@ -60,12 +60,12 @@ def _figures(episode: Episode, fit: FitRule) -> Float:
 
 
 def fits(needed: Float, free: Float) -> Bool:
-    """Return on which machines a job fits, (M,), from its need, (D,), and the free capacity, (M, D)."""
+    """Return on which machines a job fits, (M,), from needed, (D,), and free capacity, (M, D)."""
     return np.asarray((needed <= free + ROUNDING).all(axis=1))
 
 
 def tetris(needed: Float, free: Float) -> Float:
-    """Return the dot product of the need of a job, (D,), and the free capacity, (M, D), for each machine, (M,).
+    """Return the dot product of needed, (D,), and free capacity, (M, D), for each machine, (M,).
 
     The alignment score of Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014, section 3.2.
     """
@@ -73,12 +73,12 @@ def tetris(needed: Float, free: Float) -> Float:
 
 
 def best_fit(needed: Float, free: Float) -> Float:
-    """Return the negative free capacity, of (M, D), of the resource of which a job needs, (D,), most, (M,)."""
+    """Return the negative of `worst_fit`, (M,): a machine with less of the dominant resource is better."""
     return -free[:, needed.argmax()]
 
 
 def worst_fit(needed: Float, free: Float) -> Float:
-    """Return the free capacity, of (M, D), of the resource of which a job needs, (D,), most, (M,)."""
+    """Return the free capacity, of (M, D), of the resource that a job needs most, of (D,), by machine, (M,)."""
     return free[:, needed.argmax()]
 
 

@@ -49,7 +49,7 @@ class EvaluationSection(Section):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield unknown names of baselines, and repeated values."""
+        """Yield field and error for unknown names of baselines, and for repeated values."""
         for name in values.get("baselines", ()):
             if name not in BASELINES:
                 yield "baselines", UnknownNameError("baseline", name, BASELINES, "evaluation")
@@ -101,7 +101,7 @@ class LearningConfig:
 def out_of_range(
     dimensions: Dimensions, evaluated: Sequence[int], jobs: Jobs, bootstrap: Jobs | None
 ) -> Iterator[tuple[str, PlbError]]:
-    """Yield the sections with which episodes would need too much memory, or jobs would have an invalid rate, and why.
+    """Yield section and error where episodes would need too much memory, or jobs would have an invalid rate.
 
     `dimensions`: of the training; `evaluated`: further numbers of machines, for the evaluation.
     """
@@ -198,7 +198,7 @@ class _ConfigReader(SectionReader):
         return attrs.evolve(jobs, path=str(self.folder / jobs.path)) if isinstance(jobs, TraceSource) else jobs
 
     def _agree(self, config: LearningConfig) -> None:
-        """Add a problem for jobs that do not match the machines."""
+        """Record a problem for jobs whose resources or length do not match the machines."""
         machines = config.machines
         for dotted_key, jobs in (("jobs", config.jobs), ("bootstrap", config.bootstrap)):
             if jobs is None:

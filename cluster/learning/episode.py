@@ -59,7 +59,7 @@ class Dimensions(Section):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield the problems of the resources."""
+        """Yield field and error for invalid names of resources."""
         yield from resource_conflicts("dimensions", values)
 
     @property
@@ -251,7 +251,10 @@ class Episode:
         return np.flatnonzero(placed_at + self.jobs.steps[: self.head] > self.time)
 
     def decide(self, action: int) -> float:
-        """Wait (`WAIT`), or place the head of the queue on machine `action` - 1; return the reward until the next."""
+        """Wait, or place the head of the queue on a machine; return the reward until the next decision.
+
+        `action`: `WAIT`, or the machine + 1.
+        """
         if self.over:
             raise ConflictError("the episode is over; begin another")
         action = check_count("decision", "action", action, high=self.dimensions.machines)

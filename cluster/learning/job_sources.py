@@ -58,7 +58,7 @@ class TraceWindows(Section):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield the problems of the resources and the ranges."""
+        """Yield field and error for invalid resources, ranges and capacities."""
         yield from resource_conflicts("tracewindows", values)
         yield from pair_conflicts("tracewindows", values, ("steps", "sizes"))
         capacity, resources = values.get("capacity", ()), values.get("resources", RESOURCES)
@@ -84,7 +84,7 @@ class TraceSource(TraceWindows):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield the problems of the windows, and a missing path."""
+        """Yield field and error for invalid windows, and a missing path."""
         yield from TraceWindows.conflicts(values)
         if not values.get("path"):
             yield "path", InvalidValueError("jobs", "path", values.get("path", ""), "the directory of the traces")
@@ -104,7 +104,7 @@ class RegionSource(TraceWindows):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield the problems of the windows, and an unknown region."""
+        """Yield field and error for invalid windows, and an unknown region."""
         yield from TraceWindows.conflicts(values)
         region = values.get("region", attrs.fields(cls).region.default)
         if region not in REGIONS:
@@ -157,7 +157,7 @@ class TraceJobs:
         return round(samples)
 
     def sequence(self, seed: int) -> JobSequence:
-        """Return the sequence of a seed."""
+        """Return the job sequence of a seed."""
         check_count("tracejobs", "seed", seed)
         windows = self.windows
         arrival = poisson_arrivals(stream(seed, "jobs", "arrivals"), windows.jobs, windows.rate)
@@ -226,13 +226,13 @@ class SourceOf:
     different seeds are independent."""
 
     def sequence(self, seed: int) -> JobSequence:
-        """Return the sequence of a seed."""
+        """Return the job sequence of a seed."""
         return _sequence(self, seed)
 
 
 @lru_cache(KEPT)
 def _sequence(source: SourceOf, seed: int) -> JobSequence:
-    """Return the sequence of a seed from a source; several trajectories use it."""
+    """Return the job sequence of a seed from a source; several trajectories use it."""
     return _source(source.jobs, held_back=source.held_back).sequence(seed)
 
 

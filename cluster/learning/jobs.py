@@ -136,7 +136,7 @@ class JobSource(Protocol):
 
 
 def poisson_arrivals(rng: np.random.Generator, jobs: int, rate: float) -> Int:
-    """Return the steps in which `jobs` jobs arrive, (N,), ascending: on average `rate` in each step, independently."""
+    """Return the steps in which `jobs` jobs arrive, (N,), ascending, on average `rate` in each step."""
     return np.floor(np.cumsum(rng.exponential(1.0 / rate, jobs))).astype(np.int64)
 
 
@@ -210,12 +210,12 @@ class SyntheticJobs(Section):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield the problems of the resources and the ranges."""
+        """Yield field and error for invalid resources and ranges."""
         yield from resource_conflicts("syntheticjobs", values)
         yield from pair_conflicts("syntheticjobs", values, PAIRS)
 
     def sequence(self, seed: int) -> JobSequence:
-        """Return the sequence of a seed."""
+        """Return the job sequence of a seed."""
         check_count("syntheticjobs", "seed", seed)
         arrival = poisson_arrivals(stream(seed, "jobs", "arrivals"), self.jobs, self.rate)
         steps, usage = self._curves(stream(seed, "jobs", "curves"))
@@ -240,9 +240,9 @@ class SyntheticJobs(Section):
         return steps, np.minimum(curve[:, :, None] * resource_share[:, None, :] * noise, 1.0)
 
     def _drawn(self, rng: np.random.Generator, ends: tuple[float, float]) -> Float:
-        """Return a number from a range for each job, (N,)."""
+        """Return a random number between the two `ends` for each job, (N,)."""
         return rng.uniform(*ends, self.jobs)
 
     def _whole(self, rng: np.random.Generator, ends: tuple[int, int]) -> Int:
-        """Return a whole number from a range for each job, (N,)."""
+        """Return a random whole number from the first of `ends` to the last for each job, (N,)."""
         return rng.integers(ends[0], ends[1] + 1, self.jobs)

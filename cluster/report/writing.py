@@ -66,7 +66,7 @@ def report_page(results: Results) -> str:
 
 
 def _facts(material: Material) -> list[tuple[str, str]]:
-    """Return the facts that identify the run and allow it to be repeated."""
+    """Return names and texts of the facts that identify the runs and allow them to be repeated."""
     results = material.results
     summary: Any = results.summary
     nodes = results.table("nodes", repeat=material.shown_repeat)["node"].n_unique()

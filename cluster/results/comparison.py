@@ -78,7 +78,7 @@ class ResultsComparison:
 
     @property
     def origin(self) -> tuple[dict[str, Any], int | None]:
-        """The inputs, for the stamp of the figures: hashes, seeds and versions; and the seed if all are equal."""
+        """The inputs, for the stamp of the figures: hash, seed and versions of each; and the seed if all are equal."""
         fields = ("scenario_sha256", "seed", "versions")
         compared = [{name: result.summary[name] for name in fields} for result in self.results]
         seeds = {result["seed"] for result in compared}
@@ -121,12 +121,13 @@ def compare_results(results: Sequence[Results]) -> ResultsComparison:
     finished = {key: runs for key, runs in finished.items() if runs}
     if not finished:
         raise ConflictError(f"{', '.join(str(result.folder) for result in results)}: no run is finished")
-    labels = {key: f"{index}" for index, key in enumerate(finished)}
-    labelled = [attrs.evolve(run, policy=labels[key]) for key, runs in finished.items() for run in runs]
-    figures = compare(labelled, list(labels.values())).figures
+    label_of_key = {key: f"{index}" for index, key in enumerate(finished)}
+    labelled_runs = [attrs.evolve(run, policy=label_of_key[key]) for key, runs in finished.items() for run in runs]
+    figures = compare(labelled_runs, list(label_of_key.values())).figures
     first_key, *_ = finished
     rows = [
-        _row(results, key, first_key, runs, finished[first_key], figures[labels[key]]) for key, runs in finished.items()
+        _row(results, key, first_key, runs, finished[first_key], figures[label_of_key[key]])
+        for key, runs in finished.items()
     ]
     return ResultsComparison(tuple(results), tuple(rows), scenario_differences(results), version_differences(results))
 
@@ -252,7 +253,7 @@ def _differing(heading: str, values: Mapping[str, Sequence[Any]]) -> Iterator[st
 
 
 def _text(value: Any) -> str:
-    """Return a JSON value as text, cut off if it is long."""
+    """Return a JSON value as text, cut off after `LONGEST_VALUE` characters."""
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
 

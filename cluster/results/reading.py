@@ -103,7 +103,7 @@ def _problems_of_head(summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _problems_of_run(dotted_key: str, row: object, policies: list[Any], metrics: list[str]) -> Iterator[str]:
-    """Yield the problems of a run in a summary; `policies`, `metrics`: names of the scenario's policies and metrics."""
+    """Yield the problems of a run, a row of a summary; `policies`, `metrics`: names in the scenario."""
     if not isinstance(row, dict):
         yield f"{dotted_key}: found {row!r:.60}; expected a table"
         return
@@ -202,7 +202,7 @@ def _at(values: Any, dotted_key: str) -> Any:
 
 
 def _is(value: object, kind: type) -> bool:
-    """Return whether a value is of a kind; numbers must be finite and not huge, and booleans are not numbers."""
+    """Return whether a value is of a type; numbers must be finite and not huge, and booleans are not numbers."""
     if kind in (int, float):
         numbers = (int,) if kind is int else (int, float)
         return isinstance(value, numbers) and not isinstance(value, bool) and abs(value) <= LARGEST
@@ -210,10 +210,7 @@ def _is(value: object, kind: type) -> bool:
 
 
 def _found(value: object, name: str, table: Mapping[str, Any]) -> str:
-    """Return a description of the value of the key `name`; for a missing one, with a key of a similar name.
-
-    `table`: the table of the key.
-    """
+    """Return in words what was found for the key `name` of a table: its value, or else a key of a similar name."""
     if value is not None:
         return f"found {value!r:.60}"
     near = get_close_matches(name, [key for key in map(str, table) if key != name], n=1)
@@ -367,7 +364,7 @@ def read_results(folder: str | Path) -> Results:
 
 
 def _run(row: Mapping[str, Any], timing: Mapping[str, Any]) -> RunSummary:
-    """Return a run from its row of the summary and its timings."""
+    """Return a run from its row of ``summary.json`` and its row of ``timings.json``."""
     totals = {name: value for name, value in row.items() if name not in ("policy", "repeat", "complete")}
     slowest = tuple(SlowPlan(plan["plan"], float(plan["seconds"])) for plan in timing["slowest"])
     return RunSummary(row["policy"], row["repeat"], totals, timing["seconds"], slowest, row["complete"])

@@ -32,7 +32,7 @@ SAME_PROMISES = 1e-9
 
 
 def scenario_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
-    """Return the keys in which the scenarios of results differ, with all values.
+    """Return the keys in which the scenarios of results differ, each with its value in all results.
 
     Policies that only some of the scenarios have are left out.
     """
@@ -45,7 +45,7 @@ def scenario_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
 
 
 def version_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
-    """Return the packages whose versions differ between results, with all versions."""
+    """Return the packages whose versions differ between results, each with its version in all results."""
     return differences([result.summary["versions"] for result in results])
 
 
@@ -124,7 +124,7 @@ def _promised(scenario: Mapping[str, Any]) -> tuple[float | None, float | None]:
 
 
 def _only(scenario: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    """Return the sections of a scenario, as plain values, of the named policies."""
+    """Return the sections of the named policies in a scenario, given as plain values."""
     sections = scenario.get("policies")
     return {name: value for name, value in sections.items() if name in names} if isinstance(sections, dict) else {}
 
@@ -139,7 +139,10 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 
 def differences(tables: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the keys in which tables differ, nested ones with dots, with all values; `MISSING` where there is none."""
+    """Return the keys, nested ones with dots, in which tables differ, each with its value in all tables.
+
+    A table without the key has `MISSING`.
+    """
     flat = [dict(_flat(table)) for table in tables]
     keys = dict.fromkeys(key for table in flat for key in table)
     values = {key: [table.get(key, MISSING) for table in flat] for key in keys}
@@ -270,7 +273,7 @@ def _compared(scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _placed(digests: Mapping[str, Any], files: Mapping[tuple[str, str], str]) -> list[str]:
-    """Return the paths of files, given by name and digest; a `KeyError` has name and digest of an unknown file.
+    """Return the paths of files with these digests by name; a `KeyError` has name and digest of an unknown file.
 
     `files`: the path of each file, by name and digest.
     """

@@ -128,14 +128,14 @@ def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]
 
 
 def comparison_caption(comparison: Comparison) -> str:
-    """Return an explanation of the figures of the comparison."""
+    """Return the caption that explains the figures of the comparison."""
     repeats = max(comparison.repeats.values())
     caption = f"ratio: violations, or avoidable ones, by those of {comparison.policies[0]}"
     return f"{caption}; means of {repeats} repeats with 95 % intervals" if repeats > 1 else caption
 
 
 def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Table:
-    """Return the comparison as a table."""
+    """Return the comparison as a table, with a remark on interrupted runs below it."""
     caption = Text(comparison_caption(comparison), style="table.caption")
     if remark:
         caption.append(f"\ninterrupted: {remark}", style="red")
@@ -159,7 +159,7 @@ def cell(estimate: Interval, *, signed: bool = False) -> str:
 
 
 def ratio_cell(estimate: Estimate) -> str:
-    """Return the ratio of an estimate; a ratio to 0 is missing."""
+    """Return the ratio of an estimate as text; `MISSING` if there is none."""
     return MISSING if estimate.ratio is None else f"{estimate.ratio:.2f}"
 
 
@@ -172,7 +172,7 @@ OUTAGES = {
 
 
 def outage_rows(runs: Sequence[RunSummary], policies: Sequence[str]) -> list[list[str]]:
-    """Return the effects of faults and upgrades: for each figure its name, then its mean by policy."""
+    """Return rows of text on faults and upgrades: the name of a figure, then its mean over the runs of each policy."""
     totals_by_policy = [[run.totals for run in runs if run.policy == policy] for policy in policies]
     availabilities_by_policy = [
         [run_totals["availability"] for run_totals in policy_totals if run_totals["availability"] is not None]

@@ -91,7 +91,8 @@ def is_below(module: str, names: tuple[str, ...]) -> bool:
 def code_of(run: Callable[..., Any]) -> str:
     """Return the digest of the code that makes the runs of a function.
 
-    It is `code_digest`; with the module of the function, if that is in none of the packages, such as a study of a user.
+    It is `code_digest`, combined with the module of the function if that is in none of the packages, such as a user's
+    study.
     """
     function = run
     while isinstance(function, functools.partial):

@@ -39,10 +39,10 @@ def map_in_processes(
 ) -> Iterator[Result]:
     """Yield the results of a module's function of each item, as they are ready or `ordered`; its exceptions rise here.
 
-    `jobs` are processes on this machine (None: one for each core; 1: this one); `scheduler` is the address of a Dask
-    scheduler whose workers run the function instead, such as ``tcp://10.0.0.1:8786``. Work begins in the order of the
-    items. Ctrl-C reaches this process only; the others end with it, and when the iteration is given up. A process that
-    ends by itself, or a scheduler that does not answer, raises `PlbError`.
+    `jobs`: processes on this machine (None: one for each core; 1: this one); `scheduler`: address of a Dask scheduler
+    whose workers run the function instead, such as ``tcp://10.0.0.1:8786``. Work begins in the order of the items.
+    Ctrl-C reaches this process only; the others end with it, and when the iteration is given up. A process that ends by
+    itself, or a scheduler that does not answer, raises `PlbError`.
     """
     items = list(items)
     processes = min(jobs or cores(), len(items))

@@ -174,13 +174,15 @@ class NodeStates:
         self._cluster.ledger.set_down(node, down=down)
         self._report_node(node)
 
-    def _report_node(self, name: str) -> None:
+    def _report_node(self, node: str) -> None:
         """Report the state of a node to the engine."""
-        node = attrs.evolve(self.nodes[name], up=name not in self.why_down)
-        if name in self.draining and node.up:
+        reported_node = attrs.evolve(self.nodes[node], up=node not in self.why_down)
+        if node in self.draining and reported_node.up:
             status = DeactivationStatus.SAFETY_CHECK_COMPLETE  # in earlier states the node still accepts new replicas
-            node = attrs.evolve(node, deactivation_intent=DeactivationIntent.RESTART, deactivation_status=status)
-        self._cluster.engine.update_node(node, now=self._cluster.now)
+            reported_node = attrs.evolve(
+                reported_node, deactivation_intent=DeactivationIntent.RESTART, deactivation_status=status
+            )
+        self._cluster.engine.update_node(reported_node, now=self._cluster.now)
 
 
 class FailoverManager:
@@ -239,11 +241,11 @@ class FailoverManager:
             )
             return
         # a secondary that was promoted while its copy was under way may have been moved on
-        left, target = [move.source], move.target
+        left_nodes, target = [move.source], move.target
         while onward := self._movement.fail_from(tenancy.partition, target):
-            left.append(target)
+            left_nodes.append(target)
             target = onward.move.target
-        remaining = [replica for replica in described if replica.node not in left]
+        remaining = [replica for replica in described if replica.node not in left_nodes]
         tenancies.report_replicas(tenancy, remaining)
         if tenancies.stores_copies(tenancy):
             if target is not None and any(replica.node == target and not replica.leaving for replica in remaining):
@@ -275,10 +277,12 @@ class FailoverManager:
         """Begin the build or the start of one added replica, as a move from the node that it replaces, if any."""
         tenancies, tenancy = self._tenancies, self._tenancies.known[added.partition]
         assert added.target is not None
-        leaving = [replica.node for replica in tenancies.described(tenancy) if replica.leaving]
-        left = next((node for node in leaving if not self._movement.is_left(added.partition, node)), None)
-        if left is not None:
-            self._movement.note(_as_move(added, Loss(left, UPGRADE)))
+        left_nodes = [replica.node for replica in tenancies.described(tenancy) if replica.leaving]
+        old_node = next(
+            (left_node for left_node in left_nodes if not self._movement.is_left(added.partition, left_node)), None
+        )
+        if old_node is not None:
+            self._movement.note(_as_move(added, Loss(old_node, UPGRADE)))
         elif tenancies.stores_copies(tenancy):
             tenancies.states.set(added.partition, added.target, ReplicaState.IN_BUILD)
         elif tenancies.to_restart.get(added.partition):

@@ -43,7 +43,7 @@ class MoveRecord:
 
     @property
     def cause(self) -> str:
-        """The cause: one of `cluster.simulation.run_tables`, or the rule behind the move."""
+        """One of the causes of `cluster.simulation.run_tables`, or the rule behind the move."""
         reason = self.move.reason
         return BALANCING if reason.phase is Phase.BALANCING else CAUSES.get(reason.rule, reason.rule)
 
@@ -195,7 +195,7 @@ class Recorder:
         self._plans.append((*overview, *search, *_energies(plan.energy_before), *_energies(plan.energy_after)))
 
     def refusal(self, now: int, tenant: int, attempt: int, unplaced: Unplaced, *, arrives: bool) -> None:
-        """Record that a replica could not be placed at attempt number `attempt`; `arrives`: its tenant is new."""
+        """Record that a replica could not be placed at attempt number `attempt`; `arrives`: its tenant arrives now."""
         self.refused[self._sequence.owner[tenant]] |= arrives
         why = json.dumps(dict(unplaced.ruled_out), sort_keys=True)
         role = unplaced.role.name.lower()
@@ -423,7 +423,7 @@ def _union(interruptions: Iterable[Interruption], first: float, last: float) -> 
 
 
 def _energies(energy: Energy) -> tuple[float, ...]:
-    """Return the columns of `cluster.simulation.run_tables.TERMS`."""
+    """Return an energy's values in the order of `cluster.simulation.run_tables.TERMS`."""
     risk = (energy.expected_failovers, energy.expected_overload)
     return (energy.total, energy.movement, energy.imbalance, energy.fragmentation, *risk)
 

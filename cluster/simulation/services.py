@@ -39,9 +39,9 @@ class TenantApplications:
 
     @classmethod
     def of(cls, sections: Mapping[str, ApplicationsSection], sequence: TenantSequence) -> TenantApplications:
-        """Return the applications of the sections of a scenario, by name, for the tenants of `sequence`."""
+        """Return the applications that `sections`, by name, form of the tenants of `sequence`."""
         applications: list[Application] = []
-        traces, follows = sequence.traces, (sequence.parent >= 0) | ~sequence.is_tenant
+        traces, follows_leader = sequence.traces, (sequence.parent >= 0) | ~sequence.is_tenant
         of_tenant = np.full(len(sequence.arrival), NO_APPLICATION)
         for name, section in sections.items():
             _check_metrics(name, section, traces.metric_names)
@@ -49,7 +49,9 @@ class TenantApplications:
             if not class_matches.any():
                 key = f"applications.{name}.tenant_class"
                 raise UnknownNameError("tenant class", section.tenant_class, traces.classes, key)
-            member_rows = np.flatnonzero(class_matches[traces.class_code] & (of_tenant == NO_APPLICATION) & ~follows)
+            member_rows = np.flatnonzero(
+                class_matches[traces.class_code] & (of_tenant == NO_APPLICATION) & ~follows_leader
+            )
             group_of_member = np.arange(len(member_rows)) // (section.tenants or max(1, len(member_rows)))
             of_tenant[member_rows] = len(applications) + group_of_member
             group_count = int(group_of_member[-1]) + 1 if len(member_rows) else 0
@@ -59,8 +61,8 @@ class TenantApplications:
                 else [f"/{number + 1}" for number in range(group_count)]
             )
             applications += [section.named(f"{name}{number}") for number in numbers]
-        leader = np.where(sequence.parent >= 0, sequence.parent, sequence.owner)
-        of_tenant[follows] = of_tenant[leader[follows]]
+        leader_row = np.where(sequence.parent >= 0, sequence.parent, sequence.owner)
+        of_tenant[follows_leader] = of_tenant[leader_row[follows_leader]]
         return cls(tuple(applications), of_tenant)
 
     def application_of(self, tenant: int) -> Application | None:
@@ -78,7 +80,10 @@ def _check_metrics(name: str, section: ApplicationsSection, metrics: Sequence[st
 
 
 class ApplicationUse:
-    """The nodes and loads that applications use, metering by metering; replicas on their way out do not count."""
+    """The nodes and loads that applications use, metering by metering; replicas on their way out do not count.
+
+    `nodes`: number of nodes; `metrics`: names of the metrics.
+    """
 
     def __init__(self, applications: TenantApplications, nodes: int, metrics: Sequence[str]) -> None:
         count = len(applications.applications)
@@ -91,7 +96,7 @@ class ApplicationUse:
         self._node_count = nodes
 
     def meter(self, ledger: Ledger, metering: Metering) -> None:
-        """Record the use at a metering."""
+        """Add the use of nodes and the loads at a metering."""
         if not self._applications.applications:
             return
         application_of_row = self._applications.of_tenant[ledger.tenant[metering.rows]]
@@ -290,7 +295,7 @@ def _check_metric_names(scenario: Scenario, source: Source) -> None:
 
 
 def coarse_quantum(largest: float) -> float:
-    """Return a power of two of at most 1 such that `largest` is in [2^10, 2^11) quanta, if possible."""
+    """Return a power of two of at most 1, of which `largest` has 2^10 to 2^11 quanta, if that is possible."""
     return min(1.0, 2.0 ** (math.frexp(largest)[1] - 11)) if largest > 0 else 1.0
 
 

@@ -357,7 +357,7 @@ class Tenancies:
         self.report_replicas(tenancy, [replica for replica in self.described(tenancy) if replica.node != node])
 
     def settle(self, tenancy: Tenancy) -> None:
-        """Bring a tenant to the consequences of its ready replicas: roles, copies, availability and the report.
+        """Update roles, copies and availability of a tenant after a change of its ready replicas, and report them.
 
         If a quorum is ready without the primary, a secondary is promoted.
         """

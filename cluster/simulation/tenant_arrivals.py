@@ -115,9 +115,9 @@ class TenantAdmission:
         return concatenate(self._parts).select(np.arange(len(self._lifetime)))
 
     def _next(self, total: float, time: int) -> tuple[float, int]:
-        """Return promised demand and lifetime in seconds of the next tenant of the pool.
+        """Return promised demand and lifetime, in seconds, of the next tenant of the pool.
 
-        Raise `DensityError`, for a fill at `time` up to the promised demand `total`, if no tenant is left.
+        Raise `DensityError` if none is left; its message has the promised demand so far, `total`, and the time.
         """
         tenant = next(self._stock, None)
         while tenant is None:
@@ -208,7 +208,7 @@ class TenantSequence:
 
     @property
     def departure(self) -> Int:
-        """(T,) whole seconds since the start."""
+        """(T,) departure of each tenant, in whole seconds since the start."""
         return self.created + self.traces.lifetime_seconds
 
     @property
@@ -280,11 +280,11 @@ def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> Te
     section_of = section_by_class(scaling, traces)
     section_of_tenant = section_of[traces.class_code]
     sections = [*scaling.values()]
-    as_instances = np.array([section.mechanism == "instances" for section in sections] + [False])[section_of_tenant]
+    scales_instances = np.array([section.mechanism == "instances" for section in sections] + [False])[section_of_tenant]
     row_counts = np.ones(len(section_of_tenant), np.int64)
-    row_counts[~as_instances & (section_of_tenant >= 0)] = [
+    row_counts[~scales_instances & (section_of_tenant >= 0)] = [
         sections[partition_number].maximum
-        for partition_number in section_of_tenant[~as_instances & (section_of_tenant >= 0)].tolist()
+        for partition_number in section_of_tenant[~scales_instances & (section_of_tenant >= 0)].tolist()
     ]
     tenant_of_row = np.repeat(np.arange(len(row_counts)), row_counts)
     first_row = np.cumsum(row_counts) - row_counts
@@ -299,7 +299,7 @@ def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> Te
         raise ConflictError(f"scaling: tenant {min(duplicates)} has the name of a further partition of another tenant")
     row_traces = traces.select(tenant_of_row)
     series_role = row_traces.series_role.copy()
-    series_role[as_instances[tenant_of_row][row_traces.series_tenant]] = Role.INSTANCE
+    series_role[scales_instances[tenant_of_row][row_traces.series_tenant]] = Role.INSTANCE
     return TenantSequence(
         attrs.evolve(row_traces, tenant=np.array(names), series_role=series_role),
         sequence.arrival[tenant_of_row],
@@ -308,7 +308,7 @@ def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> Te
         sequence.density_metric,
         owner=first_row[tenant_of_row],
         scaling=section_of_tenant[tenant_of_row],
-        scales_instances=as_instances[tenant_of_row],
+        scales_instances=scales_instances[tenant_of_row],
         created=sequence.created[tenant_of_row],
     )
 

@@ -140,7 +140,7 @@ class RollingUpgrades:
         self._drains.unmark(marked, node)
 
     def _seconds(self, minutes: float) -> int:
-        """Return whole seconds."""
+        """Return minutes in whole seconds."""
         return round(minutes * 60.0)
 
 

@@ -112,13 +112,13 @@ def first_violations(
     follows from the traces, without arrivals and moves.
     """
     rows = np.flatnonzero((ledger.node != NOWHERE) & ~ledger.leaving)
-    node, departure = ledger.node[rows], sequence.departure[ledger.tenant[rows]]
+    node_of_row, departure = ledger.node[rows], sequence.departure[ledger.tenant[rows]]
     first = np.zeros(len(threshold), np.int64)
     for step in range(1, steps + 1):
         time = now + step * interval
         demand = np.where((departure >= time)[:, np.newaxis], ledger.demand(rows, time), 0.0)
-        totals = [np.bincount(node, of_metric, len(threshold)) for of_metric in demand.T]
-        reached = (np.column_stack(totals) >= threshold).any(axis=1)
+        node_totals = [np.bincount(node_of_row, metric_demand, len(threshold)) for metric_demand in demand.T]
+        reached = (np.column_stack(node_totals) >= threshold).any(axis=1)
         first[reached & (first == 0)] = step
     return first
 

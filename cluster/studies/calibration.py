@@ -134,7 +134,7 @@ class CalibrationStudy(SimulatedStudy):
 
     @staticmethod
     def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Execute a run; its totals are the predictions, and when violations follow."""
+        """Execute a run; its totals are the predictions, and when violations follow, by time and node."""
         scenario, source, tenants, repeat = prepared(arguments)
         first_hours = arguments.get("first_hours")
         run = CalibrationRun(scenario, source, tenants, POLICY, repeat, first_hours=first_hours)

@@ -79,8 +79,10 @@ class PlacementPolicyStudy(PolicyStudy):
     def of(cls, request: StudyRequest) -> PlacementPolicyStudy:
         """Return the study that a user requests; the cluster of a scenario has one kind of hardware."""
         pilots = POLICIES_PILOTS if request.base.is_of_regions else POLICIES_PILOTS[:1]
-        compared = arms(oracle=request.oracle or request.full, initial_demand=request.initial_demand or request.full)
-        return cls(request.design(pilots, compared, repeats=REPEATS if request.full else CORE_REPEATS, days=DAYS))
+        compared_arms = arms(
+            oracle=request.oracle or request.full, initial_demand=request.initial_demand or request.full
+        )
+        return cls(request.design(pilots, compared_arms, repeats=REPEATS if request.full else CORE_REPEATS, days=DAYS))
 
     def claims(self, violations: Violations) -> list[Claim]:
         """Return the figures of [1] section 8.3 with ours, by hardware."""

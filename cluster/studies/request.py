@@ -296,7 +296,7 @@ class DensityStudy(Study):
         return {"densities": self.densities}
 
     def tasks(self) -> Sequence[Task]:
-        """Return nothing."""
+        """Return no task: the pilots have made the runs already."""
         return ()
 
     def result(self, finished: Finished) -> StudyResult:  # noqa: ARG002

@@ -112,7 +112,7 @@ def pilot_tasks(base: Base) -> list[Task]:
 
 
 def run_pilot(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Execute the pilot of one workload; return the density that it finds."""
+    """Execute the pilot of one workload, a task of `pilot_tasks`; its total is the density that it finds."""
     fields = arguments["base"]
     base = Base(**{**fields, "workloads": tuple(fields["workloads"])})
     (density,) = PILOT.densities(base, _rows_of)[arguments["workload"]]

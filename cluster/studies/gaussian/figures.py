@@ -195,7 +195,7 @@ def tables(packings: pl.DataFrame, totals: pl.DataFrame, simultaneous: pl.DataFr
 
 
 def table_of_totals(totals: pl.DataFrame) -> Table:
-    """Return table 1, with the medians of figure 6."""
+    """Return a table of [2] table 1, beside ours, with the medians of figure 6."""
     table = new_table(
         ("resource", "tasks", "rejected, paper", "here", "mean, paper", "here", "P95", "P99", "P99.9"),
         "are totals of random tasks Gaussian? [2] table 1 and medians of figure 6",
@@ -211,7 +211,7 @@ def table_of_totals(totals: pl.DataFrame) -> Table:
 
 
 def table_of_tests(packings: pl.DataFrame) -> Table:
-    """Return machines and overload by test (figures 7 to 9)."""
+    """Return a table of machines and overload by test (figures 7 to 9)."""
     base = means(base_cases(packings))
     table = new_table(
         ("test", "machines, paper", "here", "m", "q, paper", "here", "(q - ρ)/ρ", "oversized tasks"),
@@ -229,7 +229,7 @@ def table_of_tests(packings: pl.DataFrame) -> Table:
 
 
 def table_of_changes(packings: pl.DataFrame) -> Table:
-    """Return the effects of coarser observation and of rebalancing (figures 10 and 13)."""
+    """Return a table of the effects of averaged observations and of rebalancing (figures 10 and 13)."""
     observed_overloads = (
         averaged_beside_samples(packings).group_by("test", maintain_order=True).agg(pl.mean("q", "q_averaged"))
     )
@@ -249,7 +249,7 @@ def table_of_changes(packings: pl.DataFrame) -> Table:
 
 
 def table_by_capacity(packings: pl.DataFrame) -> Table:
-    """Return q by capacity, with and without rebalancing (figure 11)."""
+    """Return a table of q by capacity, with and without rebalancing (figure 11)."""
     case_means = means(by_capacity(packings))
     capacities = sorted(case_means["capacity"].unique())
     table = new_table(
@@ -267,7 +267,7 @@ def table_by_capacity(packings: pl.DataFrame) -> Table:
 
 
 def table_by_clairvoyance(packings: pl.DataFrame) -> Table:
-    """Return q by share of the observed realisations (figure 12)."""
+    """Return a table of q by share of the observed realisations (figure 12)."""
     case_means = means(by_clairvoyance(packings))
     levels = sorted(case_means["clairvoyance"].unique())
     table = new_table(
@@ -282,7 +282,7 @@ def table_by_clairvoyance(packings: pl.DataFrame) -> Table:
 
 
 def table_of_simultaneous(simultaneous: pl.DataFrame) -> Table:
-    """Return q with independent tasks, as in [2], and with usage at the same times."""
+    """Return a table of q with independent tasks, as in [2], and with usage at the same times."""
     ratio = mean_simultaneous(simultaneous)["variance_ratio"][0]
     table = new_table(
         ("test", "machines", "q, independent", "q, same times"),
@@ -334,7 +334,7 @@ def boxes(ax: Axes, groups: Groups, *, colour: str = COLOURS[1], offset: float =
 
 
 def figure_6(totals: pl.DataFrame) -> Figure:
-    """Draw the differences between percentiles of Gaussians and of totals, by number of tasks."""
+    """Return a plot of the differences between percentiles of Gaussians and of totals, by number of tasks."""
     small_totals = totals.filter(pl.col("size") <= MOST_IN_FIGURE_6)
     resources = small_totals["resource"].unique(maintain_order=True).to_list()
     figure = new_figure(3.6 * 3, 3.0 * len(resources) + 0.5, "Gaussian by empirical percentile of totals, less 1")
@@ -354,7 +354,7 @@ def figure_6(totals: pl.DataFrame) -> Figure:
 
 
 def figure_7(packings: pl.DataFrame) -> Figure:
-    """Draw the normalised machines by test."""
+    """Return a plot of the normalised machines by test."""
     figure, ax = new_axes(10.0, 4.0, "machines by the lower bound; clairvoyance, capacity 1")
     boxes(ax, _by_test(base_cases(packings), "m"))
     ax.tick_params(axis="x", rotation=60)
@@ -363,7 +363,7 @@ def figure_7(packings: pl.DataFrame) -> Figure:
 
 
 def figure_8(packings: pl.DataFrame) -> Figure:
-    """Draw overload over machines, a dot for each instance."""
+    """Return a plot of overload over machines, a dot for each instance."""
     figure, ax = new_axes(8.5, 5.0, "frequency of overload and machines; clairvoyance, capacity 1")
     for family, marker in (("GPA", "o"), ("av", "s"), ("perc", "^")):
         family_rows = base_cases(packings).filter(pl.col("test").str.starts_with(family), pl.col("q") > 0)
@@ -378,7 +378,7 @@ def figure_8(packings: pl.DataFrame) -> Figure:
 
 
 def figure_9(packings: pl.DataFrame) -> Figure:
-    """Draw the relative error of GPA by requested frequency."""
+    """Return a plot of the relative error of GPA by requested frequency."""
     errors = {
         f"{overload:g}": ((base_cases(packings).filter(pl.col("test") == name)["q"] - overload) / overload).to_list()
         for name, overload in REQUESTED.items()
@@ -391,7 +391,7 @@ def figure_9(packings: pl.DataFrame) -> Figure:
 
 
 def figure_10(packings: pl.DataFrame) -> Figure:
-    """Draw overload with samples and with averages observed."""
+    """Return a plot of overload with samples and with averages observed."""
     overloads = averaged_beside_samples(packings)
     families = {"GPA": GPAS, "Cantelli": CANTELLI[:2], "av": MEANS}
     figure = new_figure(11.0, 4.0, "overload by observed samples (left of each pair) and averages (right)")
@@ -408,7 +408,7 @@ def figure_10(packings: pl.DataFrame) -> Figure:
 
 
 def figure_11(packings: pl.DataFrame) -> Figure:
-    """Draw overload by capacity, with and without rebalancing."""
+    """Return a plot of overload by capacity, with and without rebalancing."""
     cases = by_capacity(packings)
     figure = new_figure(11.0, 5.5, "overload by capacity, with rebalancing (above) and without (below)")
     axes = figure.subplots(2, len(BY_CAPACITY), sharey="col")
@@ -422,7 +422,7 @@ def figure_11(packings: pl.DataFrame) -> Figure:
 
 
 def figure_12(packings: pl.DataFrame) -> Figure:
-    """Draw overload by clairvoyance level."""
+    """Return a plot of overload by clairvoyance level."""
     cases = by_clairvoyance(packings)
     figure = new_figure(11.0, 3.6, "overload by clairvoyance level")
     for ax, name in zip(figure.subplots(1, len(BY_CLAIRVOYANCE)), BY_CLAIRVOYANCE, strict=True):
@@ -433,7 +433,7 @@ def figure_12(packings: pl.DataFrame) -> Figure:
 
 
 def figure_13(packings: pl.DataFrame) -> Figure:
-    """Draw the relative decrease of overload by rebalancing."""
+    """Return a plot of the relative decrease of overload by rebalancing."""
     figure, ax = new_axes(8.0, 4.0, "relative decrease of overload by rebalancing; capacity 1")
     boxes(ax, _by_test(rebalancing(packings), "gain"))
     ax.axhline(0.0, color="#4a4a4a", linewidth=0.8)

@@ -229,7 +229,7 @@ class PackingInstance:
         return self._known[key]
 
     def _split(self, share: float) -> tuple[Any, Any]:
-        """Return the indices of the observed realisations, a share of all, and of those that evaluate the packing."""
+        """Return the indices of the observed share of the realisations, and of the others, which evaluate packings."""
         if share == 1.0:
             return slice(None), slice(None)
         return split_observations(self._measured[False].shape[1], share, self._seed)
@@ -294,7 +294,11 @@ Stephens, *Goodness-of-Fit Techniques*, 1986, table 4.7, mean and variance unkno
 
 
 def run_totals(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Sample tasks for every size; return, for each sample and resource, how their total differs from a Gaussian."""
+    """Sample tasks for every size; return how their totals differ from Gaussians.
+
+    A row for each sample and resource: size, index of the resource, whether a Gaussian is rejected, mean in machines,
+    and the differences at `PERCENTS_OF_TOTALS`.
+    """
     samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
     rng = np.random.default_rng([arguments["seed"], TOTALS, arguments["part"]])
     realisations = samples.draw(

@@ -258,7 +258,7 @@ def predictor_panels(samples: TaskSamples) -> Iterator[Panel]:
 
 
 def cell_panels(samples: TaskSamples, label: str) -> Iterator[Panel]:
-    """Yield panels 7 a and 7 c and figure 11, with the curve of one cell."""
+    """Yield panels 7 a and 7 c and figure 11, with a curve of one cell, named `label`."""
     yield Panel(7, "a", "run time of a task (hours)", _quantiles({label: run_times(samples)}))
     has_limit = samples.limit > 0.0
     ratios = np.asarray(samples.usage[has_limit] / samples.limit[has_limit])
@@ -267,7 +267,7 @@ def cell_panels(samples: TaskSamples, label: str) -> Iterator[Panel]:
 
 
 def week_panels(samples: TaskSamples, label: str) -> Iterator[Panel]:
-    """Yield figure 12, with the curve of one week."""
+    """Yield figure 12, with a curve of one week, named `label`."""
     yield from _of_machines(12, {label: _best(samples)})
 
 
@@ -336,15 +336,15 @@ def _best(samples: TaskSamples) -> MachineMetrics:
 
 def _pooling(samples: TaskSamples, estimates: PeakEstimates, oracle: PeakOracle) -> Panel:
     """Return figure 1: peaks of machines and of tasks, summed over the cell, by its limits."""
-    defined = ~np.isnan(estimates.peak(oracle))
-    _, time = np.unique(estimates.found.time[defined], return_inverse=True)
-    limit = _sums(time, estimates.found.limit[defined])
+    is_defined = ~np.isnan(estimates.peak(oracle))
+    _, time = np.unique(estimates.found.time[is_defined], return_inverse=True)
+    limit = _sums(time, estimates.found.limit[is_defined])
     peaks = {"peaks of machines": estimates.peak(oracle), "peaks of tasks": task_level_peaks(samples, oracle.horizon)}
     return Panel(
         1,
         "",
         "sum of peaks to come, by limits",
-        _quantiles({label: _ratio(_sums(time, peak[defined]), limit) for label, peak in peaks.items()}),
+        _quantiles({label: _ratio(_sums(time, peak[is_defined]), limit) for label, peak in peaks.items()}),
     )
 
 

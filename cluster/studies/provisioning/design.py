@@ -260,7 +260,7 @@ class PublishedMeans:
 
 
 def _name_of(group: InstanceGroup) -> str:
-    """Return the name of a group in the file."""
+    """Return the name of a group in a file of published means."""
     if group.figure in OF_DENSITIES:
         return f"{group.graph.value}_d{100.0 * group.density:g}"
     return f"large_scale_{group.applications}_{group.graph.value}_d005"

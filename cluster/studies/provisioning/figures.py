@@ -120,7 +120,7 @@ def group_means(plans: pl.DataFrame) -> list[GroupMeans]:
 
 
 def agreement(groups: Sequence[GroupMeans], published: PublishedMeans) -> tuple[int, int]:
-    """Return the number of mean deviations within `CLOSE` points of the published ones, and the number compared."""
+    """Return how many mean deviations are within `CLOSE` points of the published ones, and how many were compared."""
     differences = [
         abs(mean.deviation - published_deviation.value)
         for group in groups
@@ -299,7 +299,7 @@ def plots(groups: Sequence[GroupMeans], published: PublishedMeans) -> dict[str, 
 
 
 def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure:
-    """Draw mean deviation over mean seconds of all groups; filled markers are ours, hollow ones of [3]."""
+    """Return a plot of mean deviation over mean seconds of all groups; filled markers are ours, hollow ones of [3]."""
     plot, ax = new_axes(8.5, 5.0, "deviation and time, constant demand, all densities (hollow: the paper's)")
     algorithms = list(dict.fromkeys(arm.algorithm for arm in groups[0].means))
     for arm in groups[0].means:
@@ -328,7 +328,7 @@ def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure
 
 
 def by_axis(figure: PublishedFigure, groups: Sequence[GroupMeans]) -> Figure:
-    """Draw deviation and seconds by density or number of applications, a column for each graph."""
+    """Return a plot of deviation and seconds by density or number of applications, a column for each graph."""
     graphs = list(dict.fromkeys(group.group.graph for group in groups))
     title = "demand that varies" if figure in OF_CURVES else "constant demand"
     plot = new_figure(4.2 * len(graphs) + 2.6, 6.0, title)
