@@ -23,6 +23,7 @@ class Place:
     """A node with the replica on it."""
 
     node: str
+    """Name of the node."""
     energy: Energy
     """Energy of the cluster with the replica on the node and all others on theirs, including the cost of the move."""
     violation_probability: float
@@ -34,6 +35,7 @@ class ClosedNode:
     """A node that a rule excludes."""
 
     node: str
+    """Name of the node."""
     obstacles: tuple[RuledOut, ...]
     """All rules that exclude it, in the order of the checks, each on this node alone. A node that is out of service or
     has another replica of the partition has that obstacle alone. An extension constraint is included if it is the only
@@ -66,7 +68,9 @@ class Alternatives:
     """
 
     partition: str
+    """Name of the partition."""
     role: Role
+    """Role of the replica."""
     index: int
     """Index of the replica, as in `PlacedReplica`."""
     standing: Place | None
@@ -121,27 +125,30 @@ class Alternatives:
         return "; ".join(parts)
 
     def _where(self) -> str:
-        who = f"{self.role.name.lower()} of {self.partition}"
+        """Return in words where the replica is, and how many nodes would take it."""
+        replica = f"{self.role.name.lower()} of {self.partition}"
         if self.standing is None:
-            return f"{who} is not placed and fits on {len(self.places) or 'none'} of {self.nodes} nodes"
-        text = f"{who} is on {self.standing.node}"
+            return f"{replica} is not placed and fits on {len(self.places) or 'none'} of {self.nodes} nodes"
+        text = f"{replica} is on {self.standing.node}"
         if not self.others:
             return f"{text} and fits on no other of {self.nodes} nodes"
         best = self.others[0]
         change = best.energy.total - self.standing.energy.total
-        way = f"raise the energy by {amount(change)}" if change >= 0 else f"lower the energy by {amount(-change)}"
-        return f"{text}; {counted(len(self.others), 'other node')} would take it, the best, {best.node}, would {way}"
+        effect = f"raise the energy by {amount(change)}" if change >= 0 else f"lower the energy by {amount(-change)}"
+        return f"{text}; {counted(len(self.others), 'other node')} would take it, the best, {best.node}, would {effect}"
 
 
 @attrs.frozen(eq=False)
 class NodeScores:
-    """What every node is worth for the next missing replica of a partition, with all other replicas in their places.
+    """The energy with the next missing replica of a partition on each node, with all other replicas in their places.
 
     N nodes, in the order in which they were added.
     """
 
     partition: str
+    """Name of the partition."""
     role: Role
+    """Role of the replica."""
     index: int
     """Index of the replica, as in `PlacedReplica`."""
     nodes: tuple[str, ...]

@@ -36,14 +36,14 @@ from plb.validation import check_items, check_member, check_text, with_plain_sca
 _TOKEN = re.compile(r"\|\||&&|==|!=|>=|<=|!?\^P(?=[\s(]|$)|!\^|[<>^!()~]|[^|&=!<>^()~]+")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _URI = re.compile(r"([a-z][a-z0-9+.-]*:(?=/)(?://[^/\s]*)?)(\S*)", re.ASCII | re.IGNORECASE)
-_Order = Callable[[float, float], bool]
-_ORDER: dict[str, _Order] = {">=": operator.ge, "<=": operator.le, "<": operator.lt, ">": operator.gt}
-_NUMERIC: dict[str, _Order] = {"==": operator.eq, **_ORDER}
+_NumberComparison = Callable[[float, float], bool]
+_ORDER: dict[str, _NumberComparison] = {">=": operator.ge, "<=": operator.le, "<": operator.lt, ">": operator.gt}
+_NUMERIC: dict[str, _NumberComparison] = {"==": operator.eq, **_ORDER}
 _PREFIXES = {"!", "(", "^P", "!^P"}
 _COMPARISONS = {"==", "!=", "^", "!^", "^P", "!^P", "~", *_ORDER}
 _SIGNS = _COMPARISONS | _PREFIXES | {"||", "&&", ")"}
-_LONGEST = 10_000
-_DEEPEST = 100
+_LONGEST_TEXT = 10_000
+_DEEPEST_NESTING = 100
 
 Test = Callable[[Mapping[str, str], bool], bool | None]
 """Function of properties and of whether the replica is primary: true, false, or None if a comparison has no meaning."""
@@ -65,6 +65,7 @@ class Expression:
     """A parsed placement constraint (docs/constraints/placement.md)."""
 
     text: str
+    """The text from which it was parsed."""
     _test: Test
     fault_domain_policy: FaultDomainPolicy = FaultDomainPolicy.PACKING
     """The policy of ``FDPolicy ~ …``."""
@@ -91,21 +92,26 @@ def parse_expression(text: str, item: str = "placement constraint") -> Expressio
     """
     if not text.strip():
         return Expression(text, lambda _properties, _primary: True)
-    if len(text) > _LONGEST:
-        raise InvalidValueError(item, "placement_constraint", text[:40] + "…", f"at most {_LONGEST} characters")
+    if len(text) > _LONGEST_TEXT:
+        raise InvalidValueError(item, "placement_constraint", text[:40] + "…", f"at most {_LONGEST_TEXT} characters")
     return _Parser(text, item).parse()
 
 
 @attrs.frozen
 class _Scope:
-    """The context of a part of an expression; `plain`: inside nothing but parentheses."""
+    """The prefixes around a part of an expression."""
 
     depth: int = 0
+    """Number of prefixes: parentheses, ``!``, ``^P`` and ``!^P``."""
     negated: bool = False
+    """Whether an odd number of them negates."""
     primary_only: bool = False
+    """Whether the part only binds the primary."""
     plain: bool = True
+    """Whether all prefixes are parentheses."""
 
     def under(self, prefix: str) -> _Scope:
+        """Return the scope of the part after a further prefix."""
         return _Scope(
             depth=self.depth + 1,
             negated=self.negated != prefix.startswith("!"),
@@ -115,14 +121,17 @@ class _Scope:
 
 
 class _Parser:
-    """Recursive descent parser of one expression. Negations are applied to the comparisons."""
+    """Recursive descent parser of one expression. Negations are applied to the comparisons.
+
+    `item` is for messages; `tokens[next]` is the token that is read next, with its position in the text.
+    """
 
     def __init__(self, text: str, item: str) -> None:
         self.text, self.item = text, item
         self.tokens = self._split()
         self.next = 0
         self.policies: dict[str, str] = {}
-        self.policy_places: list[int] = []
+        self.policy_positions: list[int] = []
         self.binds_primary_only = False
         self.properties: dict[str, None] = {}
 
@@ -130,7 +139,7 @@ class _Parser:
         """Return the expression of the whole text; raise `InvalidValueError` at an error."""
         test = self._any(_Scope())
         if self.next < len(self.tokens):
-            raise self._error(self._place(), "an operator or the end")
+            raise self._error(self._position(), "an operator or the end")
         return Expression(
             self.text,
             test,
@@ -141,7 +150,7 @@ class _Parser:
         )
 
     def _split(self) -> list[tuple[str, int]]:
-        """Return the tokens, trimmed, with their positions."""
+        """Return the tokens of the text, trimmed, each with its position."""
         tokens, at = [], 0
         while at < len(self.text):
             match = _TOKEN.match(self.text, at)
@@ -154,40 +163,44 @@ class _Parser:
         return tokens
 
     def _any(self, scope: _Scope) -> Test:
-        policies_before = len(self.policy_places)
+        """Read parts joined by ``||``; return the test of all of them."""
+        policies_before = len(self.policy_positions)
         tests = [self._all(scope)]
-        while self._accept("||"):
+        while self._read_if("||"):
             tests.append(self._all(scope))
-        if len(tests) > 1 and len(self.policy_places) > policies_before:
-            raise self._error_of_policy_place(self.policy_places[policies_before])
+        if len(tests) > 1 and len(self.policy_positions) > policies_before:
+            raise self._policy_error(self.policy_positions[policies_before])
         return _join(tests, decisive=not scope.negated)
 
     def _all(self, scope: _Scope) -> Test:
+        """Read operands joined by ``&&``; return the test of all of them."""
         tests = [self._operand(scope)]
-        while self._accept("&&"):
+        while self._read_if("&&"):
             tests.append(self._operand(scope))
         return _join(tests, decisive=scope.negated)
 
     def _operand(self, scope: _Scope) -> Test:
-        prefix = self._peek()
+        """Read a comparison with the prefixes before it, or a part in parentheses; return its test."""
+        prefix = self._next_token()
         if prefix not in _PREFIXES:
             return self._comparison(scope)
-        if scope.depth >= _DEEPEST:
-            raise self._error(self._place(), f"at most {_DEEPEST} nested operators")
+        if scope.depth >= _DEEPEST_NESTING:
+            raise self._error(self._position(), f"at most {_DEEPEST_NESTING} nested operators")
         self.next += 1
         if prefix != "(":
             return self._operand(scope.under(prefix))
         inner = self._any(scope.under(prefix))
-        if not self._accept(")"):
-            raise self._error(self._place(), "a closing parenthesis")
+        if not self._read_if(")"):
+            raise self._error(self._position(), "a closing parenthesis")
         return inner
 
     def _comparison(self, scope: _Scope) -> Test:
-        at = self._place()
+        """Read a comparison or a policy; return its test."""
+        at = self._position()
         name = self._word("a property name")
-        sign = self._peek()
+        sign = self._next_token()
         if sign not in _COMPARISONS:
-            raise self._error(self._place(), "a comparison among == != >= <= < > ^ !^")
+            raise self._error(self._position(), "a comparison among == != >= <= < > ^ !^")
         self.next += 1
         if sign == "~":
             return self._policy(scope, name, at)
@@ -200,54 +213,66 @@ class _Parser:
         return _comparison(name, sign, value, expected=expected, primary_only=primary_only)
 
     def _policy(self, scope: _Scope, name: str, at: int) -> Test:
-        """Record a policy whose name and sign are read; as a test it is true."""
-        policy = _named(name, _POLICIES)
+        """Read the value of a policy, whose name, at position `at`, and sign are read, and record it.
+
+        As a test it is true.
+        """
+        policy = _equal_but_for_case(name, _POLICIES)
         if policy is None:
             raise self._error(at, f"{' or '.join(_POLICIES)} before ~")
         if not scope.plain:
-            raise self._error_of_policy_place(at)
-        value_at = self._place()
-        value = _named(self._word("a policy"), _POLICIES[policy])
+            raise self._policy_error(at)
+        value_at = self._position()
+        value = _equal_but_for_case(self._word("a policy"), _POLICIES[policy])
         if value is None:
             raise self._error(value_at, f"{' or '.join(_POLICIES[policy])} after {policy} ~")
         if self.policies.setdefault(policy, value) != value:
             raise self._error(at, f"only one {policy}")
-        self.policy_places.append(at)
+        self.policy_positions.append(at)
         return lambda _properties, _primary: True
 
-    def _peek(self) -> str:
+    def _next_token(self) -> str:
+        """Return the next token without reading it; empty at the end."""
         return self.tokens[self.next][0] if self.next < len(self.tokens) else ""
 
-    def _place(self) -> int:
+    def _position(self) -> int:
+        """Return the position of the next token in the text."""
         return self.tokens[self.next][1] if self.next < len(self.tokens) else len(self.text)
 
-    def _accept(self, token: str) -> bool:
-        if self._peek() != token:
+    def _read_if(self, token: str) -> bool:
+        """Read the next token if it is `token`; return whether it is."""
+        if self._next_token() != token:
             return False
         self.next += 1
         return True
 
     def _word(self, expected: str) -> str:
-        token = self._peek()
+        """Read a token that is no sign and return it; `expected` describes it in the error if there is none."""
+        token = self._next_token()
         if not token or token in _SIGNS:
-            raise self._error(self._place(), expected)
+            raise self._error(self._position(), expected)
         self.next += 1
         return token
 
-    def _error_of_policy_place(self, at: int) -> InvalidValueError:
+    def _policy_error(self, at: int) -> InvalidValueError:
+        """Return the error for a policy, at position `at`, in a place where only tests may be."""
         return self._error(at, "a test (policies stand alone or joined by &&)")
 
     def _error(self, at: int, expected: str) -> InvalidValueError:
+        """Return the error that `expected`, in words, is missing at a position of the text."""
         return InvalidValueError(self.item, "placement_constraint", self.text, f"{expected} at character {at + 1}")
 
 
-def _named(name: str, names: Iterable[str]) -> str | None:
-    """Return the known name that equals a name except for case."""
+def _equal_but_for_case(name: str, names: Iterable[str]) -> str | None:
+    """Return which of `names` equals a name except for case, or None."""
     return next((candidate for candidate in names if candidate.lower() == name.lower()), None)
 
 
 def _join(tests: list[Test], *, decisive: bool) -> Test:
-    """Join tests by "or" (decisive true) or by "and" (decisive false); None if no test decides."""
+    """Return the test that joins tests by "or" (`decisive` true) or "and" (false).
+
+    Its result is None if none decides.
+    """
     if len(tests) == 1:
         return tests[0]
 
@@ -261,7 +286,10 @@ def _join(tests: list[Test], *, decisive: bool) -> Test:
 
 
 def _comparison(name: str, sign: str, value: str, *, expected: bool, primary_only: bool) -> Test:
-    """Return the test that holds if the comparison gives `expected`."""
+    """Return the test that holds if the comparison of a property with a value gives `expected`.
+
+    With `primary_only`, it holds for every other role.
+    """
 
     def test(properties: Mapping[str, str], primary: bool) -> bool | None:
         if primary_only and not primary:
@@ -273,21 +301,25 @@ def _comparison(name: str, sign: str, value: str, *, expected: bool, primary_onl
 
 
 def _compare(left: str | None, sign: str, right: str) -> bool | None:
-    """Compare a property with a value by ==, ^ or an order; None if that has no meaning."""
+    """Compare the value of a property, None if undefined, with another by ==, ^ or an order.
+
+    None if it has no meaning.
+    """
     if left is None:
         return None
-    first, second = _number(left), _number(right)
-    if first is not None and second is not None and sign in _NUMERIC:
-        return _NUMERIC[sign](first, second)
+    left_number, right_number = _number(left), _number(right)
+    if left_number is not None and right_number is not None and sign in _NUMERIC:
+        return _NUMERIC[sign](left_number, right_number)
     if sign in _ORDER:
         return None
-    below, above = _uri(left), _uri(right)
-    if below is not None and above is not None:
-        return below == above if sign == "==" else below[: len(above)] == above
+    left_uri, right_uri = _uri(left), _uri(right)
+    if left_uri is not None and right_uri is not None:
+        return left_uri == right_uri if sign == "==" else left_uri[: len(right_uri)] == right_uri
     return left == right if sign == "==" else left.startswith(right)
 
 
 def _number(text: str) -> float | None:
+    """Return the number that a text is, or None."""
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
@@ -307,9 +339,10 @@ class UnmetClause:
     """The values of its properties on the node; None: the property is not defined."""
 
     def __str__(self) -> str:
-        return f"{self.clause!r} must hold there ({', '.join(self._found())})"
+        return f"{self.clause!r} must hold there ({', '.join(self._values_in_words())})"
 
-    def _found(self) -> Iterator[str]:
+    def _values_in_words(self) -> Iterator[str]:
+        """Yield the value of each property in words."""
         for name, value in self.properties.items():
             yield f"the node has no {name}" if value is None else f"{name} is {value!r}"
 

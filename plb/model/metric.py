@@ -34,7 +34,7 @@ class PlacementStrategy(Enum):
 
 
 def _strategy(item: str, field: str, value: Any) -> PlacementStrategy | None:
-    """Return the `PlacementStrategy` of `value`, or None; raise an error for another value."""
+    """Return None or the `PlacementStrategy` with the number `value`; raise `InvalidValueError` for any other value."""
     try:
         return None if value is None else PlacementStrategy(value)
     except ValueError:
@@ -43,7 +43,10 @@ def _strategy(item: str, field: str, value: Any) -> PlacementStrategy | None:
 
 
 def _across_domains(policy: Any) -> Any:
-    """Return the meaning of Service Fabric's 0 (spread over domains) or 1 (not); another value unchanged."""
+    """Return True for 0 (spread over domains) and False for 1 of Service Fabric.
+
+    Any other value unchanged, to be refused.
+    """
     return policy == 0 if type(policy) is int and policy in (0, 1) else policy
 
 
@@ -161,4 +164,5 @@ class Metric(MetricSettings):
         return self.node_buffer_percentage > 0.0 or self.node_overbooking_percentage != 0.0
 
     def _item(self) -> str:
+        """Return the name of the metric in messages."""
         return f"metric {self.name}"

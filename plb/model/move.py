@@ -42,6 +42,7 @@ class Reason:
     """The reason of a move."""
 
     phase: Phase
+    """The search that made the move."""
     rule: str
     """The rule or term of the reason: ``"new replica"``, ``"surplus"``, ``"eviction"``, ``"upgrade"``, ``"upgraded"``,
     ``"placement"``, ``"capacity"``, ``"fault_domain"``, ``"upgrade_domain"``, ``"affinity"``, ``"energy"``, ``"risk"``,
@@ -74,12 +75,12 @@ class Reason:
             return str(self.breach)
         words: Mapping[str, Callable[[], str]] = {
             "new replica": lambda: "a replica is missing",
-            "surplus": self._of_surplus,
-            "eviction": self._of_eviction,
-            "capacity": self._of_capacity,
-            "energy": self._of_energy,
-            "risk": self._of_risk,
-            "exchange": lambda: f"exchanged with a replica of a node at risk: {self._of_risk()}",
+            "surplus": self._surplus_in_words,
+            "eviction": self._eviction_in_words,
+            "capacity": self._capacity_in_words,
+            "energy": self._energy_in_words,
+            "risk": self._risk_in_words,
+            "exchange": lambda: f"exchanged with a replica of a node at risk: {self._risk_in_words()}",
             "upgrade": lambda: f"node {self.node} is about to be upgraded",
             "upgraded": lambda: f"node {self.node} has been upgraded, and the primary was on it before",
         }
@@ -89,41 +90,47 @@ class Reason:
             return f"joins its parent {self.other}"
         return f"{rule_in_words(self.rule)} rule broken on node {self.node}"
 
-    def _of_eviction(self) -> str:
+    def _eviction_in_words(self) -> str:
+        """Return the reason of a move that frees capacity on a node."""
         text = "frees capacity" if self.node is None else f"frees capacity on node {self.node}"
         return text if self.other is None else f"{text} for {self.other}"
 
-    def _of_capacity(self) -> str:
+    def _capacity_in_words(self) -> str:
+        """Return the reason of a move off a node whose load exceeds its capacity."""
         if not self.numbers:
             return f"node {self.node} is above its limit"
         load, limit = amount(self.numbers["load"]), amount(self.numbers["limit"])
         reserved = self.numbers.get("reserved")
-        more = "" if reserved is None else f", with {amount(reserved)} more reserved for applications"
-        return f"{self.metric} of node {self.node} is {load}{more}, above its limit of {limit}"
+        reservation = "" if reserved is None else f", with {amount(reserved)} more reserved for applications"
+        return f"{self.metric} of node {self.node} is {load}{reservation}, above its limit of {limit}"
 
-    def _of_energy(self) -> str:
+    def _energy_in_words(self) -> str:
+        """Return the reason of a move of balancing: the energy term or imbalance that it lowers."""
         if not self.numbers or self.term is None:
             return "lowers the energy"
         before, after = self.numbers["before"], self.numbers["after"]
-        of = f" of {self.metric}" if self.metric else ""
-        what, way = rule_in_words(self.term) + of, "from" if after <= before else "up from"
-        return f"lowers the energy: {what} goes {way} {amount(before)} to {amount(after)}"
+        of_metric = f" of {self.metric}" if self.metric else ""
+        quantity, direction = rule_in_words(self.term) + of_metric, "from" if after <= before else "up from"
+        return f"lowers the energy: {quantity} goes {direction} {amount(before)} to {amount(after)}"
 
-    def _of_risk(self) -> str:
+    def _risk_in_words(self) -> str:
+        """Return the reason of a move off a node that is expected to be in violation."""
         if "probability" in self.numbers:
             return f"node {self.node} expects a violation with probability {amount(self.numbers['probability'])}"
         violations, moments = int(self.numbers["violations"]), int(self.numbers["moments"])
         text = f"node {self.node} would reach its threshold for {self.metric} in {violations} of {moments} moments"
-        text += f" ({self._share('highest')})"
+        text += f" ({self._share_in_words('highest')})"
         if "violations without" not in self.numbers:
             return text
         without = int(self.numbers["violations without"])
-        return f"{text}; without the replica in {without} ({self._share('highest without')})"
+        return f"{text}; without the replica in {without} ({self._share_in_words('highest without')})"
 
-    def _share(self, name: str) -> str:
+    def _share_in_words(self, name: str) -> str:
+        """Return a number of the reason, a share of the threshold, in percent."""
         return f"at most {100 * self.numbers[name]:.0f} % of it"
 
-    def _of_surplus(self) -> str:
+    def _surplus_in_words(self) -> str:
+        """Return the reason of a drop."""
         if not self.numbers:
             return "surplus replica"
         return (
@@ -136,14 +143,17 @@ class Move:
     """A move of a plan."""
 
     kind: MoveKind
+    """The action."""
     partition: str
+    """Name of the partition."""
     role: Role
+    """Role of the moving replica; in a swap, of the primary."""
     source: str | None
+    """Name of the node that the replica leaves; None for an add."""
     target: str | None
-    """`role` is the role of the moving replica (of the primary, in a swap); `source` is None for an add, `target` for a
-    drop.
-    """
+    """Name of the node that the replica goes to; None for a drop."""
     reason: Reason
+    """Why the move is made."""
     cost: float
     """Cost of the move in the movement term of the energy."""
     index: int = -1

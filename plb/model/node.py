@@ -56,10 +56,9 @@ class Node:
     up: bool = attrs.field(default=True, kw_only=True)
     """False while the node is down: nothing may be placed on it, and it is not in the statistics."""
     deactivation_intent: DeactivationIntent = attrs.field(default=DeactivationIntent.NONE, kw_only=True)
+    """Why a node that is up is deactivated. A node with an intent other than none is not in the statistics."""
     deactivation_status: DeactivationStatus = attrs.field(default=DeactivationStatus.NONE, kw_only=True)
-    """Why a node that is up is deactivated, and the progress. A node with another intent than none is not in the
-    statistics.
-    """
+    """The progress of the deactivation."""
 
     def __attrs_post_init__(self) -> None:
         check_name("node", self.name)

@@ -18,7 +18,10 @@ Counts = TypeVar("Counts")
 
 
 def added(first: Counts, second: Counts) -> Counts:
-    """Return an object of attrs with the sums of the fields of two; those of mappings are by name, a missing one 0."""
+    """Return an object of the same attrs class with the sum of each field.
+
+    Mappings are added by key, missing ones as 0.
+    """
     sums = {}
     for name in attrs.fields_dict(type(first)):  # type: ignore[arg-type]
         pair = getattr(first, name), getattr(second, name)
@@ -34,18 +37,22 @@ class Proposals:
     """The proposals of a search."""
 
     generated: int = 0
+    """All proposals."""
     scored: int = 0
     """Proposals that passed the constraints, so that their energy or a bound of it was computed."""
     reached_monte_carlo: int = 0
     """Proposals whose repetitions were evaluated."""
     accepted: int = 0
+    """Proposals that became moves."""
     refused_by_rule: Mapping[str, int] = attrs.field(factory=dict)
+    """Refused proposals, by name of the constraint or budget."""
     rejected_by_term: Mapping[str, int] = attrs.field(factory=dict)
-    """Refusals by constraint or budget, and rejections by the energy term that worsened most."""
+    """Proposals rejected for their energy, by name of the term that worsened most."""
     tried_by_neighbourhood: Mapping[str, int] = attrs.field(factory=dict)
+    """Tried steps of several moves, by name of the larger neighbourhood (`plb.search.annealing`)."""
     accepted_by_neighbourhood: Mapping[str, int] = attrs.field(factory=dict)
-    """Steps of several moves by larger neighbourhood (`plb.search.annealing`). Each counts as one scored and one
-    accepted proposal, and as as many generated ones as it asked for nodes and tried moves.
+    """Accepted steps of several moves. Each counts as one scored and one accepted proposal, and as as many generated
+    ones as it asked for nodes and tried moves.
     """
 
     def __add__(self, other: Proposals) -> Proposals:
@@ -93,35 +100,39 @@ class DomainOutcome:
     domain: str
     """Name of its first service."""
     partitions: Sequence[str]
+    """Names of the partitions of the services."""
     phases: tuple[Phase, ...]
+    """The phases that ran, in order."""
     idle: Mapping[Phase, Idle]
-    """Why each of the other phases did not run."""
+    """Why each of the other phases did not run, by phase."""
     immovable: Mapping[str, Mapping[Immovable, int]]
     """Number of replicas that may not move, by partition and reason."""
     end_reason: str
+    """Why the last search ended, as in `plb.model.plan.Plan`."""
     proposals: Proposals
+    """The proposals of all searches."""
     bound_by: tuple[str, ...] = ()
-    """As in `plb.model.plan.Plan`."""
+    """Names of the budgets that refused a proposal, as in `plb.model.plan.Plan`."""
     action: str | None = None
     """The action, by the name of Service Fabric; None if `refresh` runs all phases that are due."""
 
 
 def why_it_stays(outcome: DomainOutcome, partition: str) -> list[str]:
-    """Return the sentences about a partition that the plan does not change."""
-    did = f" ({outcome.action} for service domain {outcome.domain})" if outcome.action else ""
-    why = [_what_ran(outcome)] if outcome.phases else []
-    asked = {phase: why for phase, why in outcome.idle.items() if why is not Idle.NOT_ASKED}
-    for reason in dict.fromkeys(asked.values()):
-        phases = _joined([phase.value for phase in Phase if asked.get(phase) is reason])
-        why.append(f"{phases} did not run, because {reason.value}")
-    sentences = [f"the plan leaves {partition} where it is{did}: {'; '.join(why)}."]
+    """Return the sentences that say why a plan does not change a partition, from the outcome for its service domain."""
+    action = f" ({outcome.action} for service domain {outcome.domain})" if outcome.action else ""
+    causes = [_what_ran(outcome)] if outcome.phases else []
+    requested = {phase: reason for phase, reason in outcome.idle.items() if reason is not Idle.NOT_ASKED}
+    for reason in dict.fromkeys(requested.values()):
+        phases = _joined([phase.value for phase in Phase if requested.get(phase) is reason])
+        causes.append(f"{phases} did not run, because {reason.value}")
+    sentences = [f"the plan leaves {partition} where it is{action}: {'; '.join(causes)}."]
     if partition in outcome.immovable:
         sentences.append(_what_is_immovable(outcome.immovable[partition]))
     return sentences
 
 
 def _what_ran(outcome: DomainOutcome) -> str:
-    """Return which phases ran, why the last ended, and the proposals refused by each rule."""
+    """Return in words which phases ran, why the last ended, and the numbers of proposals by rule and term."""
     text = f"{_joined([phase.value for phase in outcome.phases])} ran and "
     text += "found nothing to change" if outcome.end_reason == "nothing to do" else f"ended ({outcome.end_reason})"
     proposals = outcome.proposals
@@ -137,18 +148,18 @@ def _what_ran(outcome: DomainOutcome) -> str:
 
 
 def _joined(words: list[str]) -> str:
-    """Return words as an enumeration."""
+    """Return words as an enumeration: commas, and "and" before the last."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    """Return counts with their names, the largest first."""
+    """Return counts by rule or term in words, the largest first."""
     ordered = sorted(counts.items(), key=lambda pair: -pair[1])
     return listed([f"{count} by {rule_in_words(name)}" for name, count in ordered])
 
 
 def _what_is_immovable(immovable: Mapping[Immovable, int]) -> str:
-    """Return how many replicas may not move, and why."""
+    """Return the sentence that says how many replicas of a partition may not move, from their numbers by reason."""
     parts = ", ".join(f"{count} {why.value}" for why, count in immovable.items())
     total = sum(immovable.values())
     return f"{counted(total, 'replica')} of it may not move: {parts}."
@@ -192,7 +203,9 @@ class Refused(RuledOut):
     """Nodes that a rule or an extension constraint without further numbers excludes."""
 
     rule: str
+    """Name of the rule or of the extension constraint."""
     nodes: int
+    """Number of these nodes."""
     words: str = ""
     """The text; empty: the name of the rule."""
 
@@ -207,6 +220,7 @@ class Declined(RuledOut):
     rule: str
     """Name of the policy."""
     nodes: int
+    """Number of these nodes."""
 
     def __str__(self) -> str:
         return "the policy does not choose it"
@@ -217,8 +231,9 @@ class Together:
     """A partition whose placement is all-or-nothing."""
 
     requested: int
+    """Number of replicas to place."""
     found: int
-    """Number of replicas to place, and how many of them find a node when placed in turn."""
+    """How many of them find a node when placed in turn."""
 
     def __str__(self) -> str:
         text = "its placement is all-or-nothing"
@@ -234,8 +249,11 @@ class Unplaced:
     """A replica that is not placed."""
 
     partition: str
+    """Name of the partition."""
     role: Role
+    """Role of the replica."""
     nodes: int
+    """Number of nodes of the cluster."""
     diagnosis: Sequence[RuledOut] = ()
     """Nodes by the rule that excludes them, in the order of the checks; each node counts at the first rule it fails.
     Rules that placement relaxed are not checked.
@@ -282,6 +300,7 @@ class Undrained(Unplaced):
     """
 
     node: str
+    """Name of the node that it stays on."""
     immovable: Immovable | None = None
     """Why no plan may move the replica; None: plans may."""
 
@@ -291,6 +310,7 @@ class Undrained(Unplaced):
 
     @property
     def _why_it_stays(self) -> str:
+        """Why it stays, as a clause."""
         if self.immovable is not None:
             return f"it is {self.immovable.value}"
         if not self.diagnosis:
@@ -299,10 +319,11 @@ class Undrained(Unplaced):
 
 
 def diagnosis_in_words(diagnosis: Sequence[RuledOut]) -> str:
-    """Return the number of nodes that each rule excludes, with its numbers."""
+    """Return the number of nodes that each rule excludes, and the details of the rule, in words."""
     return ", ".join(f"{refusal.nodes} by {rule_in_words(refusal.rule)} ({refusal})" for refusal in diagnosis)
 
 
 def _rules(names: Sequence[str]) -> str:
+    """Return names of rules in words: "fault domain and affinity rules"."""
     words = " and ".join(map(rule_in_words, names))
     return f"{words} {'rule' if len(names) == 1 else 'rules'}"

@@ -66,6 +66,7 @@ class Replica:
     role: Role
     """Its role: a `Role` or its name in small letters."""
     node: str
+    """Name of its node."""
     state: ReplicaState = attrs.field(default=ReplicaState.READY, kw_only=True)
     pinned: bool = attrs.field(default=False, kw_only=True)
     """True: no plan moves it."""
@@ -110,6 +111,7 @@ class Replica:
 
 
 def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:
+    """Return replicas as a tuple; raise `InvalidValueError` for anything else."""
     return check_items("partition", "replicas", replicas, Replica)
 
 
@@ -120,6 +122,7 @@ class Partition:
     name: str
     """Name of the partition, unique in the cluster."""
     service: str = attrs.field(kw_only=True)
+    """Name of its service."""
     replicas: tuple[Replica, ...] = attrs.field(default=(), kw_only=True, converter=_tuple_of_replicas)
     """The present replicas. The engine places the missing ones."""
     created: float = attrs.field(default=0.0, kw_only=True)
@@ -161,11 +164,13 @@ ITEM = "partition columns"
 
 
 def _names(values: Iterable[str]) -> tuple[str, ...]:
+    """Return names of partitions after checks, as a tuple."""
     names = check_collection(ITEM, "names", values, "a list of names")
     return tuple(check_name("partition", name) for name in names)
 
 
 def _service(values: str | Iterable[str]) -> str | tuple[str, ...]:
+    """Return the name of a service, or the names of several as a tuple, after checks."""
     if isinstance(values, str):
         return check_text(ITEM, "service", values)
     names = check_collection(ITEM, "service", values, "a name, or one for each partition")
@@ -173,38 +178,38 @@ def _service(values: str | Iterable[str]) -> str | tuple[str, ...]:
 
 
 def _nodes(values: Any) -> Array:
-    """Return (n, r) names of nodes as objects, a copy."""
+    """Return a read-only copy of names of nodes, (n, r), as an array of objects, after checks."""
     try:
         nodes = np.array(values, dtype=object)
     except ValueError:  # rows of several shapes
         nodes = np.zeros(1, dtype=object)
     if nodes.shape == (0,):
         return nodes.reshape(0, 0)
-    named = all(name is None or isinstance(name, str) for name in nodes.ravel().tolist())
-    if nodes.ndim != 2 or not named:
+    are_names = all(name is None or isinstance(name, str) for name in nodes.ravel().tolist())
+    if nodes.ndim != 2 or not are_names:
         raise InvalidValueError(ITEM, "nodes", values, "rows of r names of nodes, None where there is no replica")
     nodes.flags.writeable = False
     return nodes
 
 
 def _roles(values: Any) -> Int:
-    """Return roles as numbers, of any shape."""
+    """Return roles, given as `Role`, number or name, as numbers in the same shape, after checks."""
     try:
-        named = np.asarray(values, dtype=object)
-        numbers = {value: int(check_role(ITEM, "roles", value)) for value in set(named.ravel().tolist())}
+        array = np.asarray(values, dtype=object)
+        numbers = {value: int(check_role(ITEM, "roles", value)) for value in set(array.ravel().tolist())}
     except (TypeError, ValueError):
         raise InvalidValueError(ITEM, "roles", values, f"one or more of {', '.join(ROLE_NAMES)}") from None
-    return np.array([numbers[value] for value in named.ravel().tolist()], np.int64).reshape(named.shape)
+    return np.array([numbers[value] for value in array.ravel().tolist()], np.int64).reshape(array.shape)
 
 
 def _created(values: npt.ArrayLike) -> Float:
-    """Return times of any shape, a copy."""
+    """Return a copy of times, in seconds, in the same shape, after checks."""
     try:
         times = np.asarray(values, None if isinstance(values, np.ndarray) else object)
     except ValueError:  # rows of several shapes
         raise InvalidValueError(ITEM, "created", values, "a number, or one for each partition") from None
-    suspects = times[~np.isfinite(times)] if times.dtype.kind in "iuf" else times
-    for time in suspects.ravel().tolist():
+    unchecked = times[~np.isfinite(times)] if times.dtype.kind in "iuf" else times
+    for time in unchecked.ravel().tolist():
         check_number(ITEM, "created", time, low=-math.inf)
     return times.astype(np.float64)
 
@@ -241,19 +246,21 @@ class PartitionColumns(Sequence[Partition]):
             raise InvalidValueError(ITEM, "service", len(self.service), f"a name, or {count} names")
         if shape[0] != count:
             raise InvalidValueError(ITEM, "nodes", shape[0], f"{count} rows, one for each partition")
-        for field, of in (("roles", shape), ("created", (count,))):
+        for field, full_shape in (("roles", shape), ("created", (count,))):
             values = getattr(self, field)
             try:
-                object.__setattr__(self, field, np.broadcast_to(values, of))
+                object.__setattr__(self, field, np.broadcast_to(values, full_shape))
             except ValueError:
-                raise InvalidValueError(ITEM, f"{field}.shape", values.shape, f"a shape that fits {of}") from None
+                raise InvalidValueError(
+                    ITEM, f"{field}.shape", values.shape, f"a shape that fits {full_shape}"
+                ) from None
         primaries = ((self.roles == PRIMARY) & self.is_there).sum(axis=1)
         if (primaries > 1).any():
             self[int(np.argmax(primaries > 1))]  # raises the error of the partition
 
     @property
     def is_there(self) -> npt.NDArray[np.bool_]:
-        """Whether there is such a replica, (n, r)."""
+        """(n, r) whether a partition has a replica in a column."""
         return np.asarray(self.nodes, np.bool_)
 
     @property
@@ -280,9 +287,9 @@ class PartitionColumns(Sequence[Partition]):
 
 
 class PartitionNames(Sequence[str]):
-    """The first names of a list to which names are only added: plans share one list, and a plan costs no copy of it.
+    """The names that a list has now; names may be appended to the list later, but not changed.
 
-    It is equal to any sequence of the same names, and does not change.
+    Plans share a list, so that a plan costs no copy of it. It is equal to any sequence of the same names.
     """
 
     __slots__ = ("_length", "_names")

@@ -15,10 +15,11 @@ from plb.model.outcome import DomainOutcome, Proposals, Undrained, Unplaced, add
 from plb.model.role import ROLES
 
 KINDS = tuple(MoveKind)
-"""The kinds by their numbers in `PlanMoves.kind`."""
+"""The kinds of moves; a number in `PlanMoves.kind` is an index of it."""
 
 
 def _read_only(values: Array) -> Array:
+    """Return a read-only view of an array."""
     view = values.view()
     view.flags.writeable = False
     return view
@@ -26,29 +27,31 @@ def _read_only(values: Array) -> Array:
 
 @attrs.define(eq=False, repr=False)
 class PlanMoves(Sequence[Move]):
-    """A sequence of moves, equal to the tuple of them; every column has an entry for a move. Arrays are read-only."""
+    """A sequence of m moves as columns, equal to a tuple of the same moves. Arrays are read-only."""
 
     kind: Int = attrs.field(converter=_read_only)
-    """(m,) numbers of `KINDS`."""
+    """(m,) kinds, as indices of `KINDS`."""
     partition: Sequence[str]
-    """Names."""
+    """Names of partitions."""
     role: Int = attrs.field(converter=_read_only)
     """(m,) values of `Role`."""
     source: Sequence[str | None]
+    """Names of nodes, or None."""
     target: Sequence[str | None]
     """Names of nodes, or None."""
     reason: Sequence[Reason]
+    """Reasons of the moves."""
     cost: Float = attrs.field(converter=_read_only)
-    """(m,) in moves."""
+    """(m,) `Move.cost`."""
     row: Int = attrs.field(converter=_read_only)
-    """(m,) indices of replicas, or -1."""
+    """(m,) `Move.index`."""
     _made: tuple[Move, ...] | None = attrs.field(default=None, init=False)
-    """All moves, once somebody has looked at all."""
+    """All moves as objects, once they were read; None before."""
     __reduce__ = made_again
 
     @classmethod
     def of(cls, moves: Sequence[Move]) -> PlanMoves:
-        """Return the columns of some moves."""
+        """Return moves as columns."""
         if isinstance(moves, PlanMoves):
             return moves
         return cls(
@@ -64,7 +67,7 @@ class PlanMoves(Sequence[Move]):
 
     @classmethod
     def joined(cls, parts: Iterable[Sequence[Move]]) -> PlanMoves:
-        """Return the moves of all parts, one after another."""
+        """Return the moves of several sequences as one, in order."""
         columns = [cls.of(()), *(part for part in map(cls.of, parts) if len(part))]
         if len(columns) == 2:
             return columns[1]
@@ -82,7 +85,7 @@ class PlanMoves(Sequence[Move]):
     def of_kinds(self, *kinds: MoveKind) -> list[str]:
         """Return the partition of each move of these kinds, in order."""
         chosen = np.isin(self.kind, [KINDS.index(kind) for kind in kinds])
-        return [self.partition[at] for at in np.flatnonzero(chosen).tolist()]
+        return [self.partition[row] for row in np.flatnonzero(chosen).tolist()]
 
     def __len__(self) -> int:
         """Return the number of moves."""
@@ -98,13 +101,13 @@ class PlanMoves(Sequence[Move]):
     def __getitem__(self, at: slice) -> tuple[Move, ...]: ...
     def __getitem__(self, at: int | slice) -> Move | tuple[Move, ...]:
         """Return a move, or the moves of a slice."""
-        places = range(len(self))[at]
-        if isinstance(places, range):
-            return tuple(map(self._at, places))
-        return self._at(places)
+        rows = range(len(self))[at]
+        if isinstance(rows, range):
+            return tuple(map(self._move, rows))
+        return self._move(rows)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether another one, or a tuple, has the same moves."""
+        """Return whether `other`, moves as columns or a tuple, has the same moves."""
         if not isinstance(other, PlanMoves | tuple):
             return NotImplemented
         return len(self) == len(other) and self._all() == tuple(other)
@@ -113,21 +116,23 @@ class PlanMoves(Sequence[Move]):
         """Return the moves as a tuple shows its members."""
         return repr(self._all())
 
-    def _at(self, place: int) -> Move:
+    def _move(self, row: int) -> Move:
+        """Return the move of a row as an object."""
         if self._made is not None:
-            return self._made[place]
+            return self._made[row]
         return Move(
-            kind=KINDS[self.kind[place]],
-            partition=self.partition[place],
-            role=ROLES[self.role[place]],
-            source=self.source[place],
-            target=self.target[place],
-            reason=self.reason[place],
-            cost=float(self.cost[place]),
-            index=int(self.row[place]),
+            kind=KINDS[self.kind[row]],
+            partition=self.partition[row],
+            role=ROLES[self.role[row]],
+            source=self.source[row],
+            target=self.target[row],
+            reason=self.reason[row],
+            cost=float(self.cost[row]),
+            index=int(self.row[row]),
         )
 
     def _all(self) -> tuple[Move, ...]:
+        """Return all moves as objects."""
         if self._made is None:
             kinds, roles = map(KINDS.__getitem__, self.kind.tolist()), map(ROLES.__getitem__, self.role.tolist())
             names = self.partition, roles, self.source, self.target
@@ -174,15 +179,18 @@ class Plan:
     moves: Sequence[Move]
     """In an order in which they can be applied. Those of an engine are equal to a tuple and made when looked at."""
     energy_before: Energy
+    """Energy before the moves; `movement` is 0."""
     energy_after: Energy
-    """Energy before and after the moves; `energy_before.movement` is 0. The expected failovers of a promoted secondary
-    are those of a primary from the next plan on.
+    """Energy after the moves. A promoted secondary has the expected failovers of a primary only from the next plan on.
     """
     unplaced: tuple[Unplaced, ...] = ()
+    """Missing replicas that found no node."""
     end_reason: str = "nothing to do"
     """Why the last search ended."""
     phases: tuple[Phase, ...] = ()
+    """The phases that ran, in order."""
     proposals: Proposals = attrs.field(factory=Proposals)
+    """The proposals of all searches."""
     bound_by: tuple[str, ...] = ()
     """Budgets that refused a proposal or delayed a repair: ``"moves"``, ``"node_moves"``, ``"service_moves"``."""
     actions: Mapping[str, str] = attrs.field(factory=dict)
@@ -218,7 +226,7 @@ class Plan:
         return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
 
     def _outcome_for(self, partition: str) -> DomainOutcome:
-        """Return the action for the service domain of a partition."""
+        """Return the outcome for the service domain of a partition; raise `UnknownNameError` if there is none."""
         for outcome in self.outcomes:
             if partition in outcome.partitions:
                 return outcome

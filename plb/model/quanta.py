@@ -20,11 +20,11 @@ from plb.model.metric import Metric
 from plb.validation import check_metrics, check_quantum
 
 QUANTA_OF_LARGEST = 2**20
-"""Largest first value in quanta."""
+"""Largest number of quanta of the first value of a metric, which fixes the quantum."""
 LARGEST_VALUE = 2**31
-"""Largest later value in quanta."""
+"""Largest number of quanta of a value."""
 UNLIMITED = 2**62
-"""The capacity of a node without a capacity for a metric."""
+"""The capacity, in quanta, of a node without a limit for a metric."""
 
 logger = logging.getLogger("plb")
 
@@ -42,6 +42,7 @@ class MetricQuanta:
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self.metrics = tuple(metrics)
+        """The R metrics; arrays have their order."""
         self.index = {metric.name: i for i, metric in enumerate(metrics)}
         self.fixed: list[float | None] = [metric.quantum for metric in metrics]
         """The quantum of each metric; None until it is fixed."""
@@ -51,14 +52,18 @@ class MetricQuanta:
 
     @property
     def quanta(self) -> npt.NDArray[np.float64]:
-        """The quantum of each metric in user units; 1 if none is fixed. The array does not change."""
+        """(R,) the quantum of each metric in user units; 1 if none is fixed. The array does not change."""
         return self._quanta
 
     def _as_array(self) -> npt.NDArray[np.float64]:
+        """Return the quantum of each metric, (R,), 1 if none is fixed."""
         return np.array([1.0 if quantum is None else quantum for quantum in self.fixed])
 
     def loads(self, item: str, field: str, loads: Mapping[str, float]) -> npt.NDArray[np.int64]:
-        """Return `loads` by metric in quanta, rounded up; missing metrics are 0."""
+        """Return loads by metric in quanta, (R,), rounded up.
+
+        Missing metrics are 0. `item` and `field` are for errors.
+        """
         check_metrics(item, field, loads, self.index)
         row = np.zeros(len(self.metrics), np.int64)
         for name, value in loads.items():
@@ -66,7 +71,7 @@ class MetricQuanta:
         return row
 
     def bulk(self, item: str, loads: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return an array of loads, shape (.., R) in user units, in quanta, rounded up."""
+        """Return loads, (..., R) in user units, in quanta, rounded up; `item` is for errors."""
         for i, metric in enumerate(self.metrics):
             if self.fixed[i] is None and loads.size and (largest := float(loads[..., i].max())) > 0:
                 self._fix(metric.name, largest)
@@ -74,9 +79,9 @@ class MetricQuanta:
         whole, rounded = np.empty(by_row.shape, np.int64), np.zeros(len(self.metrics), np.bool_)
         if not round_up(by_row, self._quanta, whole, rounded):
             scaled = loads / self._quanta
-            at = np.unravel_index(int(scaled.argmax()), scaled.shape)
-            name = self.metrics[int(at[-1])].name
-            raise self._too_large(item, f"load[{name}]", name, float(loads[at]))
+            largest_at = np.unravel_index(int(scaled.argmax()), scaled.shape)
+            name = self.metrics[int(largest_at[-1])].name
+            raise self._too_large(item, f"load[{name}]", name, float(loads[largest_at]))
         for i in np.flatnonzero(rounded).tolist():
             self._report_rounding(self.metrics[i].name)
         return whole.reshape(loads.shape)
@@ -84,16 +89,19 @@ class MetricQuanta:
     def capacities(
         self, item: str, capacities: Mapping[str, float], *, field: str = "capacities"
     ) -> npt.NDArray[np.int64]:
-        """Return `capacities` in quanta, rounded down; missing metrics are unlimited."""
+        """Return capacities by metric in quanta, (R,), rounded down; missing metrics are unlimited."""
         check_metrics(item, field, capacities, self.index)
         row = np.full(len(self.metrics), UNLIMITED, np.int64)
         for name, value in capacities.items():
-            up = self._whole_quanta(item, f"{field}[{name}]", name, value)
-            row[self.index[name]] = min(up, math.floor(value / self._quantum(name)))
+            rounded_up = self._whole_quanta(item, f"{field}[{name}]", name, value)
+            row[self.index[name]] = min(rounded_up, math.floor(value / self._quantum(name)))
         return row
 
     def threshold(self, metric: Metric, capacity: int) -> int:
-        """Return ceil(f·c) in quanta, at least 1, computed exactly: a load of that many quanta is a violation."""
+        """Return the least load that is a violation, in quanta: ceil(f·c), exact, at least 1.
+
+        `capacity` c is in quanta.
+        """
         if capacity >= UNLIMITED:
             return UNLIMITED
         return max(1, math.ceil(Fraction(str(metric.violation_threshold)) * capacity))
@@ -103,7 +111,7 @@ class MetricQuanta:
         return np.asarray(quanta * self._quantum(metric), np.float64)
 
     def to_user(self, name: str, quanta: int) -> float:
-        """Return a number of quanta in user units."""
+        """Return a number of quanta of a metric in user units."""
         return float(quanta * self._quantum(name))
 
     def copy(self) -> MetricQuanta:
@@ -113,7 +121,7 @@ class MetricQuanta:
         return twin
 
     def take(self, fixed: Sequence[float | None], rounded: Iterable[str]) -> None:
-        """Take over what a snapshot holds: the quanta that are fixed, and the metrics whose rounding was reported."""
+        """Restore `fixed` and `rounded` from a snapshot, after checks."""
         for metric, quantum in zip(self.metrics, fixed, strict=True):
             if quantum is not None:
                 check_quantum("snapshot", f"quanta[{metric.name}]", quantum, high=1.0)
@@ -125,6 +133,7 @@ class MetricQuanta:
         return self.fixed[self.index[name]] or 1.0
 
     def _whole_quanta(self, item: str, field: str, name: str, value: float) -> int:
+        """Return a value of a metric in quanta, rounded up; a first value above 0 fixes the quantum."""
         if self.fixed[self.index[name]] is None and value > 0:
             self._fix(name, value)
         scaled = value / self._quantum(name)
@@ -136,15 +145,18 @@ class MetricQuanta:
         return whole
 
     def _fix(self, name: str, value: float) -> None:
+        """Fix the quantum of a metric by its first value, in user units."""
         self.fixed[self.index[name]] = default_quantum(value)
         self._quanta = self._as_array()
 
     def _report_rounding(self, name: str) -> None:
+        """Log, once for a metric, that its loads are rounded."""
         if name not in self.rounded:
             self.rounded.add(name)
             logger.info("loads of metric %s are rounded up to quanta of %g", name, self._quantum(name))
 
     def _too_large(self, item: str, field: str, name: str, value: float) -> InvalidValueError:
+        """Return the error for a value of a metric, in user units, above `LARGEST_VALUE` quanta."""
         quantum = self._quantum(name)
         cure = f"give Metric({name!r}, quantum=...)" if quantum < 1.0 else f"give {name} in a larger unit"
         return InvalidValueError(
@@ -159,7 +171,7 @@ def round_up(
     whole: npt.NDArray[np.int64],
     rounded: npt.NDArray[np.bool_],
 ) -> bool:
-    """Write loads in quanta, rounded up, to `whole`; return False at one above `LARGEST_VALUE`.
+    """Write loads in quanta, rounded up, to `whole`; return False if a load is above `LARGEST_VALUE`.
 
     `loads`, `whole`: (m, R) user units and quanta; finite numbers of at least 0.
     `quanta`: (R,) user units per quantum.
@@ -170,7 +182,7 @@ def round_up(
             scaled = loads[row, metric] / quanta[metric]
             if scaled > LARGEST_VALUE:
                 return False
-            up = math.ceil(scaled)
-            whole[row, metric] = up
-            rounded[metric] |= up != scaled
+            rounded_up = math.ceil(scaled)
+            whole[row, metric] = rounded_up
+            rounded[metric] |= rounded_up != scaled
     return True

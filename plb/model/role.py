@@ -21,10 +21,11 @@ ROLES = tuple(Role)
 PRIMARY, SECONDARY, INSTANCE = (int(role) for role in Role)
 """The roles as plain numbers, for comparisons with arrays: with a member, NumPy is slow and loses Ctrl-C."""
 ROLE_NAMES = {role.name.lower(): role for role in Role}
+"""The roles by their names in small letters."""
 
 
 def check_role(item: str, field: str, value: object) -> Role:
-    """Return the `Role` of `value` or with this name; raise an error for another value."""
+    """Return the `Role` that `value` is, or is the number or the name of; raise `InvalidValueError` for any other."""
     if isinstance(value, Role):
         return value
     if isinstance(value, str) and value in ROLE_NAMES:

@@ -30,8 +30,11 @@ class Rule(IntEnum):
     THROTTLING = 4
     """The number of replicas in build on the node is at its limit."""
     FAULT_DOMAIN = 5
+    """The fault domain of the node would have too many replicas of the partition."""
     UPGRADE_DOMAIN = 6
+    """The upgrade domain of the node would have too many replicas of the partition."""
     CAPACITY = 7
+    """The load of the node would exceed its capacity."""
     SCALE_OUT = 8
     """The application uses as many nodes as it may, and the node is none of them."""
     APPLICATION_CAPACITY = 9
@@ -53,10 +56,13 @@ class Rule(IntEnum):
 
 
 RULES = len(Rule)
+"""Number of rules."""
 NO_REFUSAL = -1
+"""Stands for no rule."""
 RuleMask: TypeAlias = int
 """A set of rules: bit `rule` is 1 for each `Rule` in it. As a set of enforced rules it may have the bit JOINING."""
 ALL_RULES: RuleMask = (1 << RULES) - 1
+"""The set of all rules."""
 BUDGETS = (Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES, Rule.BUILDS, Rule.SWAPS)
 """Rules that limit the number of moves, builds or swaps of a plan, not the nodes of a replica."""
 JOINING = 1 << RULES
@@ -102,9 +108,13 @@ class BrokenConstraint(Violation):
     """A replica that breaks an extension constraint."""
 
     rule: str
+    """Name of the extension constraint."""
     partition: str
+    """Name of the partition."""
     role: Role
+    """Role of the replica."""
     node: str
+    """Name of its node."""
     index: int
     """Row of the replica, as in `plb.PlacedReplica`."""
 

@@ -37,13 +37,14 @@ class MoveCost(Enum):
 
 
 def check_move_cost(item: str, cost: MoveCost | str | float) -> MoveCost | float:
-    """Return a number of moves, to tenths, or the `MoveCost` of `cost` or with this name; refuse another value."""
+    """Return `cost` as a number of moves, to tenths, or as the `MoveCost` that it is or names; `item` is for errors."""
     if isinstance(cost, MoveCost | str):
         return check_member(item, "move_cost", cost, MoveCost)
     return round(check_number(item, "move_cost", cost, high=LARGEST_COUNT), 1)
 
 
 def _blocked_nodes(names: Iterable[str]) -> frozenset[str]:
+    """Return names of nodes after checks, as a set."""
     return frozenset(check_names("service", "blocked_nodes", names))
 
 
@@ -122,12 +123,13 @@ class Service:
         object.__setattr__(self, "limits", ReadOnlyMapping(check_loads(item, "limits", self.limits)))
 
     def _checked_loads(self, item: str) -> dict[Role, Mapping[str, float]]:
+        """Return the default loads by `Role` after checks; `item` names the service in errors."""
         roles = (Role.PRIMARY, Role.SECONDARY) if self.stateful else (Role.INSTANCE,)
         loads: dict[Role, Mapping[str, float]] = {}
-        for named, load in check_mapping(
+        for role_or_name, load in check_mapping(
             item, "default_load", self.default_load, "a mapping of roles to loads"
         ).items():
-            role = check_role(item, "default_load", named)
+            role = check_role(item, "default_load", role_or_name)
             if role not in roles:
                 raise InvalidValueError(item, "default_load", role, f"roles among {[r.name for r in roles]}")
             if role in loads:
@@ -137,10 +139,11 @@ class Service:
 
 
 AMOUNTS = ("total_capacity", "node_capacity", "node_reservation")
-"""The fields with an amount by metric."""
+"""The fields of an `Application` with an amount by metric."""
 
 
 def _domains(names: Iterable[str]) -> frozenset[str]:
+    """Return names of upgrade domains after checks, as a set."""
     return frozenset(check_names("application", "completed_upgrade_domains", names))
 
 

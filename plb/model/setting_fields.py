@@ -35,7 +35,9 @@ NEVER = "max"
 PRIORITIES = ("-1 (off)", "0 (hard)", "1 (soft)", "2 (optimisation)")
 
 Check = Callable[[str, str, Any], Any]
+"""Function of item, field and value; returns the value to keep, or raises an error."""
 Translate = Callable[[Any], Any]
+"""Function of a value of Service Fabric; returns the value here."""
 
 
 @attrs.frozen
@@ -49,7 +51,7 @@ class Setting:
     unit: str
     """Unit in words."""
     check: Check
-    """Called with item, field and value; returns the value to keep, or raises an error."""
+    """Checks a value here."""
     translate: Translate = lambda value: value
     """Converts a value of Service Fabric."""
 
@@ -85,7 +87,7 @@ def settings_of(kind: type[Any]) -> Mapping[str, Setting]:
 
 
 def declared(default: Any, setting: Setting) -> Any:
-    """Declare a field with a setting; the default may be an empty dictionary."""
+    """Return an attrs field with a default, which may be an empty dictionary, and a setting."""
     metadata = {SETTING: setting}
     if isinstance(default, dict):
         return attrs.field(factory=dict, hash=False, metadata=metadata)
@@ -104,18 +106,21 @@ def number(
     none: bool = False,
     unlimited: Any = None,
 ) -> Any:
-    """Declare a finite number within bounds, or None if `none`; Service Fabric has `unlimited` for None."""
+    """Return a field for a number from `low` to `high` (not `low` itself if `low_open`), or None if `none`.
+
+    `original`, `name` and `unit` are as in `Setting`; a value `unlimited` of Service Fabric is None here.
+    """
     check = _optional(partial(check_number, low=low, high=high, low_open=low_open), none=none)
     return declared(default, Setting(name, original, unit, check, _with_none_for(unlimited)))
 
 
 def share(default: float | None, *, original: Any = None, high: float = 1.0, none: bool = False) -> Any:
-    """Declare a share of a whole, from 0 to `high`, or None if `none`."""
+    """Return a field for a share of a whole, from 0 to `high`, or None if `none`."""
     return number(default, original=original, unit="share", high=high, none=none)
 
 
 def seconds(default: float | None, *, original: Any) -> Any:
-    """Declare a time of at least 0 seconds; None: unlimited, or never."""
+    """Return a field for a time of at least 0 seconds; None: unlimited, or never."""
     return number(default, original=original, unit="seconds", none=True, unlimited=NEVER)
 
 
@@ -129,23 +134,23 @@ def count(
     none: bool = False,
     unlimited: int | None = None,
 ) -> Any:
-    """Declare a whole number, or None if `none`; Service Fabric has `unlimited` for None."""
+    """Return a field for a whole number from `low`, or None if `none`; the other arguments are as in `number`."""
     check = _optional(partial(check_count, low=low, high=LARGEST_COUNT), none=none)
     return declared(default, Setting(name, original, unit, check, _with_none_for(unlimited)))
 
 
 def _optional(check: Check, *, none: bool) -> Check:
-    """Return a check that takes None as well, if `none`."""
+    """Return a check that also accepts None, if `none`; else the check itself."""
     return (lambda item, field, value: None if value is None else check(item, field, value)) if none else check
 
 
 def _with_none_for(unlimited: Any) -> Translate:
-    """Return the translation that has None for a value of Service Fabric."""
+    """Return the translation to None of one value of Service Fabric; others are unchanged."""
     return lambda value: None if value == unlimited else value
 
 
 def switch(default: bool | None, *, original: Any = None, name: str = "", none: bool = False) -> Any:
-    """Declare a setting that is on or off, or None if `none`."""
+    """Return a field that is on or off, or None if `none`."""
     return declared(default, Setting(name, original, "switch", _optional(check_switch, none=none)))
 
 
@@ -155,7 +160,7 @@ def member_of(kind: type[Enum], *, none: bool = False) -> dict[str, Setting]:
 
 
 def priority(default: int, *, original: int) -> Any:
-    """Declare the priority of a constraint: -1 off, 0 hard, 1 soft, 2 optimisation."""
+    """Return a field for the priority of a constraint: -1 off, 0 hard, 1 soft, 2 optimisation."""
 
     def check(item: str, field: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float) or value not in range(-1, len(PRIORITIES) - 1):
@@ -166,7 +171,10 @@ def priority(default: int, *, original: int) -> Any:
 
 
 def by_name(check: Check, allowed: str, unit: str, *, original: Any = None) -> Any:
-    """Declare values by name, by default none; `allowed`: a mapping of what, in words."""
+    """Return a field for values by name, by default none.
+
+    `check` is for each, `allowed` says in errors what is expected.
+    """
 
     def check_all(item: str, field: str, value: Any) -> Mapping[str, Any]:
         entries = check_mapping(item, field, value, allowed).items()
@@ -176,6 +184,6 @@ def by_name(check: Check, allowed: str, unit: str, *, original: Any = None) -> A
 
 
 def counts() -> Any:
-    """Declare whole numbers by name, by default none."""
+    """Return a field for whole numbers by name, by default none."""
     check = partial(check_count, high=LARGEST_COUNT)
     return by_name(check, "a mapping of names to whole numbers", "count by name", original={})

@@ -17,12 +17,13 @@ from plb.array_types import Array
 from plb.errors import InvalidValueError
 
 ITEM = "snapshot"
-"""How messages name it."""
+"""Name of a snapshot in messages."""
 FORMAT, VERSION = "plb_snapshot_version", 3
 """Name of the array with the version, and the version; another meaning of anything in a snapshot is another version."""
 DOCUMENT = "document"
 """Name of the array with the JSON document, in UTF-8."""
 NO_ARRAYS: Mapping[str, Array] = MappingProxyType({})
+"""No arrays."""
 
 
 @attrs.frozen(eq=False)
@@ -42,7 +43,7 @@ class Snapshot:
     def of(
         cls, values: Mapping[str, Any], arrays: Mapping[str, Array], kept: Mapping[str, Array] = NO_ARRAYS
     ) -> Snapshot:
-        """Return the snapshot of values of JSON and of copies of arrays; those of `kept` keep their types."""
+        """Return the snapshot of JSON values and copies of arrays: `arrays` in the smallest type, `kept` in theirs."""
         document = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         narrowed = {name: array.astype(_smallest(array)) for name, array in arrays.items()}
         return cls(document, narrowed | {name: array.copy() for name, array in kept.items()})
@@ -111,7 +112,7 @@ def _smallest(array: Array) -> np.dtype[Any]:
 
 
 def _listed_members(data: bytes | bytearray | memoryview) -> int:
-    """Return how many members an archive says that it has, at its end; `zipfile` does not compare it."""
+    """Return the number of members that the end of a zip archive states, which `zipfile` does not check."""
     (count,) = struct.unpack_from("<H", data, len(data) - 12)
     return int(count)
 
@@ -125,7 +126,10 @@ def read_array(
     low: int | None = None,
     high: int | None = None,
 ) -> Array:
-    """Return a copy of an array of some shape, where None is any length, with entries from `low` to `high`."""
+    """Return a copy, as `dtype`, of the array of a name after checks of its shape and of its entries: `low` to `high`.
+
+    None in `shape` is any length. Whole numbers may be of another integer type. Raise `InvalidValueError` otherwise.
+    """
     array, wanted = arrays.get(name), np.dtype(dtype)
     allowed = f"an array of {wanted.name} of shape {tuple('any' if n is None else n for n in shape)}"
     if array is None:

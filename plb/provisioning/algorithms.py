@@ -14,23 +14,23 @@ import numpy as np
 from plb.array_types import Float, Int
 from plb.errors import NoPlanError, UnknownNameError
 from plb.provisioning.application_centric import (
+    empty_candidates,
+    empty_spread,
+    empty_struck_nodes,
     fewest_candidates,
     first_fit,
-    no_candidates,
-    nothing_spread,
-    nothing_struck,
     ordered_fit,
     spread,
 )
-from plb.provisioning.node_centric import Score, fill_nodes, match, no_matches, nothing_filled
-from plb.provisioning.packing import NO_CAPACITY, STOPPED, Measure, Packing, hybrid, places_of, residual_of, sizes
+from plb.provisioning.node_centric import Score, empty_filling, empty_matches, fill_nodes, match
+from plb.provisioning.packing import NO_CAPACITY, STOPPED, Measure, Packing, hybrid, residual_of, sizes, used_slots
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.released_programs import fill_in_turn, nothing_sorted, resorted_fit, whole_shares
+from plb.provisioning.released_programs import empty_sorted_nodes, fill_in_turn, resorted_fit, whole_shares
 from plb.provisioning.solver_context import ReportProgress, SolverContext, order_of
 
 
 class Way(Enum):
-    """How places are found."""
+    """How nodes are chosen for replicas; values begin the names of algorithms."""
 
     FIRST_FIT = "FF"
     BEST_FIT = "BF"
@@ -47,13 +47,13 @@ class Algorithm:
     """An algorithm of [3] by the parts of its name."""
 
     name: str
-    """Its name."""
+    """Name in [3], which `parse_algorithm` reads."""
     way: Way
-    """How places are found."""
+    """How nodes are chosen for replicas."""
     measure: Measure = Measure.AVERAGE
-    """Of nodes and, where `decreasing`, of applications."""
+    """How the free capacity of nodes and, if `decreasing`, the demand of applications becomes one number."""
     score: Score = Score.DOT_PRODUCT
-    """Of pairs of application and node, where there is one."""
+    """Score of an application for a node, for `NODE_CENTRIC` and `MATCH`."""
     decreasing: bool = False
     """Whether applications are ordered from large to small."""
     demand_share: float = 1.0
@@ -116,6 +116,7 @@ def parse_algorithm(name: str) -> Algorithm:
 
 
 def _algorithm(name: str, parts: dict[str, str | None]) -> Algorithm:
+    """Return the algorithm of a name, whose parts are the groups of one of `_FORMS`."""
     share, decrement = parts.get("share"), parts.get("decrement")
     return Algorithm(
         name,
@@ -130,7 +131,7 @@ def _algorithm(name: str, parts: dict[str, str | None]) -> Algorithm:
 
 
 FIRST_SPARE = 64
-"""Nodes of each kind beyond half as many again as the lower bound, at first."""
+"""Packings have 3/2 of the lower bound and this many nodes of each kind at first."""
 FIRST_FIT = parse_algorithm("FF")
 
 
@@ -149,7 +150,9 @@ def run(context: SolverContext, algorithm: Algorithm, rules: Rules, report: Repo
         return first_fit_plan(context)
     order = _order(context, algorithm, rules)
     if algorithm.way in (Way.SPREAD, Way.MATCH):
-        return _fewest_nodes(context, algorithm, partial(_place_all, context, algorithm, rules, order), report)
+        return _plan_with_fewest_nodes(
+            context, algorithm, partial(_place_all, context, algorithm, rules, order), report
+        )
     with context.watched():
         packing, outcome = _with_enough_nodes(context, algorithm, partial(_pack, context, algorithm, rules, order))
     return first_fit_plan(context) if outcome == STOPPED else context.plan(packing, algorithm.name)
@@ -169,7 +172,10 @@ def first_fit_plan(context: SolverContext) -> ProvisioningPlan:
 def _with_enough_nodes(
     context: SolverContext, algorithm: Algorithm, pack: Callable[[Packing], int]
 ) -> tuple[Packing, int]:
-    """Fill packings with increasing numbers of nodes of each kind until all fits; return the last, and its result."""
+    """Fill packings with increasing numbers of nodes of each kind until all fits; return the last one and its result.
+
+    `pack` fills a packing and returns 0, `NO_CAPACITY` or `STOPPED`.
+    """
     nodes = min(context.most_nodes, context.lower_bound + context.lower_bound // 2 + FIRST_SPARE)
     while True:
         packing = context.packing(nodes)
@@ -181,12 +187,12 @@ def _with_enough_nodes(
         nodes = min(context.most_nodes, 2 * nodes)
 
 
-def _fewest_nodes(
+def _plan_with_fewest_nodes(
     context: SolverContext, algorithm: Algorithm, pack: Callable[[Packing], int], report: ReportProgress
 ) -> ProvisioningPlan:
     """Return the plan with the smallest number of nodes at which an algorithm succeeds ([3] section 5.1).
 
-    `pack` runs the algorithm on a packing and returns how many replicas are left over, or `STOPPED`. The number of
+    `pack` runs the algorithm on a packing and returns how many replicas are not placed, or `STOPPED`. The number of
     First Fit suffices; its plan is the result if the algorithm fails with this number.
     """
     best = first_fit_plan(context)
@@ -221,10 +227,15 @@ def _fewest_nodes(
 
 def _order(context: SolverContext, algorithm: Algorithm, rules: Rules) -> Int:
     """Return the applications, (L,), in the order of an algorithm."""
-    return order_of(_sizes(context, algorithm, rules)) if algorithm.decreasing else np.arange(len(context.demand))
+    return (
+        order_of(_application_sizes(context, algorithm, rules))
+        if algorithm.decreasing
+        else np.arange(len(context.demand))
+    )
 
 
-def _sizes(context: SolverContext, algorithm: Algorithm, rules: Rules) -> Float:
+def _application_sizes(context: SolverContext, algorithm: Algorithm, rules: Rules) -> Float:
+    """Return the size of each application, (L,), by which an algorithm orders them."""
     if algorithm.demand_share == 0.0:
         return context.degrees.astype(np.float64)
     shares = context.shares
@@ -236,36 +247,39 @@ def _sizes(context: SolverContext, algorithm: Algorithm, rules: Rules) -> Float:
 
 
 def _pack(context: SolverContext, algorithm: Algorithm, rules: Rules, order: Int, packing: Packing) -> int:
-    """Fill a packing; return 0, `NO_CAPACITY` or `STOPPED`."""
+    """Fill a packing by an algorithm, applications, (L,), in `order`; return 0, `NO_CAPACITY` or `STOPPED`."""
     nodes = len(packing.free)
     if algorithm.way is Way.FIRST_FIT:
         return first_fit(order, packing)
     if algorithm.way is Way.NODE_CANDIDATES:
-        return fewest_candidates(packing, nothing_struck(order, nodes))
+        return fewest_candidates(packing, empty_struck_nodes(order, nodes))
     if algorithm.way is Way.NODE_CENTRIC:
         fill = fill_in_turn if rules is Rules.RELEASED else fill_nodes
-        return fill(packing, nothing_filled(algorithm.score, order, packing, context.capacity))
+        return fill(packing, empty_filling(algorithm.score, order, packing, context.capacity))
     sign = 1 if algorithm.way is Way.BEST_FIT else -1
     residual = residual_of(algorithm.measure, context.capacity)
     if rules is Rules.RELEASED:
-        return resorted_fit(order, packing, nothing_sorted(nodes, residual), sign)
-    return ordered_fit(order, packing, no_candidates(nodes), residual, sign)
+        return resorted_fit(order, packing, empty_sorted_nodes(nodes, residual), sign)
+    return ordered_fit(order, packing, empty_candidates(nodes), residual, sign)
 
 
 def _place_all(context: SolverContext, algorithm: Algorithm, rules: Rules, order: Int, packing: Packing) -> int:
-    """Place what can be placed on all nodes of a packing; return how many replicas found no place."""
+    """Place what can be placed on the nodes of a packing, applications, (L,), in `order`.
+
+    The result is how many replicas are not placed, or `STOPPED`.
+    """
     if algorithm.way is Way.MATCH:
-        filling = nothing_filled(algorithm.score, order, packing, context.capacity)
-        missing = match(packing, filling, no_matches(packing))
-        _sort_places(packing)
+        filling = empty_filling(algorithm.score, order, packing, context.capacity)
+        missing = match(packing, filling, empty_matches(packing))
+        _sort_slots(packing)
         return missing
     released = rules is Rules.RELEASED
     residual = residual_of(algorithm.measure, context.capacity, whole=released)
-    return spread(order, packing, nothing_spread(len(packing.free), residual), released)
+    return spread(order, packing, empty_spread(len(packing.free), residual), released)
 
 
-def _sort_places(packing: Packing) -> None:
-    """Sort the places of each application by their nodes."""
-    row, application = places_of(packing)
-    in_order = row[np.lexsort((packing.node[row], application))]
-    packing.node[row], packing.placed[row] = packing.node[in_order], packing.placed[in_order]
+def _sort_slots(packing: Packing) -> None:
+    """Sort the slots of each application by their nodes."""
+    slot, application = used_slots(packing)
+    in_order = slot[np.lexsort((packing.node[slot], application))]
+    packing.node[slot], packing.placed[slot] = packing.node[in_order], packing.placed[in_order]

@@ -17,16 +17,16 @@ from plb.provisioning.packing import (
     Packing,
     Residual,
     add_node,
+    add_slot,
+    clear_limits,
     drop_full,
     fitting,
-    left,
-    lift_limits,
-    limit_nodes,
-    note_place,
+    free_value,
     open_node,
+    record_limits,
     reweigh,
     sort_by,
-    take,
+    take_capacity,
     take_from_totals,
     varies,
 )
@@ -35,103 +35,109 @@ from plb.provisioning.packing import (
 @kernel
 def first_fit(order: Int, packing: Packing) -> int:
     """Place applications, (L,), in order on the first nodes that take them; return 0, `NO_CAPACITY` or `STOPPED`."""
-    live, full = 0, 0
+    live_count, full_count = 0, 0
     for application in order:
         if packing.stop[0]:
             return STOPPED
-        live = place_first(packing, application, live)
-        if live == NO_CAPACITY:
+        live_count = place_first(packing, application, live_count)
+        if live_count == NO_CAPACITY:
             return NO_CAPACITY
-        live, full = drop_full(packing, application, live, full)
+        live_count, full_count = drop_full(packing, application, live_count, full_count)
     return 0
 
 
 @kernel
-def place_first(packing: Packing, application: int, live: int) -> int:
-    """Place an application on the first feasible nodes; return the new number of live nodes, or `NO_CAPACITY`."""
-    noted = limit_nodes(packing, application)
+def place_first(packing: Packing, application: int, live_count: int) -> int:
+    """Place an application on the first feasible nodes of ``packing.live[:live_count]``, then on unused ones.
+
+    The result is the new number of nodes in `packing.live`, or `NO_CAPACITY`.
+    """
+    limited_count = record_limits(packing, application)
     most_on_a_node, missing = packing.neighbours.most_on_a_node[application], packing.replicas[application]
-    number = 0
+    position = 0
     while missing > 0:
-        if number == live:
+        if position == live_count:
             opened = open_node(packing, application)
             if opened == NO_CAPACITY:
                 return NO_CAPACITY
-            packing.live[live] = opened
-            live += 1
-        node = packing.live[number]
-        number += 1
+            packing.live[live_count] = opened
+            live_count += 1
+        node = packing.live[position]
+        position += 1
         count = min(packing.allowed[node], most_on_a_node, missing)
         if count > 0:
             count = fitting(packing, node, application, count)
             if count > 0:
-                take(packing, application, node, count)
-                note_place(packing, application, node, count)
+                take_capacity(packing, application, node, count)
+                add_slot(packing, application, node, count)
                 missing -= count
-    lift_limits(packing, noted)
-    return live
+    clear_limits(packing, limited_count)
+    return live_count
 
 
 class Candidates(NamedTuple):
-    """The feasible nodes of the present application."""
+    """The feasible nodes of the present application; the first entries are in use, and algorithms count them."""
 
     node: Int32
-    """(N,)"""
+    """(N,) the node of each candidate."""
     capacity: Int32
-    """(N,) how many replicas it takes."""
+    """(N,) how many replicas of the application it takes."""
     value: Float
-    """(N,) free capacity of a node as one number."""
+    """(N,) its free capacity as one number (`plb.provisioning.packing.free_value`)."""
 
 
-def no_candidates(nodes: int) -> Candidates:
-    """Return space for a number of candidates."""
+def empty_candidates(nodes: int) -> Candidates:
+    """Return space for as many candidates as there are nodes."""
     return Candidates(np.zeros(nodes, np.int32), np.zeros(nodes, np.int32), np.zeros(nodes))
 
 
 @kernel
 def ordered_fit(order: Int, packing: Packing, candidates: Candidates, residual: Residual, sign: int) -> int:
     """Place applications, (L,), by Best Fit (`sign` 1) or Worst Fit (-1); return 0, `NO_CAPACITY` or `STOPPED`."""
-    live, full = 0, 0
+    live_count, full_count = 0, 0
     for application in order:
         if packing.stop[0]:
             return STOPPED
-        noted = limit_nodes(packing, application)
+        limited_count = record_limits(packing, application)
         most_on_a_node, missing = packing.neighbours.most_on_a_node[application], packing.replicas[application]
-        feasible = _find(packing, candidates, application, min(most_on_a_node, missing), live)
-        lift_limits(packing, noted)
+        feasible = _find_candidates(packing, candidates, application, min(most_on_a_node, missing), live_count)
+        clear_limits(packing, limited_count)
         if not varies(residual):
-            _value(packing, candidates, residual, feasible)
+            _set_values(packing, candidates, residual, feasible)
         while missing > 0:
             if feasible > 0:
                 if varies(residual):
                     reweigh(residual)
-                    _value(packing, candidates, residual, feasible)
-                chosen = _least(candidates, feasible, sign)
+                    _set_values(packing, candidates, residual, feasible)
+                chosen = _best_candidate(candidates, feasible, sign)
                 node, count = candidates.node[chosen], min(candidates.capacity[chosen], missing)
                 feasible -= 1
-                _leave_out(candidates, chosen, feasible)
+                _remove_candidate(candidates, chosen, feasible)
             else:
                 node = open_node(packing, application)
                 if node == NO_CAPACITY:
                     return NO_CAPACITY
-                packing.live[live] = node
-                live += 1
+                packing.live[live_count] = node
+                live_count += 1
                 add_node(residual, packing, node)
                 count = fitting(packing, node, application, min(most_on_a_node, missing))
-            take(packing, application, node, count)
+            take_capacity(packing, application, node, count)
             take_from_totals(packing, residual.totals, application, count)
-            note_place(packing, application, node, count)
+            add_slot(packing, application, node, count)
             missing -= count
-        live, full = drop_full(packing, application, live, full)
+        live_count, full_count = drop_full(packing, application, live_count, full_count)
     return 0
 
 
 @kernel
-def _find(packing: Packing, candidates: Candidates, application: int, most: int, live: int) -> int:
-    """Note the nodes in use that take an application; return how many there are."""
+def _find_candidates(packing: Packing, candidates: Candidates, application: int, most: int, live_count: int) -> int:
+    """Write the nodes of ``packing.live[:live_count]`` that take an application as candidates; return their number.
+
+    `most` is the largest number of replicas on a node.
+    """
     feasible = 0
-    for number in range(live):
-        node = packing.live[number]
+    for position in range(live_count):
+        node = packing.live[position]
         capacity = min(packing.allowed[node], most)
         if capacity > 0:
             capacity = fitting(packing, node, application, capacity)
@@ -142,47 +148,49 @@ def _find(packing: Packing, candidates: Candidates, application: int, most: int,
 
 
 @kernel
-def _value(packing: Packing, candidates: Candidates, residual: Residual, feasible: int) -> None:
-    for number in range(feasible):
-        candidates.value[number] = left(residual, packing, candidates.node[number])
+def _set_values(packing: Packing, candidates: Candidates, residual: Residual, feasible: int) -> None:
+    """Write the value of each of the first `feasible` candidates."""
+    for position in range(feasible):
+        candidates.value[position] = free_value(residual, packing, candidates.node[position])
 
 
 @kernel
-def _least(candidates: Candidates, feasible: int, sign: int) -> int:
-    """Return the first candidate with the least value, or with the largest if `sign` is -1."""
+def _best_candidate(candidates: Candidates, feasible: int, sign: int) -> int:
+    """Return the position of the first candidate with the least value, or with the largest if `sign` is -1."""
     chosen = 0
-    for number in range(1, feasible):
-        if sign * candidates.value[number] < sign * candidates.value[chosen]:
-            chosen = number
+    for position in range(1, feasible):
+        if sign * candidates.value[position] < sign * candidates.value[chosen]:
+            chosen = position
     return chosen
 
 
 @kernel
-def _leave_out(candidates: Candidates, chosen: int, rest: int) -> None:
-    """Leave a candidate out and keep the order of the rest, which decides between equals."""
-    for number in range(chosen, rest):
-        candidates.node[number] = candidates.node[number + 1]
-        candidates.capacity[number] = candidates.capacity[number + 1]
-        candidates.value[number] = candidates.value[number + 1]
+def _remove_candidate(candidates: Candidates, chosen: int, feasible: int) -> None:
+    """Remove the candidate at position `chosen`; keep the order of the `feasible` others, which breaks ties."""
+    for position in range(chosen, feasible):
+        candidates.node[position] = candidates.node[position + 1]
+        candidates.capacity[position] = candidates.capacity[position + 1]
+        candidates.value[position] = candidates.value[position + 1]
 
 
-class Struck(NamedTuple):
-    """Nodes that an application has lost as candidates."""
+class StruckNodes(NamedTuple):
+    """The order of the applications, and the nodes that each has lost as candidates: its struck nodes."""
 
     order: Int
-    """(L,) applications, those not placed yet behind."""
+    """(L,) applications, first those that are placed, in their order."""
     lost: Int
-    """(L,) how many nodes an application has lost."""
+    """(L,) number of struck nodes of each application."""
     placed: Bool
-    """(L,)"""
+    """(L,) whether an application is placed."""
     nodes: UInt8
-    """(L, N / 8, rounded up) which ones, a bit for each."""
+    """(L, N / 8, rounded up) the struck nodes of each application as a set of bits: node n is bit n % 8 of byte n // 8.
+    """
 
 
-def nothing_struck(order: Int, nodes: int) -> Struck:
-    """Return the state before the first application; `order` is (L,)."""
+def empty_struck_nodes(order: Int, nodes: int) -> StruckNodes:
+    """Return the state before the first application is placed; `order` is (L,), `nodes` their number."""
     applications = len(order)
-    return Struck(
+    return StruckNodes(
         order.copy(),
         np.zeros(applications, np.int64),
         np.zeros(applications, np.bool_),
@@ -191,45 +199,46 @@ def nothing_struck(order: Int, nodes: int) -> Struck:
 
 
 @kernel
-def fewest_candidates(packing: Packing, struck: Struck) -> int:
+def fewest_candidates(packing: Packing, struck: StruckNodes) -> int:
     """Place application after application by First Fit, next one with the fewest candidate nodes (equation 5).
 
     As in the programs of the authors of [3], candidate nodes of an application are updated when one that shares
     a limit with it is placed, and one pass of bubble sort moves the application with the fewest candidates to the
     front, which moves others as well. The result is 0, `NO_CAPACITY` or `STOPPED`.
     """
-    live, full = 0, 0
-    for number in range(len(struck.order)):
+    live_count, full_count = 0, 0
+    for turn in range(len(struck.order)):
         if packing.stop[0]:
             return STOPPED
-        application = struck.order[number]
-        live = place_first(packing, application, live)
-        if live == NO_CAPACITY:
+        application = struck.order[turn]
+        live_count = place_first(packing, application, live_count)
+        if live_count == NO_CAPACITY:
             return NO_CAPACITY
         struck.placed[application] = True
         _strike_neighbours(packing, struck, application)
-        for place in range(len(struck.order) - 1, number + 1, -1):
-            behind, before = struck.order[place], struck.order[place - 1]
-            if struck.lost[behind] > struck.lost[before]:
-                struck.order[place], struck.order[place - 1] = before, behind
-        live, full = drop_full(packing, application, live, full)
+        for position in range(len(struck.order) - 1, turn + 1, -1):
+            later, earlier = struck.order[position], struck.order[position - 1]
+            if struck.lost[later] > struck.lost[earlier]:
+                struck.order[position], struck.order[position - 1] = earlier, later
+        live_count, full_count = drop_full(packing, application, live_count, full_count)
     return 0
 
 
 @kernel
-def _strike_neighbours(packing: Packing, struck: Struck, application: int) -> None:
-    """Strike the nodes of an application that those with which it shares a limit cannot go to any more."""
+def _strike_neighbours(packing: Packing, struck: StruckNodes, application: int) -> None:
+    """Strike the nodes of a placed application for others with a limit to it that cannot be placed there any more."""
     neighbours, first = packing.neighbours, packing.start[application]
-    for place in range(first, first + packing.places[application]):
-        node, count = packing.node[place], packing.placed[place]
+    for slot in range(first, first + packing.slots[application]):
+        node, count = packing.node[slot], packing.placed[slot]
         for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-            _strike(packing, struck, neighbours.out_other[arc], node, neighbours.out_most[arc] == 0)
+            _strike(packing, struck, neighbours.out_target[arc], node, neighbours.out_most[arc] == 0)
         for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
-            _strike(packing, struck, neighbours.in_other[arc], node, count > neighbours.in_most[arc])
+            _strike(packing, struck, neighbours.in_source[arc], node, count > neighbours.in_most[arc])
 
 
 @kernel
-def _strike(packing: Packing, struck: Struck, application: int, node: int, excluded: bool) -> None:
+def _strike(packing: Packing, struck: StruckNodes, application: int, node: int, excluded: bool) -> None:
+    """Strike a node for an application that is not placed, if a limit excludes it there or no replica fits."""
     bit = 1 << (node % 8)
     if struck.placed[application] or struck.nodes[application, node // 8] & bit:
         return
@@ -239,24 +248,24 @@ def _strike(packing: Packing, struck: Struck, application: int, node: int, exclu
 
 
 class Spread(NamedTuple):
-    """The nodes, and the nodes of the present application."""
+    """The value of each node, and the nodes of the application that is being placed."""
 
     residual: Residual
     """Combination of the free capacities to one number."""
     value: Float
-    """(N,) free capacity of a node as one number."""
+    """(N,) free capacity of a node as one number (`plb.provisioning.packing.free_value`)."""
     taken: Int32
-    """(N,) replicas of the application at hand; 0 between applications."""
-    place: Int32
-    """(N,) place in the order of a node with replicas of the application."""
+    """(N,) number of replicas of the application on a node; 0 between applications."""
+    position: Int32
+    """(N,) position in `Packing.live` of a node with replicas of the application."""
     touched: Int32
-    """(N,) the nodes of the application, in the order in which it used them."""
+    """(N,) the nodes of the application come first, in the order in which it used them."""
     heap: Int32
-    """(N,) the feasible nodes among `touched`, the largest free capacity on top."""
+    """(N,) heap of the nodes in `touched` that take a further replica, the one with the largest value on top."""
 
 
-def nothing_spread(nodes: int, residual: Residual) -> Spread:
-    """Return space for a number of nodes."""
+def empty_spread(nodes: int, residual: Residual) -> Spread:
+    """Return the state before the first application, for a number of nodes."""
     return Spread(residual, np.zeros(nodes), *(np.zeros(nodes, np.int32) for _ in range(4)))
 
 
@@ -269,74 +278,77 @@ def spread(order: Int, packing: Packing, state: Spread, in_turn: bool) -> int:
     `in_turn`, nodes are tried in the order before the application, as in the programs of the authors of [3]. Weights
     of free capacity that depend on all nodes are updated after each application.
     """
-    live, full, lost = len(packing.free), 0, 0
-    for node in range(live):
+    live_count, full_count, lost = len(packing.free), 0, 0
+    for node in range(live_count):
         packing.live[node] = node
         add_node(state.residual, packing, node)
-    _sort_all(packing, state, live)
+    _sort_all(packing, state, live_count)
     for application in order:
         if packing.stop[0]:
             return STOPPED
-        noted = limit_nodes(packing, application)
+        limited_count = record_limits(packing, application)
         if in_turn:
-            touched, missing = _place_in_turn(packing, state, application, live)
+            touched, missing = _place_in_turn(packing, state, application, live_count)
         else:
-            touched, missing = _place_by_value(packing, state, application, live)
-        lift_limits(packing, noted)
+            touched, missing = _place_by_value(packing, state, application, live_count)
+        clear_limits(packing, limited_count)
         lost += missing
-        for number in range(touched):
-            node = state.touched[number]
-            note_place(packing, application, node, state.taken[node])
+        for position in range(touched):
+            node = state.touched[position]
+            add_slot(packing, application, node, state.taken[node])
             take_from_totals(packing, state.residual.totals, application, state.taken[node])
             if in_turn:
-                state.value[node] = left(state.residual, packing, node)
+                state.value[node] = free_value(state.residual, packing, node)
         if varies(state.residual):
-            _sort_all(packing, state, live)
+            _sort_all(packing, state, live_count)
         else:
-            _resettle(packing.live, state, touched, live)
-        for number in range(touched):
-            state.taken[state.touched[number]] = 0
-        live, full = drop_full(packing, application, live, full)
+            _restore_order(packing.live, state, touched, live_count)
+        for position in range(touched):
+            state.taken[state.touched[position]] = 0
+        live_count, full_count = drop_full(packing, application, live_count, full_count)
     return lost
 
 
 @kernel
-def _sort_all(packing: Packing, state: Spread, live: int) -> None:
-    """Sort the nodes by free capacity, with weights that follow the totals."""
+def _sort_all(packing: Packing, state: Spread, live_count: int) -> None:
+    """Sort ``packing.live[:live_count]`` by free capacity, the largest first, after an update of the weights."""
     reweigh(state.residual)
-    for number in range(live):
-        node = packing.live[number]
-        state.value[node] = left(state.residual, packing, node)
-    sort_by(packing.live, state.value, 0, live, -1)
+    for position in range(live_count):
+        node = packing.live[position]
+        state.value[node] = free_value(state.residual, packing, node)
+    sort_by(packing.live, state.value, 0, live_count, -1)
 
 
 @kernel
-def _takes_one(packing: Packing, state: Spread, application: int, node: int) -> bool:
-    """Return whether one more replica of an application may be on a node, and fits."""
+def _takes_replica(packing: Packing, state: Spread, application: int, node: int) -> bool:
+    """Return whether a further replica of an application may be on a node, and fits."""
     most = min(packing.neighbours.most_on_a_node[application], packing.allowed[node])
     return state.taken[node] < most and fitting(packing, node, application, 1) == 1
 
 
 @kernel
-def _place_in_turn(packing: Packing, state: Spread, application: int, live: int) -> tuple[int, int]:
-    """Ask nodes in turn; return how many took replicas, and how many replicas found no place."""
+def _place_in_turn(packing: Packing, state: Spread, application: int, live_count: int) -> tuple[int, int]:
+    """Place replicas on the nodes of ``packing.live[:live_count]`` in turn, one on each, until none takes another.
+
+    The result is how many nodes have replicas of the application, and how many replicas are not placed.
+    """
     touched, missing = 0, packing.replicas[application]
-    for number in range(live):
+    for position in range(live_count):
         if missing == 0:
             return touched, missing
-        node = packing.live[number]
-        if _takes_one(packing, state, application, node):
-            take(packing, application, node, 1)
-            state.taken[node], state.place[node], state.touched[touched] = 1, number, node
+        node = packing.live[position]
+        if _takes_replica(packing, state, application, node):
+            take_capacity(packing, application, node, 1)
+            state.taken[node], state.position[node], state.touched[touched] = 1, position, node
             touched += 1
             missing -= 1
     placed = True
     while missing > 0 and placed:
         placed = False
-        for number in range(touched):
-            node = state.touched[number]
-            if missing > 0 and _takes_one(packing, state, application, node):
-                take(packing, application, node, 1)
+        for position in range(touched):
+            node = state.touched[position]
+            if missing > 0 and _takes_replica(packing, state, application, node):
+                take_capacity(packing, application, node, 1)
                 state.taken[node] += 1
                 missing -= 1
                 placed = True
@@ -344,87 +356,92 @@ def _place_in_turn(packing: Packing, state: Spread, application: int, live: int)
 
 
 @kernel
-def _place_by_value(packing: Packing, state: Spread, application: int, live: int) -> tuple[int, int]:
-    """Give each replica to the node with most left; return how many took some, and how many found no place."""
-    touched, waiting, number, missing = 0, 0, 0, packing.replicas[application]
+def _place_by_value(packing: Packing, state: Spread, application: int, live_count: int) -> tuple[int, int]:
+    """Place each replica on the node of ``packing.live[:live_count]`` with the largest value that takes it.
+
+    The result is how many nodes have replicas of the application, and how many replicas are not placed.
+    """
+    touched, heap_size, position, missing = 0, 0, 0, packing.replicas[application]
     while missing > 0:
-        while number < live and not _takes_one(packing, state, application, packing.live[number]):
-            number += 1
-        if number < live and (waiting == 0 or state.value[packing.live[number]] >= state.value[state.heap[0]]):
-            node = packing.live[number]
-            state.place[node], state.touched[touched] = number, node
+        while position < live_count and not _takes_replica(packing, state, application, packing.live[position]):
+            position += 1
+        if position < live_count and (
+            heap_size == 0 or state.value[packing.live[position]] >= state.value[state.heap[0]]
+        ):
+            node = packing.live[position]
+            state.position[node], state.touched[touched] = position, node
             touched += 1
-            number += 1
-        elif waiting > 0:
+            position += 1
+        elif heap_size > 0:
             node = state.heap[0]
-            waiting -= 1
-            state.heap[0] = state.heap[waiting]
-            _sink(state, waiting)
+            heap_size -= 1
+            state.heap[0] = state.heap[heap_size]
+            _sink(state, heap_size)
         else:
             break
-        take(packing, application, node, 1)
+        take_capacity(packing, application, node, 1)
         state.taken[node] += 1
-        state.value[node] = left(state.residual, packing, node)
+        state.value[node] = free_value(state.residual, packing, node)
         missing -= 1
-        if _takes_one(packing, state, application, node):
-            state.heap[waiting] = node
-            _rise(state, waiting)
-            waiting += 1
+        if _takes_replica(packing, state, application, node):
+            state.heap[heap_size] = node
+            _rise(state, heap_size)
+            heap_size += 1
     return touched, missing
 
 
 @kernel
-def _resettle(order: Int32, state: Spread, touched: int, live: int) -> None:
-    """Move the changed nodes, which have less free capacity than before, to their places in the order."""
+def _restore_order(order: Int32, state: Spread, touched: int, live_count: int) -> None:
+    """Sort ``order[:live_count]`` again after the values of the first `touched` of `state.touched` have fallen."""
     if touched == 0:
         return
-    read = write = state.place[state.touched[0]]
+    read = write = state.position[state.touched[0]]
     sort_by(state.touched, state.value, 0, touched, -1)
-    waiting = 0
-    while waiting < touched:
-        late = state.touched[waiting]
-        while read < live and state.taken[order[read]] > 0:
+    merged = 0
+    while merged < touched:
+        fallen = state.touched[merged]
+        while read < live_count and state.taken[order[read]] > 0:
             read += 1
-        if read < live and not _before(state, late, order[read], read):
+        if read < live_count and not _is_before(state, fallen, order[read], read):
             order[write] = order[read]
             read += 1
         else:
-            order[write] = late
-            waiting += 1
+            order[write] = fallen
+            merged += 1
         write += 1
 
 
 @kernel
-def _before(state: Spread, node: int, rival: int, place: int) -> bool:
-    """Return whether a node has more free capacity than another, at a place; of equal ones, the first in order has."""
+def _is_before(state: Spread, node: int, rival: int, position: int) -> bool:
+    """Return whether `node` is sorted before `rival`, which is at `position`: by value, then by position."""
     if state.value[node] != state.value[rival]:
         return bool(state.value[node] > state.value[rival])
-    return bool(state.place[node] < place)
+    return bool(state.position[node] < position)
 
 
 @kernel
 def _sink(state: Spread, size: int) -> None:
-    """Restore the order of a heap whose top has changed."""
-    place = 0
+    """Restore the order of the first `size` entries of the heap after its top has changed."""
+    position = 0
     while True:
-        best = place
-        for child in (2 * place + 1, 2 * place + 2):
+        best = position
+        for child in (2 * position + 1, 2 * position + 2):
             largest = state.heap[best]
-            if child < size and _before(state, state.heap[child], largest, state.place[largest]):
+            if child < size and _is_before(state, state.heap[child], largest, state.position[largest]):
                 best = child
-        if best == place:
+        if best == position:
             return
-        state.heap[place], state.heap[best] = state.heap[best], state.heap[place]
-        place = best
+        state.heap[position], state.heap[best] = state.heap[best], state.heap[position]
+        position = best
 
 
 @kernel
-def _rise(state: Spread, place: int) -> None:
-    """Let a node in the heap rise until its parent has more free capacity."""
-    while place > 0:
-        above = (place - 1) // 2
+def _rise(state: Spread, position: int) -> None:
+    """Restore the order of the heap after a node was appended at a position."""
+    while position > 0:
+        above = (position - 1) // 2
         parent = state.heap[above]
-        if not _before(state, state.heap[place], parent, state.place[parent]):
+        if not _is_before(state, state.heap[position], parent, state.position[parent]):
             return
-        state.heap[place], state.heap[above] = state.heap[above], state.heap[place]
-        place = above
+        state.heap[position], state.heap[above] = state.heap[above], state.heap[position]
+        position = above

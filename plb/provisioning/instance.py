@@ -27,7 +27,7 @@ MOST_DECIMALS = 300
 
 
 def array_of(item: str, field: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Return an array of what was given; raise `InvalidValueError` for lists of different lengths."""
+    """Return values as an array; raise `InvalidValueError`, with `item` and `field`, for lists of different lengths."""
     try:
         return np.asarray(values)
     except ValueError:
@@ -35,7 +35,7 @@ def array_of(item: str, field: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def whole_numbers(item: str, field: str, values: npt.ArrayLike, axes: int, *, low: int = 0, high: int = MOST) -> Int32:
-    """Return a copy of whole numbers from `low` to `high`, or raise `InvalidValueError`."""
+    """Return a copy of whole numbers from `low` to `high`, an array with `axes` axes, or raise `InvalidValueError`."""
     array = array_of(item, field, values)
     if array.ndim != axes or array.dtype.kind not in "iuf":
         raise InvalidValueError(
@@ -43,7 +43,7 @@ def whole_numbers(item: str, field: str, values: npt.ArrayLike, axes: int, *, lo
         )
     bad = ~((array >= low) & (array <= high) & (array == np.floor(array)))
     if bad.any():
-        at = tuple(int(place) for place in np.argwhere(bad)[0])
+        at = tuple(int(index) for index in np.argwhere(bad)[0])
         raise InvalidValueError(item, f"{field}{list(at)}", array[at].item(), f"a whole number from {low} to {high}")
     return np.ascontiguousarray(array.astype(np.int32))
 
@@ -87,20 +87,24 @@ ANY_NUMBER = 2**31 - 1
 
 
 class Neighbours(NamedTuple):
-    """The limits of all applications in both directions, for kernels; i has the rows ``start[i]:start[i + 1]``."""
+    """The limits of all applications in both directions, for kernels.
+
+    Application i has the limits ``start[i]:start[i + 1]``: `out` are its limits for targets, `in` the limits
+    of sources for it.
+    """
 
     out_start: Int
-    """(L + 1,)"""
-    out_other: Int32
-    """(E,) the applications that i limits."""
+    """(L + 1,) bounds of the limits by source."""
+    out_target: Int32
+    """(E,) the application that i limits."""
     out_most: Int32
-    """(E,) the largest number of their replicas on a node with i."""
+    """(E,) the largest number of replicas of the target on a node with i."""
     in_start: Int
-    """(L + 1,)"""
-    in_other: Int32
-    """(E,) the applications that limit i."""
+    """(L + 1,) bounds of the limits by target."""
+    in_source: Int32
+    """(E,) the application that limits i."""
     in_most: Int32
-    """(E,) the largest number of replicas of i on a node with them."""
+    """(E,) the largest number of replicas of i on a node with the source."""
     most_on_a_node: Int32
     """(L,) the largest number of replicas of an application on a node; `ANY_NUMBER`: no limit."""
 
@@ -143,7 +147,7 @@ class Affinity:
         return Affinity(*columns)
 
     def neighbours(self, applications: int) -> Neighbours:
-        """Return the limits by application."""
+        """Return the limits by source and by target, and those of applications for themselves apart."""
         most_on_a_node = np.full(applications, ANY_NUMBER, np.int32)
         source, target, most = self.source, self.target, self.most
         itself = source == target
@@ -164,21 +168,24 @@ def contradiction(affinity: Affinity, neighbours: Neighbours) -> tuple[int, int]
         if most == 0 or most != neighbours.most_on_a_node[application]:
             return application, application
     applications = len(neighbours.most_on_a_node)
-    arc = _different(neighbours, np.full(applications, -1, np.int32), np.zeros(applications, np.int32))
+    arc = _differing_limit(neighbours, np.full(applications, -1, np.int32), np.zeros(applications, np.int32))
     if arc < 0:
         return None
-    return int(np.searchsorted(neighbours.out_start, arc, side="right")) - 1, int(neighbours.out_other[arc])
+    return int(np.searchsorted(neighbours.out_start, arc, side="right")) - 1, int(neighbours.out_target[arc])
 
 
 @kernel
-def _different(neighbours: Neighbours, seen_by: Int32, seen: Int32) -> int:
-    """Return an arc with another limit of the same pair before it, -1 without one; `seen_by`, (L,), is -1."""
-    for application in range(len(seen_by)):
+def _differing_limit(neighbours: Neighbours, last_source: Int32, last_most: Int32) -> int:
+    """Return the first outgoing limit that differs from an earlier one of the same pair; -1: there is none.
+
+    `last_source`, (L,), begins as -1 and `last_most`, (L,), as anything: by target, the source and number last read.
+    """
+    for application in range(len(last_source)):
         for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-            target, most = neighbours.out_other[arc], neighbours.out_most[arc]
-            if seen_by[target] == application and seen[target] != most:
+            target, most = neighbours.out_target[arc], neighbours.out_most[arc]
+            if last_source[target] == application and last_most[target] != most:
                 return arc
-            seen_by[target], seen[target] = application, most
+            last_source[target], last_most[target] = application, most
     return -1
 
 
@@ -191,43 +198,51 @@ def degrees(neighbours: Neighbours) -> Int:
 
 @kernel
 def _count_others(neighbours: Neighbours, seen_by: Int32, counts: Int) -> None:
-    """Count the others of each application, (L,); `seen_by`, (L,), is -1."""
+    """Add to `counts`, (L,), the applications with which each shares a limit; `seen_by`, (L,), begins as -1."""
     for application in range(len(counts)):
         for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-            neighbour = neighbours.out_other[arc]
+            neighbour = neighbours.out_target[arc]
             counts[application] += seen_by[neighbour] != application
             seen_by[neighbour] = application
         for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
-            neighbour = neighbours.in_other[arc]
+            neighbour = neighbours.in_source[arc]
             counts[application] += seen_by[neighbour] != application
             seen_by[neighbour] = application
 
 
-def _by_application(first: Int32, second: Int32, most: Int32, applications: int) -> tuple[Int, Int32, Int32]:
-    """Return bounds, the others and the limits, in the order of `first`, which is stable."""
-    start = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=applications))]).astype(np.int64)
-    others, limits = np.empty_like(second), np.empty_like(most)
-    _sort_by_application(first, second, most, start[:-1].copy(), others, limits)
-    return start, others, limits
+def _by_application(key: Int32, other: Int32, most: Int32, applications: int) -> tuple[Int, Int32, Int32]:
+    """Sort limits, each (E,), by `key`, stably.
+
+    Return bounds by application, (L + 1,), and the sorted other columns.
+    """
+    start = np.concatenate([[0], np.cumsum(np.bincount(key, minlength=applications))]).astype(np.int64)
+    sorted_other, sorted_most = np.empty_like(other), np.empty_like(most)
+    _sort_by_application(key, other, most, start[:-1].copy(), sorted_other, sorted_most)
+    return start, sorted_other, sorted_most
 
 
 @kernel
-def _sort_by_application(first: Int32, second: Int32, most: Int32, place: Int, others: Int32, limits: Int32) -> None:
-    """Write the values of each application, (E,), from its start on, (L,)."""
-    for arc in range(len(first)):
-        application = first[arc]
-        others[place[application]], limits[place[application]] = second[arc], most[arc]
-        place[application] += 1
+def _sort_by_application(
+    key: Int32, other: Int32, most: Int32, write: Int, sorted_other: Int32, sorted_most: Int32
+) -> None:
+    """Write `other` and `most`, (E,), sorted by `key`.
+
+    `write`, (L,), is where each application begins, and is changed.
+    """
+    for arc in range(len(key)):
+        application = key[arc]
+        sorted_other[write[application]], sorted_most[write[application]] = other[arc], most[arc]
+        write[application] += 1
 
 
 @attrs.frozen(eq=False, field_transformer=with_plain_scalars)
 class NodeType:
-    """Nodes of one kind."""
+    """A kind of equal nodes."""
 
     name: str
-    """Its name."""
+    """Unique name of the kind."""
     capacity: Int32
-    """(R,) of each resource, in whole units."""
+    """(R,) capacity of a node for each resource, in whole units."""
     count: int | None = None
     """Number of nodes; None: unlimited."""
 
@@ -250,9 +265,9 @@ class Instance:
     applications: tuple[str, ...]
     """Names of the applications, (L,)."""
     replicas: Int32
-    """(L,) at least 1 each."""
+    """(L,) number of replicas of each application, at least 1."""
     demand: Int32
-    """(L, R, T) of a replica, in whole units."""
+    """(L, R, T) demand of a replica for each resource at each time point, in whole units."""
     affinity: Affinity
     """Limits between applications."""
     nodes: tuple[NodeType, ...]
@@ -311,7 +326,7 @@ class Instance:
         pair = contradiction(self.affinity, self.neighbours)
         if pair is None:
             return
-        first, second = (self.applications[place] for place in pair)
+        first, second = (self.applications[application] for application in pair)
         if first == second:
             why = "may not stand beside itself, or has several limits for that; expected one of at least 1"
         else:
@@ -325,7 +340,7 @@ class Instance:
 
     @property
     def time_points(self) -> int:
-        """T."""
+        """T, the number of time points."""
         return int(self.demand.shape[2])
 
     def dimensions(self) -> Int32:
@@ -337,7 +352,7 @@ class Instance:
         return np.repeat(node.capacity, self.time_points)
 
     def offered(self, most: int) -> list[int]:
-        """Return the number of nodes of each kind, at most `most`."""
+        """Return how many nodes of each kind there are, but at most `most`."""
         return [most if node.count is None else min(most, node.count) for node in self.nodes]
 
     def largest_capacity(self) -> Int32:
@@ -347,7 +362,7 @@ class Instance:
 
 
 def _names(item: str, field: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return names, which are unique, at least one."""
+    """Return names after checks; raise `InvalidValueError` unless there is one or more, all valid and unique."""
     checked = tuple(names)
     if not checked:
         raise InvalidValueError(item, field, checked, "at least one name")
@@ -383,18 +398,22 @@ def lower_bound(instance: Instance) -> int:
 
 
 def _large_replicas(demand: Int32, replicas: Int32, capacity: int) -> int:
-    """Return L2 of one dimension: the largest, over α, of bounds on replicas of at least α."""
+    """Return the bound L2 on nodes for one dimension: `demand`, (L,), of a replica, and `capacity` of a node.
+
+    For each α, replicas of at most α are ignored, those above half a node need a node each, and the others need what
+    is free beside those, or further nodes. The result is the largest of these bounds.
+    """
     order = np.argsort(demand, kind="stable")
     asked, count = demand[order].astype(np.int64), replicas[order].astype(np.int64)
     replicas_below = np.concatenate([[0], np.cumsum(count)])
     demand_below = np.concatenate([[0], np.cumsum(asked * count)])
     alpha = np.unique(asked[2 * asked <= capacity])
-    half = np.searchsorted(asked, capacity // 2, side="right")
-    lone = np.searchsorted(asked, capacity - alpha, side="right")
-    small = np.searchsorted(asked, alpha, side="left")
-    larger_than_half = replicas_below[-1] - replicas_below[half]
-    paired = replicas_below[lone] - replicas_below[half]
-    beside = paired * capacity - (demand_below[lone] - demand_below[half])
-    rest = np.maximum(0, demand_below[half] - demand_below[small] - beside)
-    bounds = larger_than_half + -(-rest // capacity)
+    half_end = np.searchsorted(asked, capacity // 2, side="right")
+    paired_end = np.searchsorted(asked, capacity - alpha, side="right")
+    small_end = np.searchsorted(asked, alpha, side="left")
+    larger_than_half = replicas_below[-1] - replicas_below[half_end]
+    paired = replicas_below[paired_end] - replicas_below[half_end]
+    free_beside_paired = paired * capacity - (demand_below[paired_end] - demand_below[half_end])
+    excess = np.maximum(0, demand_below[half_end] - demand_below[small_end] - free_beside_paired)
+    bounds = larger_than_half + -(-excess // capacity)
     return int(bounds.max(initial=larger_than_half))

@@ -38,11 +38,11 @@ NAME = "ILP"
 MOST_NONZEROS = 2_000_000
 """Largest number of coefficients of the program."""
 FIRST_SHARE, FIRST_SECONDS = 0.1, 2.0
-"""Share of the time, and seconds at the most, for the plan to improve on."""
+"""Share of the time limit, and seconds at the most, for the plan on which the program is to improve."""
 SLACK = 1e-6
-"""By so much HiGHS may break a constraint, and its bound may lie above a whole number that is meant."""
+"""Tolerance: HiGHS may break a constraint, and its bound may exceed the exact whole number, by this much."""
 INFEASIBLE, FAILED = 2, 4
-"""What scipy calls it."""
+"""Status codes of `scipy.optimize.milp`."""
 
 
 def solve_exactly(context: SolverContext, report: ReportProgress, *, gap_percent: float = 0.0) -> ProvisioningPlan:
@@ -73,6 +73,7 @@ def solve_exactly(context: SolverContext, report: ReportProgress, *, gap_percent
 
 
 def _time_left(context: SolverContext) -> float:
+    """Return the seconds until the time limit, infinite without one."""
     return math.inf if context.seconds is None else context.seconds - context.elapsed()
 
 
@@ -87,7 +88,10 @@ def _refuse_too_large(model: Model, nodes: int) -> None:
 
 
 def _search(context: SolverContext, model: Model, nodes: int, share: float) -> tuple[ProvisioningPlan | None, int]:
-    """Return a plan with at most a number of nodes, if one is found, and the number that every plan needs."""
+    """Return a plan with at most `nodes` nodes, if one is found, and a number of nodes that every plan needs.
+
+    The search ends when `share` of the nodes, or less, is between the plan and the bound.
+    """
     from scipy.optimize import Bounds, milp  # type: ignore[import-untyped]
 
     offers = context.instance.offered(nodes)
@@ -117,7 +121,10 @@ def _search(context: SolverContext, model: Model, nodes: int, share: float) -> t
 
 
 def _plan(context: SolverContext, model: Model, kind: Int, solution: Float) -> ProvisioningPlan | None:
-    """Return the plan of a solution; None: it is valid only within the tolerance of HiGHS."""
+    """Return the plan of a solution (the variables of each node); None: it is valid only within the tolerance of HiGHS.
+
+    `kind`, (N,), is the kind of each available node.
+    """
     placed = np.rint(solution.reshape(len(kind), -1)[:, : model.most.shape[1]]).astype(np.int32)
     row, application = np.nonzero(placed)
     used, node = np.unique(row, return_inverse=True)
@@ -138,16 +145,17 @@ class Model(NamedTuple):
     """What the programs for all numbers of nodes have in common."""
 
     instance: Instance
+    """The problem."""
     most: Int32
     """(kinds, L) ν of each kind of nodes."""
     limiting: Int
     """(S,) the applications that limit others."""
     arcs: tuple[Bool, ...]
-    """(E,) for each kind, the limits that ν does not imply."""
+    """For each kind, (E,): whether ν does not imply a limit of `Affinity`, so that it needs a row."""
 
     @property
     def columns(self) -> int:
-        """Variables of a node: x, z, y."""
+        """Number of variables of a node, in this order: x, z, y."""
         return len(self.instance.applications) + len(self.limiting) + 1
 
 
@@ -172,21 +180,21 @@ def nonzeros(model: Model, nodes: int) -> int:
     instance = model.instance
     applications = len(instance.applications)
     # (2b) has x; (2c) demand and y; (2d), (2e) and the bounds by y two a row; order and sum of y three
-    alike = applications + np.count_nonzero(instance.demand) + instance.dimensions().shape[1] + 3
-    alike += 2 * applications + 4 * len(model.limiting)
+    per_node = applications + np.count_nonzero(instance.demand) + instance.dimensions().shape[1] + 3
+    per_node += 2 * applications + 4 * len(model.limiting)
     offers = zip(instance.offered(nodes), model.arcs, strict=True)
-    return sum(count * (alike + 3 * int(arcs.sum())) for count, arcs in offers)
+    return sum(count * (per_node + 3 * int(arcs.sum())) for count, arcs in offers)
 
 
 class _Rows:
-    """Constraints a·v <= 0 on the variables v of a node, as coordinates of a matrix."""
+    """Constraints a·v <= 0 on the variables v of a node: `count` rows of a, in `parts` as (row, column, factor)."""
 
     def __init__(self) -> None:
         self.count = 0
         self.parts: list[tuple[Int, Int, Float]] = []
 
     def add(self, *terms: tuple[npt.ArrayLike, npt.ArrayLike]) -> None:
-        """Add rows of a column and a factor for each term, all of the same length or single."""
+        """Add rows, whose terms are pairs of columns and factors, each broadcast to (rows,)."""
         columns = np.broadcast_arrays(*(np.asarray(part) for term in terms for part in term))
         row = self.count + np.arange(columns[0].size)
         for column, factor in zip(columns[::2], columns[1::2], strict=True):
@@ -194,15 +202,15 @@ class _Rows:
         self.count += len(row)
 
     def add_matrix(self, factors: Float, last: int) -> None:
-        """Add the rows of a matrix, -1 in the last column."""
+        """Add the rows of `factors` for the first variables, each with -1 in column `last`."""
         row, column = np.nonzero(factors)
-        every = np.arange(len(factors))
+        rows = np.arange(len(factors))
         self.parts.append((self.count + row, column, factors[row, column]))
-        self.parts.append((self.count + every, np.full(len(factors), last), np.full(len(factors), -1.0)))
+        self.parts.append((self.count + rows, np.full(len(factors), last), np.full(len(factors), -1.0)))
         self.count += len(factors)
 
     def matrix(self, columns: int) -> Any:
-        """Return the matrix."""
+        """Return the sparse matrix of all rows, with a number of columns."""
         from scipy.sparse import coo_array  # type: ignore[import-untyped]
 
         row, column, factor = (np.concatenate(part) for part in zip(*self.parts, strict=True))
@@ -210,12 +218,12 @@ class _Rows:
 
 
 def _node_rows(model: Model, kind: int) -> Any:
-    """Return the constraints on a node of a kind: (2c) to (2f)."""
+    """Return the sparse matrix of the constraints (2c) to (2f) on a node of a kind."""
     instance, most, arcs = model.instance, model.most[kind], model.arcs[kind]
     applications, limiting = len(instance.applications), model.limiting
-    place = np.full(applications, -1)
-    place[limiting] = z = applications + np.arange(len(limiting))
-    y, others = model.columns - 1, np.flatnonzero(place < 0)
+    z_of = np.full(applications, -1)
+    z_of[limiting] = z = applications + np.arange(len(limiting))
+    y, not_limiting = model.columns - 1, np.flatnonzero(z_of < 0)
     limits = instance.affinity
     source, target, allowed = (column[arcs] for column in (limits.source, limits.target, limits.most))
     rows = _Rows()
@@ -225,14 +233,17 @@ def _node_rows(model: Model, kind: int) -> Any:
     rows.add_matrix((instance.dimensions() / capacity).T, y)  # (2c)
     rows.add((limiting, 1), (z, -most[limiting]))  # (2d)
     rows.add((z, 1), (limiting, -1))  # (2e)
-    rows.add((target, 1), (place[source], most[target] - allowed), (y, -most[target]))  # (2f)
+    rows.add((target, 1), (z_of[source], most[target] - allowed), (y, -most[target]))  # (2f)
     rows.add((z, 1), (y, -1))
-    rows.add((others, 1), (y, -most[others]))
+    rows.add((not_limiting, 1), (y, -most[not_limiting]))
     return rows.matrix(model.columns)
 
 
 def constraints(model: Model, kind: Int, total: tuple[int, int]) -> list[Any]:
-    """Return the constraints on all nodes, with their kinds, (N,); `total`: the range of the number of used nodes."""
+    """Return the constraints on all nodes.
+
+    `kind`, (N,), is of each node, `total` the range of the number of used nodes.
+    """
     from scipy.optimize import LinearConstraint
     from scipy.sparse import block_diag, coo_array, eye_array, kron
 
@@ -240,11 +251,14 @@ def constraints(model: Model, kind: Int, total: tuple[int, int]) -> list[Any]:
     y = np.arange(len(kind)) * columns + columns - 1
     blocks = [_node_rows(model, number) for number in range(len(model.most))]
     placed = kron(np.ones((1, len(kind))), eye_array(len(replicas), columns))  # (2b)
-    alike = np.flatnonzero(kind[1:] == kind[:-1])
-    row = np.arange(len(alike))
+    next_alike = np.flatnonzero(kind[1:] == kind[:-1])
+    row = np.arange(len(next_alike))
     ordered = coo_array(
-        (np.repeat([1.0, -1.0], len(alike)), (np.tile(row, 2), np.concatenate([y[alike + 1], y[alike]]))),
-        shape=(len(alike), len(kind) * columns),
+        (
+            np.repeat([1.0, -1.0], len(next_alike)),
+            (np.tile(row, 2), np.concatenate([y[next_alike + 1], y[next_alike]])),
+        ),
+        shape=(len(next_alike), len(kind) * columns),
     )
     used = coo_array((np.ones(len(kind)), (np.zeros(len(kind), np.int64), y)), shape=(1, len(kind) * columns))
     return [

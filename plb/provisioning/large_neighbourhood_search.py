@@ -25,7 +25,17 @@ from plb.array_types import Bool, Float, Int, Int32
 from plb.compiler import Stream, kernel, uniform
 from plb.provisioning.algorithms import first_fit_plan
 from plb.provisioning.instance import ANY_NUMBER
-from plb.provisioning.packing import Measure, Packing, Residual, fitting, is_full, left, residual_of, sizes, sort_by
+from plb.provisioning.packing import (
+    Measure,
+    Packing,
+    Residual,
+    fitting,
+    free_value,
+    is_full,
+    residual_of,
+    sizes,
+    sort_by,
+)
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.replicas_by_node import (
     NOTHING,
@@ -43,33 +53,35 @@ MOST_CLEARED = 4
 """Nodes that are cleared at a time, at the most."""
 
 
-class ClearedPart(NamedTuple):
-    """The present part of the plan that is cleared, and its undo log."""
+class Neighbourhood(NamedTuple):
+    """The nodes in use, those of them that are cleared with the replicas that wait, and the undo log."""
 
     used: Int32
-    """(N,) the nodes in use; `nodes` is their number."""
+    """(N,) the nodes in use come first; `nodes` is their number."""
     nodes: Int
-    """(1,)"""
+    """(1,) number of nodes in use."""
     cleared: Int32
-    """(MOST_CLEARED,) nodes, by their number in `used`; the first is to stay empty."""
+    """(MOST_CLEARED,) positions in `used` of the cleared nodes, which come first; the first of all is to stay empty."""
     waiting: Int32
-    """(L,) applications with replicas that wait for a place."""
+    """(L,) the applications with replicas that wait for a node come first."""
     missing: Int32
-    """(L,) how many."""
+    """(L,) number of replicas of an application that wait for a node."""
     urgency: Float
-    """(L,) the most urgent application gets a place first."""
+    """(L,) waiting applications are placed by descending urgency: their size times a random factor."""
     size: Float
-    """(L,) replicas of an application without a node."""
+    """(L,) size of a replica of an application (`plb.provisioning.packing.sizes`)."""
     tolerates: Int32
-    """(L,) limit of others for the present application; `ANY_NUMBER` between applications."""
+    """(L,) how many replicas of the present application another application allows beside it; `ANY_NUMBER`: no limit,
+    and between applications.
+    """
     tolerated: Int32
-    """(L,) limit of the present application for others; `ANY_NUMBER` between applications."""
-    left: Float
-    """(N,) free capacity of a node (`plb.provisioning.packing.left`), kept current."""
+    """(L,) how many replicas of another application the present one allows beside it; as `tolerates`."""
+    free_value: Float
+    """(N,) free capacity of a node (`plb.provisioning.packing.free_value`), kept current."""
     full: Bool
     """(N,) whether a node is full, kept current."""
-    moved: Int32
-    """(3, 2R) undo log: application, node and count of what was placed; negative if it was removed."""
+    log: Int32
+    """(3, 2R) undo log: application, node and number of placed replicas, negative if they were removed."""
     original: OriginalNodes
     """The original nodes of replicas."""
 
@@ -78,8 +90,11 @@ class SearchState(NamedTuple):
     """A packing, and the data of the search for a better one."""
 
     packing: Packing
+    """The present places of the replicas."""
     by_node: ReplicasByNode
-    neighbourhood: ClearedPart
+    """The slots of the packing by node."""
+    neighbourhood: Neighbourhood
+    """The nodes in use, and those that are cleared."""
     residual: Residual
     """The measure of free capacity, with constant weights."""
 
@@ -87,9 +102,12 @@ class SearchState(NamedTuple):
 def search_state_of(
     packing: Packing, by_node: ReplicasByNode, used: Int, size: Float, original: OriginalNodes, capacity: Int32
 ) -> SearchState:
-    """Return a packing with space for neighbourhoods; `size` is (L,) of replicas, `capacity` (D,) of a largest node."""
+    """Return the search of a packing with the nodes `used` in use.
+
+    `size` is (L,) sizes of replicas, `capacity` (D,) of the largest node.
+    """
     nodes, replicas, applications = len(packing.free), len(packing.node), len(size)
-    neighbourhood = ClearedPart(
+    neighbourhood = Neighbourhood(
         used=np.zeros(nodes, np.int32),
         nodes=np.full(1, len(used), np.int64),
         cleared=np.zeros(MOST_CLEARED, np.int32),
@@ -99,122 +117,126 @@ def search_state_of(
         size=size,
         tolerates=np.full(applications, ANY_NUMBER, np.int32),
         tolerated=np.full(applications, ANY_NUMBER, np.int32),
-        left=np.zeros(nodes),
+        free_value=np.zeros(nodes),
         full=np.zeros(nodes, np.bool_),
-        moved=np.zeros((3, 2 * replicas), np.int32),
+        log=np.zeros((3, 2 * replicas), np.int32),
         original=original,
     )
     neighbourhood.used[: len(used)] = used
     search = SearchState(packing, by_node, neighbourhood, residual_of(Measure.AVERAGE, capacity))
-    _update_all(search)
+    _update_nodes(search)
     return search
 
 
 @kernel
-def _update_all(search: SearchState) -> None:
-    """Note how each node is."""
-    for node in range(len(search.neighbourhood.left)):
-        _update(search, node)
+def _update_nodes(search: SearchState) -> None:
+    """Write the free capacity of each node, and whether it is full."""
+    for node in range(len(search.neighbourhood.free_value)):
+        _update_node(search, node)
 
 
 @kernel
-def _update(search: SearchState, node: int) -> None:
-    """Note how a node is, after a change."""
-    search.neighbourhood.left[node] = left(search.residual, search.packing, node)
+def _update_node(search: SearchState, node: int) -> None:
+    """Write the free capacity of a node, and whether it is full."""
+    search.neighbourhood.free_value[node] = free_value(search.residual, search.packing, node)
     search.neighbourhood.full[node] = is_full(search.packing, node)
 
 
 @kernel
-def change(search: SearchState, changes: int, application: int, node: int, count: int) -> float:
-    """Put replicas on a node, or take them away, and note it; return what that adds to the squares of what is left."""
+def place_and_log(search: SearchState, entry: int, application: int, node: int, count: int) -> float:
+    """Place `count` replicas on a node, or remove them if it is negative, as entry `entry` of the undo log.
+
+    The result is the increase of the square of the free capacity of the node as one number.
+    """
     neighbourhood = search.neighbourhood
-    before = neighbourhood.left[node]
-    _put(search, application, node, count)
-    neighbourhood.moved[0, changes], neighbourhood.moved[1, changes] = application, node
-    neighbourhood.moved[2, changes] = count
-    after = neighbourhood.left[node]
+    before = neighbourhood.free_value[node]
+    _place_or_remove(search, application, node, count)
+    neighbourhood.log[0, entry], neighbourhood.log[1, entry] = application, node
+    neighbourhood.log[2, entry] = count
+    after = neighbourhood.free_value[node]
     return float(after * after - before * before)
 
 
 @kernel
-def undo_changes(search: SearchState, changes: int) -> None:
-    """Take changes back, the last one first."""
-    moved = search.neighbourhood.moved
-    for number in range(changes - 1, -1, -1):
-        _put(search, moved[0, number], moved[1, number], -moved[2, number])
+def undo_changes(search: SearchState, entries: int) -> None:
+    """Undo the first `entries` entries of the log, the last one first."""
+    log = search.neighbourhood.log
+    for entry in range(entries - 1, -1, -1):
+        _place_or_remove(search, log[0, entry], log[1, entry], -log[2, entry])
 
 
 @kernel
-def _put(search: SearchState, application: int, node: int, count: int) -> None:
-    """Place replicas on a node, or remove them if `count` is negative."""
+def _place_or_remove(search: SearchState, application: int, node: int, count: int) -> None:
+    """Place `count` replicas on a node, or remove them if it is negative, and keep all that depends on it current."""
     packing, by_node = search.packing, search.by_node
     if count > 0:
         add(packing, by_node, application, node, count)
     else:
         remove(packing, by_node, application, node, -count)
-    _update(search, node)
+    _update_node(search, node)
     count_moved(search.neighbourhood.original, packing, by_node, application, node, count)
 
 
 @kernel
-def note_limits(search: SearchState, application: int, lifted: bool) -> None:
-    """Record the limits of an application and of others for it, by the other application, or that they are lifted."""
+def set_limits_of(search: SearchState, application: int, lifted: bool) -> None:
+    """Write the limits between an application and others to `tolerates` and `tolerated`, or reset them if `lifted`."""
     neighbours, neighbourhood = search.packing.neighbours, search.neighbourhood
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
-        neighbourhood.tolerates[neighbours.in_other[arc]] = ANY_NUMBER if lifted else neighbours.in_most[arc]
+        neighbourhood.tolerates[neighbours.in_source[arc]] = ANY_NUMBER if lifted else neighbours.in_most[arc]
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-        neighbourhood.tolerated[neighbours.out_other[arc]] = ANY_NUMBER if lifted else neighbours.out_most[arc]
+        neighbourhood.tolerated[neighbours.out_target[arc]] = ANY_NUMBER if lifted else neighbours.out_most[arc]
 
 
 @kernel
 def allowed_on(search: SearchState, application: int, node: int) -> int:
-    """Return how many more replicas of the application with recorded limits may be on a node."""
+    """Return how many more replicas of an application may be on a node; `set_limits_of` has written its limits."""
     by_node, neighbourhood = search.by_node, search.neighbourhood
-    most, there = int(search.packing.neighbours.most_on_a_node[application]), 0
-    place = by_node.head[node]
-    while place != NOTHING:
-        owner, count = by_node.owner[place], search.packing.placed[place]
+    most, placed = int(search.packing.neighbours.most_on_a_node[application]), 0
+    slot = by_node.head[node]
+    while slot != NOTHING:
+        owner, count = by_node.owner[slot], search.packing.placed[slot]
         if owner == application:
-            there = int(count)
+            placed = int(count)
         else:
             most = min(most, int(neighbourhood.tolerates[owner]))
             if count > neighbourhood.tolerated[owner]:
                 return 0
-        place = by_node.next[place]
-    return max(0, most - there)
+        slot = by_node.next[slot]
+    return max(0, most - placed)
 
 
 @kernel
 def best_node(search: SearchState, application: int, first: int, end: int, preferred: int) -> tuple[int, int]:
-    """Return the feasible node of ``packing.live[first:end]`` with the least free capacity, and how many replicas fit.
+    """Return the feasible node of ``packing.live[first:end]`` with the least free capacity, or `NOTHING`.
 
-    An original node of the application among ``packing.live[:preferred]`` goes before.
+    The second result is how many missing replicas it takes. Original nodes of the application among
+    ``packing.live[:preferred]`` are preferred.
     """
     packing, neighbourhood = search.packing, search.neighbourhood
-    chosen, capacity, least = NOTHING, 0, np.inf
+    chosen, count, least = NOTHING, 0, np.inf
     most = neighbourhood.missing[application]
-    for number in range(first, end):
-        node = packing.live[number]
+    for position in range(first, end):
+        node = packing.live[position]
         at_original = (
-            0 if number >= preferred else vacant(neighbourhood.original, packing, search.by_node, application, node)
+            0 if position >= preferred else vacant(neighbourhood.original, packing, search.by_node, application, node)
         )
-        value = -1.0 if at_original > 0 else neighbourhood.left[node]
+        value = -1.0 if at_original > 0 else neighbourhood.free_value[node]
         if value >= least or fitting(packing, node, application, 1) == 0:
             continue
         allowed = min(most, allowed_on(search, application, node))
         allowed = min(allowed, at_original) if at_original > 0 else allowed
         if allowed > 0:
             chosen, least = node, value
-            capacity = fitting(packing, node, application, allowed)
-    return chosen, capacity
+            count = fitting(packing, node, application, allowed)
+    return chosen, count
 
 
 MOST_OPEN, MOST_OPEN_IN_TURN = 256, 4096
-"""Largest number of nodes in which a place is searched, in the search and when nodes are emptied in turn."""
+"""Largest number of nodes that are tried for a replica, in the search and when nodes are emptied in turn."""
 
 
 class Annealing(NamedTuple):
-    """Acceptance of changes that empty no node."""
+    """Acceptance of neighbourhoods that empty no node."""
 
     temperature: float
     """Temperature, in squares of shares of a node."""
@@ -224,37 +246,40 @@ class Annealing(NamedTuple):
 
 @kernel
 def empty_a_node(search: SearchState, rng: Stream, annealing: Annealing, rounds: int) -> bool:
-    """Try a number of neighbourhoods, until a node is emptied or time runs out; return whether one was."""
+    """Try at most `rounds` neighbourhoods, until a node is emptied or time runs out.
+
+    Return whether a node was emptied.
+    """
     neighbourhood = search.neighbourhood
     original = neighbourhood.original
     for _ in range(rounds):
         if search.packing.stop[0] or neighbourhood.nodes[0] < 2:
             break
         cleared = min(2 + int(uniform(rng) * (MOST_CLEARED - 1)), neighbourhood.nodes[0])
-        _choose(neighbourhood, rng, cleared)
+        _choose_cleared(neighbourhood, rng, cleared)
         away = original.away[0]
-        done, gain, changes = _rebuild(search, rng, cleared, MOST_OPEN)
-        more = original.away[0] - away
-        done = done and (more <= 0 or original.away[0] <= original.most[0])
+        all_placed, gain, entries = _rebuild(search, rng, cleared, MOST_OPEN)
+        more_away = original.away[0] - away
+        all_placed = all_placed and (more_away <= 0 or original.away[0] <= original.most[0])
         price = annealing.price * original.away[0] / max(1, original.most[0])
-        worth = gain - price * more
-        number = _first_empty(search.by_node, neighbourhood, cleared)
-        if done and number != NOTHING:
+        worth = gain - price * more_away
+        position = _first_empty(search.by_node, neighbourhood, cleared)
+        if all_placed and position != NOTHING:
             neighbourhood.nodes[0] -= 1
-            neighbourhood.used[number] = neighbourhood.used[neighbourhood.nodes[0]]
+            neighbourhood.used[position] = neighbourhood.used[neighbourhood.nodes[0]]
             return True
-        if not done or (worth < 0.0 and uniform(rng) >= np.exp(worth / annealing.temperature)):
-            undo_changes(search, changes)
+        if not all_placed or (worth < 0.0 and uniform(rng) >= np.exp(worth / annealing.temperature)):
+            undo_changes(search, entries)
     return False
 
 
 @kernel
-def _first_empty(by_node: ReplicasByNode, neighbourhood: ClearedPart, cleared: int) -> int:
-    """Return the number in use of a cleared node without replicas, or `NOTHING`."""
-    for place in range(cleared):
-        number = neighbourhood.cleared[place]
-        if by_node.head[neighbourhood.used[number]] == NOTHING:
-            return int(number)
+def _first_empty(by_node: ReplicasByNode, neighbourhood: Neighbourhood, cleared: int) -> int:
+    """Return the position in `used` of the first cleared node without replicas, or `NOTHING`; `cleared` are cleared."""
+    for index in range(cleared):
+        position = neighbourhood.cleared[index]
+        if by_node.head[neighbourhood.used[position]] == NOTHING:
+            return int(position)
     return NOTHING
 
 
@@ -262,107 +287,121 @@ def _first_empty(by_node: ReplicasByNode, neighbourhood: ClearedPart, cleared: i
 def empty_in_turn(search: SearchState, rng: Stream) -> int:
     """Empty each node in turn whose replicas fit on the others; return how many were emptied."""
     neighbourhood = search.neighbourhood
-    emptied, number, original = 0, 0, neighbourhood.original
-    while number < neighbourhood.nodes[0] and neighbourhood.nodes[0] > 1 and not search.packing.stop[0]:
-        neighbourhood.cleared[0] = number
-        done, _, changes = _rebuild(search, rng, 1, MOST_OPEN_IN_TURN)
-        if done and original.away[0] <= original.most[0] and search.by_node.head[neighbourhood.used[number]] == NOTHING:
+    emptied, position, original = 0, 0, neighbourhood.original
+    while position < neighbourhood.nodes[0] and neighbourhood.nodes[0] > 1 and not search.packing.stop[0]:
+        neighbourhood.cleared[0] = position
+        all_placed, _, entries = _rebuild(search, rng, 1, MOST_OPEN_IN_TURN)
+        if (
+            all_placed
+            and original.away[0] <= original.most[0]
+            and search.by_node.head[neighbourhood.used[position]] == NOTHING
+        ):
             neighbourhood.nodes[0] -= 1
-            for later in range(number, neighbourhood.nodes[0]):
+            for later in range(position, neighbourhood.nodes[0]):
                 neighbourhood.used[later] = neighbourhood.used[later + 1]
             emptied += 1
         else:
-            undo_changes(search, changes)
-            number += 1
+            undo_changes(search, entries)
+            position += 1
     return emptied
 
 
 @kernel
-def _choose(neighbourhood: ClearedPart, rng: Stream, cleared: int) -> None:
-    """Choose nodes to clear, by their number in `used`: of two random nodes the emptier."""
-    for place in range(cleared):
+def _choose_cleared(neighbourhood: Neighbourhood, rng: Stream, cleared: int) -> None:
+    """Choose `cleared` nodes to clear: each is the one with more free capacity of two random nodes in use."""
+    for index in range(cleared):
         while True:
-            number, rival = int(uniform(rng) * neighbourhood.nodes[0]), int(uniform(rng) * neighbourhood.nodes[0])
-            if neighbourhood.left[neighbourhood.used[rival]] > neighbourhood.left[neighbourhood.used[number]]:
-                number = rival
-            if not _is_cleared(neighbourhood, place, number):
+            position, rival = int(uniform(rng) * neighbourhood.nodes[0]), int(uniform(rng) * neighbourhood.nodes[0])
+            if (
+                neighbourhood.free_value[neighbourhood.used[rival]]
+                > neighbourhood.free_value[neighbourhood.used[position]]
+            ):
+                position = rival
+            if not _is_cleared(neighbourhood, index, position):
                 break
-        neighbourhood.cleared[place] = number
+        neighbourhood.cleared[index] = position
 
 
 @kernel
-def _is_cleared(neighbourhood: ClearedPart, cleared: int, number: int) -> bool:
-    """Return whether a node, by its number among those in use, is one of the first `cleared` that are cleared."""
+def _is_cleared(neighbourhood: Neighbourhood, cleared: int, position: int) -> bool:
+    """Return whether a position in `used` is among the first `cleared` of `neighbourhood.cleared`."""
     is_cleared = False
-    for place in range(cleared):
-        is_cleared = is_cleared or neighbourhood.cleared[place] == number
+    for index in range(cleared):
+        is_cleared = is_cleared or neighbourhood.cleared[index] == position
     return is_cleared
 
 
 @kernel
 def _rebuild(search: SearchState, rng: Stream, cleared: int, most_open: int) -> tuple[bool, float, int]:
-    """Clear nodes and place their replicas; return whether all are placed, the gain of unevenness, and the changes."""
+    """Clear `cleared` nodes and place their replicas on them and on others, at most `most_open` nodes in all.
+
+    The result is whether all are placed, the increase of the sum of squared free capacities, and the number of entries
+    in the undo log.
+    """
     packing, by_node, neighbourhood = search.packing, search.by_node, search.neighbourhood
-    gain, changes, waiting = 0.0, 0, 0
-    for number in range(cleared):
-        node = neighbourhood.used[neighbourhood.cleared[number]]
+    gain, entries, waiting_count = 0.0, 0, 0
+    for index in range(cleared):
+        node = neighbourhood.used[neighbourhood.cleared[index]]
         while by_node.head[node] != NOTHING:
-            place = by_node.head[node]
-            application, count = by_node.owner[place], packing.placed[place]
+            slot = by_node.head[node]
+            application, count = by_node.owner[slot], packing.placed[slot]
             if neighbourhood.missing[application] == 0:
-                neighbourhood.waiting[waiting] = application
+                neighbourhood.waiting[waiting_count] = application
                 neighbourhood.urgency[application] = neighbourhood.size[application] * (0.8 + 0.4 * uniform(rng))
-                waiting += 1
+                waiting_count += 1
             neighbourhood.missing[application] += count
-            gain += change(search, changes, application, node, -count)
-            changes += 1
-    sort_by(neighbourhood.waiting, neighbourhood.urgency, 0, waiting, -1)
-    live = _list_open(packing, neighbourhood, rng, cleared, most_open)
-    packing.live[live] = neighbourhood.used[neighbourhood.cleared[0]]
+            gain += place_and_log(search, entries, application, node, -count)
+            entries += 1
+    sort_by(neighbourhood.waiting, neighbourhood.urgency, 0, waiting_count, -1)
+    live_count = _list_open(packing, neighbourhood, rng, cleared, most_open)
+    packing.live[live_count] = neighbourhood.used[neighbourhood.cleared[0]]
     preferred = cleared - 1 if uniform(rng) < 0.5 else 0
-    done = True
-    for number in range(waiting):
-        application = neighbourhood.waiting[number]
-        note_limits(search, application, False)
+    all_placed = True
+    for index in range(waiting_count):
+        application = neighbourhood.waiting[index]
+        set_limits_of(search, application, False)
         while neighbourhood.missing[application] > 0:
-            node, count = best_node(search, application, 0, live, preferred)
+            node, count = best_node(search, application, 0, live_count, preferred)
             if node == NOTHING:  # the node that was to stay empty
-                node, count = best_node(search, application, live, live + 1, 0)
+                node, count = best_node(search, application, live_count, live_count + 1, 0)
             if node == NOTHING:
                 break
             neighbourhood.missing[application] -= count
-            gain += change(search, changes, application, node, count)
-            changes += 1
-        note_limits(search, application, True)
-        done = done and neighbourhood.missing[application] == 0
+            gain += place_and_log(search, entries, application, node, count)
+            entries += 1
+        set_limits_of(search, application, True)
+        all_placed = all_placed and neighbourhood.missing[application] == 0
         neighbourhood.missing[application] = 0
-    return done, gain, changes
+    return all_placed, gain, entries
 
 
 @kernel
-def _list_open(packing: Packing, neighbourhood: ClearedPart, rng: Stream, cleared: int, most_open: int) -> int:
-    """List the cleared nodes but the first and, from a random one on, others that are not full; return their number."""
-    live = 0
-    for number in range(1, cleared):
-        packing.live[live] = neighbourhood.used[neighbourhood.cleared[number]]
-        live += 1
-    number = int(uniform(rng) * neighbourhood.nodes[0])
+def _list_open(packing: Packing, neighbourhood: Neighbourhood, rng: Stream, cleared: int, most_open: int) -> int:
+    """Write the nodes to try to `packing.live`, at most `most_open`; return their number.
+
+    They are the `cleared` nodes but the first and, from a random one on, the other nodes in use that are not full.
+    """
+    live_count = 0
+    for index in range(1, cleared):
+        packing.live[live_count] = neighbourhood.used[neighbourhood.cleared[index]]
+        live_count += 1
+    position = int(uniform(rng) * neighbourhood.nodes[0])
     for _ in range(neighbourhood.nodes[0]):
-        node = neighbourhood.used[number]
-        if not neighbourhood.full[node] and not _is_cleared(neighbourhood, cleared, number):
-            packing.live[live] = node
-            live += 1
-            if live == most_open:
+        node = neighbourhood.used[position]
+        if not neighbourhood.full[node] and not _is_cleared(neighbourhood, cleared, position):
+            packing.live[live_count] = node
+            live_count += 1
+            if live_count == most_open:
                 break
-        number = number + 1 if number + 1 < neighbourhood.nodes[0] else 0
-    return live
+        position = position + 1 if position + 1 < neighbourhood.nodes[0] else 0
+    return live_count
 
 
 NAME = "Improved"
 TEMPERATURE = 1e-3
 """Temperature: a change of a hundredth of a node. Ten times and a tenth of it give nearly the same results."""
 ROUNDS, STEPS = 1000, 2e8
-"""Largest number of neighbourhoods between two checks, and about how many steps they may take."""
+"""Largest number of neighbourhoods between two checks of the clock, and about how many steps they may take."""
 ROUNDS_BY_NODE = 4
 """Without a time limit, a search ends after this many neighbourhoods for each node without an emptied one."""
 
@@ -380,16 +419,19 @@ def best_in_time(context: SolverContext, report: ReportProgress, *, seed: int) -
     search = search_state_of(
         packing, by_node, np.arange(plan.nodes), size, no_original_nodes(len(size)), context.capacity
     )
-    when = list(empty(context, search, Stream(seed), Annealing(TEMPERATURE, 0.0), NAME, report))
-    return attrs.evolve(context.plan(packing, NAME), seconds=when[-1]) if when else plan
+    seconds_of_emptied = list(empty_nodes(context, search, Stream(seed), Annealing(TEMPERATURE, 0.0), NAME, report))
+    return attrs.evolve(context.plan(packing, NAME), seconds=seconds_of_emptied[-1]) if seconds_of_emptied else plan
 
 
-def empty(
+def empty_nodes(
     context: SolverContext, search: SearchState, rng: Stream, annealing: Annealing, name: str, report: ReportProgress
 ) -> Iterator[float]:
-    """Empty nodes of a complete packing until the search ends (`best_in_time`); yield the elapsed seconds at each."""
+    """Empty nodes of a complete packing until the search ends (`best_in_time`); yield the seconds elapsed at each.
+
+    `name` begins the lines for `report`.
+    """
     neighbourhood = search.neighbourhood
-    idle, rounds = 0, _rounds(search)
+    idle, rounds = 0, _rounds_until_check(search)
     while neighbourhood.nodes[0] > context.lower_bound and not context.time_is_over:
         with context.watched():
             emptied = empty_a_node(search, rng, annealing, rounds)
@@ -401,9 +443,9 @@ def empty(
             break
 
 
-def _rounds(search: SearchState) -> int:
-    """Return the number of neighbourhoods until the next check of the clock."""
+def _rounds_until_check(search: SearchState) -> int:
+    """Return the number of neighbourhoods until the next check of the clock, fewer if nodes have many slots."""
     nodes = int(search.neighbourhood.nodes[0])
-    waiting = MOST_CLEARED * int(search.packing.places.sum()) / max(1, nodes)
-    steps = waiting * (MOST_OPEN + waiting)
+    waiting_count = MOST_CLEARED * int(search.packing.slots.sum()) / max(1, nodes)
+    steps = waiting_count * (MOST_OPEN + waiting_count)
     return int(max(1, min(ROUNDS, ROUNDS_BY_NODE * nodes, STEPS / max(1.0, steps))))

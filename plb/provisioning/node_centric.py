@@ -1,6 +1,5 @@
 """Node after node ([3] section 4.3, algorithm 2): a node gets the best application until none fits.
 
-`Filling` is the node that is being filled: feasible applications, their missing replicas, and their scores.
 L applications, D dimensions, N nodes.
 """
 
@@ -18,20 +17,23 @@ from plb.provisioning.packing import (
     NO_CAPACITY,
     STOPPED,
     Packing,
-    count_node,
+    add_free_to_totals,
+    add_slot,
     fitting,
-    note_place,
-    take,
+    take_capacity,
     take_from_totals,
 )
 from plb.provisioning.replicas_by_node import NOTHING, ReplicasByNode, add, no_replicas
 
 
 class Score(StrEnum):
-    """Score of an application for a node ([3] table 3, whose names are the values); s and C are shares of a node."""
+    """Score of an application for a node ([3] table 3, whose names are the values).
+
+    s is the demand of a replica and C the free capacity of the node, as shares of the largest node, by dimension.
+    """
 
     DOT_PRODUCT = "DotProduct"
-    """Σ s·C, C being what is left of the node."""
+    """Σ s·C."""
     L2_NORM = "L2Norm"
     """-Σ (C - s)²."""
     FITNESS = "Fitness"
@@ -41,40 +43,42 @@ class Score(StrEnum):
 
 
 SCORES = {score: code for code, score in enumerate(Score)}
-"""By which kernels know the scores."""
+"""The number of each score, for kernels."""
 DOT_PRODUCT, L2_NORM, FITNESS, TIGHT_FILL = range(4)
 
 
 class Filling(NamedTuple):
-    """What is known while nodes are filled."""
+    """The state while nodes are filled: missing replicas, scores, and the limits on the node that is being filled."""
 
     score: int
     """As in `SCORES`."""
     capacity: Int32
-    """(D,) of the largest node."""
+    """(D,) capacity of the largest node."""
     demanded: Int
     """(D,) demand of all applications, in units."""
     totals: Int
     """(D,) free capacity of all nodes in use, in units."""
     weights: Float
-    """(D,) weight of the demand of an application in units, for the present node; not for `L2_NORM`."""
+    """(D,) weight of a unit of demand in the score for the present node; not for `L2_NORM`."""
     remaining: Int32
-    """(L,) applications with replicas to place, in their order."""
+    """(L,) the applications with replicas to place come first, in their order; algorithms count them."""
     missing: Int32
-    """(L,) how many."""
+    """(L,) number of replicas of each application that are not placed."""
     candidates: Int32
-    """(L,) applications that may fit on the node at hand."""
+    """(L,) the applications that may fit on the present node come first."""
     value: Float
-    """(L,) scores, in the order of `remaining`."""
+    """(L,) scores of the applications in `remaining`, in its order."""
     allowed: Int32
-    """(L,) how many replicas the limits on the node allow; `ANY_NUMBER` between nodes."""
+    """(L,) how many replicas of an application the limits on the present node allow; `ANY_NUMBER`: no limit, and
+    between nodes.
+    """
     limited: Int32
-    """(L,) the applications with such a limit; `noted` has their number."""
-    noted: Int
-    """(1,)"""
+    """(L,) the applications for which `allowed` has a limit come first; `limited_count` has their number."""
+    limited_count: Int
+    """(1,) number of applications with a limit."""
 
 
-def nothing_filled(score: Score, order: Int, packing: Packing, capacity: Int32) -> Filling:
+def empty_filling(score: Score, order: Int, packing: Packing, capacity: Int32) -> Filling:
     """Return the state before the first node; `order` is (L,) applications, `capacity` (D,) of the largest node."""
     applications, dimensions = len(order), len(capacity)
     return Filling(
@@ -89,67 +93,69 @@ def nothing_filled(score: Score, order: Int, packing: Packing, capacity: Int32) 
         value=np.zeros(applications),
         allowed=np.full(applications, ANY_NUMBER, np.int32),
         limited=np.zeros(applications, np.int32),
-        noted=np.zeros(1, np.int64),
+        limited_count=np.zeros(1, np.int64),
     )
 
 
 @kernel
 def place_on_node(packing: Packing, filling: Filling, node: int, application: int, count: int) -> None:
-    """Place replicas of an application that is not on the node; no more of them are placed there."""
-    take(packing, application, node, count)
-    note_place(packing, application, node, count)
+    """Place `count` replicas of an application on the present node, which has none, and allow no more of them there."""
+    take_capacity(packing, application, node, count)
+    add_slot(packing, application, node, count)
     filling.missing[application] -= count
     take_from_totals(packing, filling.totals, application, count)
     _limit(filling, application, 0)
-    limit_beside(packing, filling, application, count)
+    record_limits_of(packing, filling, application, count)
 
 
 @kernel
-def limit_beside(packing: Packing, filling: Filling, application: int, count: int) -> None:
-    """Record the limits of a number of replicas of an application on the node for others and for itself."""
+def record_limits_of(packing: Packing, filling: Filling, application: int, count: int) -> None:
+    """Record the limits of `count` replicas of an application, on the present node, for others and for itself."""
     neighbours = packing.neighbours
     if neighbours.most_on_a_node[application] < ANY_NUMBER:
         _limit(filling, application, neighbours.most_on_a_node[application])
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-        _limit(filling, neighbours.out_other[arc], neighbours.out_most[arc])
+        _limit(filling, neighbours.out_target[arc], neighbours.out_most[arc])
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
         if count > neighbours.in_most[arc]:
-            _limit(filling, neighbours.in_other[arc], 0)
+            _limit(filling, neighbours.in_source[arc], 0)
 
 
 @kernel
 def _limit(filling: Filling, application: int, most: int) -> None:
-    _note(filling, application)
+    """Allow at most `most` replicas of an application on the present node."""
+    _append_limited(filling, application)
     filling.allowed[application] = min(filling.allowed[application], most)
 
 
 @kernel
-def count_there(filling: Filling, application: int, count: int) -> None:
-    """Subtract the replicas that are on the node, after all limits are recorded, from the allowed numbers."""
-    _note(filling, application)
+def subtract_placed(filling: Filling, application: int, count: int) -> None:
+    """Subtract `count` replicas of an application that are on the present node from what its limits allow."""
+    _append_limited(filling, application)
     filling.allowed[application] -= count
 
 
 @kernel
-def _note(filling: Filling, application: int) -> None:
+def _append_limited(filling: Filling, application: int) -> None:
+    """Append an application to `filling.limited` unless it is there."""
     if filling.allowed[application] == ANY_NUMBER:
-        filling.limited[filling.noted[0]] = application
-        filling.noted[0] += 1
+        filling.limited[filling.limited_count[0]] = application
+        filling.limited_count[0] += 1
 
 
 @kernel
 def most_wanted(packing: Packing, filling: Filling, application: int) -> int:
-    """Return the largest number of replicas that are missing and that the limits allow on the node."""
+    """Return how many missing replicas of an application its limits allow on the present node."""
     allowed = min(filling.allowed[application], packing.neighbours.most_on_a_node[application])
     return int(min(filling.missing[application], allowed))
 
 
 @kernel
-def drop_done(filling: Filling, remaining: int) -> int:
-    """Remove the applications without replicas to place; return how many remain, in their order."""
+def drop_completed(filling: Filling, remaining: int) -> int:
+    """Remove completed applications from the first `remaining` of `filling.remaining`; return how many are kept."""
     kept = 0
-    for number in range(remaining):
-        application = filling.remaining[number]
+    for position in range(remaining):
+        application = filling.remaining[position]
         if filling.missing[application] > 0:
             filling.remaining[kept] = application
             kept += 1
@@ -157,37 +163,37 @@ def drop_done(filling: Filling, remaining: int) -> int:
 
 
 @kernel
-def leave_node(filling: Filling) -> None:
+def reset_limits(filling: Filling) -> None:
     """Reset the limits of the present node."""
-    for number in range(filling.noted[0]):
-        filling.allowed[filling.limited[number]] = ANY_NUMBER
-    filling.noted[0] = 0
+    for position in range(filling.limited_count[0]):
+        filling.allowed[filling.limited[position]] = ANY_NUMBER
+    filling.limited_count[0] = 0
 
 
 @kernel
 def set_weights(packing: Packing, filling: Filling, node: int) -> None:
-    """Weight the demand of an application by the free capacity of a node."""
+    """Write `filling.weights` from the free capacity of a node."""
     for dimension in range(len(filling.weights)):
         capacity = filling.capacity[dimension]
         share = packing.free[node, dimension] / capacity
         weight = share
         if filling.score == FITNESS:
-            asked, left = filling.demanded[dimension] / capacity, filling.totals[dimension] / capacity
-            weight = _ratio(share, asked * left)
+            demanded, free = filling.demanded[dimension] / capacity, filling.totals[dimension] / capacity
+            weight = _ratio_or_zero(share, demanded * free)
         elif filling.score == TIGHT_FILL:
-            weight = _ratio(1.0, share)
+            weight = _ratio_or_zero(1.0, share)
         filling.weights[dimension] = weight / capacity
 
 
 @kernel
-def _ratio(above: float, below: float) -> float:
-    """Return a ratio, and 0 if numerator or denominator is 0."""
+def _ratio_or_zero(above: float, below: float) -> float:
+    """Return `above` / `below`; 0 if `below` is 0."""
     return above / below if below > 0.0 else 0.0
 
 
 @kernel
 def score_of(packing: Packing, filling: Filling, node: int, application: int, whole: bool) -> float:
-    """Return the score of an application on a node, after `set_weights`; `whole`: shares are whole numbers."""
+    """Return the score of an application for a node, after `set_weights`; with `whole`, shares are rounded down."""
     value = 0.0
     for dimension in range(len(filling.weights)):
         asked, free = packing.demand[application, dimension], packing.free[node, dimension]
@@ -215,38 +221,41 @@ def fill_nodes(packing: Packing, filling: Filling) -> int:
             if not _fill(packing, filling, node, remaining):
                 break
             packing.unused[kind] += 1
-            remaining = drop_done(filling, remaining)
+            remaining = drop_completed(filling, remaining)
     return 0 if remaining == 0 else NO_CAPACITY
 
 
 @kernel
 def _fill(packing: Packing, filling: Filling, node: int, remaining: int) -> bool:
-    """Fill a node; return whether anything fits."""
-    for number in range(remaining):
-        filling.candidates[number] = filling.remaining[number]
-    count_node(packing, filling.totals, node, 1)
+    """Fill a node with the first `remaining` of `filling.remaining`; return whether any replica was placed."""
+    for position in range(remaining):
+        filling.candidates[position] = filling.remaining[position]
+    add_free_to_totals(packing, filling.totals, node, 1)
     feasible, placed = remaining, False
     while True:
-        feasible, chosen = _choose(packing, filling, node, feasible)
+        feasible, chosen = _choose_candidate(packing, filling, node, feasible)
         if chosen < 0:
             break
         application = filling.candidates[chosen]
         count = fitting(packing, node, application, most_wanted(packing, filling, application))
         place_on_node(packing, filling, node, application, count)
         placed = True
-    leave_node(filling)
+    reset_limits(filling)
     if not placed:
-        count_node(packing, filling.totals, node, -1)
+        add_free_to_totals(packing, filling.totals, node, -1)
     return placed
 
 
 @kernel
-def _choose(packing: Packing, filling: Filling, node: int, feasible: int) -> tuple[int, int]:
-    """Remove candidates that do not fit; return their number and the candidate with the highest score."""
+def _choose_candidate(packing: Packing, filling: Filling, node: int, feasible: int) -> tuple[int, int]:
+    """Remove those of the first `feasible` candidates that do not fit on a node; choose that with the highest score.
+
+    The result is how many candidates are kept, and the position of the chosen one; -1: none fits.
+    """
     set_weights(packing, filling, node)
     kept, chosen, highest = 0, -1, -np.inf
-    for number in range(feasible):
-        application = filling.candidates[number]
+    for position in range(feasible):
+        application = filling.candidates[position]
         if filling.allowed[application] > 0 and fitting(packing, node, application, 1):
             filling.candidates[kept] = application
             value = score_of(packing, filling, node, application, False)
@@ -257,30 +266,33 @@ def _choose(packing: Packing, filling: Filling, node: int, feasible: int) -> tup
 
 
 class Matches(NamedTuple):
-    """The best application for each node, and its score."""
+    """The application with the highest score for each node."""
 
     best: Int32
-    """(N,) the application with the highest score; `NOTHING`: none fits."""
+    """(N,) the application; `NOTHING`: none fits."""
     score: Float
-    """(N,) that score, when it was last computed; an application that was completed since can only lower it."""
+    """(N,) its score, when it was last computed; the score falls if the application has been completed since."""
     by_node: ReplicasByNode
     """The replicas on each node."""
 
 
-def no_matches(packing: Packing) -> Matches:
-    """Return the state before the first replica."""
+def empty_matches(packing: Packing) -> Matches:
+    """Return the state before the first replica is placed."""
     nodes = len(packing.free)
     return Matches(np.zeros(nodes, np.int32), np.zeros(nodes), no_replicas(packing))
 
 
 @kernel
 def match(packing: Packing, filling: Filling, matches: Matches) -> int:
-    """Place the replicas of the best pairs, one by one, of equal scores the first; return how many are left over."""
+    """Place replicas one by one, each of the pair of application and node with the highest score, ties on the first.
+
+    The result is how many replicas are not placed, or `STOPPED`.
+    """
     nodes, remaining, missing = len(packing.free), len(filling.remaining), 0
     for application in filling.remaining:
         missing += filling.missing[application]
     for node in range(nodes):
-        count_node(packing, filling.totals, node, 1)
+        add_free_to_totals(packing, filling.totals, node, 1)
     _update_all(packing, filling, matches, remaining)
     while missing > 0:
         if packing.stop[0]:
@@ -290,23 +302,24 @@ def match(packing: Packing, filling: Filling, matches: Matches) -> int:
         if application == NOTHING:
             break
         if filling.missing[application] == 0:
-            _update(packing, filling, matches, remaining, node)
+            _update_best(packing, filling, matches, remaining, node)
             continue
         add(packing, matches.by_node, application, node, 1)
         take_from_totals(packing, filling.totals, application, 1)
         filling.missing[application] -= 1
         missing -= 1
         if filling.missing[application] == 0:
-            remaining = drop_done(filling, remaining)
-        if filling.score == FITNESS:  # what is left of all nodes is part of every score
+            remaining = drop_completed(filling, remaining)
+        if filling.score == FITNESS:  # the free capacity of all nodes is part of every score
             _update_all(packing, filling, matches, remaining)
         else:
-            _update(packing, filling, matches, remaining, node)
+            _update_best(packing, filling, matches, remaining, node)
     return missing
 
 
 @kernel
 def _best_node(matches: Matches) -> int:
+    """Return the first node with the highest score."""
     chosen = 0
     for node in range(1, len(matches.score)):
         if matches.score[node] > matches.score[chosen]:
@@ -316,38 +329,38 @@ def _best_node(matches: Matches) -> int:
 
 @kernel
 def _update_all(packing: Packing, filling: Filling, matches: Matches, remaining: int) -> None:
-    """Look for the best application for every node; nodes of a kind that nobody is on are alike."""
+    """Update `matches` for every node; empty nodes of a kind have the same match."""
     first, head = 0, matches.by_node.head
     for kind in range(len(packing.end)):
-        empty = NOTHING
+        first_empty = NOTHING
         for node in range(first, packing.end[kind]):
-            if head[node] == NOTHING and empty != NOTHING:
-                matches.best[node], matches.score[node] = matches.best[empty], matches.score[empty]
+            if head[node] == NOTHING and first_empty != NOTHING:
+                matches.best[node], matches.score[node] = matches.best[first_empty], matches.score[first_empty]
                 continue
-            _update(packing, filling, matches, remaining, node)
+            _update_best(packing, filling, matches, remaining, node)
             if head[node] == NOTHING:
-                empty = node
+                first_empty = node
         first = packing.end[kind]
 
 
 @kernel
-def _update(packing: Packing, filling: Filling, matches: Matches, remaining: int, node: int) -> None:
-    """Look for the best application for a node."""
+def _update_best(packing: Packing, filling: Filling, matches: Matches, remaining: int, node: int) -> None:
+    """Update `matches` for a node, from the first `remaining` applications of `filling.remaining`."""
     by_node = matches.by_node
-    place = by_node.head[node]
-    while place != NOTHING:
-        limit_beside(packing, filling, by_node.owner[place], packing.placed[place])
-        place = by_node.next[place]
-    place = by_node.head[node]
-    while place != NOTHING:
-        count_there(filling, by_node.owner[place], packing.placed[place])
-        place = by_node.next[place]
+    slot = by_node.head[node]
+    while slot != NOTHING:
+        record_limits_of(packing, filling, by_node.owner[slot], packing.placed[slot])
+        slot = by_node.next[slot]
+    slot = by_node.head[node]
+    while slot != NOTHING:
+        subtract_placed(filling, by_node.owner[slot], packing.placed[slot])
+        slot = by_node.next[slot]
     set_weights(packing, filling, node)
     matches.best[node], matches.score[node] = NOTHING, -np.inf
-    for number in range(remaining):
-        application = filling.remaining[number]
+    for position in range(remaining):
+        application = filling.remaining[position]
         if filling.allowed[application] > 0 and fitting(packing, node, application, 1):
             value = score_of(packing, filling, node, application, False)
             if value > matches.score[node]:
                 matches.best[node], matches.score[node] = application, value
-    leave_node(filling)
+    reset_limits(filling)

@@ -1,6 +1,7 @@
 """Nodes that are filled: free capacity, replicas, and how many replicas more may be placed on a node.
 
-L applications, D dimensions, N nodes in the order of their use, K kinds of nodes, R replicas in all.
+L applications, D dimensions, N nodes in the order of their use, K kinds of nodes, R replicas in all. A *slot* holds the
+replicas of one application on one node; an application has as many slots as replicas, and uses the first of them.
 """
 
 from __future__ import annotations
@@ -34,19 +35,21 @@ class Packing(NamedTuple):
     free: Int32
     """(N, D) free capacity of each node."""
     start: Int
-    """(L + 1,) first place of each application; it has as many places as replicas."""
-    places: Int32
-    """(L,) number of nodes of each application."""
+    """(L + 1,) application i has the slots ``start[i]:start[i + 1]``."""
+    slots: Int32
+    """(L,) number of slots in use of each application: of its nodes."""
     node: Int32
-    """(R,) node of a place."""
+    """(R,) node of each slot in use."""
     placed: Int32
-    """(R,) replicas at a place."""
+    """(R,) number of replicas in each slot in use."""
     allowed: Int32
-    """(N,) limit of the replicas of the present application on a node; `ANY_NUMBER` between applications."""
+    """(N,) how many replicas of the application that is being placed the limits of other applications allow on each
+    node; `ANY_NUMBER`: no limit, and between applications.
+    """
     limited: Int32
-    """(N,) the nodes with such a limit; `limit_nodes` returns their number."""
+    """(N,) the nodes for which `allowed` has a limit come first; `record_limits` returns their number."""
     live: Int32
-    """(N,) nodes in use that are not full."""
+    """(N,) the nodes that are tried come first: nodes in use, without most full ones. Algorithms count them."""
     least: Int32
     """(D,) the least demand of any application in a dimension; a node with less free capacity is full."""
     unused: Int
@@ -67,7 +70,7 @@ def empty_packing(replicas: Int32, demand: Int32, neighbours: Neighbours, free: 
         neighbours=neighbours,
         free=free,
         start=start,
-        places=np.zeros(len(replicas), np.int32),
+        slots=np.zeros(len(replicas), np.int32),
         node=np.zeros(total, np.int32),
         placed=np.zeros(total, np.int32),
         allowed=np.full(nodes, ANY_NUMBER, np.int32),
@@ -80,16 +83,16 @@ def empty_packing(replicas: Int32, demand: Int32, neighbours: Neighbours, free: 
     )
 
 
-def places_of(packing: Packing) -> tuple[Int, Int]:
-    """Return the index of each place with replicas, and the application, in order."""
-    application = np.repeat(np.arange(len(packing.places)), packing.places)
-    first = np.cumsum(packing.places) - packing.places
-    return packing.start[application] + np.arange(len(application)) - first[application], application
+def used_slots(packing: Packing) -> tuple[Int, Int]:
+    """Return the slots in use in order, and the application of each."""
+    application = np.repeat(np.arange(len(packing.slots)), packing.slots)
+    used_before = np.cumsum(packing.slots) - packing.slots
+    return packing.start[application] + np.arange(len(application)) - used_before[application], application
 
 
 @kernel
 def is_full(packing: Packing, node: int) -> bool:
-    """Return whether a node is full."""
+    """Return whether a node has less free capacity in some dimension than every application needs."""
     full = False
     for dimension in range(len(packing.least)):
         full = full or packing.free[node, dimension] < packing.least[dimension]
@@ -97,19 +100,20 @@ def is_full(packing: Packing, node: int) -> bool:
 
 
 @kernel
-def drop_full(packing: Packing, application: int, live: int, full: int) -> tuple[int, int]:
-    """Count the full nodes of a placed application and, if they are many, remove full ones from `packing.live`.
+def drop_full(packing: Packing, application: int, live_count: int, full_count: int) -> tuple[int, int]:
+    """Count the full nodes of a placed application; from `FULL_NODES` on, remove full nodes from `packing.live`.
 
-    The arguments and results are the numbers of nodes in `packing.live` and of full ones among them.
+    `live_count` and `full_count` are the numbers of nodes in `packing.live` and of full ones among them; the result is
+    both numbers afterwards.
     """
     first = packing.start[application]
-    for place in range(first, first + packing.places[application]):
-        full += is_full(packing, packing.node[place])
-    if full < FULL_NODES:
-        return live, full
+    for slot in range(first, first + packing.slots[application]):
+        full_count += is_full(packing, packing.node[slot])
+    if full_count < FULL_NODES:
+        return live_count, full_count
     kept = 0
-    for number in range(live):
-        node = packing.live[number]
+    for position in range(live_count):
+        node = packing.live[position]
         if not is_full(packing, node):
             packing.live[kept] = node
             kept += 1
@@ -117,83 +121,84 @@ def drop_full(packing: Packing, application: int, live: int, full: int) -> tuple
 
 
 @kernel
-def limit_nodes(packing: Packing, application: int) -> int:
-    """Record the limits of and for an application on the nodes; return how many there are in `packing.limited`."""
-    neighbours, noted = packing.neighbours, 0
+def record_limits(packing: Packing, application: int) -> int:
+    """Set `packing.allowed` for an application by the replicas on each node; return the number of limited nodes."""
+    neighbours, limited_count = packing.neighbours, 0
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
-        neighbour, most = neighbours.in_other[arc], neighbours.in_most[arc]
+        neighbour, most = neighbours.in_source[arc], neighbours.in_most[arc]
         first = packing.start[neighbour]
-        for place in range(first, first + packing.places[neighbour]):
-            noted = _limit(packing, packing.node[place], most, noted)
+        for slot in range(first, first + packing.slots[neighbour]):
+            limited_count = _limit(packing, packing.node[slot], most, limited_count)
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-        neighbour, most = neighbours.out_other[arc], neighbours.out_most[arc]
+        neighbour, most = neighbours.out_target[arc], neighbours.out_most[arc]
         first = packing.start[neighbour]
-        for place in range(first, first + packing.places[neighbour]):
-            if packing.placed[place] > most:
-                noted = _limit(packing, packing.node[place], 0, noted)
-    return noted
+        for slot in range(first, first + packing.slots[neighbour]):
+            if packing.placed[slot] > most:
+                limited_count = _limit(packing, packing.node[slot], 0, limited_count)
+    return limited_count
 
 
 @kernel
-def _limit(packing: Packing, node: int, most: int, noted: int) -> int:
+def _limit(packing: Packing, node: int, most: int, limited_count: int) -> int:
+    """Allow at most `most` replicas on a node; return the new number of limited nodes."""
     if packing.allowed[node] == ANY_NUMBER:
-        packing.limited[noted] = node
-        noted += 1
+        packing.limited[limited_count] = node
+        limited_count += 1
     packing.allowed[node] = min(packing.allowed[node], most)
-    return noted
+    return limited_count
 
 
 @kernel
-def lift_limits(packing: Packing, noted: int) -> None:
-    """Forget what `limit_nodes` has noted."""
-    for number in range(noted):
-        packing.allowed[packing.limited[number]] = ANY_NUMBER
+def clear_limits(packing: Packing, limited_count: int) -> None:
+    """Remove the limits of the first `limited_count` nodes of `packing.limited`."""
+    for position in range(limited_count):
+        packing.allowed[packing.limited[position]] = ANY_NUMBER
 
 
 @kernel
 def fitting(packing: Packing, node: int, application: int, most: int) -> int:
-    """Return how many replicas of an application fit on a node, up to a maximum."""
+    """Return how many replicas of an application, at most `most`, fit into the free capacity of a node."""
     for dimension in range(packing.demand.shape[1]):
-        asked, left = packing.demand[application, dimension], packing.free[node, dimension]
-        if asked * most > left:
-            if asked > left:
+        asked, free = packing.demand[application, dimension], packing.free[node, dimension]
+        if asked * most > free:
+            if asked > free:
                 return 0
-            most = left // asked
+            most = free // asked
     return most
 
 
 @kernel
-def take(packing: Packing, application: int, node: int, count: int) -> None:
-    """Subtract the demand of a number of replicas from the free capacity of a node; `note_place` records them."""
+def take_capacity(packing: Packing, application: int, node: int, count: int) -> None:
+    """Subtract the demand of `count` replicas from the free capacity of a node; `add_slot` records where they are."""
     for dimension in range(packing.demand.shape[1]):
         packing.free[node, dimension] -= count * packing.demand[application, dimension]
 
 
 @kernel
 def take_from_totals(packing: Packing, totals: Int, application: int, count: int) -> None:
-    """Subtract the demand of a number of replicas from the free capacity of all nodes in use, (D,)."""
+    """Subtract the demand of `count` replicas from `totals`, (D,), the free capacity of all nodes in use."""
     for dimension in range(len(totals)):
         totals[dimension] -= count * packing.demand[application, dimension]
 
 
 @kernel
-def count_node(packing: Packing, totals: Int, node: int, sign: int) -> None:
-    """Add the free capacity of a node to the totals of all nodes in use, (D,), or subtract it if `sign` is -1."""
+def add_free_to_totals(packing: Packing, totals: Int, node: int, sign: int) -> None:
+    """Add `sign` times the free capacity of a node to `totals`, (D,), the free capacity of all nodes in use."""
     for dimension in range(len(totals)):
         totals[dimension] += sign * packing.free[node, dimension]
 
 
 @kernel
-def note_place(packing: Packing, application: int, node: int, count: int) -> None:
-    """Record the number of all replicas of an application on a node; once for each node."""
-    place = packing.start[application] + packing.places[application]
-    packing.node[place], packing.placed[place] = node, count
-    packing.places[application] += 1
+def add_slot(packing: Packing, application: int, node: int, count: int) -> None:
+    """Record that `count` replicas of an application, which had none there, are on a node."""
+    slot = packing.start[application] + packing.slots[application]
+    packing.node[slot], packing.placed[slot] = node, count
+    packing.slots[application] += 1
 
 
 @kernel
 def open_node(packing: Packing, application: int) -> int:
-    """Return the first unused node that a replica fits on, in use from now on; `NO_CAPACITY`: there is none."""
+    """Take the first unused node on which a replica fits into use and return it; `NO_CAPACITY`: there is none."""
     for kind in range(len(packing.end)):
         node = int(packing.unused[kind])
         if node < packing.end[kind] and fitting(packing, node, application, 1) == 1:
@@ -204,15 +209,15 @@ def open_node(packing: Packing, application: int) -> int:
 
 @kernel
 def sort_by(order: Int32, value: Float | Float32, first: int, end: int, sign: int) -> None:
-    """Sort `order` from `first` to `end` by values, stable: least first with `sign` 1, most first with -1."""
-    for number in range(first + 1, end):
-        entry = order[number]
-        this = sign * value[entry]
-        place = number
-        while place > first and sign * value[order[place - 1]] > this:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = entry
+    """Sort ``order[first:end]``, indices of `value`, by value, stably: ascending (`sign` 1) or descending (-1)."""
+    for position in range(first + 1, end):
+        item = order[position]
+        item_value = sign * value[item]
+        target = position
+        while target > first and sign * value[order[target - 1]] > item_value:
+            order[target] = order[target - 1]
+            target -= 1
+        order[target] = item
 
 
 EPSILON = 0.01
@@ -220,27 +225,30 @@ EPSILON = 0.01
 
 
 class Measure(StrEnum):
-    """How shares of the dimensions become one number; values are the names in [3]."""
+    """How shares of a node in D dimensions, demanded or free, become one number; values are the names in [3]."""
 
     AVERAGE = "Avg"
     """Their mean."""
     MAX = "Max"
     """The largest."""
     EXPONENTIAL = "AvgExp"
-    """Weighed by e to the power of ε times the average demand, or what is left on average."""
+    """Weighed by e to the power of ε times the average share in the dimension: of replicas, or of nodes in use."""
     SURROGATE = "Surrogate"
-    """Weighed by the share of all demand, or of all that is left, that is in the dimension."""
+    """Weighed by the part of the sum of all shares (of replicas, or of nodes in use) that is in the dimension."""
     EXTENDED_SUM = "ExtendedSum"
-    """Weighed by the inverse of all demand, or of all that is left, in the dimension; of all replicas together."""
+    """Weighed by the inverse of the sum of shares in the dimension; the size is of all replicas of an application."""
 
 
 CODES = {measure: code for code, measure in enumerate(Measure)}
-"""By which kernels know the measures."""
+"""The number of each measure, for kernels."""
 AVERAGE, MAX, EXPONENTIAL, SURROGATE, EXTENDED_SUM = range(5)
 
 
 def sizes(measure: Measure, shares: Float, replicas: Int32) -> Float:
-    """Return the size of each application, (L,), from its shares of a node, (L, D), and its replicas ([3] table 1)."""
+    """Return the size of each application, (L,) ([3] table 1).
+
+    `shares`, (L, D), is the demand of a replica by the capacity of a node; `replicas` is (L,).
+    """
     if measure is Measure.MAX:
         return np.asarray(shares.max(axis=1))
     totals = replicas @ shares
@@ -251,24 +259,24 @@ def sizes(measure: Measure, shares: Float, replicas: Int32) -> Float:
 
 
 def hybrid(size: Float, degree: Int, alpha: float) -> Float:
-    """Return the hybrid of size and degree in the graph of limits, (L,) ([3] equation 3); `alpha` in [0, 1]."""
+    """Return `alpha` times the size plus 1 - `alpha` times the degree, each (L,) and by its mean ([3] equation 3)."""
     means = [max(float(values.mean()), np.finfo(np.float64).tiny) for values in (size, degree)]
     return np.asarray(alpha * size / means[0] + (1.0 - alpha) * degree / means[1])
 
 
 @kernel
 def weigh(measure: int, totals: Float, count: float, weights: Float) -> None:
-    """Write the weights of the dimensions, (D,), from the sums of shares over all, (D,), and how many there are."""
-    whole = 0.0
+    """Write `weights`, (D,), of a measure (`CODES`); `totals`, (D,), are the sums of the shares of `count` items."""
+    sum_of_totals = 0.0
     for total in totals:
-        whole += total
+        sum_of_totals += total
     for dimension in range(len(totals)):
         if measure == MAX:
             weights[dimension] = 1.0
         elif measure == EXPONENTIAL:
             weights[dimension] = np.exp(EPSILON * totals[dimension] / count)
         elif measure == SURROGATE:
-            weights[dimension] = totals[dimension] / whole if whole > 0.0 else 1.0
+            weights[dimension] = totals[dimension] / sum_of_totals if sum_of_totals > 0.0 else 1.0
         elif measure == EXTENDED_SUM:
             weights[dimension] = 1.0 / totals[dimension] if totals[dimension] > 0.0 else 0.0
         else:
@@ -276,26 +284,26 @@ def weigh(measure: int, totals: Float, count: float, weights: Float) -> None:
 
 
 class Residual(NamedTuple):
-    """How what is left of a node becomes one number, and the sums over the nodes in use that this depends on."""
+    """How the free capacity of a node becomes one number, and the sums over the nodes in use that this depends on."""
 
     measure: int
     """As in `CODES`."""
     capacity: Int32
     """(D,) of the largest node."""
     totals: Int
-    """(D,) what is left of all nodes in use, in units."""
+    """(D,) free capacity of all nodes in use, in units."""
     shares: Float
-    """(D,) the same by the capacity, when the weights were set."""
+    """(D,) `totals` by `capacity`, when the weights were set."""
     nodes: Int
     """(1,) how many nodes are in use."""
     per_unit: Float
-    """(D,) weight of what is left by the capacity."""
+    """(D,) weight of a unit of free capacity."""
     whole: bool
     """Whether shares are whole numbers, as in the programs of [3]'s authors."""
 
 
 def residual_of(measure: Measure, capacity: Int32, whole: bool = False) -> Residual:
-    """Return the measure of what is left before a node is in use; `capacity` is (D,) of the largest node."""
+    """Return the residual before a node is in use; `capacity` and `whole` are its fields."""
     residual = Residual(
         measure=CODES[measure],
         capacity=capacity,
@@ -311,14 +319,14 @@ def residual_of(measure: Measure, capacity: Int32, whole: bool = False) -> Resid
 
 @kernel
 def add_node(residual: Residual, packing: Packing, node: int) -> None:
-    """Count a node among those in use."""
+    """Add a node to the number and the totals of the nodes in use."""
     residual.nodes[0] += 1
-    count_node(packing, residual.totals, node, 1)
+    add_free_to_totals(packing, residual.totals, node, 1)
 
 
 @kernel
 def reweigh(residual: Residual) -> None:
-    """Let the weights follow the totals."""
+    """Compute the weights from the present totals."""
     for dimension in range(len(residual.shares)):
         residual.shares[dimension] = residual.totals[dimension] / residual.capacity[dimension]
     weigh(residual.measure, residual.shares, max(1.0, float(residual.nodes[0])), residual.per_unit)
@@ -328,13 +336,13 @@ def reweigh(residual: Residual) -> None:
 
 @kernel
 def varies(residual: Residual) -> bool:
-    """Return whether the weights depend on what is left of all nodes."""
+    """Return whether the weights depend on the free capacity of all nodes in use."""
     return residual.measure >= EXPONENTIAL
 
 
 @kernel
-def left(residual: Residual, packing: Packing, node: int) -> float:
-    """Return what is left of a node as one number (table 2)."""
+def free_value(residual: Residual, packing: Packing, node: int) -> float:
+    """Return the free capacity of a node as one number ([3] table 2)."""
     total = 0.0
     for dimension in range(len(residual.capacity)):
         units = packing.free[node, dimension]

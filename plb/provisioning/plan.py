@@ -1,4 +1,4 @@
-"""What goes where, and whether that is allowed."""
+"""Plans: the node of each replica, checks whether that is allowed, and the moves between two plans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plb.errors import ConflictError
 from plb.provisioning.instance import Instance
 
 FAULTS_NAMED = 20
-"""So many faults of a sort are described; the rest are counted."""
+"""Largest number of faults of a sort that are described; further ones are only counted."""
 
 
 @attrs.frozen(eq=False)
@@ -25,17 +25,19 @@ class ProvisioningPlan:
     kind: Int32
     """(N,) index of the node type of each node in use, in `Instance.nodes`."""
     application: Int32
+    """(P,) index of an application; the plan has a row for each pair of an application and one of its nodes."""
     node: Int32
+    """(P,) node in use, an index of `kind`."""
     count: Int32
-    """(P,) number of replicas of an application on a node; one row for each pair."""
+    """(P,) number of replicas of the application on the node."""
     algorithm: str
     """Name of the algorithm."""
     seconds: float
-    """How long that took."""
+    """How long the algorithm took."""
     lower_bound: int
     """Number of nodes that every plan needs at least."""
     names: tuple[str, ...] | None = None
-    """(N,) of the nodes, all different; None: they are called by their type and a number."""
+    """(N,) unique names of the nodes; None: they are called by their type and a number."""
 
     @property
     def nodes(self) -> int:
@@ -60,7 +62,7 @@ class ProvisioningPlan:
 
     def faults(self) -> tuple[str, ...]:
         """Return the faults of the plan in words, from the instance alone; empty if it is valid."""
-        return tuple(_faults(self, (_rows, _too_many_nodes, _wrongly_placed, _overfull, _beyond_limits)))
+        return tuple(_faults(self, (_row_faults, _too_many_nodes, _wrongly_placed, _overfull, _beyond_limits)))
 
     @property
     def valid(self) -> bool:
@@ -70,25 +72,26 @@ class ProvisioningPlan:
 
 def faults_of_rows(plan: ProvisioningPlan) -> Iterator[str]:
     """Yield the faults of the rows and nodes of a plan, apart from demand and limits."""
-    return _faults(plan, (_rows, _too_many_nodes))
+    return _faults(plan, (_row_faults, _too_many_nodes))
 
 
 def _faults(plan: ProvisioningPlan, checks: Sequence[Callable[[ProvisioningPlan], Iterator[str]]]) -> Iterator[str]:
-    """Yield the results of checks; they require valid indices."""
-    numbers = tuple(_numbers(plan))
-    yield from numbers
-    if not numbers:
+    """Yield the faults of indices and names; if there are none, those which the checks find."""
+    index_faults = tuple(_index_faults(plan))
+    yield from index_faults
+    if not index_faults:
         yield from chain.from_iterable(check(plan) for check in checks)
 
 
-def _named(bad: Int, describe: Iterator[str], what: str) -> Iterator[str]:
-    for _, text in zip(bad[:FAULTS_NAMED], describe, strict=False):
-        yield text
-    if len(bad) > FAULTS_NAMED:
-        yield f"{len(bad) - FAULTS_NAMED:,} more {what}"
+def _first_faults(faulty: Int, descriptions: Iterator[str], plural: str) -> Iterator[str]:
+    """Yield the first descriptions, one for each faulty index, and the number of further faults, called `plural`."""
+    for _, description in zip(faulty[:FAULTS_NAMED], descriptions, strict=False):
+        yield description
+    if len(faulty) > FAULTS_NAMED:
+        yield f"{len(faulty) - FAULTS_NAMED:,} more {plural}"
 
 
-def _numbers(plan: ProvisioningPlan) -> Iterator[str]:
+def _index_faults(plan: ProvisioningPlan) -> Iterator[str]:
     """Yield invalid indices of nodes, types and applications, and names that are not unique."""
     columns = (
         ("kind", plan.kind, len(plan.instance.nodes)),
@@ -98,7 +101,7 @@ def _numbers(plan: ProvisioningPlan) -> Iterator[str]:
     for name, column, count in columns:
         bad = np.flatnonzero((column < 0) | (column >= count))
         texts = (f"row {row}: {name} {column[row]} is none of the {count:,} there are" for row in bad)
-        yield from _named(bad, texts, f"rows with such a {name}")
+        yield from _first_faults(bad, texts, f"rows with such a {name}")
     lengths = {len(plan.application), len(plan.node), len(plan.count)}
     if len(lengths) > 1:
         yield f"application, node and count have {sorted(lengths)} rows; expected equally many"
@@ -106,14 +109,16 @@ def _numbers(plan: ProvisioningPlan) -> Iterator[str]:
         yield f"{plan.nodes} nodes have {len(set(plan.names))} names; expected a different one for each"
 
 
-def _rows(plan: ProvisioningPlan) -> Iterator[str]:
-    """Yield rows without replicas, and repeated pairs."""
+def _row_faults(plan: ProvisioningPlan) -> Iterator[str]:
+    """Yield rows without replicas, and pairs of application and node with several rows."""
     names = plan.node_names()
     empty = np.flatnonzero(plan.count < 1)
-    yield from _named(empty, (f"row {row}: {plan.count[row]} replicas" for row in empty), "rows without replicas")
+    yield from _first_faults(
+        empty, (f"row {row}: {plan.count[row]} replicas" for row in empty), "rows without replicas"
+    )
     _, first, times = np.unique(_pairs(plan), return_index=True, return_counts=True)
     twice = first[times > 1]
-    yield from _named(
+    yield from _first_faults(
         twice,
         (
             f"application {plan.instance.applications[application]}: node {names[node]} is named twice"
@@ -124,50 +129,50 @@ def _rows(plan: ProvisioningPlan) -> Iterator[str]:
 
 
 def _wrongly_placed(plan: ProvisioningPlan) -> Iterator[str]:
-    """Name the applications whose replicas are not all placed once."""
+    """Yield the applications with more or fewer replicas on nodes than they have."""
     instance = plan.instance
     placed = np.bincount(plan.application, plan.count, minlength=len(instance.applications)).astype(np.int64)
-    bad = np.flatnonzero(placed != instance.replicas)
-    yield from _named(
-        bad,
+    wrong = np.flatnonzero(placed != instance.replicas)
+    yield from _first_faults(
+        wrong,
         (
-            f"application {instance.applications[number]}: {placed[number]} of {instance.replicas[number]} replicas "
-            "are placed"
-            for number in bad
+            f"application {instance.applications[application]}: {placed[application]} of "
+            f"{instance.replicas[application]} replicas are placed"
+            for application in wrong
         ),
         "applications of which not every replica is placed once",
     )
 
 
 def _too_many_nodes(plan: ProvisioningPlan) -> Iterator[str]:
-    """Name the types with more nodes in use than there are."""
+    """Yield the types with more nodes in use than there are."""
     used = np.bincount(plan.kind, minlength=len(plan.instance.nodes))
-    for number, node_type in enumerate(plan.instance.nodes):
-        if node_type.count is not None and used[number] > node_type.count:
-            yield f"node type {node_type.name}: {used[number]} nodes are in use, there are {node_type.count}"
+    for kind, node_type in enumerate(plan.instance.nodes):
+        if node_type.count is not None and used[kind] > node_type.count:
+            yield f"node type {node_type.name}: {used[kind]} nodes are in use, there are {node_type.count}"
 
 
 def _overfull(plan: ProvisioningPlan) -> Iterator[str]:
     """Yield the nodes on which demand exceeds capacity."""
     instance = plan.instance
     names, capacity = plan.node_names(), np.stack([node_type.capacity for node_type in instance.nodes])
-    for number, resource in enumerate(instance.resources):
+    for resource, name in enumerate(instance.resources):
         for time in range(instance.time_points):
-            demand = instance.demand[plan.application, number, time].astype(np.int64) * plan.count
+            demand = instance.demand[plan.application, resource, time].astype(np.int64) * plan.count
             # sums of whole numbers are exact in 64 bits, which bincount's weights are not beyond 2^53
             asked = np.zeros(plan.nodes, np.int64)
             np.add.at(asked, plan.node, demand)
-            limit = capacity[plan.kind, number]
-            bad = np.flatnonzero(asked > limit)
-            unit = instance.units[number]
-            yield from _named(
-                bad,
+            limit = capacity[plan.kind, resource]
+            full = np.flatnonzero(asked > limit)
+            unit = instance.units[resource]
+            yield from _first_faults(
+                full,
                 (
-                    f"node {names[node]}: {asked[node] * unit:g} {resource} are asked for at time point {time}, "
+                    f"node {names[node]}: {asked[node] * unit:g} {name} are asked for at time point {time}, "
                     f"it has {limit[node] * unit:g}"
-                    for node in bad
+                    for node in full
                 ),
-                f"nodes with too little {resource} at time point {time}",
+                f"nodes with too little {name} at time point {time}",
             )
 
 
@@ -178,38 +183,38 @@ def _beyond_limits(plan: ProvisioningPlan) -> Iterator[str]:
     by_pair = np.argsort(pairs, kind="stable")
     by_application = np.argsort(plan.application, kind="stable")
     start = np.searchsorted(plan.application[by_application], np.arange(len(instance.applications) + 1))
-    stands = np.diff(start)
-    for first in range(0, len(limits), 1_000_000):
+    rows_of = np.diff(start)
+    for begin in range(0, len(limits), 1_000_000):
         source, target, most = (
-            column[first : first + 1_000_000] for column in (limits.source, limits.target, limits.most)
+            column[begin : begin + 1_000_000] for column in (limits.source, limits.target, limits.most)
         )
-        arc = np.repeat(np.arange(len(source)), stands[source])
-        offset = np.arange(len(arc)) - np.repeat(np.cumsum(stands[source]) - stands[source], stands[source])
+        arc = np.repeat(np.arange(len(source)), rows_of[source])
+        offset = np.arange(len(arc)) - np.repeat(np.cumsum(rows_of[source]) - rows_of[source], rows_of[source])
         row = by_application[start[source[arc]] + offset]
         required = plan.node[row].astype(np.int64) * len(instance.applications) + target[arc]
         match = np.minimum(np.searchsorted(pairs[by_pair], required), max(len(pairs) - 1, 0))
         beside = np.where(pairs[by_pair][match] == required, plan.count[by_pair[match]], 0)
-        bad = np.flatnonzero(beside > most[arc])
-        yield from _named(
-            bad,
+        broken = np.flatnonzero(beside > most[arc])
+        yield from _first_faults(
+            broken,
             (
-                f"node {names[plan.node[row[number]]]}: {beside[number]} replicas of application "
-                f"{instance.applications[target[arc[number]]]} stand beside "
-                f"{instance.applications[source[arc[number]]]}, which allows {most[arc[number]]}"
-                for number in bad
+                f"node {names[plan.node[row[pair]]]}: {beside[pair]} replicas of application "
+                f"{instance.applications[target[arc[pair]]]} stand beside "
+                f"{instance.applications[source[arc[pair]]]}, which allows {most[arc[pair]]}"
+                for pair in broken
             ),
             "limits that do not hold",
         )
 
 
 def _pairs(plan: ProvisioningPlan) -> Int:
-    """Return a number for each pair of node and application."""
+    """Return a number, (P,), for the pair of node and application of each row."""
     return plan.node.astype(np.int64) * len(plan.instance.applications) + plan.application
 
 
 NOWHERE = -1
 """No node."""
-_TURNS = 2**31
+_RANKS = 2**31
 """More than the replicas of an application."""
 
 
@@ -258,10 +263,10 @@ def moves_between(before: ProvisioningPlan, after: ProvisioningPlan) -> Moves:
     names = tuple(dict.fromkeys((*before.node_names(), *after.node_names())))
     pairs, change = _changes(before, after, names)
     gone, come = (np.divmod(np.repeat(pairs, np.maximum(0, sign * change)), len(names)) for sign in (-1, 1))
-    gone_key, come_key = _turns(gone[0]), _turns(come[0])
+    gone_key, come_key = _application_keys(gone[0]), _application_keys(come[0])
     keys = np.union1d(gone_key, come_key)
     rows = np.full((3, len(keys)), NOWHERE)
-    rows[0] = keys // _TURNS
+    rows[0] = keys // _RANKS
     rows[1, np.searchsorted(keys, gone_key)] = gone[1]
     rows[2, np.searchsorted(keys, come_key)] = come[1]
     (application, source, target), count = np.unique(rows.astype(np.int32), axis=1, return_counts=True)
@@ -269,20 +274,23 @@ def moves_between(before: ProvisioningPlan, after: ProvisioningPlan) -> Moves:
 
 
 def _changes(before: ProvisioningPlan, after: ProvisioningPlan, names: tuple[str, ...]) -> tuple[Int, Int]:
-    """Return pairs of application and node as numbers, in order, and the change of the replicas of each."""
-    number = {name: place for place, name in enumerate(names)}
+    """Return the pairs of application and node in either plan, ascending, and by how many replicas each changes.
+
+    A pair is application times number of names plus node; nodes are indices of `names`, the nodes of both plans.
+    """
+    index = {name: position for position, name in enumerate(names)}
     pairs_of_plans, counts = [], []
     for plan, sign in ((before, -1), (after, 1)):
-        node = np.array([number[name] for name in plan.node_names()], np.int64)
-        pairs_of_plans.append(plan.application.astype(np.int64) * len(number) + node[plan.node])
+        node = np.array([index[name] for name in plan.node_names()], np.int64)
+        pairs_of_plans.append(plan.application.astype(np.int64) * len(index) + node[plan.node])
         counts.append(sign * plan.count.astype(np.int64))
-    pairs, place = np.unique(np.concatenate(pairs_of_plans), return_inverse=True)
+    pairs, position = np.unique(np.concatenate(pairs_of_plans), return_inverse=True)
     change = np.zeros(len(pairs), np.int64)
-    np.add.at(change, place, np.concatenate(counts))
+    np.add.at(change, position, np.concatenate(counts))
     return pairs, change
 
 
-def _turns(application: Int) -> Int:
-    """Return, for applications in order, the rank of each entry of an application."""
+def _application_keys(application: Int) -> Int:
+    """Return unique keys for ascending applications: application times `_RANKS` plus the rank among its equals."""
     first = np.searchsorted(application, application)
-    return application * _TURNS + np.arange(len(application)) - first
+    return application * _RANKS + np.arange(len(application)) - first

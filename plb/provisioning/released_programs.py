@@ -25,7 +25,7 @@ import numpy as np
 
 from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
-from plb.provisioning.node_centric import Filling, leave_node, most_wanted, place_on_node, score_of, set_weights
+from plb.provisioning.node_centric import Filling, most_wanted, place_on_node, reset_limits, score_of, set_weights
 from plb.provisioning.packing import (
     EPSILON,
     EXPONENTIAL,
@@ -36,67 +36,67 @@ from plb.provisioning.packing import (
     SURROGATE,
     Packing,
     Residual,
+    add_free_to_totals,
     add_node,
-    count_node,
+    add_slot,
+    clear_limits,
     drop_full,
     fitting,
     is_full,
-    lift_limits,
-    limit_nodes,
-    note_place,
     open_node,
+    record_limits,
     sort_by,
-    take,
+    take_capacity,
     take_from_totals,
 )
 
 
 def whole_shares(demand: Int32, capacity: Int32) -> Float:
-    """Return the shares, (L, D), as the programs have them: whole numbers."""
+    """Return the shares of a node, (L, D), as the programs have them: demand (L, D) by capacity (D,), rounded down."""
     return np.asarray(demand // capacity, np.float64)
 
 
-class Sorted(NamedTuple):
-    """The nodes in the order in which they are tried."""
+class SortedNodes(NamedTuple):
+    """The keys by which the nodes in `Packing.live` are sorted."""
 
     measure: Float32
-    """(N,) score of the free capacity of a node, when it was last computed."""
+    """(N,) free capacity of a node as one number, when it was last computed."""
     taken: Int32
-    """(N,) replicas of the present application."""
+    """(N,) number of replicas of the present application on a node; 0 between applications."""
     factors: Float32
-    """(D,) weights of a unit."""
+    """(D,) weight of a dimension in the measure: a factor, or for `EXTENDED_SUM` a divisor."""
     residual: Residual
-    """Of which the measure, the capacity of a node, and the sums over the nodes in use are read."""
+    """The measure, the capacity of a node, and the sums over the nodes in use; its weights are not used."""
 
 
-def nothing_sorted(nodes: int, residual: Residual) -> Sorted:
-    """Return the state before a node is in use."""
+def empty_sorted_nodes(nodes: int, residual: Residual) -> SortedNodes:
+    """Return the state before any of `nodes` nodes is in use."""
     factors = np.zeros(len(residual.capacity), np.float32)
-    return Sorted(np.zeros(nodes, np.float32), np.zeros(nodes, np.int32), factors, residual)
+    return SortedNodes(np.zeros(nodes, np.float32), np.zeros(nodes, np.int32), factors, residual)
 
 
 @kernel
-def resorted_fit(order: Int, packing: Packing, nodes: Sorted, sign: int) -> int:
+def resorted_fit(order: Int, packing: Packing, nodes: SortedNodes, sign: int) -> int:
     """Give each replica the first node that takes it, nodes being sorted before each by free capacity.
 
     `order` is (L,), `sign` 1 for Best Fit and -1 for Worst Fit; the result is 0, `NO_CAPACITY` or `STOPPED`.
     """
-    live, full = 0, 0
+    live_count, full_count = 0, 0
     for application in order:
         if packing.stop[0]:
             return STOPPED
-        noted = limit_nodes(packing, application)
+        limited_count = record_limits(packing, application)
         most_on_a_node = packing.neighbours.most_on_a_node[application]
         current = 0
         for _ in range(packing.replicas[application]):
-            sort_by(packing.live, nodes.measure, current, live, sign)
+            sort_by(packing.live, nodes.measure, current, live_count, sign)
             while True:
-                if current == live:
+                if current == live_count:
                     node = open_node(packing, application)
                     if node == NO_CAPACITY:
                         return NO_CAPACITY
-                    packing.live[live] = node
-                    live += 1
+                    packing.live[live_count] = node
+                    live_count += 1
                     nodes.measure[node] = 0.0
                     add_node(nodes.residual, packing, node)
                 node = packing.live[current]
@@ -106,26 +106,26 @@ def resorted_fit(order: Int, packing: Packing, nodes: Sorted, sign: int) -> int:
                     break
                 current += 1
             nodes.taken[node] += 1
-            take(packing, application, node, 1)
+            take_capacity(packing, application, node, 1)
             take_from_totals(packing, nodes.residual.totals, application, 1)
-            _measure(packing, nodes, current, live)
-        lift_limits(packing, noted)
-        for number in range(live):
-            node = packing.live[number]
+            _measure_nodes(packing, nodes, current, live_count)
+        clear_limits(packing, limited_count)
+        for position in range(live_count):
+            node = packing.live[position]
             if nodes.taken[node] > 0:
-                note_place(packing, application, node, nodes.taken[node])
+                add_slot(packing, application, node, nodes.taken[node])
                 nodes.taken[node] = 0
-        live, full = drop_full(packing, application, live, full)
+        live_count, full_count = drop_full(packing, application, live_count, full_count)
     return 0
 
 
 @kernel
-def _measure(packing: Packing, nodes: Sorted, first: int, end: int) -> None:
-    """Measure what is left of the nodes from a place on."""
+def _measure_nodes(packing: Packing, nodes: SortedNodes, first: int, end: int) -> None:
+    """Write `nodes.factors`, and `nodes.measure` of the nodes ``packing.live[first:end]``."""
     residual = nodes.residual
-    measure, dimensions, whole = residual.measure, len(residual.capacity), 0
+    measure, dimensions, sum_of_totals = residual.measure, len(residual.capacity), 0
     for dimension in range(dimensions):
-        whole += residual.totals[dimension]
+        sum_of_totals += residual.totals[dimension]
     for dimension in range(dimensions):
         total, capacity = residual.totals[dimension], residual.capacity[dimension]
         factor = np.float32(1.0)
@@ -133,13 +133,13 @@ def _measure(packing: Packing, nodes: Sorted, first: int, end: int) -> None:
             factor = np.float32(np.exp(EPSILON * total / (capacity * residual.nodes[0])) / capacity)
         # where nothing is left of a resource, they divide 0 by 0; here that is 0
         elif measure == SURROGATE:
-            factor = np.float32(total) / np.float32(max(whole, 1))
+            factor = np.float32(total) / np.float32(max(sum_of_totals, 1))
         elif measure == EXTENDED_SUM:
             factor = np.float32(max(total, 1))
         nodes.factors[dimension] = factor
-    for number in range(first, end):
-        node = packing.live[number]
-        total_left = np.float32(0.0)
+    for position in range(first, end):
+        node = packing.live[position]
+        value_of_node = np.float32(0.0)
         for dimension in range(dimensions):
             units = packing.free[node, dimension]
             if measure == EXTENDED_SUM:
@@ -148,37 +148,41 @@ def _measure(packing: Packing, nodes: Sorted, first: int, end: int) -> None:
                 value = nodes.factors[dimension] * np.float32(units)
             else:
                 value = nodes.factors[dimension] * np.float32(units // residual.capacity[dimension])
-            total_left = max(total_left, value) if measure == MAX else total_left + value
-        nodes.measure[node] = total_left
+            value_of_node = max(value_of_node, value) if measure == MAX else value_of_node + value
+        nodes.measure[node] = value_of_node
 
 
 @kernel
 def fill_in_turn(packing: Packing, filling: Filling) -> int:
-    """Fill one node after the other as the programs do; the result is 0, `NO_CAPACITY` or `STOPPED`."""
-    done, whole = 0, 0
+    """Fill node after node as the programs do; return 0, `NO_CAPACITY` or `STOPPED`."""
+    done, whole_count = 0, 0
     for application in filling.remaining:
-        whole += _asks_for_all(packing, filling, application)
+        whole_count += _asks_for_all(packing, filling, application)
     for kind in range(len(packing.end)):
         while done < len(filling.remaining) and packing.unused[kind] < packing.end[kind]:
             if packing.stop[0]:
                 return STOPPED
             node = packing.unused[kind]
-            count_node(packing, filling.totals, node, 1)
-            done, whole, placed = _fill(packing, filling, node, done, whole)
-            leave_node(filling)
+            add_free_to_totals(packing, filling.totals, node, 1)
+            done, whole_count, placed = _fill(packing, filling, node, done, whole_count)
+            reset_limits(filling)
             if not placed:
-                count_node(packing, filling.totals, node, -1)
+                add_free_to_totals(packing, filling.totals, node, -1)
                 break
             packing.unused[kind] += 1
     return 0 if done == len(filling.remaining) else NO_CAPACITY
 
 
 @kernel
-def _fill(packing: Packing, filling: Filling, node: int, done: int, whole: int) -> tuple[int, int, bool]:
-    """Process the list; return how many are completed, how many need all of a resource, and whether any was placed."""
+def _fill(packing: Packing, filling: Filling, node: int, done: int, whole_count: int) -> tuple[int, int, bool]:
+    """Place what fits on a node, of the applications in `filling.remaining`, whose first `done` are completed.
+
+    `whole_count` of the others need all that a node has of a resource. The result is both numbers afterwards, and
+    whether a replica was placed.
+    """
     placed = False
     for current in range(done, len(filling.remaining)):
-        if whole > 0:
+        if whole_count > 0:
             _bring_highest(packing, filling, node, current)
         application = filling.remaining[current]
         most = most_wanted(packing, filling, application)
@@ -190,10 +194,10 @@ def _fill(packing: Packing, filling: Filling, node: int, done: int, whole: int) 
                 filling.remaining[current] = filling.remaining[done]
                 filling.remaining[done] = application
                 done += 1
-                whole -= _asks_for_all(packing, filling, application)
-            if is_full(packing, node) and (whole == 0 or _is_filled(packing, node)):
+                whole_count -= _asks_for_all(packing, filling, application)
+            if is_full(packing, node) and (whole_count == 0 or _is_filled(packing, node)):
                 break
-    return done, whole, placed
+    return done, whole_count, placed
 
 
 @kernel
@@ -207,7 +211,7 @@ def _asks_for_all(packing: Packing, filling: Filling, application: int) -> bool:
 
 @kernel
 def _is_filled(packing: Packing, node: int) -> bool:
-    """Return whether nothing is left of a resource."""
+    """Return whether a node has no free capacity in some dimension."""
     filled = False
     for dimension in range(len(packing.least)):
         filled = filled or packing.free[node, dimension] == 0
@@ -216,12 +220,12 @@ def _is_filled(packing: Packing, node: int) -> bool:
 
 @kernel
 def _bring_highest(packing: Packing, filling: Filling, node: int, first: int) -> None:
-    """Score the applications from a place on and bring the highest there by a pass of bubble sort from the end."""
+    """Score ``filling.remaining[first:]`` for a node and bring the highest to the front by a pass of bubble sort."""
     order, value = filling.remaining, filling.value
     set_weights(packing, filling, node)
-    for number in range(first, len(order)):
-        value[number] = score_of(packing, filling, node, order[number], True)
-    for number in range(len(order) - 1, first, -1):
-        if value[number] > value[number - 1]:
-            value[number], value[number - 1] = value[number - 1], value[number]
-            order[number], order[number - 1] = order[number - 1], order[number]
+    for position in range(first, len(order)):
+        value[position] = score_of(packing, filling, node, order[position], True)
+    for position in range(len(order) - 1, first, -1):
+        if value[position] > value[position - 1]:
+            value[position], value[position - 1] = value[position - 1], value[position]
+            order[position], order[position - 1] = order[position - 1], order[position]

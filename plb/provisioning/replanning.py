@@ -22,18 +22,18 @@ from plb.provisioning.integer_program import solve_exactly
 from plb.provisioning.large_neighbourhood_search import (
     TEMPERATURE,
     Annealing,
-    ClearedPart,
+    Neighbourhood,
     SearchState,
     allowed_on,
     best_in_time,
     best_node,
-    change,
-    empty,
     empty_in_turn,
-    note_limits,
+    empty_nodes,
+    place_and_log,
     search_state_of,
+    set_limits_of,
 )
-from plb.provisioning.packing import NO_CAPACITY, Measure, Packing, fitting, open_node, places_of, sizes
+from plb.provisioning.packing import NO_CAPACITY, Measure, Packing, fitting, open_node, sizes, used_slots
 from plb.provisioning.plan import ProvisioningPlan, faults_of_rows
 from plb.provisioning.replicas_by_node import ANY_MOVES, NOTHING, no_replicas, original_nodes_of
 from plb.provisioning.solver_context import ReportProgress, SolverContext, order_of, say_nothing
@@ -41,9 +41,9 @@ from plb.validation import check_count, check_kind, check_member, check_text
 
 NAME = "Replanned"
 PRICE = 3e-3
-"""Temperature of a move (`Annealing`). With less, moves are used before nodes are empty; with much more, few happen."""
+"""`Annealing.price` of a move. With less, moves are used up before nodes are empty; with much more, few happen."""
 SHARE_OPENED = 20
-"""One node is opened for this many nodes in use, if larger ones are unused."""
+"""One larger unused node is opened for this many nodes in use."""
 FIRST_SPARE = 64
 """Further nodes of each kind besides those in use, at first."""
 
@@ -90,18 +90,23 @@ def replan(
         raise ConflictError(f"plan for {plan.instance.name}: {fault}")
     report = report or say_nothing
     context = SolverContext(plan.instance, time_limit)
-    search, number = _settled(context, plan)
+    search, node_of_plan = _kept_and_placed(context, plan)
     original = search.neighbourhood.original
     original.most[0] = ANY_MOVES if most_moves is None else min(ANY_MOVES, max(most_moves, int(original.away[0])))
     report(f"{NAME}: {search.neighbourhood.nodes[0]:,} nodes, {original.away[0]:,} moves")
     packing, seconds = search.packing, context.elapsed()
     if original.away[0] < original.most[0]:
-        packing, seconds = _emptied(context, search, Stream(seed), report)
-    return attrs.evolve(context.plan(packing, NAME, _names(plan, search.packing, number)), seconds=seconds)
+        packing, seconds = _empty_while_better(context, search, Stream(seed), report)
+    return attrs.evolve(context.plan(packing, NAME, _names(plan, search.packing, node_of_plan)), seconds=seconds)
 
 
-def _emptied(context: SolverContext, search: SearchState, rng: Stream, report: ReportProgress) -> tuple[Packing, float]:
-    """Empty nodes; return the packing after the last emptied node, without later moves, and the seconds until then."""
+def _empty_while_better(
+    context: SolverContext, search: SearchState, rng: Stream, report: ReportProgress
+) -> tuple[Packing, float]:
+    """Empty nodes.
+
+    Return the packing with the fewest nodes, without later moves, and the seconds elapsed until then.
+    """
     neighbourhood = search.neighbourhood
     best = _copy(search.packing), context.elapsed()
     fewest = int(neighbourhood.nodes[0])
@@ -115,40 +120,43 @@ def _emptied(context: SolverContext, search: SearchState, rng: Stream, report: R
             break
         fewest, best = int(neighbourhood.nodes[0]), (_copy(search.packing), context.elapsed())
     annealing = Annealing(TEMPERATURE, PRICE)
-    for seconds in empty(context, search, rng, annealing, NAME, report):
+    for seconds in empty_nodes(context, search, rng, annealing, NAME, report):
         if neighbourhood.nodes[0] < fewest:
             fewest, best = int(neighbourhood.nodes[0]), (_copy(search.packing), seconds)
     return best
 
 
 def _empty_in_turn(context: SolverContext, search: SearchState, rng: Stream) -> None:
-    """Empty nodes whose replicas fit on others, first those with the fewest moves; new nodes last."""
-    leave, is_original = _at_original(search), np.zeros(len(search.packing.free), np.bool_)
+    """Empty nodes whose replicas fit on others, first those with the fewest replicas on original nodes.
+
+    New nodes last.
+    """
+    moves, is_original = _replicas_at_original(search), np.zeros(len(search.packing.free), np.bool_)
     is_original[search.neighbourhood.original.node] = True
-    leave[~is_original] = ANY_MOVES
+    moves[~is_original] = ANY_MOVES
     used = search.neighbourhood.used[: search.neighbourhood.nodes[0]]
-    used[:] = used[np.argsort(leave[used], kind="stable")]
+    used[:] = used[np.argsort(moves[used], kind="stable")]
     with context.watched():
         empty_in_turn(search, rng)
 
 
-def _at_original(search: SearchState) -> Int:
-    """Return how many replicas on each node, (N,), were there before."""
+def _replicas_at_original(search: SearchState) -> Int:
+    """Return how many replicas on each node, (N,), have it as original node."""
     packing, original = search.packing, search.neighbourhood.original
-    place, application = places_of(packing)
+    slot, application = used_slots(packing)
     nodes = len(packing.free)
-    now = application * nodes + packing.node[place]
-    before = np.repeat(np.arange(len(packing.places)), np.diff(original.start)) * nodes + original.node
+    now = application * nodes + packing.node[slot]
+    before = np.repeat(np.arange(len(packing.slots)), np.diff(original.start)) * nodes + original.node
     _, in_now, in_before = np.intersect1d(now, before, assume_unique=True, return_indices=True)
-    there = np.zeros(nodes, np.int64)
+    at_original = np.zeros(nodes, np.int64)
     np.add.at(
-        there, packing.node[place[in_now]], np.minimum(packing.placed[place[in_now]], original.replicas[in_before])
+        at_original, packing.node[slot[in_now]], np.minimum(packing.placed[slot[in_now]], original.replicas[in_before])
     )
-    return there
+    return at_original
 
 
-def _leave_out_empty(search: SearchState) -> None:
-    """Update the nodes in use to those with replicas."""
+def _drop_empty(search: SearchState) -> None:
+    """Remove the nodes without replicas from the nodes in use."""
     neighbourhood = search.neighbourhood
     used = neighbourhood.used[: neighbourhood.nodes[0]]
     kept = used[search.by_node.head[used] != NOTHING]
@@ -157,7 +165,10 @@ def _leave_out_empty(search: SearchState) -> None:
 
 
 def _open_larger(context: SolverContext, search: SearchState) -> bool:
-    """Open a few unused nodes that are larger than the smallest in use; return whether there were any."""
+    """Open a few unused nodes of the largest kind that is larger than the smallest in use.
+
+    Return whether there is one.
+    """
     packing, neighbourhood = search.packing, search.neighbourhood
     nodes = int(neighbourhood.nodes[0])
     sizes_of_kinds = [
@@ -176,115 +187,126 @@ def _open_larger(context: SolverContext, search: SearchState) -> bool:
     return False
 
 
-def _settled(context: SolverContext, plan: ProvisioningPlan) -> tuple[SearchState, Int]:
-    """Keep the replicas that may stay and place the others; return the search, and the plan's nodes in it, (N,)."""
+def _kept_and_placed(context: SolverContext, plan: ProvisioningPlan) -> tuple[SearchState, Int]:
+    """Keep the replicas that may stay and place the others.
+
+    The result is the search, and the index in its packing of each node of the plan, (nodes of the plan,).
+    """
     size = sizes(Measure.AVERAGE, context.shares, context.instance.replicas)
     # small replicas stay first, so that few have to move
     rows = np.argsort(size[plan.application], kind="stable")
     spare = FIRST_SPARE if len(context.instance.nodes) == 1 else max(FIRST_SPARE, plan.nodes)
     while True:
-        search, number = _vacant(context, plan, size, spare)
-        node = number[plan.node[rows]].astype(np.int32)
-        _stay(search, plan.application[rows], node, plan.count[rows])
-        left = _place_missing(search, order_of(size))
-        if left == NOTHING:
-            _leave_out_empty(search)
-            return search, number
+        search, node_of_plan = _unplaced(context, plan, size, spare)
+        node = node_of_plan[plan.node[rows]].astype(np.int32)
+        _keep(search, plan.application[rows], node, plan.count[rows])
+        free_value = _place_missing(search, order_of(size))
+        if free_value == NOTHING:
+            _drop_empty(search)
+            return search, node_of_plan
         if len(search.packing.free) == context.most_nodes or spare > context.instance.replicas.sum():
-            raise NoCapacityError(context.instance.name, context.instance.applications[left])
+            raise NoCapacityError(context.instance.name, context.instance.applications[free_value])
         spare *= 2
 
 
-def _vacant(context: SolverContext, plan: ProvisioningPlan, size: Float, spare: int) -> tuple[SearchState, Int]:
-    """Return the nodes of a plan and spare ones, without replicas; as `_settled`."""
+def _unplaced(context: SolverContext, plan: ProvisioningPlan, size: Float, spare: int) -> tuple[SearchState, Int]:
+    """Return the nodes of a plan and spare ones, without replicas; as `_kept_and_placed`."""
     instance = context.instance
-    packing, number = context.packing_for(plan, spare)
-    original = original_nodes_of(plan.application, number[plan.node].astype(np.int32), plan.count, len(size), ANY_MOVES)
-    stand = np.bincount(plan.application, plan.count, minlength=len(size)).astype(np.int64)
-    original.away[0] -= np.maximum(0, stand - instance.replicas).sum()  # surplus replicas are removed
-    search = search_state_of(packing, no_replicas(packing), np.sort(number), size, original, context.capacity)
+    packing, node_of_plan = context.packing_for(plan, spare)
+    original = original_nodes_of(
+        plan.application, node_of_plan[plan.node].astype(np.int32), plan.count, len(size), ANY_MOVES
+    )
+    placed = np.bincount(plan.application, plan.count, minlength=len(size)).astype(np.int64)
+    original.away[0] -= np.maximum(0, placed - instance.replicas).sum()  # surplus replicas are removed
+    search = search_state_of(packing, no_replicas(packing), np.sort(node_of_plan), size, original, context.capacity)
     search.neighbourhood.missing[:] = instance.replicas
-    return search, number
+    return search, node_of_plan
 
 
 def _copy(packing: Packing) -> Packing:
-    """Return a packing with the present replicas of another one."""
-    return packing._replace(places=packing.places.copy(), node=packing.node.copy(), placed=packing.placed.copy())
+    """Return a packing whose slots are copied, so that later moves do not change them."""
+    return packing._replace(slots=packing.slots.copy(), node=packing.node.copy(), placed=packing.placed.copy())
 
 
-def _names(plan: ProvisioningPlan, packing: Packing, number: Int) -> list[str]:
-    """Return names for the nodes of a packing: as in the plan, and for others their type and an unused number."""
+def _names(plan: ProvisioningPlan, packing: Packing, node_of_plan: Int) -> list[str]:
+    """Return names for the nodes of a packing: as in the plan, and for new nodes their type and an unused number.
+
+    `node_of_plan` is the index in the packing of each node of the plan.
+    """
     names = [""] * len(packing.free)
-    for name, place in zip(plan.node_names(), number.tolist(), strict=True):
-        names[place] = name
+    for name, node in zip(plan.node_names(), node_of_plan.tolist(), strict=True):
+        names[node] = name
     taken, first = set(names), 0
     for node_type, end in zip(plan.instance.nodes, packing.end.tolist(), strict=True):
         numbered = (f"{node_type.name}-{number}" for number in itertools.count())
-        free = (name for name in numbered if name not in taken)
-        names[first:end] = [name or next(free) for name in names[first:end]]
+        unused = (name for name in numbered if name not in taken)
+        names[first:end] = [name or next(unused) for name in names[first:end]]
         first = end
     return names
 
 
 @kernel
-def _stay(search: SearchState, application: Int32, node: Int32, count: Int32) -> None:
-    """Keep replicas on their nodes, as many as capacity and limits allow; the others stay missing.
+def _keep(search: SearchState, application: Int32, node: Int32, count: Int32) -> None:
+    """Keep `count` replicas of `application` on `node`, at most what capacity and limits allow; others stay missing.
 
-    Row by row of a plan, (P,): `count` replicas of `application` are on `node`.
+    The arrays are (P,), the rows of a plan in the order in which replicas are kept.
     """
     packing, neighbourhood = search.packing, search.neighbourhood
     for row in range(len(application)):
-        who, where = application[row], node[row]
-        most = min(int(count[row]), int(neighbourhood.missing[who]))
-        if most == 0 or fitting(packing, where, who, 1) == 0:
+        owner, host = application[row], node[row]
+        most = min(int(count[row]), int(neighbourhood.missing[owner]))
+        if most == 0 or fitting(packing, host, owner, 1) == 0:
             continue
-        note_limits(search, who, False)  # `allowed_on` reads them; lifted again below
-        most = min(most, allowed_on(search, who, where))
-        note_limits(search, who, True)
-        most = fitting(packing, where, who, most) if most > 0 else 0
+        set_limits_of(search, owner, False)  # `allowed_on` reads them; lifted again below
+        most = min(most, allowed_on(search, owner, host))
+        set_limits_of(search, owner, True)
+        most = fitting(packing, host, owner, most) if most > 0 else 0
         if most > 0:
-            neighbourhood.missing[who] -= most
-            change(search, 0, who, where, most)  # each overwrites entry 0 of the undo log, as none is undone
+            neighbourhood.missing[owner] -= most
+            place_and_log(search, 0, owner, host, most)  # each overwrites entry 0 of the undo log, as none is undone
 
 
 @kernel
 def _place_missing(search: SearchState, order: Int) -> int:
-    """Place what is missing, applications (L,) in order; return the first that finds too few nodes, or `NOTHING`."""
+    """Place the missing replicas of applications, (L,), in order.
+
+    Return the first whose replicas do not fit, or `NOTHING`.
+    """
     packing, neighbourhood = search.packing, search.neighbourhood
     for application in order:
         if neighbourhood.missing[application] == 0:
             continue
-        note_limits(search, application, False)
-        live = _list_used(packing, neighbourhood)
+        set_limits_of(search, application, False)
+        live_count = _list_used(packing, neighbourhood)
         while neighbourhood.missing[application] > 0:
-            node, count = best_node(search, application, 0, live, 0)
+            node, count = best_node(search, application, 0, live_count, 0)
             if node == NOTHING:
                 node = open_node(packing, application)
                 if node == NO_CAPACITY:
                     break
                 neighbourhood.used[neighbourhood.nodes[0]] = node
                 neighbourhood.nodes[0] += 1
-                packing.live[live] = node
-                live += 1
+                packing.live[live_count] = node
+                live_count += 1
                 continue
             neighbourhood.missing[application] -= count
-            change(search, 0, application, node, count)
-        note_limits(search, application, True)
+            place_and_log(search, 0, application, node, count)
+        set_limits_of(search, application, True)
         if neighbourhood.missing[application] > 0:
             return int(application)
     return NOTHING
 
 
 @kernel
-def _list_used(packing: Packing, neighbourhood: ClearedPart) -> int:
-    """List the nodes in use that are not full; return how many there are."""
-    live = 0
-    for number in range(neighbourhood.nodes[0]):
-        node = neighbourhood.used[number]
+def _list_used(packing: Packing, neighbourhood: Neighbourhood) -> int:
+    """Write the nodes in use that are not full to `packing.live`; return their number."""
+    live_count = 0
+    for position in range(neighbourhood.nodes[0]):
+        node = neighbourhood.used[position]
         if not neighbourhood.full[node]:
-            packing.live[live] = node
-            live += 1
-    return live
+            packing.live[live_count] = node
+            live_count += 1
+    return live_count
 
 
 AUTO = "auto"

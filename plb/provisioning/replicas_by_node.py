@@ -11,29 +11,29 @@ import numpy as np
 
 from plb.array_types import Int, Int32
 from plb.compiler import kernel
-from plb.provisioning.packing import Packing, take
+from plb.provisioning.packing import Packing, take_capacity
 
 NOTHING = -1
-"""Stands for no place."""
+"""Stands for no slot, and elsewhere for no node or application."""
 ANY_MOVES = 2**62
 """Stands for no limit of moves."""
 
 
 class ReplicasByNode(NamedTuple):
-    """The places of each node; a place has replicas of one application (`Packing`)."""
+    """The slots (`plb.provisioning.packing`) of each node, as lists with links in both directions."""
 
     head: Int32
-    """(N,) the first place of a node; `NOTHING`: nobody is there."""
+    """(N,) the first slot of a node; `NOTHING`: it has no replicas."""
     next: Int32
-    """(R,) the next place on the node."""
+    """(R,) the next slot on the node of a slot; `NOTHING`: there is none."""
     previous: Int32
-    """(R,) the previous place on the node."""
+    """(R,) the previous slot on the node of a slot; `NOTHING`: there is none."""
     owner: Int32
-    """(R,) application of a place."""
+    """(R,) application of a slot."""
 
 
 def no_replicas(packing: Packing) -> ReplicasByNode:
-    """Return the replicas of an empty packing."""
+    """Return the lists of an empty packing: no node has a slot."""
     replicas = np.diff(packing.start)
     return ReplicasByNode(
         head=np.full(len(packing.free), NOTHING, np.int32),
@@ -44,57 +44,59 @@ def no_replicas(packing: Packing) -> ReplicasByNode:
 
 
 @kernel
-def place_of(by_node: ReplicasByNode, application: int, node: int) -> int:
-    """Return the place of an application on a node, or `NOTHING`."""
-    place = int(by_node.head[node])
-    while place != NOTHING and by_node.owner[place] != application:
-        place = int(by_node.next[place])
-    return place
+def slot_of(by_node: ReplicasByNode, application: int, node: int) -> int:
+    """Return the slot of an application on a node, or `NOTHING`."""
+    slot = int(by_node.head[node])
+    while slot != NOTHING and by_node.owner[slot] != application:
+        slot = int(by_node.next[slot])
+    return slot
 
 
 @kernel
 def add(packing: Packing, by_node: ReplicasByNode, application: int, node: int, count: int) -> None:
-    """Place replicas on a node without checks of capacity."""
-    place = place_of(by_node, application, node)
-    if place == NOTHING:
-        place = packing.start[application] + packing.places[application]
-        packing.places[application] += 1
-        packing.node[place], packing.placed[place] = node, 0
-        _link(by_node, place, node)
-    packing.placed[place] += count
-    take(packing, application, node, count)
+    """Place `count` replicas on a node without checks of capacity."""
+    slot = slot_of(by_node, application, node)
+    if slot == NOTHING:
+        slot = packing.start[application] + packing.slots[application]
+        packing.slots[application] += 1
+        packing.node[slot], packing.placed[slot] = node, 0
+        _link(by_node, slot, node)
+    packing.placed[slot] += count
+    take_capacity(packing, application, node, count)
 
 
 @kernel
 def remove(packing: Packing, by_node: ReplicasByNode, application: int, node: int, count: int) -> None:
-    """Remove replicas, at most as many as there are, from a node."""
-    place = place_of(by_node, application, node)
-    packing.placed[place] -= count
-    take(packing, application, node, -count)
-    if packing.placed[place] > 0:
+    """Remove `count` replicas, at most as many as there are, from a node."""
+    slot = slot_of(by_node, application, node)
+    packing.placed[slot] -= count
+    take_capacity(packing, application, node, -count)
+    if packing.placed[slot] > 0:
         return
-    _unlink(by_node, place, node)
-    packing.places[application] -= 1
-    last = packing.start[application] + packing.places[application]
-    if place != last:  # places of an application are consecutive
+    _unlink(by_node, slot, node)
+    packing.slots[application] -= 1
+    last = packing.start[application] + packing.slots[application]
+    if slot != last:  # slots of an application are consecutive
         last_node = packing.node[last]
         _unlink(by_node, last, last_node)
-        packing.node[place], packing.placed[place] = last_node, packing.placed[last]
-        _link(by_node, place, last_node)
+        packing.node[slot], packing.placed[slot] = last_node, packing.placed[last]
+        _link(by_node, slot, last_node)
 
 
 @kernel
-def _link(by_node: ReplicasByNode, place: int, node: int) -> None:
+def _link(by_node: ReplicasByNode, slot: int, node: int) -> None:
+    """Insert a slot at the head of the list of a node."""
     first = by_node.head[node]
-    by_node.next[place], by_node.previous[place] = first, NOTHING
+    by_node.next[slot], by_node.previous[slot] = first, NOTHING
     if first != NOTHING:
-        by_node.previous[first] = place
-    by_node.head[node] = place
+        by_node.previous[first] = slot
+    by_node.head[node] = slot
 
 
 @kernel
-def _unlink(by_node: ReplicasByNode, place: int, node: int) -> None:
-    before, after = by_node.previous[place], by_node.next[place]
+def _unlink(by_node: ReplicasByNode, slot: int, node: int) -> None:
+    """Remove a slot from the list of a node."""
+    before, after = by_node.previous[slot], by_node.next[slot]
     if before == NOTHING:
         by_node.head[node] = after
     else:
@@ -105,7 +107,7 @@ def _unlink(by_node: ReplicasByNode, place: int, node: int) -> None:
 
 @kernel
 def add_all(packing: Packing, by_node: ReplicasByNode, application: Int32, node: Int32, count: Int32) -> None:
-    """Place replicas on given nodes: application, node and number, (P,)."""
+    """Place `count` replicas of `application` on `node`, each (P,), row by row."""
     for row in range(len(application)):
         add(packing, by_node, application[row], node[row], count[row])
 
@@ -114,25 +116,25 @@ class OriginalNodes(NamedTuple):
     """The original nodes of replicas: the pairs of application i are in ``start[i]:start[i + 1]``."""
 
     start: Int
-    """(L + 1,)"""
+    """(L + 1,) bounds of the pairs of each application."""
     node: Int32
-    """(H,)"""
+    """(H,) node of each pair."""
     replicas: Int32
-    """(H,) number of replicas that were there."""
+    """(H,) how many replicas of the application its original node had."""
     away: Int
-    """(1,) number of replicas that have left."""
+    """(1,) number of replicas that are not on their original node."""
     most: Int
-    """(1,) largest number of replicas that may leave."""
+    """(1,) largest number of replicas that may leave their original nodes."""
 
 
 def no_original_nodes(applications: int) -> OriginalNodes:
-    """Return none for any application."""
+    """Return the state in which no application has original nodes."""
     empty = np.zeros(0, np.int32)
     return original_nodes_of(empty, empty, empty, applications, ANY_MOVES)
 
 
 def original_nodes_of(application: Int32, node: Int32, count: Int32, applications: int, most: int) -> OriginalNodes:
-    """Return the original nodes of counted replicas, (H,), before any is placed; at most `most` of them may leave."""
+    """Return the original nodes before a replica is placed: `count` replicas of `application` on `node`, each (H,)."""
     order = np.argsort(application, kind="stable")
     return OriginalNodes(
         start=np.searchsorted(application[order], np.arange(applications + 1)).astype(np.int64),
@@ -145,7 +147,7 @@ def original_nodes_of(application: Int32, node: Int32, count: Int32, application
 
 @kernel
 def vacant(original: OriginalNodes, packing: Packing, by_node: ReplicasByNode, application: int, node: int) -> int:
-    """Return how many replicas have left an original node; 0 if it has more than before."""
+    """Return how many replicas of an application its original node has less than originally, at least 0."""
     return max(0, _original_replicas(original, application, node) - _placed(packing, by_node, application, node))
 
 
@@ -153,16 +155,16 @@ def vacant(original: OriginalNodes, packing: Packing, by_node: ReplicasByNode, a
 def count_moved(
     original: OriginalNodes, packing: Packing, by_node: ReplicasByNode, application: int, node: int, count: int
 ) -> None:
-    """Update the count after `count` replicas were added to a node, or removed if it is negative."""
-    before = _original_replicas(original, application, node)
-    if before > 0:
+    """Update `original.away` after `count` replicas were added to a node, or removed if it is negative."""
+    originally = _original_replicas(original, application, node)
+    if originally > 0:
         placed = _placed(packing, by_node, application, node)
-        original.away[0] += max(0, before - placed) - max(0, before - (placed - count))
+        original.away[0] += max(0, originally - placed) - max(0, originally - (placed - count))
 
 
 @kernel
 def _original_replicas(original: OriginalNodes, application: int, node: int) -> int:
-    """Return how many replicas of an application were on a node."""
+    """Return how many replicas of an application a node had originally."""
     for pair in range(original.start[application], original.start[application + 1]):
         if original.node[pair] == node:
             return int(original.replicas[pair])
@@ -172,5 +174,5 @@ def _original_replicas(original: OriginalNodes, application: int, node: int) -> 
 @kernel
 def _placed(packing: Packing, by_node: ReplicasByNode, application: int, node: int) -> int:
     """Return how many replicas of an application are on a node."""
-    place = place_of(by_node, application, node)
-    return int(packing.placed[place]) if place != NOTHING else 0
+    slot = slot_of(by_node, application, node)
+    return int(packing.placed[slot]) if slot != NOTHING else 0

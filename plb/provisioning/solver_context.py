@@ -12,7 +12,7 @@ import numpy as np
 from plb.array_types import Float, Int
 from plb.compiler import working_time
 from plb.provisioning.instance import Instance, degrees, lower_bound
-from plb.provisioning.packing import Packing, empty_packing, places_of
+from plb.provisioning.packing import Packing, empty_packing, used_slots
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.replicas_by_node import ReplicasByNode, add_all, no_replicas
 from plb.validation import check_number
@@ -26,7 +26,10 @@ def say_nothing(_: str) -> None:
 
 
 class SolverContext:
-    """An instance as kernels read it, and the time for it: `stop` is set after `seconds`; None: never."""
+    """An instance as kernels read it, and the time for it: `stop` is set after `seconds`; None: never.
+
+    `demand` is (L, D) of a replica, `capacity` (D,) of the largest node, `stop` (1,).
+    """
 
     def __init__(self, instance: Instance, seconds: float | None = None) -> None:
         if seconds is not None:
@@ -77,7 +80,7 @@ class SolverContext:
 
     @property
     def most_nodes(self) -> int:
-        """Largest number of nodes."""
+        """Number of nodes that always suffices, or that there are: one for each replica."""
         return sum(self.instance.offered(int(self.instance.replicas.sum())))
 
     def packing(self, nodes: int) -> Packing:
@@ -86,21 +89,21 @@ class SolverContext:
 
     def packing_of_first(self, nodes: int) -> Packing:
         """Return an empty packing of the first `nodes` nodes, kind after kind."""
-        counts, left = [], nodes
+        counts, remaining = [], nodes
         for node_type in self.instance.nodes:
-            counts.append(left if node_type.count is None else min(node_type.count, left))
-            left -= counts[-1]
+            counts.append(remaining if node_type.count is None else min(node_type.count, remaining))
+            remaining -= counts[-1]
         return self._packing_of(counts)
 
     def _packing_of(self, counts: list[int]) -> Packing:
-        """Return an empty packing with these numbers of nodes of each kind."""
+        """Return an empty packing with `counts` nodes, (kinds,)."""
         capacity = np.stack([self.instance.capacity(node_type) for node_type in self.instance.nodes])
         free = np.repeat(capacity, counts, axis=0)
         instance = self.instance
         return empty_packing(instance.replicas, self.demand, instance.neighbours, free, np.cumsum(counts), self.stop)
 
     def reach(self, plan: ProvisioningPlan) -> int:
-        """Return the number of first nodes (`packing_of_first`) among which are all that a plan uses."""
+        """Return the least number of nodes with which `packing_of_first` has all nodes that a plan uses."""
         reach, before = 0, 0
         for node_type, used in zip(
             self.instance.nodes, np.bincount(plan.kind, minlength=len(self.instance.nodes)).tolist(), strict=True
@@ -113,45 +116,48 @@ class SolverContext:
         return reach
 
     def packing_for(self, plan: ProvisioningPlan, spare: int = 0) -> tuple[Packing, Int]:
-        """Return an empty packing with a plan's nodes and spare ones of each kind, and the plan's nodes in it, (N,)."""
+        """Return an empty packing with a plan's nodes and `spare` more of each kind, and their indices in it."""
         used = np.bincount(plan.kind, minlength=len(self.instance.nodes))
         counts = [
-            taken + spare if node_type.count is None else min(taken + spare, node_type.count)
-            for node_type, taken in zip(self.instance.nodes, used.tolist(), strict=True)
+            used_of_kind + spare if node_type.count is None else min(used_of_kind + spare, node_type.count)
+            for node_type, used_of_kind in zip(self.instance.nodes, used.tolist(), strict=True)
         ]
         packing = self._packing_of(counts)
         first = packing.end - counts
         packing.unused[:] = first + used
         order = np.argsort(plan.kind, kind="stable")
-        number = np.empty(plan.nodes, np.int64)
-        number[order] = np.repeat(first - (np.cumsum(used) - used), used) + np.arange(plan.nodes)
-        return packing, number
+        node_of_plan = np.empty(plan.nodes, np.int64)
+        node_of_plan[order] = np.repeat(first - (np.cumsum(used) - used), used) + np.arange(plan.nodes)
+        return packing, node_of_plan
 
     def by_node(self, plan: ProvisioningPlan) -> tuple[Packing, ReplicasByNode]:
         """Return the packing of a plan, nodes by kind, and the replicas of each node."""
-        packing, number = self.packing_for(plan)
+        packing, node_of_plan = self.packing_for(plan)
         by_node = no_replicas(packing)
-        node = number[plan.node].astype(np.int32)
+        node = node_of_plan[plan.node].astype(np.int32)
         add_all(packing, by_node, plan.application, node, plan.count)
         return packing, by_node
 
     def plan(self, packing: Packing, algorithm: str, names: Sequence[str] | None = None) -> ProvisioningPlan:
-        """Return the plan of a packing with all replicas, without empty nodes; `names` has all its nodes, (N,)."""
-        row, application = places_of(packing)
-        used, node = np.unique(packing.node[row], return_inverse=True)
+        """Return the plan of a packing with all replicas, without empty nodes.
+
+        `names`, (N,), are of all nodes of the packing.
+        """
+        slot, application = used_slots(packing)
+        used, node = np.unique(packing.node[slot], return_inverse=True)
         return ProvisioningPlan(
             instance=self.instance,
             kind=np.searchsorted(packing.end, used, side="right").astype(np.int32),
             application=application.astype(np.int32),
             node=node.astype(np.int32),
-            count=packing.placed[row],
+            count=packing.placed[slot],
             algorithm=algorithm,
             seconds=self.elapsed(),
             lower_bound=self.lower_bound,
-            names=None if names is None else tuple(names[number] for number in used.tolist()),
+            names=None if names is None else tuple(names[index] for index in used.tolist()),
         )
 
 
 def order_of(sizes: Float) -> Int:
-    """Return the applications from large to small, equal ones in their given order."""
+    """Return the applications by descending size, (L,), stably."""
     return np.argsort(-sizes, kind="stable")

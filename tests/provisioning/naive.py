@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from plb.provisioning import Instance, ProvisioningPlan
-from plb.provisioning.packing import EPSILON, Measure, Packing, places_of
+from plb.provisioning.packing import EPSILON, Measure, Packing, used_slots
 
 Residual = Callable[[Sequence["Bin"], "Bin"], float]
 Placement = list[tuple[int, dict[int, int]]]
@@ -79,7 +79,7 @@ def placement_of(plan: ProvisioningPlan) -> list[dict[int, int]]:
 
 def placement_in(packing: Packing) -> Placement:
     nodes: dict[int, dict[int, int]] = {}
-    for place, application in zip(*places_of(packing), strict=True):
+    for place, application in zip(*used_slots(packing), strict=True):
         nodes.setdefault(int(packing.node[place]), {})[int(application)] = int(packing.placed[place])
     return sorted(nodes.items())
 

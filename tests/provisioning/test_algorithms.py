@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb.provisioning import Instance, NodeType, NoPlanError, Rules, algorithm_names, lower_bound, provision
-from plb.provisioning.application_centric import nothing_spread
+from plb.provisioning.application_centric import empty_spread
 from plb.provisioning.application_centric import spread as spread_kernel
 from plb.provisioning.packing import Measure, residual_of, sizes
 from plb.provisioning.released_programs import whole_shares
@@ -86,7 +86,7 @@ def test_the_released_programs_sort_nodes_before_each_replica(instance: Instance
 @given(instance=instances(kinds=1), measure=st.sampled_from([Measure.AVERAGE, Measure.MAX]), nodes=st.integers(1, 8))
 def test_spreading_gives_each_replica_the_node_with_most_left(instance: Instance, measure: Measure, nodes: int) -> None:
     context = SolverContext(instance)
-    packing, state = context.packing_of_first(nodes), nothing_spread(nodes, residual_of(measure, context.capacity))
+    packing, state = context.packing_of_first(nodes), empty_spread(nodes, residual_of(measure, context.capacity))
     lost = spread_kernel(np.arange(len(instance.applications)), packing, state, False)
     expected, missing = naive.spread(instance, range(len(instance.applications)), measure, nodes)
     assert naive.placement_in(packing) == expected

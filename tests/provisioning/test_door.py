@@ -148,12 +148,12 @@ def test_limits_by_application_equal_the_given_ones(instance: Instance) -> None:
     neighbours, limits = instance.affinity.neighbours(number), instance.affinity
     given_arcs = sorted(zip(limits.source.tolist(), limits.target.tolist(), limits.most.tolist(), strict=True))
     outward = [
-        (application, int(neighbours.out_other[arc]), int(neighbours.out_most[arc]))
+        (application, int(neighbours.out_target[arc]), int(neighbours.out_most[arc]))
         for application in range(number)
         for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1])
     ]
     inward = [
-        (int(neighbours.in_other[arc]), application, int(neighbours.in_most[arc]))
+        (int(neighbours.in_source[arc]), application, int(neighbours.in_most[arc]))
         for application in range(number)
         for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1])
     ]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from plb.provisioning import Instance, Rules
 from plb.provisioning.instance import degrees
-from plb.provisioning.node_centric import Score, match, no_matches, nothing_filled
+from plb.provisioning.node_centric import Score, empty_filling, empty_matches, match
 from plb.provisioning.solver_context import SolverContext, order_of
 from tests.provisioning import naive, naive_nodes
 from tests.provisioning.strategies import instances
@@ -37,8 +37,8 @@ def test_matching_takes_the_best_pair(instance: Instance, score: Score, nodes: i
     """Among equal pairs it takes the first node, then the first application; replicas without a place are counted."""
     context = SolverContext(instance)
     packing = context.packing_of_first(nodes)
-    filling = nothing_filled(score, np.arange(len(instance.applications)), packing, context.capacity)
-    lost = match(packing, filling, no_matches(packing))
+    filling = empty_filling(score, np.arange(len(instance.applications)), packing, context.capacity)
+    lost = match(packing, filling, empty_matches(packing))
     expected, missing = naive_nodes.match(instance, score, nodes)
     assert lost == missing
     assert naive.placement_in(packing) == expected
