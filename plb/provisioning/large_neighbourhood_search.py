@@ -53,7 +53,7 @@ MOST_CLEARED = 4
 """Nodes that are cleared at a time, at the most."""
 
 
-class Neighbourhood(NamedTuple):
+class ClearedNeighbourhood(NamedTuple):
     """The nodes in use, those of them that are cleared with the replicas that wait, and the undo log."""
 
     used: Int32
@@ -93,7 +93,7 @@ class SearchState(NamedTuple):
     """The present places of the replicas."""
     by_node: ReplicasByNode
     """The slots of the packing by node."""
-    neighbourhood: Neighbourhood
+    neighbourhood: ClearedNeighbourhood
     """The nodes in use, and those that are cleared."""
     residual: Residual
     """The measure of free capacity, with constant weights."""
@@ -107,7 +107,7 @@ def search_state_of(
     `size` is (L,) sizes of replicas, `capacity` (D,) of the largest node.
     """
     nodes, replicas, applications = len(packing.free), len(packing.node), len(size)
-    neighbourhood = Neighbourhood(
+    neighbourhood = ClearedNeighbourhood(
         used=np.zeros(nodes, np.int32),
         nodes=np.full(1, len(used), np.int64),
         cleared=np.zeros(MOST_CLEARED, np.int32),
@@ -274,7 +274,7 @@ def empty_a_node(search: SearchState, rng: Stream, annealing: Annealing, rounds:
 
 
 @kernel
-def _first_empty(by_node: ReplicasByNode, neighbourhood: Neighbourhood, cleared: int) -> int:
+def _first_empty(by_node: ReplicasByNode, neighbourhood: ClearedNeighbourhood, cleared: int) -> int:
     """Return the position in `used` of the first cleared node without replicas, or `NOTHING`; `cleared` are cleared."""
     for index in range(cleared):
         position = neighbourhood.cleared[index]
@@ -307,7 +307,7 @@ def empty_in_turn(search: SearchState, rng: Stream) -> int:
 
 
 @kernel
-def _choose_cleared(neighbourhood: Neighbourhood, rng: Stream, cleared: int) -> None:
+def _choose_cleared(neighbourhood: ClearedNeighbourhood, rng: Stream, cleared: int) -> None:
     """Choose `cleared` nodes to clear: each is the one with more free capacity of two random nodes in use."""
     for index in range(cleared):
         while True:
@@ -323,7 +323,7 @@ def _choose_cleared(neighbourhood: Neighbourhood, rng: Stream, cleared: int) -> 
 
 
 @kernel
-def _is_cleared(neighbourhood: Neighbourhood, cleared: int, position: int) -> bool:
+def _is_cleared(neighbourhood: ClearedNeighbourhood, cleared: int, position: int) -> bool:
     """Return whether a position in `used` is among the first `cleared` of `neighbourhood.cleared`."""
     is_cleared = False
     for index in range(cleared):
@@ -376,7 +376,7 @@ def _rebuild(search: SearchState, rng: Stream, cleared: int, most_open: int) -> 
 
 
 @kernel
-def _list_open(packing: Packing, neighbourhood: Neighbourhood, rng: Stream, cleared: int, most_open: int) -> int:
+def _list_open(packing: Packing, neighbourhood: ClearedNeighbourhood, rng: Stream, cleared: int, most_open: int) -> int:
     """Write the nodes to try to `packing.live`, at most `most_open`; return their number.
 
     They are the `cleared` nodes but the first and, from a random one on, the other nodes in use that are not full.

@@ -22,7 +22,7 @@ from plb.provisioning.integer_program import solve_exactly
 from plb.provisioning.large_neighbourhood_search import (
     TEMPERATURE,
     Annealing,
-    Neighbourhood,
+    ClearedNeighbourhood,
     SearchState,
     allowed_on,
     best_in_time,
@@ -298,7 +298,7 @@ def _place_missing(search: SearchState, order: Int) -> int:
 
 
 @kernel
-def _list_used(packing: Packing, neighbourhood: Neighbourhood) -> int:
+def _list_used(packing: Packing, neighbourhood: ClearedNeighbourhood) -> int:
     """Write the nodes in use that are not full to `packing.live`; return their number."""
     live_count = 0
     for position in range(neighbourhood.nodes[0]):

@@ -45,6 +45,7 @@ NEIGHBOURHOODS = ("ejection_chain", "partition", "node", "service")
 
 
 def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
+    """Return a list of unique names as a tuple, after checks; `item` and `field` are for errors."""
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         raise InvalidValueError(item, field, value, "a list of names")
     if len(set(value)) < len(value):
@@ -53,18 +54,20 @@ def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
 
 
 def _policy(item: str, field: str, value: Any) -> str:
+    """Return the name of a placement policy after checks."""
     if not isinstance(value, str):
         raise InvalidValueError(item, field, value, "the name of a placement policy")
     return check_text(item, field, value)
 
 
 def _options(item: str, field: str, value: Any) -> Mapping[str, Any]:
+    """Return options of a policy by name after checks of the names, read-only."""
     options = check_mapping(item, field, value, "a mapping of names of options to values")
     return ReadOnlyMapping({check_text(item, field, name): _option(option) for name, option in options.items()})
 
 
 def _option(value: Any) -> Any:
-    """Return an option with scalars of Python in place of NumPy's, also in lists and tuples."""
+    """Return the value of an option with scalars of Python instead of NumPy's, also in lists and tuples."""
     if type(value) in (list, tuple):
         return type(value)(map(_option, value))
     return plain_scalar(value) if isinstance(value, np.generic) else value
@@ -121,23 +124,30 @@ class Replay(Enum):
     ANCHORED = "anchored"
     """The replica grows from its largest demand so far by the later growth of the trace at that age."""
     FROM_PRESENT = "from_present"
-    """The same, but it starts between its present load and its largest demand, at a place drawn for each repetition."""
+    """As `ANCHORED`, but it starts between its present load and its largest demand, at a value drawn for each
+    repetition.
+    """
 
 
 class Checks(Enum):
     """When increments are compared with totals computed from scratch."""
 
     OFF = "off"
+    """Never."""
     PHASE = "phase"
+    """After each phase."""
     STEP = "step"
+    """After each applied proposal."""
 
 
 def _estimator(value: object) -> str:
+    """Return the text of an estimator after it was parsed as a check."""
     estimator_of(value)
     return str(value)
 
 
 def _tuple_of_metrics(metrics: object) -> tuple[Metric, ...]:
+    """Return metrics as a tuple; raise `InvalidValueError` for anything else."""
     return check_items("PlbConfig", "metrics", metrics, Metric)
 
 
@@ -314,8 +324,10 @@ class PlbConfig(
         self._check_neighbourhoods()
         self._check_horizon()
         if self.violation_cost is not None and (self.extension_constraints or self.policy != ANNEALING):
-            other = "extension_constraints" if self.extension_constraints else f"balancing by policy {self.policy!r}"
-            raise ConflictError(f"PlbConfig: violation_cost is given, but its search knows no {other}")
+            unsupported = (
+                "extension_constraints" if self.extension_constraints else f"balancing by policy {self.policy!r}"
+            )
+            raise ConflictError(f"PlbConfig: violation_cost is given, but its search knows no {unsupported}")
         if self.soft_capacity and self.cooling is not Cooling.BY_BUDGET:
             raise ConflictError("PlbConfig: soft_capacity has no effect unless cooling is by_budget")
         if self.cooling is Cooling.BY_BUDGET and self.max_simulated_annealing_iterations is None:
@@ -325,7 +337,7 @@ class PlbConfig(
                 raise ConflictError(f"PlbConfig: cooling by_budget needs a budget, but {limits}")
 
     def _check_horizon(self) -> None:
-        """Raise `ConflictError` if a horizon has no effect."""
+        """Raise `ConflictError` if the estimator has a horizon that has no effect."""
         estimator = estimator_of(self.estimator)
         as_recorded = self.replay is Replay.AS_RECORDED and self.evaluation is Evaluation.PEAK
         if isinstance(estimator, MonteCarlo) and estimator.horizon > 0.0 and as_recorded:
@@ -334,12 +346,12 @@ class PlbConfig(
             )
 
     def _check_neighbourhoods(self) -> None:
-        """Raise `ConflictError` if neighbourhoods are chosen without a part of the budget, or the reverse."""
+        """Raise `ConflictError` for extension neighbourhoods without a part of the budget, or a part without any."""
         share, names = self.larger_neighbourhood_share, self.larger_neighbourhoods
-        of_users = [name for name in names if name not in NEIGHBOURHOODS]
-        if of_users and share == 0.0:
+        of_extensions = [name for name in names if name not in NEIGHBOURHOODS]
+        if of_extensions and share == 0.0:
             raise ConflictError(
-                f"PlbConfig: larger_neighbourhoods names {of_users[0]!r}, which has no effect: "
+                f"PlbConfig: larger_neighbourhoods names {of_extensions[0]!r}, which has no effect: "
                 "larger_neighbourhood_share is 0"
             )
         if not names and share > 0.0:

@@ -66,27 +66,27 @@ _NAMES = {
 NOT_ACTED_ON: Mapping[str, frozenset[str]] = MappingProxyType(
     {reason: frozenset(names.split()) for reason, names in _NAMES.items()}
 )
-"""Names by reason."""
+"""Names of ignored settings of Service Fabric, by the reason why they have no effect here."""
 
 IGNORED: frozenset[str] = frozenset().union(*NOT_ACTED_ON.values())
-"""All names; `PlbConfig.from_service_fabric` accepts and ignores them."""
+"""Names of all ignored settings: `PlbConfig.from_service_fabric` accepts them."""
 
 
 logger = logging.getLogger("plb")
 
 
 def by_original_name(kind: Any) -> dict[str, tuple[str, Setting]]:
-    """Return field and setting of an attrs class by the name of Service Fabric."""
+    """Return the settings of an attrs class: field and `Setting` by name in Service Fabric."""
     return {setting.name: (field, setting) for field, setting in settings_of(kind).items() if setting.name}
 
 
 def original_defaults(kind: type[Any]) -> dict[str, Any]:
-    """Return the defaults of Service Fabric, translated, by field."""
+    """Return the translated defaults of Service Fabric by field of an attrs class."""
     return {field: setting.translate(setting.original) for field, setting in by_original_name(kind).values()}
 
 
 def translated(mapping: Mapping[str, Any], kind: type[Any]) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
-    """Return fields of `kind`, translated from settings by original name, and the maps by metric.
+    """Return the translated settings of `kind` by field, and the maps by metric, untranslated, by original name.
 
     Names without an effect in this engine are ignored; unknown names raise `UnknownNameError`.
     """
@@ -101,21 +101,24 @@ def translated(mapping: Mapping[str, Any], kind: type[Any]) -> tuple[dict[str, A
             by_metric[name] = value
         elif name not in IGNORED:
             raise UnknownNameError("Service Fabric setting", name, sorted({*scalars, *maps, *IGNORED}), "PlbConfig")
-    passed_over = sorted(IGNORED & set(mapping))
-    if passed_over:
-        logger.info("settings without an effect in this engine: %s", ", ".join(passed_over))
+    ignored = sorted(IGNORED & set(mapping))
+    if ignored:
+        logger.info("settings without an effect in this engine: %s", ", ".join(ignored))
     return fields, by_metric
 
 
 def with_maps(metrics: Iterable[Metric], by_metric: Mapping[str, Mapping[str, Any]]) -> tuple[Metric, ...]:
-    """Return metrics with their entries of the maps of Service Fabric; an entry for another metric raises an error."""
-    changed = check_items("PlbConfig", "metrics", metrics, Metric)
+    """Return metrics with the settings of `by_metric`: by original name, values by name of the metric.
+
+    An entry for another metric raises `UnknownNameError`.
+    """
+    checked = check_items("PlbConfig", "metrics", metrics, Metric)
     maps = by_original_name(MetricSettings)
-    changes: dict[str, dict[str, Any]] = {metric.name: {} for metric in changed}
+    changes: dict[str, dict[str, Any]] = {metric.name: {} for metric in checked}
     for name, entries in by_metric.items():
         field, setting = maps[name]
         for key, value in check_mapping("PlbConfig", name, entries, "a mapping of metrics to values").items():
             if key not in changes:
                 raise UnknownNameError("metric", key, changes, f"PlbConfig: {name}")
             changes[key][field] = setting.translate(plain_scalar(value))
-    return tuple(attrs.evolve(metric, **changes[metric.name]) for metric in changed)
+    return tuple(attrs.evolve(metric, **changes[metric.name]) for metric in checked)

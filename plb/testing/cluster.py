@@ -23,20 +23,23 @@ class Cluster:
     """A cluster as its user describes it; any number of engines can be created from it."""
 
     metrics: tuple[Metric, ...]
+    """The metrics of the engine."""
     config: Mapping[str, Any]
     """Fields of `PlbConfig` apart from the metrics."""
     nodes: tuple[Node, ...]
+    """The nodes, in the order in which they are added."""
     services: tuple[Service, ...]
+    """The services of the partitions."""
     partitions: tuple[Partition, ...]
-    """What there is."""
+    """The partitions with their placed replicas."""
     loads: Mapping[tuple[str, str], Mapping[str, float]]
-    """In user units, by partition and node."""
+    """Reported load of a replica by metric, in user units; by names of partition and node."""
     history: Mapping[str, Any] | None
     """Columns of a `DemandHistory`, or None."""
     seed: int
-    """Of the engine."""
+    """Seed of the engine."""
     applications: tuple[Application, ...] = ()
-    """Those of the services."""
+    """The applications of the services."""
 
     def __repr__(self) -> str:
         return brief(self)
@@ -46,9 +49,10 @@ class Cluster:
         printer.text(brief(self))
 
     def engine(self, *, extensions: Mapping[str, Any] | None = None, **changes: Any) -> PlacementAndLoadBalancing:
-        """Return an engine that knows this cluster.
+        """Return an engine with this cluster.
 
-        `extensions`: by the parameters of the engine such as ``extension_terms``; `changes`: fields of its settings.
+        `extensions` are further arguments of the engine, such as ``extension_terms``; `changes` replace fields of its
+        settings.
         """
         config = PlbConfig(metrics=self.metrics, **{**self.config, **changes})
         names = [metric.name for metric in self.metrics]
@@ -62,8 +66,8 @@ class Cluster:
             engine.update_service(service)
         for partition in self.partitions:
             engine.update_partition(partition)
-        for (name, place), load in self.loads.items():
-            engine.report_load(name, place, load)
+        for (partition_name, node_name), load in self.loads.items():
+            engine.report_load(partition_name, node_name, load)
         return engine
 
     def partition_of(self, name: str) -> Partition:
@@ -76,14 +80,14 @@ class Cluster:
         return next(service for service in self.services if service.name == name)
 
     def load_of(self, partition: str, role: Role, node: str | None) -> dict[str, Fraction]:
-        """Return the load of a replica: the report for `node`, else the default of its service."""
+        """Return the exact load of a replica by metric: reported for `node`, or with None the default of its service."""
         default = self.service_of(partition).default_load.get(role, {})
         load = default if node is None else self.loads[partition, node]
         return {metric.name: Fraction(load.get(metric.name, 0)) for metric in self.metrics}
 
 
 def configuration_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> Configuration:
-    """Return the present configuration of the engine, with its own arrays."""
+    """Return a copy of the present configuration of an engine, at time `now`."""
     planner = engine._planner
     problem = planner.problem(now)
     description = describe(engine._state, now, planner.demand_forecast.history)
@@ -91,7 +95,10 @@ def configuration_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> Con
 
 
 def brief(value: Any) -> str:
-    """Return a value as code for a counterexample; attrs objects are without fields that have defaults or are empty."""
+    """Return a value as code for a counterexample.
+
+    Attrs objects without the fields that are empty or have their default.
+    """
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     if attrs.has(type(value)):
@@ -108,6 +115,7 @@ def brief(value: Any) -> str:
 
 
 def _is_default(field: attrs.Attribute[Any], item: Any) -> bool:
+    """Return whether a field of an attrs object has its default or is empty."""
     value, default = getattr(item, field.name), field.default
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # declared as a function
         return not value

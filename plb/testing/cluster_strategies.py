@@ -30,6 +30,7 @@ CONSTRAINTS = {
 quantities = st.integers(0, 12) | st.integers(0, 48).map(lambda quarters: quarters / 4)
 """Loads and levels: zero, whole numbers and quarters, all of them whole numbers of quanta."""
 capacities = st.integers(8, 40) | st.just(0)
+"""Capacities of a node, in user units."""
 
 
 @st.composite
@@ -44,11 +45,11 @@ def nodes(draw: st.DrawFn, metrics: tuple[Metric, ...], *, down: bool = True) ->
         "uneven": st.sampled_from(["fd:/a", "fd:/b/1", "fd:/b/2", "fd:/c/1/x", "fd:/c/1/y"]),
     }
     upgrades = draw(st.sampled_from([st.none(), st.sampled_from(["ud0", "ud1", "ud2"])]))
-    some = st.lists(st.sampled_from([metric.name for metric in metrics]), unique=True)
+    some_metrics = st.lists(st.sampled_from([metric.name for metric in metrics]), unique=True)
     return tuple(
         Node(
             f"n{index}",
-            capacities={name: draw(capacities) for name in draw(some)},
+            capacities={name: draw(capacities) for name in draw(some_metrics)},
             fault_domain=draw(paths[style]),
             upgrade_domain=draw(upgrades),
             properties=draw(st.sampled_from([{}, {"zone": "z0"}, {"zone": "z1"}, {"zone": "z0", "ssd": "true"}])),
@@ -62,11 +63,11 @@ def nodes(draw: st.DrawFn, metrics: tuple[Metric, ...], *, down: bool = True) ->
 def services(draw: st.DrawFn, metrics: tuple[Metric, ...]) -> tuple[Service, ...]:
     """One to three services, stateful or not, of one to four replicas."""
     loads = st.fixed_dictionaries({}, optional={metric.name: quantities for metric in metrics})
-    made = []
+    drawn = []
     for index in range(draw(st.integers(1, 3))):
         stateful = draw(st.booleans())
         roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
-        made.append(
+        drawn.append(
             Service(
                 f"s{index}",
                 stateful=stateful,
@@ -78,20 +79,20 @@ def services(draw: st.DrawFn, metrics: tuple[Metric, ...]) -> tuple[Service, ...
                 max_moves=draw(st.sampled_from([None, None, 0, 1, 2])),
             )
         )
-    return tuple(made)
+    return tuple(drawn)
 
 
 @st.composite
 def partitions(draw: st.DrawFn, cluster_nodes: tuple[Node, ...], service: Service, name: str) -> Partition:
     """Draw a partition with some of its replicas placed, some pinned, perhaps one on its way out."""
     free = list(draw(st.permutations([node.name for node in cluster_nodes])))
-    standing = draw(st.integers(0, min(service.target_replicas, len(free))))
+    placed = draw(st.integers(0, min(service.target_replicas, len(free))))
     replicas = []
-    for index in range(standing):
-        first = Role.PRIMARY if index == 0 else Role.SECONDARY
-        role = first if service.stateful else Role.INSTANCE
+    for index in range(placed):
+        first_role = Role.PRIMARY if index == 0 else Role.SECONDARY
+        role = first_role if service.stateful else Role.INSTANCE
         replicas.append(Replica(role, free.pop(), pinned=draw(st.sampled_from([False, False, False, True]))))
-    if free and standing and draw(st.sampled_from([False, False, True])):
+    if free and placed and draw(st.sampled_from([False, False, True])):
         replicas.append(Replica(replicas[-1].role, free.pop(), leaving=True))
     return Partition(name, service=service.name, replicas=replicas, created=float(draw(st.integers(-20, 0))))
 
@@ -162,22 +163,22 @@ def clusters(
     )
     cluster_nodes = draw(nodes(metrics, down=down))
     cluster_services = draw(services(metrics))
-    made = tuple(
+    cluster_partitions = tuple(
         draw(partitions(cluster_nodes, draw(st.sampled_from(cluster_services)), f"p{index}"))
         for index in range(draw(st.integers(1, 5)))
     )
     if complete:
-        made = tuple(p for p in made if p.replicas)
+        cluster_partitions = tuple(p for p in cluster_partitions if p.replicas)
         cluster_services = tuple(attrs.evolve(s, target_replicas=1) for s in cluster_services)
     load = st.fixed_dictionaries({metric.name: quantities for metric in metrics})
-    loads = {(p.name, replica.node): draw(load) for p in made for replica in p.replicas}
+    loads = {(p.name, replica.node): draw(load) for p in cluster_partitions for replica in p.replicas}
     has_history = draw(st.booleans()) if with_history is None else with_history
     return Cluster(
         metrics=metrics,
         config=draw(settings_of_engines() if config is None else config),
         nodes=cluster_nodes,
         services=cluster_services,
-        partitions=made,
+        partitions=cluster_partitions,
         loads=loads,
         history=draw(peak_columns(len(metrics))) if has_history else None,
         seed=draw(st.integers(0, 3)),
@@ -188,22 +189,22 @@ def clusters(
 def walks(
     draw: st.DrawFn, configuration: Configuration, *, steps: int = 12, usable_only: bool = False
 ) -> list[Proposal]:
-    """Proposals for a walk from `configuration`; they are random, so that they may break every rule.
+    """Random proposals, at most `steps`, to be applied in turn from `configuration`; they may break every rule.
 
-    Moves, swaps, exchanges, and rows removed from their node; rows that are leaving stay on their nodes.
+    They are moves, swaps, exchanges and removals. With `usable_only`, targets are nodes that may have replicas.
     """
     problem = configuration.problem
     node = configuration.solution.node.copy()
     rows = configuration.rows.tolist()
-    places = [int(n) for n in problem.targets] if usable_only else list(range(len(problem.limit)))
+    usable_nodes = [int(n) for n in problem.targets] if usable_only else list(range(len(problem.limit)))
     walk: list[Proposal] = []
-    for _ in range(draw(st.integers(0, steps)) if rows and places else 0):
+    for _ in range(draw(st.integers(0, steps)) if rows and usable_nodes else 0):
         row = draw(st.sampled_from(rows))
         partner = draw(st.sampled_from([NOWHERE, NOWHERE, *rows]))
-        target = draw(st.sampled_from(places if usable_only else [*places, NOWHERE]))
+        target = draw(st.sampled_from(usable_nodes if usable_only else [*usable_nodes, NOWHERE]))
         if partner != NOWHERE:
             target = int(node[partner])
-            if NOWHERE in (node[row], target) or (usable_only and target not in places):
+            if NOWHERE in (node[row], target) or (usable_only and target not in usable_nodes):
                 continue
         if partner == row or target == node[row]:
             continue
@@ -222,23 +223,23 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
     generated individually are mostly small and similar, and such clusters have no work.
     """
     random = draw(st.builds(Random, st.integers(0, 2**20)))
-    step, parts = draw(st.sampled_from([(None, 4), (1.0, 1)]))  # whole loads reach limits exactly more often
+    step, parts_of_unit = draw(st.sampled_from([(None, 4), (1.0, 1)]))  # whole loads reach limits exactly more often
     metrics = tuple(Metric(name, quantum=step) for name in METRICS[: draw(st.integers(1, 3))])
     cluster_nodes = _busy_nodes(draw, random, metrics)
     cluster_services = tuple(
         _busy_service(draw, random, metrics, f"s{index}") for index in range(draw(st.integers(1, 3)))
     )
     complete = draw(st.booleans())
-    made = tuple(
+    cluster_partitions = tuple(
         _busy_partition(random, cluster_nodes, random.choice(cluster_services), f"p{index}", complete)
         for index in range(draw(st.integers(3, 10)))
     )
     loads = {
         (p.name, r.node): {
-            metric.name: random.randint(0, 12 * parts) / parts * (3 if r.role is Role.PRIMARY else 1)
+            metric.name: random.randint(0, 12 * parts_of_unit) / parts_of_unit * (3 if r.role is Role.PRIMARY else 1)
             for metric in metrics
         }
-        for p in made
+        for p in cluster_partitions
         for r in p.replicas
     }
     weights = {
@@ -251,7 +252,7 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
         config={**draw(settings_of_engines()), **weights},
         nodes=cluster_nodes,
         services=cluster_services,
-        partitions=made,
+        partitions=cluster_partitions,
         loads=loads,
         history=draw(peak_columns(len(metrics))) if draw(st.booleans()) else None,
         seed=draw(st.integers(0, 3)),
@@ -259,7 +260,7 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
 
 
 def _busy_nodes(draw: st.DrawFn, random: Random, metrics: tuple[Metric, ...]) -> tuple[Node, ...]:
-    """Draw nodes of one or another tightness, with or without nested fault domains, a few of them down."""
+    """Draw nodes with large or small capacities, with or without nested fault domains, a few of them down."""
     racks = draw(st.sampled_from(["none", "flat", "nested"]))
     tight = draw(st.sampled_from([200, 60, 30]))
     return tuple(
@@ -294,17 +295,17 @@ def _busy_service(draw: st.DrawFn, random: Random, metrics: tuple[Metric, ...], 
 def _busy_partition(
     random: Random, cluster_nodes: tuple[Node, ...], service: Service, name: str, complete: bool
 ) -> Partition:
-    """Return a partition on nodes at the front of the cluster rather than at its end."""
+    """Return a partition mostly on the first nodes of the cluster; `complete`: no replica is missing."""
     most = min(service.target_replicas, len(cluster_nodes) - 1)
-    standing = most if complete else random.randint(0, most)
+    placed = most if complete else random.randint(0, most)
     front = sorted(cluster_nodes, key=lambda node: random.random() * (1 + int(node.name[1:])))
     roles = [Role.PRIMARY, *[Role.SECONDARY] * 3] if service.stateful else [Role.INSTANCE] * 4
     replicas = [
         Replica(role, node.name, pinned=random.random() < 0.1)
-        for role, node in zip(roles, front[:standing], strict=False)
+        for role, node in zip(roles, front[:placed], strict=False)
     ]
-    if standing and random.random() < 0.1:
-        replicas.append(Replica(replicas[-1].role, front[standing].name, leaving=True))
+    if placed and random.random() < 0.1:
+        replicas.append(Replica(replicas[-1].role, front[placed].name, leaving=True))
     return Partition(name, service=service.name, replicas=replicas, created=-float(random.randint(0, 20)))
 
 
@@ -316,11 +317,11 @@ def all_clusters() -> st.SearchStrategy[Cluster]:
 Fields: TypeAlias = st.SearchStrategy[dict[str, Any]]
 _CAPACITY = st.sampled_from([None, 20, 10])
 _DOMAIN = st.sampled_from([None, "fd:/a", "fd:/b"])
-_TRAITS: Fields = st.sampled_from(
+_NODE_FIELDS: Fields = st.sampled_from(
     [{}, {"upgrade_domain": "ud0"}, {"upgrade_domain": "ud1"}, {"properties": {"ssd": "true"}}, {"up": False}]
 )
 """Further properties of a node; one at a time, because few choices shrink fast."""
-_HABITS: Fields = st.sampled_from(
+_SERVICE_FIELDS: Fields = st.sampled_from(
     [{}, {"tenant_class": CLASSES[1]}, {"move_cost": MoveCost.HIGH}, {"move_cost": MoveCost.ZERO}]
 )
 """Further properties of a service."""
@@ -330,17 +331,27 @@ _UNIT = st.sampled_from([1, 10_000])
 
 @attrs.frozen
 class _Group:
-    """A partition in a few numbers: its replicas are on consecutive nodes."""
+    """A partition, with its service, in a few numbers: its replicas are on consecutive nodes."""
 
     stateful: bool
+    """Whether the service is stateful."""
     first: int
+    """Index of the node of the first replica."""
     loads: list[tuple[int, ...]]
+    """Load of each placed replica, by metric."""
     waiting: int
+    """Number of missing replicas."""
     leaving: bool
-    habits: dict[str, Any]
+    """Whether a further replica leaves a node."""
+    service_fields: dict[str, Any]
+    """Further fields of the service."""
 
 
 def _groups(metrics: int, unit: int, services: Fields) -> st.SearchStrategy[list[_Group]]:
+    """Two to four groups, with a number of metrics and loads in multiples of `unit`.
+
+    `services` draws further fields.
+    """
     load = st.tuples(*[st.integers(0, 12).map(lambda units: units * unit)] * metrics)
     group = st.builds(
         _Group,
@@ -349,13 +360,13 @@ def _groups(metrics: int, unit: int, services: Fields) -> st.SearchStrategy[list
         loads=st.lists(load, min_size=1, max_size=3),
         waiting=st.integers(0, 1),
         leaving=st.booleans(),
-        habits=services,
+        service_fields=services,
     )
     return st.lists(group, min_size=2, max_size=4)
 
 
 @st.composite
-def small_clusters(draw: st.DrawFn, *, nodes: Fields = _TRAITS, services: Fields = _HABITS) -> Cluster:
+def small_clusters(draw: st.DrawFn, *, nodes: Fields = _NODE_FIELDS, services: Fields = _SERVICE_FIELDS) -> Cluster:
     """Generate two to five nodes, two to four partitions, one to three metrics, and perhaps a history.
 
     Parameters
@@ -375,23 +386,23 @@ def small_clusters(draw: st.DrawFn, *, nodes: Fields = _TRAITS, services: Fields
             **{
                 "capacities": {} if capacity is None else dict.fromkeys(names, capacity * unit),
                 "fault_domain": domain,
-                **traits,
+                **node_fields,
             },
         )
-        for i, (capacity, domain, traits) in enumerate(capacities)
+        for i, (capacity, domain, node_fields) in enumerate(capacities)
     )
     groups = draw(_groups(len(names), unit, services))
-    made = [_partition(group, f"p{i}", made_nodes) for i, group in enumerate(groups)]
+    made_partitions = [_partition(group, f"p{i}", made_nodes) for i, group in enumerate(groups)]
     history = draw(st.none() | _peaks(len(names), unit))
     return Cluster(
         metrics=tuple(Metric(name) for name in names),
         config={} if history is None else {"repetitions": draw(st.integers(1, 4))},
         nodes=made_nodes,
         services=tuple(_service(group, f"s{i}", names, len(made_nodes)) for i, group in enumerate(groups)),
-        partitions=tuple(made),
+        partitions=tuple(made_partitions),
         loads={
             (partition.name, replica.node): dict(zip(names, load, strict=True))
-            for group, partition in zip(groups, made, strict=True)
+            for group, partition in zip(groups, made_partitions, strict=True)
             for load, replica in zip([*group.loads, group.loads[0]], partition.replicas, strict=False)
         },
         history=history,
@@ -400,6 +411,7 @@ def small_clusters(draw: st.DrawFn, *, nodes: Fields = _TRAITS, services: Fields
 
 
 def _service(group: _Group, name: str, metrics: tuple[str, ...], nodes: int) -> Service:
+    """Return the service of a group in a cluster with a number of nodes."""
     load = dict(zip(metrics, group.loads[0], strict=True))
     roles = [Role.PRIMARY, Role.SECONDARY] if group.stateful else [Role.INSTANCE]
     target = min(len(group.loads), nodes) + group.waiting
@@ -409,23 +421,24 @@ def _service(group: _Group, name: str, metrics: tuple[str, ...], nodes: int) -> 
         "default_load": dict.fromkeys(roles, load) if group.waiting else {},
         "tenant_class": CLASSES[0],
     }
-    return Service(name, **{**fields, **group.habits})
+    return Service(name, **{**fields, **group.service_fields})
 
 
 def _partition(group: _Group, name: str, nodes: tuple[Node, ...]) -> Partition:
-    others = Role.SECONDARY if group.stateful else Role.INSTANCE
-    standing = min(len(group.loads), len(nodes))
-    places = [nodes[(group.first + i) % len(nodes)].name for i in range(len(nodes))]
-    roles = [Role.PRIMARY if group.stateful else others, *[others] * standing]
-    replicas = [Replica(role, place) for role, place in zip(roles, places[:standing], strict=False)]
-    if group.leaving and standing < len(nodes):
-        replicas.append(Replica(replicas[-1].role, places[standing], leaving=True))
+    """Return the partition of a group, whose name ends with the number of its service."""
+    other_role = Role.SECONDARY if group.stateful else Role.INSTANCE
+    placed = min(len(group.loads), len(nodes))
+    node_names = [nodes[(group.first + i) % len(nodes)].name for i in range(len(nodes))]
+    roles = [Role.PRIMARY if group.stateful else other_role, *[other_role] * placed]
+    replicas = [Replica(role, node_name) for role, node_name in zip(roles, node_names[:placed], strict=False)]
+    if group.leaving and placed < len(nodes):
+        replicas.append(Replica(replicas[-1].role, node_names[placed], leaving=True))
     return Partition(name, service=f"s{name[1:]}", replicas=replicas)
 
 
 @st.composite
 def _peaks(draw: st.DrawFn, metrics: int, unit: int) -> dict[str, Any]:
-    """Columns of a history of a few traces that are at their peak from the start."""
+    """Columns of a history of a few traces that are at their peak from the start, in multiples of `unit`."""
     trace = st.tuples(st.sampled_from(list(Role)), st.tuples(*[st.integers(0, 16)] * metrics))
     traces = draw(st.lists(trace, min_size=1, max_size=4))
     level = [[units * unit for units in peak] for _, peak in traces]

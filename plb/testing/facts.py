@@ -28,15 +28,17 @@ class Invariant(Enum):
     """What a state machine checks; the value is how a failure names it."""
 
     INCREMENT = "increment equals total"
-    """The change that a term foretells is the difference of its totals, and sums follow the moves."""
+    """The change that a term returns for a proposal is the difference of its totals, and its sums follow the moves."""
     UNDO = "undo restores"
-    """After a proposal is taken back, everything is as before it."""
+    """After a proposal is undone, values and sums are as before it."""
     ORDER = "order does not matter"
     """The same places reached by moves in another order give the same value."""
     ASKING = "asking changes nothing"
     """No replica moves while a term or a constraint evaluates a proposal."""
     NODES = "relabelling nodes does not matter"
+    """With the indices of two nodes swapped, the value is the same."""
     REPLICAS = "relabelling replicas does not matter"
+    """With the rows of two replicas swapped, the value is the same."""
     SCALE = "scale does not matter"
     """Loads and capacities in units half as large give the same value."""
     AGREEMENT = "refusals agree with what is broken"
@@ -49,6 +51,7 @@ class Invariant(Enum):
 
 
 LABELS = (Invariant.NODES, Invariant.REPLICAS, Invariant.SCALE)
+"""The invariants under other indices and units."""
 OF_TERMS = (Invariant.INCREMENT, Invariant.ASKING, Invariant.UNDO, Invariant.ORDER, *LABELS)
 OF_CONSTRAINTS = (Invariant.INCREMENT, Invariant.AGREEMENT, Invariant.ASKING, Invariant.UNDO, *LABELS)
 OF_RISK_MODELS = (
@@ -65,7 +68,7 @@ TOLERANCE = 1e-9
 
 
 class BrokenInvariantError(AssertionError):
-    """An invariant does not hold; `story` has the numbers."""
+    """An invariant does not hold; `story` says in words what happened, with numbers."""
 
     def __init__(self, invariant: Invariant, story: str) -> None:
         super().__init__(invariant, story)
@@ -76,13 +79,13 @@ class BrokenInvariantError(AssertionError):
 
 
 def same(value: float, expected: float, size: float = 1.0) -> bool:
-    """Return whether two values of a term agree; `size` is that of the values they come from, if these are larger."""
+    """Return whether two values agree within `TOLERANCE`, relative to the largest of them, of `size` and of 1."""
     largest = max(abs(value), abs(expected), abs(size), 1.0)
     return math.isfinite(value) and math.isfinite(expected) and abs(value - expected) <= TOLERANCE * largest
 
 
 def begun(term: EnergyTerm, configuration: Configuration) -> EnergyTerm:
-    """Return a copy of a term with the sums of a configuration."""
+    """Return a copy of a term that has begun with a configuration."""
     recomputed = deepcopy(term)
     begin(recomputed, configuration)
     return recomputed
@@ -94,7 +97,7 @@ def value_from_scratch(term: EnergyTerm, configuration: Configuration) -> float:
 
 
 def check_increment(term: EnergyTerm, configuration: Configuration, before: float, proposal: Proposal) -> None:
-    """Compare the change that a term returns for a proposal with its totals; a correct term changes nothing.
+    """Raise an error if the change that a term returns for a proposal is not the difference of its totals.
 
     `before` is the value of the configuration from scratch.
     """
@@ -111,16 +114,16 @@ def check_increment(term: EnergyTerm, configuration: Configuration, before: floa
 
 
 def check_total(term: EnergyTerm, configuration: Configuration, right: float, invariant: Invariant) -> None:
-    """Compare the total of a term after moves with that of a new copy, `right`."""
-    kept = float(term.total(configuration))
-    if not same(kept, right):
-        raise BrokenInvariantError(invariant, f"total says {kept:.9g}, from scratch it is {right:.9g}")
+    """Raise an error if the total of a term, from the sums that it keeps, is not `right`, the value from scratch."""
+    total = float(term.total(configuration))
+    if not same(total, right):
+        raise BrokenInvariantError(invariant, f"total says {total:.9g}, from scratch it is {right:.9g}")
 
 
 def check_order(term: EnergyTerm, configuration: Configuration, right: float, first: int) -> None:
-    """Go from the start to the present places by single moves in the order of rows, starting with `first`; compare.
+    """Raise an error if single moves from the original nodes to the present ones do not give the value `right`.
 
-    `right` is the value of the present places from scratch.
+    Replicas move in the order of rows, from the one at position `first` on; `right` is the value from scratch.
     """
     problem = configuration.problem
     twin = Configuration(problem, solution_from_scratch(problem, problem.origin.copy()), configuration.description)
@@ -141,7 +144,7 @@ def check_order(term: EnergyTerm, configuration: Configuration, right: float, fi
 
 
 def check_label(term: EnergyTerm, before: float, relabelled: Configuration, invariant: Invariant) -> None:
-    """Compare the value of a configuration with that of another, which differs in what should not matter."""
+    """Raise an error if a relabelled configuration has another value than `before`, the value from scratch without."""
     after = value_from_scratch(term, relabelled)
     if not same(before, after):
         raise BrokenInvariantError(invariant, f"the total goes from {before:.9g} to {after:.9g}")
@@ -150,7 +153,10 @@ def check_label(term: EnergyTerm, before: float, relabelled: Configuration, inva
 def check_agreement(
     constraint: Constraint, configuration: Configuration, before: frozenset[int], proposal: Proposal
 ) -> None:
-    """Compare the answer of a constraint for a proposal with the rows broken `before` and after it."""
+    """Raise an error if a constraint allows a proposal that breaks rows, or refuses one that leaves none broken.
+
+    `before` are the rows that break the constraint without the proposal.
+    """
     twin = copy_of(configuration)
     refused = constraint.refuses(configuration, proposal)
     twin.apply(proposal)
@@ -186,7 +192,7 @@ def text_of_proposal(proposal: Proposal) -> str:
 Quantity = float | Mapping[str, float]
 """A load or a capacity: of the first metric, or by metric."""
 Standing = tuple[int, Quantity] | tuple[int, Quantity, str]
-"""The number of the node of a replica, its load, and the name of its partition, if it is not alone there."""
+"""Of a replica, the index of its node, its load, and the name of its partition if that has several replicas."""
 
 
 @attrs.frozen
@@ -194,6 +200,7 @@ class Verification:
     """A term or a constraint, before facts are given."""
 
     subject: EnergyTerm | Constraint
+    """The term or the constraint."""
 
     def given(
         self,
@@ -211,15 +218,16 @@ class Verification:
         """
         partitions = [name[0] if name else f"replica {number}" for number, (_, _, *name) in enumerate(replicas)]
         engine = _engine(nodes, replicas, partitions, metrics)
-        places = [partitions[:number].count(name) for number, name in enumerate(partitions)]
-        rows = [engine.replicas(name)[place].index for name, place in zip(partitions, places, strict=True)]
+        ranks = [partitions[:number].count(name) for number, name in enumerate(partitions)]
+        rows = [engine.replicas(name)[rank].index for name, rank in zip(partitions, ranks, strict=True)]
         return Facts(self.subject, configuration_of(engine), rows)
 
 
 class Facts:
     """A configuration with assertions; every method returns the facts, so that calls can be chained.
 
-    `rows`: the row of each replica.
+    `rows` has the row of each replica, by its number in `Verification.given`. `before` is the value of a term at first,
+    `predicted` the sum of the changes that it returned, `refused` the refused moves of a constraint in words.
     """
 
     def __init__(self, subject: EnergyTerm | Constraint, configuration: Configuration, rows: Sequence[int]) -> None:
@@ -233,14 +241,14 @@ class Facts:
     def moves(self, *moves: tuple[int, int]) -> Facts:
         """Move replicas, each given by its number and that of its new node."""
         for number, node in moves:
-            self._apply_moves(Proposal(self._rows[number], node))
+            self._ask_and_apply(Proposal(self._rows[number], node))
         return self
 
     def exchanges(self, *pairs: tuple[int, int]) -> Facts:
-        """Let pairs of replicas change nodes."""
-        for number, other_number in pairs:
-            first, second = self._rows[number], self._rows[other_number]
-            self._apply_moves(Proposal(first, self.configuration.node_of(second), second))
+        """Let pairs of replicas, given by their numbers, change nodes."""
+        for numbers in pairs:
+            first, second = (self._rows[number] for number in numbers)
+            self._ask_and_apply(Proposal(first, self.configuration.node_of(second), second))
         return self
 
     def totals(self, value: float) -> Facts:
@@ -281,17 +289,20 @@ class Facts:
 
     @property
     def _term(self) -> EnergyTerm:
+        """The subject; raises `InvalidValueError` unless it is a term."""
         if not isinstance(self.subject, EnergyTerm):
             raise InvalidValueError("verify", "subject", self.subject, "an energy term, because a value is asserted")
         return self.subject
 
     @property
     def _constraint(self) -> Constraint:
+        """The subject; raises `InvalidValueError` unless it is a constraint."""
         if not isinstance(self.subject, Constraint):
             raise InvalidValueError("verify", "subject", self.subject, "a constraint, because refusals are asserted")
         return self.subject
 
-    def _apply_moves(self, proposal: Proposal) -> None:
+    def _ask_and_apply(self, proposal: Proposal) -> None:
+        """Apply a proposal after the subject is asked about it, and record its answer."""
         if isinstance(self.subject, EnergyTerm):
             self.predicted += float(delta(self.subject, self.configuration, proposal))
             apply_proposal_of_terms((self.subject,), self.configuration, proposal)
@@ -300,8 +311,9 @@ class Facts:
             self.refused.append(text_of_proposal(proposal))
         self.configuration.apply(proposal)
 
-    def _expect(self, what: str, expected: float, value: float) -> None:
-        assert same(value, expected), f"{self.subject.name}: the {what} is {value:.9g}, expected {expected:.9g}"
+    def _expect(self, quantity: str, expected: float, value: float) -> None:
+        """Assert that a value, called `quantity` in the message, is the expected one."""
+        assert same(value, expected), f"{self.subject.name}: the {quantity} is {value:.9g}, expected {expected:.9g}"
 
 
 def verify(subject: EnergyTerm | Constraint) -> Verification:
@@ -315,26 +327,30 @@ def _engine(
     partitions: Sequence[str],
     metrics: Sequence[str],
 ) -> PlacementAndLoadBalancing:
-    """Return an engine with nodes and replicas, of each of which the partition is named."""
+    """Return an engine with nodes and replicas; `partitions` has the name of the partition of each replica.
+
+    The other arguments are as in `Verification.given`.
+    """
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric(name) for name in metrics]))
-    described = [{}] * nodes if isinstance(nodes, int) else nodes
-    made = [
+    descriptions = [{}] * nodes if isinstance(nodes, int) else nodes
+    node_objects = [
         node if isinstance(node, Node) else Node(f"n{i}", capacities=_by_metric(node, metrics))
-        for i, node in enumerate(described)
+        for i, node in enumerate(descriptions)
     ]
-    for node in made:
+    for node in node_objects:
         engine.update_node(node)
     for name in dict.fromkeys(partitions):
         members = [number for number, partition in enumerate(partitions) if partition == name]
         stateful = len(replicas[members[0]]) > 2
         engine.update_service(Service(name, stateful=stateful, target_replicas=len(members)))
         roles = [Role.PRIMARY, *[Role.SECONDARY] * len(members)] if stateful else [Role.INSTANCE]
-        standing = [Replica(role, made[replicas[n][0]].name) for n, role in zip(members, roles, strict=False)]
-        engine.update_partition(Partition(name, service=name, replicas=standing))
+        placed = [Replica(role, node_objects[replicas[n][0]].name) for n, role in zip(members, roles, strict=False)]
+        engine.update_partition(Partition(name, service=name, replicas=placed))
         for number in members:
-            engine.report_load(name, made[replicas[number][0]].name, _by_metric(replicas[number][1], metrics))
+            engine.report_load(name, node_objects[replicas[number][0]].name, _by_metric(replicas[number][1], metrics))
     return engine
 
 
 def _by_metric(quantity: Quantity, metrics: Sequence[str]) -> Mapping[str, float]:
+    """Return a load or a capacity by metric; a number is of the first metric."""
     return quantity if isinstance(quantity, Mapping) else {metrics[0]: quantity}

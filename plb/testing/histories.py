@@ -37,10 +37,11 @@ def peak_columns(draw: st.DrawFn, metrics: int) -> dict[str, Any]:
 def history_columns(
     draw: st.DrawFn, *, max_traces: int = 12, classes: Sequence[str] = CLASSES, metrics: int = 2
 ) -> dict[str, Any]:
-    """Columns of a small history: whole numbers, growth over powers of two, so that plain integers can check curves."""
+    """Columns of a small history: whole numbers, and growth in powers of two, so that integers can check curves."""
     traces = draw(st.integers(1, max_traces))
 
     def matrix(values: st.SearchStrategy[int]) -> np.ndarray[Any, Any]:
+        """Draw a value for each trace and metric, (traces, metrics)."""
         return np.array([[draw(values) for _ in range(metrics)] for _ in range(traces)], np.float64)
 
     level = matrix(st.integers(0, 8))
@@ -59,8 +60,8 @@ def histories(
     metrics: Sequence[str], *, max_traces: int = 12, classes: Sequence[str] = CLASSES
 ) -> st.SearchStrategy[DemandHistory]:
     """Small histories over `metrics`."""
-    made = history_columns(max_traces=max_traces, classes=classes, metrics=len(metrics))
-    return made.map(lambda given: DemandHistory.from_columns(metrics, **given))
+    columns = history_columns(max_traces=max_traces, classes=classes, metrics=len(metrics))
+    return columns.map(lambda drawn: DemandHistory.from_columns(metrics, **drawn))
 
 
 @st.composite

@@ -21,6 +21,7 @@ from plb.testing.state_machines import SETTINGS
 
 Answer = TypeVar("Answer")
 Story = list[tuple[object, ...]]
+"""Answers of a policy: name of the question, row or node, and what the policy chose."""
 
 
 def policy_test(
@@ -45,30 +46,30 @@ def policy_test(
     @SETTINGS
     @given(all_kinds() if clusters is None else clusters, st.integers(0, 3))
     def test(cluster: Cluster, seed: int) -> None:
-        asked = policy if made_for is None else made_for(cluster)
-        first, second = (answers(asked, configuration_of(cluster.engine()), seed) for _ in range(2))
+        tested = policy if made_for is None else made_for(cluster)
+        first, second = (answers(tested, configuration_of(cluster.engine()), seed) for _ in range(2))
         assert first == second, f"{policy.name}: the same seed brings {_difference(first, second)}"
 
     return test
 
 
 def answers(policy: PlacementPolicy, configuration: Configuration, seed: int) -> Story:
-    """Return what a copy of a policy answers; what waits is placed, and then all nodes are to be left.
+    """Return the answers of a copy of a policy: to the placement of each missing replica, then to leaving each node.
 
-    Raise `InvalidValueError` if an answer is not one of those offered.
+    Raise `InvalidValueError` if it chooses a node or replica that was not offered.
     Raise `AssertionError` if the policy changes the configuration.
     """
-    asked = _Asked(deepcopy(policy), configuration, seed)
+    recorded = _RecordedPolicy(deepcopy(policy), configuration, seed)
     for row in configuration.rows.tolist():
         if configuration.node_of(row) == NOWHERE:
-            asked.place(row)
+            recorded.place(row)
     for node in range(configuration.nodes):
-        asked.leave(node)
-    return asked.story
+        recorded.leave(node)
+    return recorded.story
 
 
-class _Asked:
-    """A policy in one search; its answers are written down."""
+class _RecordedPolicy:
+    """A policy in one search; `story` records its answers."""
 
     def __init__(self, policy: PlacementPolicy, configuration: Configuration, seed: int) -> None:
         self.policy, self.configuration = policy, configuration
@@ -77,7 +78,7 @@ class _Asked:
             self._unchanged("begin", lambda: policy.begin(configuration, np.random.default_rng(seed)))
 
     def place(self, row: int) -> None:
-        """Choose the node of a row."""
+        """Let the policy evict replicas for a row, if it does that, and choose the node of the row."""
         policy, configuration = self.policy, self.configuration
         if repacks(policy):
             moves = self._unchanged("evict", lambda: moves_for(policy, configuration, row))
@@ -88,7 +89,7 @@ class _Asked:
             self.story.append(("choose", row, node))
 
     def leave(self, node: int) -> None:
-        """Choose the replicas that leave a node, and the node of each."""
+        """Let the policy choose the replicas that leave a node, and the node of each."""
         policy, configuration = self.policy, self.configuration
         rows: Int = configuration.rows_on(node)
         rows = rows[configuration.problem.movable[rows]]
@@ -99,7 +100,7 @@ class _Asked:
                 self.place(row)
 
     def _unchanged(self, method: str, ask: Callable[[], Answer]) -> Answer:
-        """Return a result; fail if the configuration has changed."""
+        """Return the answer of `ask`; fail, with the name of the method, if it changes the configuration."""
         before = self.configuration.solution.copy()
         answer = ask()
         changed = _changed(before, self.configuration.solution)
@@ -108,7 +109,7 @@ class _Asked:
 
 
 def _changed(before: Solution, after: Solution) -> list[str]:
-    """Return the fields that differ and mean something between two calls."""
+    """Return the names of the fields that differ, without those that have no meaning between two calls."""
     names = [name for name in Solution._fields if name not in SCRATCH]
     return [
         name for name in names if not np.array_equal(comparable_values(before, name), comparable_values(after, name))
@@ -116,6 +117,6 @@ def _changed(before: Solution, after: Solution) -> list[str]:
 
 
 def _difference(first: Story, second: Story) -> str:
-    """Return the first answers in which two stories differ."""
+    """Return in words the first answers in which two stories differ."""
     pairs = zip(first, second, strict=False)
     return next((f"{a} and then {b}" for a, b in pairs if a != b), f"{len(first)} answers and then {len(second)}")

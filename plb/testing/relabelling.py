@@ -70,8 +70,8 @@ def with_rows_swapped(configuration: Configuration, first: int, second: int) -> 
     problem, description = configuration.problem, configuration.description
     changed = _swapped(problem, ROW_AXIS, ROW_VALUES, first, second)
     node = _swapped_along(configuration.solution.node, 0, first, second)
-    place = {first: second, second: first}
-    names = {place.get(row, row): name for row, name in description.partitions.items()}
+    new_row = {first: second, second: first}
+    names = {new_row.get(row, row): name for row, name in description.partitions.items()}
     table = None if description.replicas is None else _with_table_swapped(description.replicas, first, second)
     described = attrs.evolve(description, partitions=names, replicas=table)
     return Configuration(changed, solution_from_scratch(changed, node), described)
@@ -98,6 +98,7 @@ def with_units_halved(configuration: Configuration) -> Configuration:
 
 
 def _twice(quantities: Mapping[str, float]) -> dict[str, float]:
+    """Return quantities by metric, each twice as large."""
     return {metric: 2 * value for metric, value in quantities.items()}
 
 
@@ -127,7 +128,10 @@ def _doubled(values: Array) -> Array:
 
 
 def _swapped(problem: Problem, axes: Mapping[str, int], valued: tuple[str, ...], first: int, second: int) -> Problem:
-    """Return a problem with two indices swapped along axes, and in the values of some arrays."""
+    """Return a problem with two indices swapped: along the axis of each array of `axes`, and in the values of others.
+
+    `valued` are the names of arrays whose values are such indices.
+    """
     arrays: Any = {name: getattr(problem, name) for name in (*axes, *valued)}
     for name, axis in axes.items():
         arrays[name] = _swapped_along(arrays[name], axis, first, second)
@@ -138,6 +142,7 @@ def _swapped(problem: Problem, axes: Mapping[str, int], valued: tuple[str, ...],
 
 
 def _swapped_along(array: Array, axis: int, first: int, second: int) -> Array:
+    """Return an array with two positions of an axis swapped; an empty axis stays."""
     if not array.shape[axis]:  # the problem has no need of it
         return array
     order = np.arange(array.shape[axis])
@@ -146,6 +151,7 @@ def _swapped_along(array: Array, axis: int, first: int, second: int) -> Array:
 
 
 def _swapped_values(array: Array, first: int, second: int) -> Array:
+    """Return an array in which the values `first` and `second` are swapped."""
     values = array.copy()
     values[array == first], values[array == second] = second, first
     return values

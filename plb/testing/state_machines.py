@@ -1,4 +1,4 @@
-"""The state machines: replicas move, change places and are taken off and back; a risk model follows one node."""
+"""The state machines: replicas move, are exchanged, removed and placed again; a risk model follows one node."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ from plb.testing.relabelling import with_nodes_swapped, with_rows_swapped, with_
 from plb.validation import check_names
 
 some_row = st.integers(0, 15)
+"""Numbers of rows; larger ones than there are wrap around."""
 some_node = st.integers(0, 7)
+"""Indices of nodes; larger ones than there are wrap around."""
 NOW = 10
 """Time of every estimate of a risk model, in seconds."""
 
@@ -54,22 +56,25 @@ class ConfigurationMachine(RuleBasedStateMachine):
     """
 
     subject: ClassVar[Any]
+    """The term or constraint; every example tests a copy."""
     asked: ClassVar[frozenset[Invariant]]
+    """The invariants that are checked."""
     made_for: ClassVar[tuple[Callable[[Cluster], Any]] | None]
     """Makes the subject of an example; in a tuple, as it is no method."""
     configuration: Configuration
+    """The present configuration."""
     ask: Callable[[Proposal], None]
     """Checks the answer for a proposal."""
     apply_proposal: Callable[[Proposal], None]
-    """Applies a proposal, and records it in `passed`."""
+    """Applies a proposal, and records it in `applied`."""
     take_back: Callable[[], None]
-    """Takes the last proposal back, and checks that nothing is left of it."""
+    """Undoes the last proposal, and checks that values and sums are as before it."""
     compare: Callable[[Configuration, Invariant], None]
     """Compares with a configuration that differs in irrelevant properties."""
 
     @classmethod
     def begins_with(cls, clusters: st.SearchStrategy[Cluster]) -> dict[str, Any]:
-        """Return the rule that begins an example, by its name, for a subclass."""
+        """Return the attributes of a subclass whose examples begin with a cluster of a strategy: the rule `begin`."""
 
         def begin(machine: ConfigurationMachine, cluster: Cluster) -> None:
             machine.begin_in(cluster)
@@ -77,16 +82,16 @@ class ConfigurationMachine(RuleBasedStateMachine):
         return {"begin": initialize(cluster=clusters)(begin)}
 
     def begin_in(self, cluster: Cluster) -> None:
-        """Start from a cluster, and check all proposals that are possible at first."""
+        """Start from a cluster, and check every proposal from there without applying it."""
         self.configuration = configuration_of(cluster.engine())
         self.tested = deepcopy(self.subject) if self.made_for is None else self.made_for[0](cluster)
-        self.passed: list[Any] = []
+        self.applied: list[Any] = []
         self.start()
         for proposal in self._all_proposals():
             self._ask_only(proposal)
 
     def start(self) -> None:
-        """Give the start to the subject."""
+        """Let the subject form its sums from the first configuration."""
 
     def propose(self, proposal: Proposal) -> None:
         """Check a proposal, and apply it."""
@@ -94,6 +99,7 @@ class ConfigurationMachine(RuleBasedStateMachine):
         self.apply_proposal(proposal)
 
     def _ask_only(self, proposal: Proposal) -> None:
+        """Check the answer for a proposal, and that it moves no replica."""
         before = self.configuration.solution.node.copy()
         self.ask(proposal)
         if Invariant.ASKING in self.asked and (self.configuration.solution.node != before).any():
@@ -128,7 +134,7 @@ class ConfigurationMachine(RuleBasedStateMachine):
     @rule()
     def undo(self) -> None:
         """Take the last proposal back."""
-        if self.passed:
+        if self.applied:
             self.take_back()
 
     @rule(first=some_node, second=some_node)
@@ -164,6 +170,7 @@ class ConfigurationMachine(RuleBasedStateMachine):
                 yield Proposal(row, there, partner)
 
     def _row(self, number: int) -> int | None:
+        """Return the row of a replica by its number, which wraps around; None without replicas."""
         rows = self.configuration.rows
         return int(rows[number % len(rows)]) if len(rows) else None
 
@@ -191,22 +198,22 @@ class TermMachine(ConfigurationMachine):
             check_increment(self.tested, self.configuration, self.value, proposal)
 
     def apply_proposal(self, proposal: Proposal) -> None:
-        """Compare the total with one from scratch."""
+        """Apply a proposal, and compare the total with one from scratch."""
         back = apply_proposal_of_terms((self.tested,), self.configuration, proposal)
         self._value = None
-        self.passed.append((proposal, back))
+        self.applied.append((proposal, back))
         check_total(self.tested, self.configuration, self.value, Invariant.INCREMENT)
 
     def take_back(self) -> None:
-        """Compare the total with one from scratch."""
-        proposal, back = self.passed.pop()
+        """Undo the last proposal, and compare the total with one from scratch."""
+        proposal, back = self.applied.pop()
         take_back((self.tested,), self.configuration, proposal, back)
         self._value = None
         if Invariant.UNDO in self.asked:
             check_total(self.tested, self.configuration, self.value, Invariant.UNDO)
 
     def compare(self, relabelled: Configuration, invariant: Invariant) -> None:
-        """Compare the totals."""
+        """Compare the total with that of a relabelled configuration."""
         check_label(self.tested, self.value, relabelled, invariant)
 
     @rule(first=some_row)
@@ -239,16 +246,19 @@ class ConstraintMachine(ConfigurationMachine):
             check_agreement(self.tested, self.configuration, self.broken, proposal)
 
     def apply_proposal(self, proposal: Proposal) -> None:
-        """Record the broken rows before, and compare the sums with those from scratch."""
+        """Apply a proposal, record the rows broken before it, and compare the sums with those from scratch."""
         before = self.broken
         self._count(proposal)
-        self.passed.append((self.configuration.apply(proposal), before))
+        self.applied.append((self.configuration.apply(proposal), before))
         self._broken = None
         self._check_sums(Invariant.INCREMENT)
 
     def take_back(self) -> None:
-        """Compare what is broken, and the sums, with what was before the proposal."""
-        back, before = self.passed.pop()
+        """Undo the last proposal.
+
+        Compare the broken rows with those before it, and the sums with those from scratch.
+        """
+        back, before = self.applied.pop()
         self._count(back)
         self.configuration.apply(back)
         self._broken = None
@@ -258,20 +268,21 @@ class ConstraintMachine(ConfigurationMachine):
             raise BrokenInvariantError(Invariant.UNDO, f"rows {sorted(after)} are broken, before {sorted(before)}")
 
     def _count(self, proposal: Proposal) -> None:
-        """Count the replicas that a proposal moves, in the sums of the constraint."""
+        """Update the sums of the constraint for the replicas that a proposal moves."""
         for relocation in self.configuration.relocations(proposal):
             for node, sign in ((relocation.source, -1), (relocation.target, 1)):
                 if node != NOWHERE:
                     count_in(self.tested, self.configuration, self.sums, relocation.row, node, sign)
 
     def _check_sums(self, invariant: Invariant) -> None:
+        """Raise an error for an invariant if the sums of the constraint are not those from scratch."""
         wrong = difference(self.sums, sums_from_scratch(self.tested, self.configuration))
         if wrong is not None and invariant in self.asked:
-            at, kept, right = wrong
-            raise BrokenInvariantError(invariant, f"sum {at} is {kept}, from scratch it is {right}")
+            index, kept, right = wrong
+            raise BrokenInvariantError(invariant, f"sum {index} is {kept}, from scratch it is {right}")
 
     def compare(self, relabelled: Configuration, invariant: Invariant) -> None:
-        """Compare how many replicas are broken."""
+        """Compare the number of broken rows with that of a relabelled configuration."""
         before, after = len(self.broken), len(broken_rows(self.tested, relabelled))
         if before != after:
             raise BrokenInvariantError(invariant, f"the broken rows go from {before} to {after}")
@@ -281,8 +292,11 @@ class RiskMachine(RuleBasedStateMachine):
     """Replicas are added to a node and removed, and a risk model estimates the risk."""
 
     subject: ClassVar[RiskModel]
+    """The risk model; every example tests a copy."""
     asked: ClassVar[frozenset[Invariant]]
+    """The invariants that are checked."""
     metrics: ClassVar[tuple[str, ...]]
+    """Names of the metrics."""
 
     @initialize(data=st.data())
     def begin(self, data: Any) -> None:
@@ -333,12 +347,16 @@ class RiskMachine(RuleBasedStateMachine):
         self._expect(Invariant.HIGHER_THRESHOLD, after <= before or same(after, before), story)
 
     def _risk(self, replicas: list[ReplicaForecast], model: RiskModel | None = None) -> float:
-        asked = self.model if model is None else model
-        risk = float(asked.probability_of_violation(list(replicas), thresholds=dict(self.thresholds), now=float(NOW)))
+        """Return the probability of a violation of the node with replicas, by `model` or the tested one."""
+        estimator = self.model if model is None else model
+        risk = float(
+            estimator.probability_of_violation(list(replicas), thresholds=dict(self.thresholds), now=float(NOW))
+        )
         self._expect(Invariant.RANGE, 0.0 <= risk <= 1.0, f"it is {risk:.9g}")
         return risk
 
     def _expect(self, invariant: Invariant, holds: bool, story: str) -> None:
+        """Raise an error if an invariant is checked and does not hold."""
         if invariant in self.asked and not holds:
             raise BrokenInvariantError(invariant, story)
 
@@ -357,6 +375,7 @@ SETTINGS = settings(
 )
 """The first example compiles kernels, so a deadline would measure the compiler."""
 REPEATABLE = settings(SETTINGS, derandomize=True, database=None, print_blob=False)
+"""Settings with the same examples in every run."""
 
 
 def machine_of(
@@ -398,17 +417,17 @@ def machine_of(
         raise InvalidValueError("machine_of", "clusters or made_for", extra, "None for a risk model")
     else:
         begin = {}
-    left = frozenset(invariants) - frozenset(without)
+    checked = frozenset(invariants) - frozenset(without)
     fields: dict[str, Any] = {
         "subject": subject,
-        "asked": left,
+        "asked": checked,
         "metrics": check_names("machine_of", "metrics", metrics),
         "made_for": None if made_for is None else (made_for,),
         **begin,
     }
-    made: Any = type(f"{type(subject).__name__}Machine", (base,), {**fields, "__doc__": base.__doc__})
-    case: Any = made.TestCase
-    case.settings, case.machine = SETTINGS, made
+    machine: Any = type(f"{type(subject).__name__}Machine", (base,), {**fields, "__doc__": base.__doc__})
+    case: Any = machine.TestCase
+    case.settings, case.machine = SETTINGS, machine
     return case  # type: ignore[no-any-return]
 
 
@@ -434,6 +453,10 @@ def counterexample(
 
 
 def _kind_of(subject: object) -> tuple[type[RuleBasedStateMachine], tuple[Invariant, ...]]:
+    """Return the state machine and the invariants of a subject.
+
+    Raise `InvalidValueError` for another kind of object.
+    """
     for kind, machine, invariants in KINDS:
         if isinstance(subject, kind):
             if missing := missing_methods(subject) if kind is EnergyTerm else []:  # type: ignore[arg-type]
