@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+"""An array of any type of numbers, texts or objects."""
 Int = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 Int8 = npt.NDArray[np.int8]
@@ -25,9 +26,10 @@ NOWHERE = -1
 
 
 def made_again(self: Any) -> tuple[Callable[[], Any], tuple[()]]:
-    """Pickle and copy an object of attrs by its arguments, as ``__reduce__``: its arrays are read-only again.
+    """Return the call that makes an attrs object again from its arguments; as ``__reduce__``, for copies and pickles.
 
-    NumPy forgets that, and Numba would compile kernels anew for arrays that can be written.
+    Its constructor makes arrays read-only, which NumPy forgets when it pickles them: Numba would compile kernels anew
+    for arrays that can be written.
     """
     kind: Callable[..., Any] = type(self)
     fields = {field.alias: getattr(self, field.name) for field in attrs.fields(type(self)) if field.init}

@@ -43,7 +43,9 @@ class DescribedCluster:
     """The calls of an engine that change its description of the cluster."""
 
     _state: ClusterState
+    """The described cluster."""
     _planner: Planner
+    """Makes the plans from the state."""
 
     def update_node(self, node: Node, *, now: float | None = None) -> None:
         """Add a node, or replace the node of this name.
@@ -334,18 +336,22 @@ class DescribedCluster:
             self._planner.enter_slot(time, np.asarray(replica_index, np.int64))
 
     def _deactivate(self, name: str, intent: DeactivationIntent, now: float | None) -> None:
-        """Replace the deactivation of a node."""
+        """Set the deactivation intent of a node, and its status to none."""
         node = self._state.nodes[self._state.node(name)]
         status = DeactivationStatus.NONE
         self.update_node(attrs.evolve(node, deactivation_intent=intent, deactivation_status=status), now=now)
 
     @uninterrupted
     def _update_nodes(self, nodes: Sequence[Node], now: float | None) -> None:
+        """Add or replace checked nodes at time `now`."""
         at = self._planner.time(now)
         self._note_node_events(zip(put_nodes(self._state, nodes), nodes, strict=True), at)
 
     def _note_node_events(self, changes: Iterable[tuple[Node | None, Node | None]], at: float) -> None:
-        """Delay balancing after nodes were added or removed, as the settings say; `changes`: each before and after."""
+        """Delay balancing after nodes were added or removed at time `at`, as the settings say.
+
+        `changes` has each changed node before and after; None: it did not exist, or does not exist any more.
+        """
         for event in dict.fromkeys(node_event(before, after) for before, after in changes):
             if event is not None:
                 self._planner.scheduler.note_node_event(event, self._state.living_indices(), at)

@@ -444,4 +444,5 @@ class PlacementAndLoadBalancing(DescribedCluster):
         names: tuple[str, ...] | None = None,
         start: Plan | None = None,
     ) -> Plan:
+        """Return the plan of one phase; `names` are the partitions to place (None: all), `start` is as in `balance`."""
         return self._planner.run([phase], self._planner.time(now), Budget.of(budget), names, start=start)

@@ -19,6 +19,7 @@ class PlbError(Exception):
     """
 
     _message: str | None = None
+    """The whole message; None: made from `args`."""
 
     def __str__(self) -> str:
         return super().__str__() if self._message is None else self._message
@@ -46,11 +47,11 @@ class InvalidValueError(PlbError, ValueError):
 
 
 MOST_SHOWN = 200
-"""Letters of a value that a message shows."""
+"""Largest number of letters of a value that a message shows."""
 
 
 def _shown(value: object) -> str:
-    """Return a value as Python writes it, the end of a long one left out."""
+    """Return the `repr` of a value, cut off after `MOST_SHOWN` letters."""
     try:
         text = repr(value)
     except ValueError:  # a whole number of thousands of digits
@@ -78,33 +79,38 @@ class UnknownNameError(PlbError, LookupError):
         names = list(known)
         super().__init__(kind, name, names, context)
         self.kind, self.name = kind, name
-        self.nearest: Sequence[str] = get_close_matches(str(name), _worth_a_look(str(name), names), n=3, cutoff=0.6)
+        self.nearest: Sequence[str] = get_close_matches(str(name), _candidates(str(name), names), n=3, cutoff=0.6)
         hint = f"; did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else _listed(names)
         prefix = f"{context}: " if context else ""
         self._message = f"{prefix}unknown {kind} {name!r}{hint}"
 
 
 MOST_LISTED = 16
-"""Names that a message lists where none is near."""
+"""Largest number of names that a message lists if none is near."""
 MOST_COMPARED = 1000
 """Largest number of names that are compared letter by letter; all names of a large cluster would take seconds."""
 
 
-def _worth_a_look(name: str, names: list[str]) -> list[str]:
-    """Return the names; of too many the neighbours of a name in alphabetical order, read forwards and backwards."""
+def _candidates(name: str, names: list[str]) -> list[str]:
+    """Return the names that are compared with an unknown one.
+
+    Of more than `MOST_COMPARED`, they are its neighbours in alphabetical order, by first letters and by last letters.
+    """
     if len(names) <= MOST_COMPARED:
         return names
-    forwards = _around(name, sorted(names))
-    backwards = _around(name[::-1], sorted(word[::-1] for word in names))
+    forwards = _neighbours_in(name, sorted(names))
+    backwards = _neighbours_in(name[::-1], sorted(word[::-1] for word in names))
     return list(dict.fromkeys([*forwards, *(word[::-1] for word in backwards)]))
 
 
-def _around(name: str, ordered: list[str]) -> list[str]:
-    at = bisect_left(ordered, name)
-    return ordered[max(0, at - MOST_COMPARED // 4) : at + MOST_COMPARED // 4]
+def _neighbours_in(name: str, ordered: list[str]) -> list[str]:
+    """Return the names of a sorted list around the position that a name would have."""
+    position = bisect_left(ordered, name)
+    return ordered[max(0, position - MOST_COMPARED // 4) : position + MOST_COMPARED // 4]
 
 
 def _listed(names: list[str]) -> str:
+    """Return the end of a message that lists all names, if they are few."""
     return f"; known: {', '.join(map(repr, names))}" if 0 < len(names) <= MOST_LISTED else ""
 
 
@@ -167,7 +173,7 @@ class CheckpointError(PlbError):
 
 
 class DivergedError(PlbError):
-    """A number of the training is not finite: in which iteration, from 1, and `what`, in words."""
+    """Numbers of the training are not finite: `what`, in words with a verb, in an iteration, from 1."""
 
     def __init__(self, iteration: int, what: str) -> None:
         super().__init__(iteration, what)

@@ -9,7 +9,7 @@ MOST_NAMED = 5
 
 
 def amount(number: float) -> str:
-    """Return a number as people write it: whole ones in full."""
+    """Return a number as a text: a whole number with all digits, another one with at most six."""
     return f"{number:.0f}" if float(number).is_integer() and abs(number) < 1e15 else f"{number:g}"
 
 
@@ -19,12 +19,12 @@ def counted(count: int, noun: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a list; of many, the first ones and the number of the others."""
+    """Return names with commas between them; of more than `MOST_NAMED`, the first ones and the number of the others."""
     if len(names) <= MOST_NAMED:
         return ", ".join(names)
     return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"
 
 
 def rule_in_words(rule: str) -> str:
-    """Return the name of a rule, budget or term as a sentence has it."""
+    """Return the name of a rule, budget or term with blanks instead of underscores."""
     return rule.replace("_", " ")

@@ -32,10 +32,10 @@ from plb.validation import check_collection, check_name
 
 
 def with_options(name: str, policy: PlacementPolicy | None, options: Mapping[str, Any]) -> PlacementPolicy | None:
-    """Return a copy of a policy with other values of some of its options; None: the search of the engine, without any.
+    """Return a copy of a policy with other values of some of its options; None, the search of the engine, has none.
 
-    Options are the fields of a policy that is an attrs class, as its constructor takes them, the name aside; the
-    constructor checks the values. Other policies have none. `name`: of the setting, for errors.
+    If a policy is an attrs class, its options are the arguments of its constructor except the name; the constructor
+    checks the values. Other policies have none. `name` is the name of the policy in the settings, for errors.
     """
     if not options:
         return deepcopy(policy)
@@ -56,16 +56,16 @@ def with_options(name: str, policy: PlacementPolicy | None, options: Mapping[str
 
 def path_options(policy: PlacementPolicy | None) -> list[str]:
     """Return the names of the options of a policy that are files."""
-    return [str(field.alias) for field in _fields_of(policy) if field.metadata.get("path")]
+    return [str(field.alias) for field in _constructor_fields(policy) if field.metadata.get("path")]
 
 
 def _options_of(policy: PlacementPolicy | None) -> list[str]:
     """Return the names of the options of a policy."""
-    return [str(field.alias) for field in _fields_of(policy) if field.alias != "name"]
+    return [str(field.alias) for field in _constructor_fields(policy) if field.alias != "name"]
 
 
-def _fields_of(policy: PlacementPolicy | None) -> list[attrs.Attribute[Any]]:
-    """Return what the constructor of a policy that is an attrs class takes; of other policies, nothing."""
+def _constructor_fields(policy: PlacementPolicy | None) -> list[attrs.Attribute[Any]]:
+    """Return the fields that the constructor of a policy takes, if it is an attrs class; none for other policies."""
     kind: type[Any] = type(policy)
     return [field for field in attrs.fields(kind) if field.init] if attrs.has(kind) else []
 
@@ -81,24 +81,27 @@ _registered: dict[str, dict[str, Any]] = {
 }
 """The extensions by kind and name, with the built-in policies."""
 _origins: dict[tuple[str, str], tuple[str, str]] = {}
-"""Of each registered object, by kind and name: the origin of its class."""
+"""File and qualified name of the class of each registered object (`_origin_of`), by kind and name."""
 _numbers: dict[tuple[str, str], int] = {}
-"""Of each registered object, by kind and name: the number of its registration, from 1."""
+"""Number of the registration of each registered object, from 1, by kind and name."""
 _counter = count(1)
+"""Counts the registrations of this process."""
 _PROCESS = uuid4().hex
+"""Identifies this process in registrations."""
 RESERVED = (ANNEALING, *_registered[POLICY])
 """Reserved names of policies: the search of the engine, and the built-in ones."""
 
 
 class Registration(NamedTuple):
-    """One of all registrations of a process, which copies of an engine keep."""
+    """A registration of an object with a name; copies and snapshots of an engine keep it."""
 
     process: str
+    """The process, as `_PROCESS`."""
     number: int
-    """0 for a built-in policy."""
+    """Number of the registration in the process, from 1; 0 for a built-in policy."""
 
     def precedes(self, other: Registration) -> bool:
-        """Return whether another object was registered since; numbers of another process say nothing."""
+        """Return whether `other` registers another object in the same process; of two processes nothing is known."""
         return self.process == other.process and self.number != other.number
 
 
@@ -113,7 +116,7 @@ def register_term(term: object) -> None:
     ConflictError
         If a term of another class, or a built-in one, has this name.
     """
-    _enter(TERM, check_term("register_term", term))
+    _register(TERM, check_term("register_term", term))
 
 
 def register_constraint(constraint: object) -> None:
@@ -126,7 +129,7 @@ def register_constraint(constraint: object) -> None:
     ConflictError
         If a constraint of another class, or a built-in rule, has this name.
     """
-    _enter(CONSTRAINT, check_constraint("register_constraint", constraint))
+    _register(CONSTRAINT, check_constraint("register_constraint", constraint))
 
 
 def register_neighbourhood(neighbourhood: object) -> None:
@@ -139,7 +142,7 @@ def register_neighbourhood(neighbourhood: object) -> None:
     ConflictError
         If a neighbourhood of another class, or a built-in one, has this name.
     """
-    _enter(NEIGHBOURHOOD, check_neighbourhood("register_neighbourhood", neighbourhood))
+    _register(NEIGHBOURHOOD, check_neighbourhood("register_neighbourhood", neighbourhood))
 
 
 def register_policy(policy: object) -> None:
@@ -152,7 +155,7 @@ def register_policy(policy: object) -> None:
     ConflictError
         If a policy of another class, or a built-in one, has this name.
     """
-    _enter(POLICY, check_policy("register_policy", policy))
+    _register(POLICY, check_policy("register_policy", policy))
 
 
 def check_term(item: str, term: object) -> EnergyTerm:
@@ -224,7 +227,7 @@ def extension_policy(name: str, options: Mapping[str, Any] = MappingProxyType({}
 
 
 def registration(kind: str, name: str) -> Registration:
-    """Return which registration a name has now; `kind` as in `plb.extensions.kernel_data`."""
+    """Return the present registration of a name; `kind` is as in `plb.extensions.kernel_data`."""
     return Registration(_PROCESS, _numbers.get((kind, name), 0))
 
 
@@ -250,15 +253,15 @@ def _names_of(config: PlbConfig) -> dict[str, list[str]]:
     }
 
 
-def _enter(kind: str, item: Any) -> None:
-    """Register an item in place of one of the same class and name, as when a file is imported twice."""
-    origin = file, _ = _origin_of(type(item))
-    if item.name in _registered[kind] and _origins[kind, item.name] != origin:
-        before, qualified = _origins[kind, item.name]
-        where = "" if before == file else f" ({before})"
-        raise ConflictError(f"register_{kind.split()[-1]}: {qualified}{where} has the name {item.name!r} already")
-    _registered[kind][item.name], _origins[kind, item.name] = item, origin
-    _numbers[kind, item.name] = next(_counter)
+def _register(kind: str, extension: Any) -> None:
+    """Register an extension, also in place of one of the same class and name, as when a file is imported twice."""
+    origin = file, _ = _origin_of(type(extension))
+    if extension.name in _registered[kind] and _origins[kind, extension.name] != origin:
+        registered_file, class_name = _origins[kind, extension.name]
+        where = "" if registered_file == file else f" ({registered_file})"
+        raise ConflictError(f"register_{kind.split()[-1]}: {class_name}{where} has the name {extension.name!r} already")
+    _registered[kind][extension.name], _origins[kind, extension.name] = extension, origin
+    _numbers[kind, extension.name] = next(_counter)
 
 
 def _origin_of(kind: type) -> tuple[str, str]:
@@ -271,7 +274,8 @@ def _origin_of(kind: type) -> tuple[str, str]:
 
 
 Sources: TypeAlias = Mapping[tuple[str, str], Registration | None]
-WEIGHT = 1.0
+"""By kind and name of an extension: its registration, or None for an object of the host."""
+DEFAULT_WEIGHT = 1.0
 """Weight of a term of the host that the settings do not name."""
 
 
@@ -282,6 +286,7 @@ class GivenExtensions:
     by_kind: Mapping[str, Mapping[str, Any]]
     """Terms, constraints and neighbourhoods, by kind and name."""
     policy: PlacementPolicy | None
+    """The placement policy; None: none is given."""
 
     @classmethod
     def of(
@@ -300,6 +305,7 @@ class GivenExtensions:
 
 
 NOTHING_GIVEN = GivenExtensions({TERM: {}, CONSTRAINT: {}, NEIGHBOURHOOD: {}}, None)
+"""The extensions of a host that gives its engine none."""
 
 
 @attrs.frozen(eq=False)
@@ -311,32 +317,35 @@ class EngineExtensions:
     config: PlbConfig
     """The settings of the engine. They also name all objects of the host."""
     terms: tuple[EnergyTerm, ...]
+    """Energy terms in the order of the settings; searches work on copies."""
     constraints: tuple[Constraint, ...]
+    """Constraints in the order of the settings; searches work on copies."""
     neighbourhoods: tuple[AnyNeighbourhood, ...]
-    """In the order of the settings; searches work on copies."""
+    """Neighbourhoods in the order of the settings; searches work on copies."""
     policy: PlacementPolicy | None
     """It keeps its attributes from plan to plan. None: the search of the engine."""
     new_policy: PlacementPolicy | None
     """The policy as it was before its first plan."""
     sources: Sources
-    """By kind and name: the registration of the object that was copied, or None for an object of the host."""
+    """Where the copied objects come from."""
 
     @classmethod
     def resolve(
         cls, config: PlbConfig, given: GivenExtensions = NOTHING_GIVEN, before: EngineExtensions | None = None
     ) -> EngineExtensions:
-        """Return the extensions of an engine with these settings.
+        """Return the extensions of an engine with these settings and objects of the host.
 
-        `before`: the extensions so far: copies of the same objects are kept, and the policy with all that it keeps.
+        `before` are the extensions with the earlier settings: copies of the same objects are kept, and the policy with
+        its attributes.
         """
-        config = _naming(config, given)
+        config = _settings_naming_all(config, given)
         sources = _sources(config, given)
 
         def chosen(kind: str) -> tuple[Any, ...]:
             """Return the copies of the objects of a kind, in the order of the settings."""
             own, names = given.by_kind[kind], _names_of(config)[kind]
             objects = [own[name] if name in own else registered(kind, name) for name in names]
-            return tuple(_kept(before, sources, kind, source) for source in objects)
+            return tuple(_copy_of(before, sources, kind, source) for source in objects)
 
         with errors_of(POLICY, config.policy, "__deepcopy__"):
             if given.policy is None:
@@ -358,8 +367,10 @@ class EngineExtensions:
         )
 
     def is_same_as(self, other: EngineExtensions) -> bool:
-        """Return whether the objects behind equal names are the same."""
-        return all(_is_same(other.sources[key], source) for key, source in self.sources.items() if key in other.sources)
+        """Return whether each name that both have stands for the same object."""
+        return all(
+            _is_same_object(other.sources[key], source) for key, source in self.sources.items() if key in other.sources
+        )
 
     @property
     def is_any(self) -> bool:
@@ -367,9 +378,9 @@ class EngineExtensions:
         return bool(self.terms or self.constraints or self.neighbourhoods) or self.policy is not None
 
     def kept_policy(self) -> PlacementPolicy | None:
-        """Return the policy as it is, to go on with if a plan ends with an error.
+        """Return a copy of the policy as it is now, to which the engine returns if a plan ends with an error.
 
-        A policy with a memory is made again from it, which is smaller than a policy with large tables.
+        A policy with a memory is made again from it, as that is smaller than a policy with large tables.
         """
         policy = self.policy
         if policy is None:
@@ -387,51 +398,51 @@ class EngineExtensions:
         return kept
 
 
-def _naming(config: PlbConfig, of_host: GivenExtensions) -> PlbConfig:
-    """Return settings that name all objects of the host."""
+def _settings_naming_all(config: PlbConfig, given: GivenExtensions) -> PlbConfig:
+    """Return settings that also name all objects of the host; new terms have `DEFAULT_WEIGHT`."""
     names = _names_of(config)
-    unnamed = {kind: [name for name in own if name not in names[kind]] for kind, own in of_host.by_kind.items()}
-    name = config.policy if of_host.policy is None else of_host.policy.name
+    unnamed = {kind: [name for name in own if name not in names[kind]] for kind, own in given.by_kind.items()}
+    name = config.policy if given.policy is None else given.policy.name
     if config.policy not in (ANNEALING, name):
         raise ConflictError(f"engine: its policy {name} is given, but the settings name {config.policy}")
     if not any(unnamed.values()) and name == config.policy:
         return config
     return attrs.evolve(
         config,
-        extension_terms={**config.extension_terms, **dict.fromkeys(unnamed[TERM], WEIGHT)},
+        extension_terms={**config.extension_terms, **dict.fromkeys(unnamed[TERM], DEFAULT_WEIGHT)},
         extension_constraints=(*config.extension_constraints, *unnamed[CONSTRAINT]),
         larger_neighbourhoods=(*config.larger_neighbourhoods, *unnamed[NEIGHBOURHOOD]),
         policy=name,
     )
 
 
-def _sources(config: PlbConfig, of_host: GivenExtensions) -> Sources:
-    """Return where each object comes from."""
+def _sources(config: PlbConfig, given: GivenExtensions) -> Sources:
+    """Return the source of each extension that settings name; they name all objects of the host."""
     sources = {
-        (kind, name): None if name in of_host.by_kind[kind] else registration(kind, name)
+        (kind, name): None if name in given.by_kind[kind] else registration(kind, name)
         for kind, names in _names_of(config).items()
         for name in names
     }
     policy = (POLICY, config.policy)
-    return {**sources, policy: registration(*policy) if of_host.policy is None else None}
+    return {**sources, policy: registration(*policy) if given.policy is None else None}
 
 
-def _is_same(first: Registration | None, second: Registration | None) -> bool:
-    """Return whether two sources of one name are the same object; objects of the host do not change."""
+def _is_same_object(first: Registration | None, second: Registration | None) -> bool:
+    """Return whether two sources of a name, None for an object of the host, are the same object."""
     return first is None or second is None or not first.precedes(second)
 
 
 def _same_policy(before: EngineExtensions, config: PlbConfig, sources: Sources) -> bool:
-    """Return whether settings still name the same policy, with the same options."""
+    """Return whether settings name the same policy, with the same options, as the extensions `before`."""
     earlier = before.config
     same = (earlier.policy, earlier.policy_options) == (config.policy, config.policy_options)
-    return same and _is_same(before.sources[POLICY, config.policy], sources[POLICY, config.policy])
+    return same and _is_same_object(before.sources[POLICY, config.policy], sources[POLICY, config.policy])
 
 
-def _kept(before: EngineExtensions | None, sources: Sources, kind: str, source: Any) -> Any:
-    """Return the copy of an object, made now unless it was made before."""
+def _copy_of(before: EngineExtensions | None, sources: Sources, kind: str, source: Any) -> Any:
+    """Return a copy of the object `source`: the one in the extensions `before` if they have it, else a new one."""
     key = kind, source.name
-    if before is not None and key in before.sources and _is_same(before.sources[key], sources[key]):
+    if before is not None and key in before.sources and _is_same_object(before.sources[key], sources[key]):
         copies: dict[str, tuple[Any, ...]] = {
             TERM: before.terms,
             CONSTRAINT: before.constraints,
@@ -451,7 +462,7 @@ def copied(kind: str, source: Extension) -> Extension:
 
 
 def _copies_by_name(kind: str, objects: Iterable[object]) -> Mapping[str, Any]:
-    """Return checked copies of terms, constraints or neighbourhoods of a host."""
+    """Return checked copies of the terms, constraints or neighbourhoods of a host by name."""
     field = f"extension_{kind.split()[-1]}s"
     copies: dict[str, Any] = {}
     for source in check_collection("engine", field, objects, f"a list of {kind}s"):

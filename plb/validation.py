@@ -1,4 +1,7 @@
-"""Checks of arguments: a value is returned in the form that the engine uses, or refused with its range."""
+"""Checks of arguments: a value is returned in the form that the engine uses, or refused with its range.
+
+In all checks, `item` and `field` are for the message of the error.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,10 @@ SCALARS: frozenset[type] = frozenset({bool, float, int, str, NoneType})
 
 
 def plain_scalar(value: Any) -> Any:
-    """Return a number, switch or text of another type, such as those of NumPy, as one of Python; else `value`."""
+    """Return a number, switch or text of another type, such as of NumPy, as the type of Python.
+
+    Else `value` unchanged.
+    """
     if type(value) in SCALARS:
         return value
     if isinstance(value, np.bool_ | np.str_):
@@ -68,7 +74,10 @@ def plain_scalar(value: Any) -> Any:
 
 
 def with_plain_scalars(_kind: type[Any], fields: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[Any]]:
-    """Make `plain_scalar` the converter of the numbers, switches and texts of an attrs class: a `field_transformer`."""
+    """Return fields of an attrs class with `plain_scalar` as converter of numbers, switches and texts.
+
+    It is a `field_transformer` of attrs.
+    """
     types = {kind.__name__ for kind in SCALARS}
     return [
         field.evolve(converter=plain_scalar)
@@ -171,7 +180,7 @@ def check_kind(item: str, field: str, value: object, kind: type[Item]) -> Item:
 
 
 def check_mapping(item: str, field: str, value: object, allowed: str) -> Mapping[Any, Any]:
-    """Return `value` if it is a mapping, else raise `InvalidValueError`; `allowed`: of what, in words."""
+    """Return `value` if it is a mapping, else raise `InvalidValueError`; `allowed` says in words what is expected."""
     if not isinstance(value, Mapping):
         raise InvalidValueError(item, field, value, allowed)
     return value
@@ -187,7 +196,7 @@ def check_items(item: str, field: str, values: object, kind: type[Item]) -> tupl
 
 
 def check_names(item: str, field: str, values: object) -> tuple[str, ...]:
-    """Return a collection of names; refuse a single one, whose letters would be taken for names."""
+    """Return a collection of names as a tuple; refuse a single name, whose letters would be taken for names."""
     allowed = "a collection of names"
     names = check_collection(item, field, values, allowed)
     if not all(isinstance(name, str) for name in names):
@@ -196,14 +205,14 @@ def check_names(item: str, field: str, values: object) -> tuple[str, ...]:
 
 
 def check_distinct(kind: str, names: Collection[str]) -> None:
-    """Raise `ConflictError` at the first name that is there twice."""
+    """Raise `ConflictError` at the first name that occurs twice; `kind`, such as "node", begins the message."""
     if len(set(names)) < len(names):
         name = next(name for name, times in Counter(names).items() if times > 1)
         raise ConflictError(f"{kind} {name}: is described twice")
 
 
 def check_collection(item: str, field: str, values: object, allowed: str) -> tuple[Any, ...]:
-    """Return what a collection that is no text and no mapping holds, or refuse it."""
+    """Return a collection, other than a text or a mapping, as a tuple; `allowed` says in words what is expected."""
     try:
         if not isinstance(values, str | bytes | Mapping):
             return tuple(values)  # type: ignore[arg-type]
@@ -233,14 +242,14 @@ def check_quantum(item: str, field: str, value: float, *, high: float = math.inf
 
 
 def check_metrics(item: str, field: str, names: Iterable[str], metrics: Collection[str]) -> None:
-    """Raise `UnknownNameError` at the first name that is no metric."""
+    """Raise `UnknownNameError` at the first of `names` that is not among `metrics`."""
     for name in names:
         if name not in metrics:
             raise UnknownNameError("metric", name, metrics, context=f"{item}: {field}")
 
 
 def check_member(item: str, field: str, value: object, kind: type[Member]) -> Member:
-    """Return the member of an enumeration that `value` is or names, or refuse it."""
+    """Return the member of the enumeration `kind` that is `value` or has it, else raise `InvalidValueError`."""
     if isinstance(value, kind):
         return value
     try:

@@ -35,7 +35,8 @@ class SearchSettings(Checked):
     enable_cluster_specific_initial_temperature: bool = switch(False, original=False)
     """Whether the first temperature follows from the number of replicas and their deviation instead of the probes."""
     cluster_specific_temperature_coefficient: float = number(100.0, original=100.0, unit="factor")
-    """Factor of the cluster-specific temperature. A larger value allows more random moves. 0 allows improvements only.
+    """Factor of the first temperature that follows from the cluster. A larger value allows more random moves. 0 allows
+    improvements only.
     """
     fast_balancing_temperature_decay_rate: float = number(0.8, original=0.8, unit="factor", high=1.0, low_open=True)
     """Factor of the temperature in placement, constraint check and quick balancing."""
@@ -114,8 +115,8 @@ class AnnealingSettings(Checked):
     quiet_change: float = share(0.001)
     """A round is quiet if it changes the energy by at most this share of its absolute value."""
     absolute_quiet_change: float | None = number(None, unit="energy", none=True)
-    """Largest change of a quiet round in units of the energy, instead of `quiet_change`. A constant in a term then has no
-    effect. None: `quiet_change` holds.
+    """Largest change of a quiet round in units of the energy, instead of `quiet_change`. A constant in a term then has
+    no effect. None: `quiet_change` holds.
     """
     quiet_rounds: int = count(10, unit="rounds", low=1)
     """Quiet rounds after which a chain ends, or cools to 0 if it found a new best in its last rounds of this number."""

@@ -80,7 +80,7 @@ class Cluster:
         return next(service for service in self.services if service.name == name)
 
     def load_of(self, partition: str, role: Role, node: str | None) -> dict[str, Fraction]:
-        """Return the exact load of a replica by metric: reported for `node`, or with None the default of its service."""
+        """Return the exact load of a replica by metric: reported for `node`, or with None its default."""
         default = self.service_of(partition).default_load.get(role, {})
         load = default if node is None else self.loads[partition, node]
         return {metric.name: Fraction(load.get(metric.name, 0)) for metric in self.metrics}

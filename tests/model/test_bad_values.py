@@ -24,7 +24,7 @@ from plb import (
     Service,
     UnknownNameError,
 )
-from plb.errors import MOST_COMPARED, _worth_a_look
+from plb.errors import MOST_COMPARED, _candidates
 from plb.search.budget import Budget
 
 NAN, INF = math.nan, math.inf
@@ -154,7 +154,7 @@ def test_nearest_of_many_names_are_found_without_comparing_all():
     names = [f"service-{index}/0" for index in range(20_000)]
     assert "service-12345/0" in UnknownNameError("partition", "service-12345/1", names).nearest
     assert "service-12345/0" in UnknownNameError("partition", "zervice-12345/0", names).nearest
-    assert len(_worth_a_look("service-12345/1", names)) <= MOST_COMPARED
+    assert len(_candidates("service-12345/1", names)) <= MOST_COMPARED
 
 
 def test_unknown_name_may_be_any_value():
