@@ -15,23 +15,23 @@ from plb.array_types import Bool
 from plb.errors import PlbError
 
 MAX_LISTED = 20
-"""Problems that a message spells out; the rest are counted."""
+"""Largest number of problems that a message lists; further ones are only counted."""
 
 
 @attrs.frozen
 class TraceProblem:
-    """One thing that is wrong with a trace file."""
+    """A fault of a trace file."""
 
     file: str
     """Path of the file."""
     row: int | None
-    """First row where it shows, counted from 1; None where the whole column or file is meant."""
+    """First row with the problem, from 1; None if the problem is in the whole column or file."""
     column: str | None
     """Name of the column; None if the problem is in the whole row or file."""
     found: str
-    """The value."""
+    """The value that the file has, in words."""
     expected: str
-    """The expected value."""
+    """The expected value, in words."""
     count: int = 1
     """Number of all rows with the same problem, stated with the last listed row; 1 with the others."""
 
@@ -61,10 +61,10 @@ ROWS_LISTED = 5
 """Number of rows with the same problem in a column that are named; further rows are counted."""
 
 LARGEST = float(np.finfo(np.float32).max)
-"""Samples are kept as 32-bit floats."""
+"""Largest value of a sample, which is a 32-bit float."""
 
 LATEST = 1e12
-"""Seconds, some 30,000 years, before or after the origin: as whole microseconds, times fit into 64 bits."""
+"""Largest time before or after the origin, in seconds: in whole microseconds, times fit into 64 bits."""
 
 TIMES = f"seconds, from {-LATEST:g} to {LATEST:g}"
 """The range of times in words."""
@@ -87,16 +87,19 @@ class Checker:
         self.rows_above = rows_above
 
     def add(self, found: str, expected: str, row: int | None = None, column: str | None = None, count: int = 1) -> None:
-        """Note a problem; `row` counts from 1."""
+        """Record a problem, as in `TraceProblem`."""
         self.problems.append(TraceProblem(self.file, row, column, found, expected, count))
 
     def bad_rows(
         self, mask: Bool, column: str, found: npt.NDArray[Any] | pl.Series, expected: str, rows: pl.Series | None = None
     ) -> None:
-        """Record the rows where `mask` is true, with their values; `rows` has their numbers if not in order."""
+        """Record the rows where `mask` is true, each with its value in `found`; all are (rows of the table,).
+
+        `rows` has the number of each row in the file; None: they follow `rows_above`.
+        """
         wrong = np.flatnonzero(mask)
         numbers = self.rows_above + wrong + 1 if rows is None else rows.gather(wrong).to_numpy()
-        self.some_rows(numbers, lambda place: _text(found[int(wrong[place])]), expected, column)
+        self.some_rows(numbers, lambda position: _text(found[int(wrong[position])]), expected, column)
 
     def some_rows(
         self,
@@ -105,23 +108,32 @@ class Checker:
         expected: str,
         column: str | None = None,
     ) -> None:
-        """Record rows with the same problem: the first with the value that `found` returns, with the last how many."""
-        alike = [at for at, old in enumerate(self.problems) if (old.column, old.expected) == (column, expected)]
-        named = min(len(rows), max(0, ROWS_LISTED - len(alike)))
-        for place in range(named):
+        """Record rows with the same problem, by their numbers in the file.
+
+        The first `ROWS_LISTED` are listed with the value that `found` returns for a position in `rows`; the last listed
+        one has the number of all.
+        """
+        alike = [
+            i for i, problem in enumerate(self.problems) if (problem.column, problem.expected) == (column, expected)
+        ]
+        listed = min(len(rows), max(0, ROWS_LISTED - len(alike)))
+        for position in range(listed):
             alike.append(len(self.problems))
-            self.add(found(place), expected, int(rows[place]), column)
-        if len(rows) > named:
+            self.add(found(position), expected, int(rows[position]), column)
+        if len(rows) > listed:
             last = self.problems[alike[-1]]
-            counted = max(last.count, len(alike)) + len(rows) - named
+            counted = max(last.count, len(alike)) + len(rows) - listed
             self.problems[alike[-1]] = attrs.evolve(last, count=counted)
 
     def distinct(self, values: pl.Series, column: str, expected: str) -> None:
-        """Record the rows that repeat an earlier row."""
+        """Record the rows whose value an earlier row has."""
         self.bad_rows(~values.is_first_distinct().to_numpy(), column, values, expected)
 
     def columns(self, frame: pl.DataFrame, requested: dict[str, str], rows: pl.Series | None = None) -> bool:
-        """Check that the columns are there, of kind "text", "number" or "flag", without nulls; return whether so."""
+        """Check that a table has the requested columns, without nulls; return whether it has.
+
+        `requested` has the kind of each column by name: "text", "number" or "flag". `rows` is as in `bad_rows`.
+        """
         before = len(self.problems)
         for name, kind in requested.items():
             if name not in frame.columns:
@@ -133,7 +145,10 @@ class Checker:
         return len(self.problems) == before
 
     def numbers(self, frame: pl.DataFrame, names: list[str], rows: pl.Series | None = None) -> None:
-        """Check that these columns are at least 0, and finite as 32-bit floats."""
+        """Check that the values of some columns are at least 0, and finite as 32-bit floats.
+
+        `rows` is as in `bad_rows`.
+        """
         for name in names:
             values = frame[name].to_numpy()
             good = (values >= 0) & (values <= LARGEST)
@@ -152,20 +167,21 @@ class Checker:
         return self._undamaged(lambda: query.collect(engine="streaming"))
 
     def batches(self, rows: int) -> Iterator[pl.DataFrame]:
-        """Yield the file some rows at a time, or raise `TraceError` where its contents are damaged."""
+        """Yield the file `rows` rows at a time, or raise `TraceError` where its contents are damaged."""
         query = pl.scan_parquet(self.file, glob=False)
         frames = self._undamaged(lambda: query.collect_batches(chunk_size=rows, engine="streaming"))
         while (frame := self._undamaged(lambda: next(frames, None))) is not None:
             yield frame
 
     def _undamaged(self, read: Callable[[], T]) -> T:
+        """Return the result of `read`, or raise `TraceError` if it finds the contents damaged."""
         try:
             return read()
         except DAMAGED as error:
             self.refuse(damage(error), "a Parquet file that can be read")
 
     def refuse(self, found: str, expected: str, row: int | None = None, column: str | None = None) -> NoReturn:
-        """Raise `TraceError` with this problem and those noted before."""
+        """Raise `TraceError` with this problem and all recorded ones."""
         self.add(found, expected, row, column)
         raise TraceError(self.problems)
 
@@ -176,18 +192,22 @@ class Checker:
 
 
 def _is_kind(dtype: pl.DataType, kind: str) -> bool:
+    """Return whether a type of columns is of a kind: "text", "number" or "flag"."""
     if kind == "text":
         return is_text(dtype)
     return dtype == pl.Boolean if kind == "flag" else is_whole(dtype) or dtype.is_float()
 
 
 def damage(error: Exception) -> str:
-    """Return what an error of a library says about the contents of a file, without its advice in further lines."""
+    """Return the first line of an error of a library about damaged contents, as the text of a problem."""
     return f"damaged contents ({next(iter(str(error).splitlines()), '')[:200]})"
 
 
 def other_separator(fields: Sequence[str], separator: str) -> str | None:
-    """Return the character that separates the fields of a line instead; None where the line is not a single field."""
+    """Return the separator that a line has instead of `separator`.
+
+    None if that split it into several `fields`, or none.
+    """
     if len(fields) != 1:
         return None
     return next((character for character in SEPARATORS if character != separator and character in fields[0]), None)
@@ -204,4 +224,5 @@ def is_whole(dtype: pl.DataType) -> bool:
 
 
 def _text(value: object) -> str:
+    """Return a value as a text for a message."""
     return f"{value:g}" if isinstance(value, float | np.floating) else repr(getattr(value, "item", lambda: value)())

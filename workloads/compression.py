@@ -64,10 +64,12 @@ def compress_columns(traces: TraceSet) -> dict[str, npt.NDArray[Any]]:
 
 
 def _growth_steps(values: Float32, highest: Float32, bounds: Int) -> Float:
-    """Return G in steps, shape (S,), by the rule of this module."""
+    """Return the growth duration G in steps, (S,), by the rule of this module; `values` is (N,), `highest` (S,)."""
     grown_at = first_where(values >= per_row(np.float32(GROWN) * highest, bounds), bounds)
     peak_at = first_where(values == per_row(highest, bounds), bounds)
-    initial, grown = (values[bounds[:-1] + at].astype(np.float64) for at in (np.zeros_like(grown_at), grown_at))
+    initial, grown = (
+        values[bounds[:-1] + position].astype(np.float64) for position in (np.zeros_like(grown_at), grown_at)
+    )
     stretch = np.ones(len(highest))
     np.divide(highest - initial, grown - initial, out=stretch, where=grown_at > 0)
     return np.minimum(grown_at * stretch, peak_at)
@@ -89,8 +91,9 @@ class EffectRow:
     tenants: int
     """Number e of tenants on the node."""
     full: float
+    """Share of the samples in which some metric reached its threshold at some time, by the full traces."""
     compressed: float
-    """Share of the samples in which some metric reached its threshold at some time."""
+    """The same share by the compressed models."""
 
 
 def compression_effect(
@@ -130,7 +133,11 @@ def compression_effect(
 
 
 def _violations(start: Int, curves: tuple[Float32, Float32], series: Int, stagger: int, limits: Float) -> list[bool]:
-    """Return for each kind of curve whether the node is ever in violation."""
+    """Return, for each of two kinds of curves, whether a node with random series is ever in violation.
+
+    `start` are the bounds of all series and `curves` their values, (N, R); `series` are the indices of those on the
+    node, each of which begins `stagger` steps after the one before; `limits` is (R,).
+    """
     rows, bounds = rows_of(series, start)
     time = step_of_row(bounds) + per_row(np.arange(len(series)) * stagger, bounds)
     return [

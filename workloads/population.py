@@ -15,6 +15,7 @@ from workloads.region_parameters import CLASS_LIMITS, LOCAL, REMOTE, SERVERLESS,
 from workloads.trace import HOUR_SECONDS, STEP_SECONDS, bounds_of, per_row, rows_of, step_of_row
 
 STEPS_PER_HOUR = HOUR_SECONDS / STEP_SECONDS
+"""Samples in an hour."""
 SHORTEST_LIFE = 3
 """Least number of steps of a life. Free."""
 RECLAIM_DEPTH, RECLAIM_DUTY = (0.3, 0.9), (0.1, 0.5)
@@ -33,7 +34,7 @@ LATE_BEND = 0.3
 
 
 class Shape(NamedTuple):
-    """The demand of a metric with trend, one value a tenant: grow from a share of the maximum, then creep up to it."""
+    """The demand of a metric with trend: it grows from a share of the maximum, then creeps up to it; fields (T,)."""
 
     peak: Float
     """Maximum, in the metric's unit."""
@@ -46,24 +47,28 @@ class Shape(NamedTuple):
     creep: Float
     """Share of the peak that is still missing when growth ends."""
     noise: Float
-    """Largest ordinary dip, as a share."""
+    """Largest ordinary dip, as a share of the demand."""
 
 
 class Population(NamedTuple):
-    """The tenants of a block, one value a tenant."""
+    """The T tenants of a block. Fields are (T,)."""
 
     class_code: npt.NDArray[np.int16]
+    """Index of `workloads.region_parameters.CLASSES`."""
     lifetime: Int32
-    """Steps."""
+    """Lifetime in steps."""
     censored: Bool
+    """Whether the trace window cuts the lifetime."""
     cpu: Float
     """Median CPU, vCores."""
     phase: Float
     """Phase of the daily cycle at creation, radians."""
     daily: Float
-    """Amplitude of the daily cycle, as a share."""
+    """Amplitude of the daily cycle, as a share of the CPU."""
     memory: Shape
+    """Demand for memory."""
     disk: Shape
+    """Demand for disk."""
     reclaim_depth: Float
     """Share of memory given back at times; 0 for most tenants."""
     reclaim_start: Float
@@ -126,6 +131,10 @@ def class_shares(region: RegionParameters) -> Float:
 def _classes(
     region: RegionParameters, count: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.int16], Bool, Bool]:
+    """Draw the class of each tenant.
+
+    Return codes, whether storage is local, and whether it is serverless, each (T,).
+    """
     shares = class_shares(region)
     code = np.searchsorted(np.cumsum(shares), rng.random(count) * shares.sum(), side="right").astype(np.int16)
     np.minimum(code, len(shares) - 1, out=code)
@@ -133,7 +142,10 @@ def _classes(
 
 
 def _lifetimes(region: RegionParameters, count: int, rng: np.random.Generator) -> tuple[Int32, Bool, Float]:
-    """Return lifetimes in steps, which of them the window cuts, and their normal scores."""
+    """Draw lifetimes.
+
+    Return them in steps, whether the window cuts them, and their standard normal scores, each (T,).
+    """
     score = rng.standard_normal(count)
     hours = region.lifetime_median_hours * np.exp(region.lifetime_sigma * score)
     steps = np.ceil(hours * STEPS_PER_HOUR)
@@ -142,7 +154,10 @@ def _lifetimes(region: RegionParameters, count: int, rng: np.random.Generator) -
 
 
 def _usage_shares(region: RegionParameters, local: Bool, longevity: Float, rng: np.random.Generator) -> Float:
-    """Return usage as a share of the class's limit, shape (T, 3)."""
+    """Draw the usage of CPU, memory and disk as a share of the class's limit, (T, 3).
+
+    `local`, (T,), is whether storage is local; `longevity`, (T,), the normal score of the lifetime.
+    """
     common = _mix(longevity, rng.standard_normal(len(local)), region.lifetime_correlation)
     score = _mix(common[:, None], rng.standard_normal((len(local), 3)), region.size_correlation)
     disk = np.where(local, *(_logistic(score[:, 2], usage) for usage in (region.disk_local, region.disk_tempdb)))
@@ -150,15 +165,18 @@ def _usage_shares(region: RegionParameters, local: Bool, longevity: Float, rng: 
 
 
 def _mix(first: Float, second: Float, correlation: float) -> Float:
+    """Return normal scores with a correlation to `first`, from independent scores `first` and `second`."""
     return np.asarray(correlation * first + np.sqrt(1.0 - correlation**2) * second)
 
 
 def _logistic(score: Float, usage: Usage) -> Float:
+    """Return the share of the limit that a tenant of a normal score uses (`Usage`)."""
     centre = np.log(usage.median / (1.0 - usage.median))
     return np.asarray(1.0 / (1.0 + np.exp(-(centre + usage.sigma * score))))
 
 
 def _shape(region: RegionParameters, metric: str, peak: Float, lifetime: Int32, rng: np.random.Generator) -> Shape:
+    """Draw the demand for "memory" or "disk" of tenants with a peak and a lifetime in steps, each (T,)."""
     count, is_disk = len(peak), metric == "disk"
     grower_share = region.disk_grower_share if is_disk else region.memory_grower_share
     within = region.growth_within * (region.disk_growth_ratio if is_disk else 1.0)
@@ -179,10 +197,15 @@ def _shape(region: RegionParameters, metric: str, peak: Float, lifetime: Int32, 
 Index = npt.NDArray[np.intp]
 
 STEPS_PER_DAY = 24.0 * STEPS_PER_HOUR
+"""Samples in a day."""
 
 
 class Layout:
-    """Which series there are in a block, by tenant and role, and where their rows lie; `lifetime` is in steps."""
+    """The S series of a block and their N rows, one series after the other.
+
+    `owner`, (S,), is the tenant of a series, `secondary`, (S,), whether it is of secondaries, and `lifetime`, (T,), of
+    the tenants in steps. `length`, (S,), and `bounds`, (S + 1,), count rows; `step`, (N,), is the position of a row.
+    """
 
     def __init__(self, owner: Index, secondary: Bool, lifetime: Int32) -> None:
         self.owner, self.secondary = owner, secondary
@@ -191,16 +214,16 @@ class Layout:
         self.step = step_of_row(self.bounds).astype(np.float32)
 
     def rows(self, per_tenant: npt.NDArray[Any]) -> Float32:
-        """Return a float32 value a row from a value a tenant."""
+        """Return a value for each row, (N,), from a value for each tenant, (T,)."""
         return self.series_rows(per_tenant[self.owner])
 
     def series_rows(self, per_series: npt.NDArray[Any]) -> Float32:
-        """Return a float32 value a row from a value a series."""
+        """Return a value for each row, (N,), from a value for each series, (S,)."""
         return np.repeat(per_series.astype(np.float32), self.length)
 
 
 def demand_curves(region: RegionParameters, tenants: Population, layout: Layout, rng: np.random.Generator) -> Float32:
-    """Return the samples of the series in `layout`, shape (N, 3)."""
+    """Return the demand for CPU, memory and disk in each row of `layout`, (N, 3), in the units of the metrics."""
     regime = _regimes(region, layout, rng)
     levels = int(regime[-1]) + 1
     out = np.empty((len(layout.step), 3), np.float32)
@@ -218,7 +241,10 @@ def demand_curves(region: RegionParameters, tenants: Population, layout: Layout,
 
 
 def _regimes(region: RegionParameters, layout: Layout, rng: np.random.Generator) -> Int32:
-    """Return the number of each row's regime: a stretch of geometric length with one level; none spans two series."""
+    """Return the regime of each row, (N,), numbered from 0.
+
+    A regime is a stretch of rows of one series with the same level; its length is geometric.
+    """
     chance = 1.0 / (region.cpu_regime_hours * STEPS_PER_HOUR)
     jumps = rng.random(len(layout.step), dtype=np.float32) < chance
     jumps[layout.bounds[:-1]] = True
@@ -230,6 +256,7 @@ def _regimes(region: RegionParameters, layout: Layout, rng: np.random.Generator)
 def _cpu(
     region: RegionParameters, tenants: Population, layout: Layout, regime: Int32, rng: np.random.Generator
 ) -> Float32:
+    """Return the CPU of each row, (N,); `regime`, (N,), is as in `_regimes`."""
     level = rng.standard_normal(int(regime[-1]) + 1, dtype=np.float32) * np.float32(region.cpu_regime_sigma)
     log = rng.standard_normal(len(regime), dtype=np.float32)
     log *= np.float32(region.cpu_white_sigma)
@@ -247,19 +274,22 @@ def _cpu(
 
 
 def _trend(shape: Shape, layout: Layout, factor: Float) -> Float32:
-    """Return growth from the initial demand, then creep to the peak; samples are taken at the end of their interval."""
+    """Return the demand of each row, (N,), without dips: growth from the initial demand, then creep to the peak.
+
+    `factor`, (S,), scales each series. Samples are taken at the end of their interval.
+    """
     owner = layout.owner
     peak = shape.peak[owner] * factor
     growth = np.maximum(shape.growth[owner], 1e-6)
-    grown = 1.0 - shape.creep[owner]
-    rise = np.maximum(grown - shape.initial[owner], 0.0)
+    peak_share = 1.0 - shape.creep[owner]
+    rise = np.maximum(peak_share - shape.initial[owner], 0.0)
     age = layout.step + np.float32(1.0)
-    share = np.minimum(age * layout.series_rows(1.0 / growth), np.float32(1.0))
-    curve: Float32 = (np.float32(1.0) - share) * layout.rows(shape.bend)
+    grown_share = np.minimum(age * layout.series_rows(1.0 / growth), np.float32(1.0))
+    curve: Float32 = (np.float32(1.0) - grown_share) * layout.rows(shape.bend)
     curve += np.float32(1.0)
-    curve *= share
+    curve *= grown_share
     curve *= layout.series_rows(rise * peak)
-    curve += layout.series_rows((grown - rise) * peak)
+    curve += layout.series_rows((peak_share - rise) * peak)
     slope = shape.creep[owner] * peak / np.maximum(layout.length - growth, 1.0)
     age -= layout.series_rows(growth)
     np.maximum(age, np.float32(0.0), out=age)
@@ -269,7 +299,10 @@ def _trend(shape: Shape, layout: Layout, factor: Float) -> Float32:
 
 
 def _dips(shape: Shape, layout: Layout, regime: Int32, levels: int, rng: np.random.Generator) -> Float32:
-    """Return a factor of at most 1 for each row: one level a regime, mostly near 1."""
+    """Return a factor of at most 1 for each row, (N,): the same within a regime, mostly near 1.
+
+    `regime`, (N,), is as in `_regimes`, and `levels` their number.
+    """
     depth = rng.random(levels, dtype=np.float32)
     depth *= depth
     dips = depth[regime]
@@ -279,7 +312,7 @@ def _dips(shape: Shape, layout: Layout, regime: Int32, levels: int, rng: np.rand
 
 
 def _reclaim_memory(tenants: Population, layout: Layout, out: Float32) -> None:
-    """Take memory back at times; the CPU idles then."""
+    """Lower the memory in `out`, (N, 3), while it is reclaimed; the CPU is 0 then."""
     series = np.flatnonzero(tenants.reclaim_depth[layout.owner] > 0.0)
     rows, bounds = rows_of(series, layout.bounds)
     owner = per_row(layout.owner[series], bounds)
@@ -291,7 +324,7 @@ def _reclaim_memory(tenants: Population, layout: Layout, out: Float32) -> None:
 
 
 def _drop_disk(tenants: Population, layout: Layout, out: Float32) -> None:
-    """Let disk demand fall for good."""
+    """Lower the disk demand in `out`, (N, 3), from the step on at which it falls for good."""
     series = np.flatnonzero(np.isfinite(tenants.drop_step[layout.owner]))
     rows, bounds = rows_of(series, layout.bounds)
     owner = per_row(layout.owner[series], bounds)

@@ -36,9 +36,11 @@ from workloads.trace import MetricInfo, bounds_of, maximum, mean, per_row
 from workloads.trace_files import TRACES_FILE, read_traces
 
 PLANETLAB_FILE = "planetlab.parquet"
+"""Name of the file of the PlanetLab trace."""
 LEAST_SAMPLES = 24
 """[2] section 3.1: tasks of two hours or longer, at 5 minutes a sample."""
 BINS_A_DAY = 288
+"""Samples of a machine in a day, one every 5 minutes."""
 BITBRAINS_COLUMNS = {
     "cpu_mhz": MetricInfo("cpu", "MHz", trend=False),
     "mem_mb": MetricInfo("memory", "MB"),
@@ -48,7 +50,7 @@ BITBRAINS_COLUMNS = {
     "net_tx_kbs": MetricInfo("network_out", "KB/s", trend=False),
 }
 UNKNOWN = -1
-"""The period of a task with an unknown time of measurement."""
+"""The period of a task whose samples are not known to be simultaneous with those of others."""
 
 
 @attrs.frozen(eq=False)
@@ -64,12 +66,13 @@ class UsageSamples:
     left_out: int = 0
     """How many tasks of the file were left out as too short or without usage."""
     period: Int = attrs.field()
-    """int64 (N,): tasks of one period, such as a day, were measured at the same times, sample by sample; `UNKNOWN`:
-    nothing is known of that.
+    """int64 (N,): tasks with the same number of a period, such as a day, were measured at the same times, sample by
+    sample; or `UNKNOWN`.
     """
 
     @period.default
     def _unknown(self) -> Int:
+        """Return `UNKNOWN` for each task."""
         return np.full(len(self.start) - 1, UNKNOWN)
 
     @property
@@ -82,18 +85,21 @@ class UsageSamples:
         return mean(self.values, self.start)
 
     def draw(self, tasks: npt.ArrayLike, realisations: int, rng: np.random.Generator) -> Float32:
-        """Return K realisations of N' tasks, sampled with replacement ([2] section 3.1), (N', K, R)."""
+        """Return K = `realisations` realisations of N' tasks, given by index, (N', K, R).
+
+        They are sampled with replacement ([2] section 3.1).
+        """
         chosen = np.asarray(tasks, np.int64)
         drawn = np.empty((len(chosen), realisations, self.values.shape[1]), np.float32)
-        for place, task in enumerate(chosen.tolist()):
+        for position, task in enumerate(chosen.tolist()):
             first, after = self.start[task], self.start[task + 1]
             words = rng.integers(0, 2**32, realisations, dtype=np.uint32).astype(np.uint64)
             row = (words * np.uint64(after - first)) >> np.uint64(32)  # each as likely as another, up to 2^-32
-            drawn[place] = self.values[first:after][row.astype(np.int64)]
+            drawn[position] = self.values[first:after][row.astype(np.int64)]
         return drawn
 
     def simultaneous(self, period: int) -> tuple[Int, Float32]:
-        """Return the N' tasks of a period, and their usage at the same times, (N', K, R)."""
+        """Return the indices of the N' tasks of a period, (N',), and their usage at the same K times, (N', K, R)."""
         tasks = np.flatnonzero(self.period == period)
         if not len(tasks) or period == UNKNOWN:
             raise InvalidValueError("samples", "period", period, "a period of some task")
@@ -101,7 +107,10 @@ class UsageSamples:
         return tasks, self.values[self.start[tasks, np.newaxis] + np.arange(samples)]
 
     def averaged(self, samples: int) -> UsageSamples:
-        """Return means of so many samples in a row; the rest at the end of a task joins the mean before it."""
+        """Return the means of blocks of `samples` consecutive samples.
+
+        The last block of a task also has what is left over.
+        """
         check_count("samples", "averaged over", samples, low=1)
         lengths = np.diff(self.start)
         blocks = np.maximum(lengths // samples, 1)
@@ -119,7 +128,7 @@ def read_samples(path: str | Path, resources: Sequence[str] | None = None) -> Us
     in this project's format.
     """
     source = Path(path)
-    for name, read in ((PLANETLAB_FILE, _planetlab), (BITBRAINS_FILE, _bitbrains), (TRACES_FILE, _own)):
+    for name, read in ((PLANETLAB_FILE, _planetlab), (BITBRAINS_FILE, _bitbrains), (TRACES_FILE, _project_format)):
         file = source / name if source.is_dir() else source
         if file.name == name and file.is_file():
             return _without_small(file, read(file, resources))
@@ -128,8 +137,9 @@ def read_samples(path: str | Path, resources: Sequence[str] | None = None) -> Us
 
 
 def _planetlab(file: Path, resources: Sequence[str] | None) -> UsageSamples:
+    """Return the samples of a PlanetLab file, whose one resource is ``cpu``."""
     metrics = (MetricInfo("cpu", "%", trend=False),)
-    _chosen(metrics, resources, file)
+    _resources(metrics, resources, file)
     check = Checker(file)
     table = check.read()
     if "cpu_pct" not in table.columns or not isinstance(table["cpu_pct"].dtype, pl.List):
@@ -146,11 +156,12 @@ def _planetlab(file: Path, resources: Sequence[str] | None) -> UsageSamples:
         check.raise_problems()
     days = table["day"].rank("dense").cast(pl.Int64) if has_days else pl.Series([UNKNOWN] * len(table), dtype=pl.Int64)
     period = days.fill_null(UNKNOWN).to_numpy()
-    return UsageSamples(metrics, values, bounds_of(lengths), period=_whole(lengths, BINS_A_DAY, period))
+    return UsageSamples(metrics, values, bounds_of(lengths), period=_period_if_complete(lengths, BINS_A_DAY, period))
 
 
 def _bitbrains(file: Path, resources: Sequence[str] | None) -> UsageSamples:
-    metrics = _chosen(tuple(BITBRAINS_COLUMNS.values()), resources, file)
+    """Return the samples of some resources of a Bitbrains file; a task is a machine on a day."""
+    metrics = _resources(tuple(BITBRAINS_COLUMNS.values()), resources, file)
     columns = [name for metric in metrics for name, info in BITBRAINS_COLUMNS.items() if info == metric]
     check = Checker(file)
     check.columns(check.head(), dict.fromkeys((*KEYS, "cores", *columns), "number"))
@@ -164,31 +175,32 @@ def _bitbrains(file: Path, resources: Sequence[str] | None) -> UsageSamples:
     first = np.flatnonzero(np.diff(key, prepend=-1))
     values = np.stack([table[name].to_numpy().astype(np.float32) for name in columns], axis=1)
     start = np.append(first, len(key)).astype(np.int64)
-    return UsageSamples(metrics, values, start, period=_whole(np.diff(start), BINS_A_DAY, day[first]))
+    return UsageSamples(metrics, values, start, period=_period_if_complete(np.diff(start), BINS_A_DAY, day[first]))
 
 
-def _own(file: Path, resources: Sequence[str] | None) -> UsageSamples:
+def _project_format(file: Path, resources: Sequence[str] | None) -> UsageSamples:
+    """Return the samples of some resources of traces in this project's format; a task is a series."""
     traces = read_traces(file.parent)
-    metrics = _chosen(traces.metrics, resources, file)
-    place = [traces.metrics.index(metric) for metric in metrics]
-    return UsageSamples(metrics, np.ascontiguousarray(traces.values[:, place]), traces.series_start)
+    metrics = _resources(traces.metrics, resources, file)
+    columns = [traces.metrics.index(metric) for metric in metrics]
+    return UsageSamples(metrics, np.ascontiguousarray(traces.values[:, columns]), traces.series_start)
 
 
-def _whole(lengths: npt.NDArray[Any], samples: int, period: npt.NDArray[Any]) -> Int:
-    """Return the periods of tasks with all their samples; in others the missing samples are unknown."""
+def _period_if_complete(lengths: npt.NDArray[Any], samples: int, period: npt.NDArray[Any]) -> Int:
+    """Return the period of each task that has all `samples` of it, else `UNKNOWN`; `lengths` and `period` are (N,)."""
     return np.where(lengths == samples, period.astype(np.int64), UNKNOWN)
 
 
-def _chosen(metrics: tuple[MetricInfo, ...], names: Sequence[str] | None, file: Path) -> tuple[MetricInfo, ...]:
-    """Return the resources of these names, in the order of the names."""
-    of_name = {metric.name: metric for metric in metrics}
-    requested = check_names("traces", "resources", names or ["cpu" if "cpu" in of_name else metrics[0].name])
+def _resources(metrics: tuple[MetricInfo, ...], names: Sequence[str] | None, file: Path) -> tuple[MetricInfo, ...]:
+    """Return the resources of `names`, in their order; None: the default of `read_samples`. `file` is for errors."""
+    by_name = {metric.name: metric for metric in metrics}
+    requested = check_names("traces", "resources", names or ["cpu" if "cpu" in by_name else metrics[0].name])
     for name in requested:
-        if name not in of_name:
-            raise UnknownNameError("resource", name, of_name, str(file))
+        if name not in by_name:
+            raise UnknownNameError("resource", name, by_name, str(file))
     if len(set(requested)) < len(requested):
         raise InvalidValueError("traces", "resources", requested, "names that differ")
-    return tuple(of_name[name] for name in requested)
+    return tuple(by_name[name] for name in requested)
 
 
 def _check_numbers(check: Checker, table: pl.DataFrame, columns: Sequence[str], rows: pl.Series) -> None:
@@ -200,14 +212,14 @@ def _check_numbers(check: Checker, table: pl.DataFrame, columns: Sequence[str], 
 
 
 def _without_small(file: Path, samples: UsageSamples) -> UsageSamples:
-    """Leave out tasks that are too short, or never used any of the resources."""
+    """Return the samples without tasks that are too short or never used any of the resources; `file` is for errors."""
     lengths = np.diff(samples.start)
     keep = lengths >= LEAST_SAMPLES
     if samples.tasks:
         keep &= (maximum(samples.values, samples.start) > 0).any(axis=1)
     if not keep.any():
-        found_tasks = f"{samples.tasks} tasks, none with usage and {LEAST_SAMPLES} samples"
-        Checker(file).refuse(found_tasks, "at least one such task")
+        problem = f"{samples.tasks} tasks, none with usage and {LEAST_SAMPLES} samples"
+        Checker(file).refuse(problem, "at least one such task")
     return UsageSamples(
         samples.resources,
         samples.values[per_row(keep, samples.start)],

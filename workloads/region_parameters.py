@@ -32,7 +32,9 @@ HIGHEST = 1e4
 USAGES = ("cpu", "memory", "disk_local", "disk_tempdb")
 """Parameters that are a `Usage`."""
 AIMED_SHARE = 0.915
-"""What the generator aims at, so that 10,000 random tenants show over 90 % (their standard error is 0.3 %)."""
+"""Share of such tenants at which the generator aims, so that 10,000 random tenants show over 90 % (standard
+error 0.3 %).
+"""
 
 
 @attrs.frozen(kw_only=True)
@@ -63,44 +65,54 @@ class RegionParameters:
     size_bias: float
     """s in P(v vCores) proportional to v^-s. Free."""
     lifetime_median_hours: float
+    """Median of the lognormal lifetime. Free; hours to weeks."""
     lifetime_sigma: float
-    """Lognormal lifetime. Free; hours to weeks."""
+    """Standard deviation of the logarithm of the lifetime. Free."""
     growth_within: float
     """Share of its lifetime within which a tenant reaches 95 % of its maximum memory with probability over 90 %; [1]
     3.1: 2 %-5 %, depending on the region.
     """
     cpu: Usage
+    """Usage of CPU. Free."""
     memory: Usage
+    """Usage of memory. Free."""
     disk_local: Usage
+    """Usage of disk of tenants with local storage. Free."""
     disk_tempdb: Usage
-    """Usage as a share of the class's limit. Free."""
+    """Usage of disk, for tempdb alone, of tenants with remote storage. Free."""
     window_days: float = 30.0
     """Length of the trace window; longer lifetimes are cut there and marked as censored. Free."""
     disk_growth_ratio: float = 0.5
-    """The same of disk, as a share of `growth_within`; below 1 because "tenants often reach 95 % of their peak memory
+    """As `growth_within`, for disk, by `growth_within`; below 1 because "tenants often reach 95 % of their peak memory
     demand at a much later time" ([1] 5.3). Size free.
     """
     growth_sigma: float = 1.2
     """Spread of the growth share (lognormal). Free."""
     disk_grower_share: float = 0.05
+    """Share of tenants whose disk grows throughout their lifetime; as `memory_grower_share`."""
     memory_grower_share: float = 0.02
-    """Share that grows throughout its lifetime: "a smaller fraction" ([1] 3.1), so well below 10 %. Size free."""
+    """Share of tenants whose memory grows throughout their lifetime: "a smaller fraction" ([1] 3.1), so well below 10
+    %. Size free.
+    """
     initial_low: float = 0.02
+    """Least initial demand as a share of the maximum (uniform). Free."""
     initial_high: float = 0.6
-    """Range of the initial demand as a share of the maximum (uniform). Free."""
+    """Largest initial demand as a share of the maximum. Free."""
     creep: float = 0.02
     """Largest growth after the growth phase, as a share of the maximum: "only small increases" ([1] 3.1). Size free."""
     disk_noise: float = 0.02
-    memory_noise: float = 0.06
-    """Largest dip of ordinary fluctuation, as a share of the level; small for disk ([1] 3.1, temporary workspaces).
-    Size free.
+    """Largest dip of disk in ordinary fluctuation, as a share of the level; small ([1] 3.1, temporary workspaces). Size
+    free.
     """
+    memory_noise: float = 0.06
+    """Largest dip of memory in ordinary fluctuation, as a share of the level. Size free."""
     disk_drop_share: float = 0.006
     """Share of tenants whose disk demand decreases permanently; [1] 3.1: under 1 % drop below 90 %."""
     memory_drop_share: float = 0.01
+    """Share of the tenants that are not serverless whose memory is reclaimed at times. Free."""
     serverless_reclaim_share: float = 0.12
-    """Share of provisioned and of serverless tenants whose memory is reclaimed at times; [1] 3.1: under 7 % of all drop
-    below 80 %, serverless tenants more than others. Division free.
+    """Share of serverless tenants whose memory is reclaimed at times; [1] 3.1: under 7 % of all tenants drop below
+    80 %, serverless ones more often than others. Division free.
     """
     size_correlation: float = 0.6
     """Correlation of a tenant's usages of the three metrics with its common size. Free."""
@@ -111,15 +123,19 @@ class RegionParameters:
     cpu_regime_hours: float = 1.5
     """Mean time between jumps of the CPU level: it "changes rapidly and often unpredictably" ([1] 5.3). Size free."""
     cpu_regime_sigma: float = 0.7
+    """Standard deviation of log CPU between its levels. Free."""
     cpu_white_sigma: float = 0.4
-    """Standard deviation of log CPU between regimes and from sample to sample. Free."""
+    """Standard deviation of log CPU from sample to sample. Free."""
     cpu_daily: float = 0.3
     """Largest amplitude of the daily cycle, as a share of the level. Free."""
     secondary_cpu_low: float = 0.1
+    """Least CPU of a secondary as a share of the primary's (uniform). Free."""
     secondary_cpu_high: float = 0.6
+    """Largest CPU of a secondary as a share of the primary's. Free."""
     secondary_memory_low: float = 0.6
+    """Least memory of a secondary as a share of the primary's (uniform); disk is the same. Free."""
     secondary_memory_high: float = 1.0
-    """Range of a secondary's CPU and memory as a share of the primary's (uniform); disk is the same. Free."""
+    """Largest memory of a secondary as a share of the primary's. Free."""
 
     def __attrs_post_init__(self) -> None:
         check_name("region", self.name)
@@ -160,7 +176,7 @@ class RegionParameters:
                 yield error
 
     def _changed_to(self, name: str, value: object) -> float | Usage:
-        """Return the value of a parameter after a change, if it is within its range."""
+        """Return a new value of a parameter, by its name, after checks; of a usage, `value` has the changed parts."""
         _check_known(f"parameter of region {self.name}", name, RegionParameters)
         if name not in USAGES:
             return self._checked_number(name, value)
@@ -176,6 +192,7 @@ class RegionParameters:
         return attrs.evolve(present, **parts)
 
     def _checked_number(self, name: str, value: Any) -> float:
+        """Return the value of a parameter, by its name, that is a number, after a check of its range."""
         return check_number(f"region {self.name}", name, value, low=lowest(name), high=highest(name))
 
     @property
@@ -184,7 +201,11 @@ class RegionParameters:
         return int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:4], "big")
 
     def growth_median(self, within: float, grower_share: float) -> float:
-        """Return the median growth share of tenants that stop growing, so that `AIMED_SHARE` of all grow in time."""
+        """Return the median share of the lifetime that growth takes, of tenants that do not grow throughout it.
+
+        With it, `AIMED_SHARE` of all tenants are grown within the share `within` of their lifetime; a share
+        `grower_share` grows throughout it.
+        """
         late = (1.0 - AIMED_SHARE - grower_share) / (1.0 - grower_share)
         # within is the quantile at 1 - late of a lognormal distribution
         return within / math.exp(self.growth_sigma * NormalDist().inv_cdf(1.0 - late))
@@ -202,9 +223,9 @@ def highest(name: str) -> float:
     return 1.0 if name.endswith(".median") else _HIGHEST.get(name, HIGHEST)
 
 
-def _check_known(kind: str, name: str, of: type) -> None:
-    """Raise `UnknownNameError` if `of` has no such parameter; the name is not one."""
-    names = [field for field in attrs.fields_dict(of) if field != "name"]
+def _check_known(kind: str, name: str, owner: type) -> None:
+    """Raise `UnknownNameError`, for a name of a `kind`, if the attrs class `owner` has no such field except "name"."""
+    names = [field for field in attrs.fields_dict(owner) if field != "name"]
     if name not in names:
         raise UnknownNameError(kind, name, names)
 
@@ -233,8 +254,9 @@ SERVERLESS_MEMORY_PER_VCORE = 3.0
 TEMPDB_PER_VCORE = 32.0
 """Largest tempdb data size, GB a vCore (Gen5 tables); the only local disk of a database with remote storage."""
 LOCAL_DATA = {2: 1024, 4: 1024, 6: 1536, 8: 1536, 10: 1536, 12: 3072, 14: 3072, 16: 3072, 18: 3072, 20: 3072}
-"""Business Critical: largest data size on local SSD by vCores, GB (Gen5 tables); above 20 vCores 4096."""
+"""Business Critical: largest data size on local SSD by vCores up to 20, GB (Gen5 tables)."""
 LARGEST_LOCAL_DATA = 4096
+"""Largest data size on local SSD above 20 vCores, GB."""
 LOCAL_REPLICAS = 4
 """Replicas of a Business Critical database (Gen5 tables, "number of replicas": 4)."""
 
@@ -275,7 +297,7 @@ SERVERLESS = tuple(
     TenantClass(vcores, local=False, serverless=True) for vcores in VCORES if vcores <= LARGEST_SERVERLESS
 )
 CLASSES = LOCAL + REMOTE + SERVERLESS
-"""All classes; a class code of a synthetic trace set is a position in here."""
+"""All classes; a class code of a synthetic trace set is an index of it."""
 CLASS_LIMITS: Float32 = np.array([tenant_class.limits for tenant_class in CLASSES], np.float32)
 """The limits of all classes, shape (C, 3): vCores, GB, GB."""
 CLASS_REPLICAS: Int8 = np.array([tenant_class.replicas for tenant_class in CLASSES], np.int8)

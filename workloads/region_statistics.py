@@ -24,15 +24,16 @@ KEPT = {"disk": 0.90, "memory": 0.80}
 GROWS_THROUGHOUT = 0.5
 """A tenant that is grown only after this share of its life grows throughout it. Ours."""
 TENANTS = 10_000
-"""Number of tenants in [1] section 3.1."""
+"""Number of tenants that are generated, as in [1] section 3.1."""
 FASTEST, SLOWEST = 0.02, 0.05
 """Share of their lifetime within which over 90 % of tenants are grown, by region ([1] section 3.1)."""
 MOST_DROPS = {"disk": 0.01, "memory": 0.07}
 """Share of tenants that drop after growth: less than this ([1] section 3.1)."""
 SHAPE, TREND, AGE = "[1] 3.1", "[1] 5.3", "[1] 5.1"
+"""Sources of the published statistics."""
 
 Figures = dict[str, npt.NDArray[Any]]
-"""(T,) each, one value a tenant."""
+"""Figures of T tenants by name, (T,) each; `_tenant_figures` names them."""
 
 
 @attrs.frozen
@@ -44,11 +45,11 @@ class StatisticRow:
     published: str
     """What is published, as text; empty where nothing is."""
     source: str
-    """Where."""
+    """Section that publishes it, or "free"."""
     generated: float
-    """What the region shows."""
+    """Value of the generated tenants."""
     within: bool | None
-    """Whether it meets the published value; None where none is published in figures."""
+    """Whether that agrees with the published value; None if no number is published."""
 
 
 def check_region(parameters: RegionParameters, tenants: int = TENANTS, seed: int = 0) -> list[StatisticRow]:
@@ -58,10 +59,16 @@ def check_region(parameters: RegionParameters, tenants: int = TENANTS, seed: int
     """
     parts = [_tenant_figures(part) for part in generate_chunks(parameters, tenants, seed)]
     figures = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return [*_growth_rows(figures, parameters), *_drop_rows(figures), *_cpu_rows(figures), *_other_rows(figures)]
+    return [
+        *_growth_rows(figures, parameters),
+        *_drop_rows(figures),
+        *_cpu_and_lifetime_rows(figures),
+        *_other_rows(figures),
+    ]
 
 
 def _growth_rows(figures: Figures, region: RegionParameters) -> Iterator[StatisticRow]:
+    """Yield the statistics of the growth of disk and memory."""
     within = region.growth_within
     for name in ("disk", "memory"):
         share = float(np.mean(figures[f"{name}_grown_at"] <= within))
@@ -80,6 +87,7 @@ def _growth_rows(figures: Figures, region: RegionParameters) -> Iterator[Statist
 
 
 def _drop_rows(figures: Figures) -> Iterator[StatisticRow]:
+    """Yield the statistics of drops of disk and memory after growth."""
     for name, most in MOST_DROPS.items():
         share = float(np.mean(figures[f"{name}_dropped"]))
         title = f"tenants whose {name} drops below {KEPT[name]:.0%} of its maximum after growth"
@@ -92,7 +100,8 @@ def _drop_rows(figures: Figures) -> Iterator[StatisticRow]:
         yield StatisticRow(title, "> 1", SHAPE, ratio, ratio > 1.0)
 
 
-def _cpu_rows(figures: Figures) -> Iterator[StatisticRow]:
+def _cpu_and_lifetime_rows(figures: Figures) -> Iterator[StatisticRow]:
+    """Yield the statistics of CPU over time, and of the correlation of lifetime with disk and memory."""
     varies = float(np.median(figures["cpu_variation"]))
     yield StatisticRow("CPU: median coefficient of variation over a life", "changes rapidly", TREND, varies, None)
     drift = float(np.median(figures["cpu_drift"]))
@@ -105,6 +114,7 @@ def _cpu_rows(figures: Figures) -> Iterator[StatisticRow]:
 
 
 def _other_rows(figures: Figures) -> Iterator[StatisticRow]:
+    """Yield statistics without a published value."""
     classes = figures["tenant_class"]
     shown: dict[str, float | np.floating] = {
         "tenants with local storage": np.mean(np.char.startswith(classes, "BC")),
@@ -143,7 +153,11 @@ def _tenant_figures(traces: TraceSet) -> Figures:
 
 
 def _trend_figures(values: Float32, bounds: Int, most: Float32, kept: float) -> Figures:
-    """Return the share of life at 95 % of the maximum, whether demand falls later, and maximum by MaxUsage."""
+    """Return figures of a metric with trend, (S,) each, from values, (N,), in series with bounds, (S + 1,).
+
+    They are the share of the life until demand is grown (`GROWN`), whether it later falls below a share `kept` of its
+    maximum, and the maximum by MaxUsage, `most`, (S,).
+    """
     highest = maximum(values, bounds)
     grown = first_where(values >= per_row(np.float32(GROWN) * highest, bounds), bounds)
     later = np.where(rows_from(grown, bounds), values, np.float32(np.inf))
@@ -152,7 +166,11 @@ def _trend_figures(values: Float32, bounds: Int, most: Float32, kept: float) -> 
 
 
 def _burst_figures(values: Float32, bounds: Int, most: Float32) -> Figures:
-    """Return the coefficient of variation, the second half of life by the whole in the mean, and mean by MaxUsage."""
+    """Return figures of a metric without trend; shapes are as in `_trend_figures`.
+
+    They are the coefficient of variation, the mean of the second half of the life by the mean of the whole, and the
+    mean by MaxUsage, `most`.
+    """
     average = mean(values, bounds)
     square = np.add.reduceat(values.astype(np.float64) ** 2, bounds[:-1]) / np.diff(bounds)
     half = (np.diff(bounds) // 2).astype(np.int64)
@@ -163,9 +181,10 @@ def _burst_figures(values: Float32, bounds: Int, most: Float32) -> Figures:
 
 
 def _ratio(upper: npt.NDArray[np.floating], lower: npt.NDArray[np.floating]) -> Float:
-    out = np.zeros(len(upper))
-    np.divide(upper, lower, out=out, where=lower > 0)
-    return out
+    """Return `upper` / `lower` by element; 0 where `lower` is not positive."""
+    ratio = np.zeros(len(upper))
+    np.divide(upper, lower, out=ratio, where=lower > 0)
+    return ratio
 
 
 def rank_correlation(first: Float, second: Float) -> float:

@@ -30,7 +30,7 @@ BLOCK = 256
 CHUNK = 8 * BLOCK
 """Uncompressed tenants in memory while a history is generated."""
 START_STREAM = 2
-"""Separates the random starts of tenants from other random numbers of the seed."""
+"""Key of the random stream of the starts of tenants, which separates it from others of the seed."""
 MOST_DAYS = 1e6
 """Maximum of the days within which tenants begin."""
 
@@ -139,11 +139,13 @@ def generate_history(parameters: RegionParameters, tenants: int, seed: int, firs
 
 
 def _part(block: TraceSet, first: int, last: int) -> TraceSet:
+    """Return the tenants of a block with numbers from `first` to `last` - 1."""
     inside = (block.family >= first) & (block.family < last)
     return block if inside.all() else block.select(inside)
 
 
 def _block(parameters: RegionParameters, seed: int, block: int) -> TraceSet:
+    """Return all tenants of a block, by its number."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(parameters.stream, block)))
     tenants = draw_population(parameters, BLOCK, rng)
     layout = _layout(tenants)
@@ -167,7 +169,7 @@ def _block(parameters: RegionParameters, seed: int, block: int) -> TraceSet:
 
 
 def _layout(tenants: Population) -> Layout:
-    """Lay out the primary's series of each tenant, followed by its secondaries' where it has some."""
+    """Return the series of tenants: of each, the primary's, then that of its secondaries if it has any."""
     series = 1 + (CLASS_REPLICAS[tenants.class_code] > 1)
     owner = np.repeat(np.arange(len(series)), series)
     secondary = np.diff(owner, prepend=-1) == 0
@@ -175,7 +177,7 @@ def _layout(tenants: Population) -> Layout:
 
 
 def with_random_starts(traces: TraceSet, days: float, seed: int) -> TraceSet:
-    """Return tenants that begin at random times within some days, each at the begin of a step."""
+    """Return traces whose tenants start at random times within `days` days, each at the beginning of a step."""
     check_number("traces", "days", days, low_open=True, high=MOST_DAYS)
     steps = max(1, int(days * DAY_SECONDS // traces.step_seconds))
     rng = np.random.default_rng([check_count("traces", "seed", seed), START_STREAM])

@@ -29,9 +29,13 @@ from workloads.trace import STEP_SECONDS as TRACE_STEP_SECONDS
 from workloads.writing import write_csv, write_parquet
 
 CSV, PARQUET = ".csv", ".parquet"
+"""The endings of names of files."""
 MICROSECONDS = 1_000_000
+"""Microseconds in a second."""
 NAMES, NUMBERS = ("machine", "task"), ("time_s", "usage", "limit")
+"""The columns with names, and those with numbers."""
 EXPECTED = {"machine": "a name or a whole number", "task": "a name or a whole number", "time_s": TIMES, **AMOUNTS}
+"""The allowed values of each column, in words."""
 
 
 @attrs.frozen(eq=False)
@@ -39,14 +43,14 @@ class SampleTable:
     """The samples of a file."""
 
     samples: TaskSamples
-    """With codes for machines and tasks, and microseconds for times."""
+    """The samples; machines and tasks are codes, times microseconds."""
     machines: pl.Series
     """Names or numbers of the machines by their code."""
     whole_seconds: bool
     """Whether the file has times as whole numbers."""
 
     def time_s(self, time: Int) -> npt.NDArray[Any]:
-        """Return times as the file has them."""
+        """Return times, given in microseconds, in seconds: whole numbers if the file has these."""
         return time // MICROSECONDS if self.whole_seconds else time / MICROSECONDS
 
 
@@ -77,15 +81,18 @@ def read_task_samples(path: str | Path, *, step_seconds: float = STEP_SECONDS) -
 
 
 def prediction_frame(table: SampleTable, predictions: Predictions, names: Sequence[str]) -> pl.DataFrame:
-    """Return predictions as a table: a row for each machine, time and predictor with a prediction, in this order."""
-    said = ~np.isnan(predictions.peak.T)
-    row, who = np.nonzero(said)
+    """Return predictions as a table: a row for each machine, time and predictor with a prediction, in this order.
+
+    `names` are of the predictors.
+    """
+    has_peak = ~np.isnan(predictions.peak.T)
+    row, predictor = np.nonzero(has_peak)
     return pl.DataFrame(
         {
             "machine": table.machines.gather(predictions.machine[row]),
             "time_s": table.time_s(predictions.time[row]),
-            "predictor": pl.Series(names, dtype=pl.String).gather(who),
-            "predicted_peak": predictions.peak.T[said],
+            "predictor": pl.Series(names, dtype=pl.String).gather(predictor),
+            "predicted_peak": predictions.peak.T[has_peak],
             "limit": predictions.limit[row],
             "usage": predictions.usage[row],
         }
@@ -107,7 +114,7 @@ def check_suffix(path: str | Path) -> None:
 
 
 def _read(check: Checker, path: Path) -> pl.DataFrame:
-    """Return the wanted columns, or raise `TraceError`."""
+    """Return the columns `NAMES` and `NUMBERS` of a file, or raise `TraceError`."""
     check_suffix(path)
     if not path.is_file():
         check.refuse("no such file", "samples of tasks")
@@ -129,6 +136,7 @@ def _read(check: Checker, path: Path) -> pl.DataFrame:
 
 
 def _read_csv(path: Path) -> pl.DataFrame:
+    """Return a CSV file as a table; names that are all whole numbers are numbers."""
     names = dict.fromkeys(NAMES, pl.String)
     frame = pl.read_csv(path, infer_schema_length=None, schema_overrides=names, glob=False)
     while len(frame) and all(value is None for value in frame.row(-1)):  # an empty line at the end is no row
@@ -137,7 +145,7 @@ def _read_csv(path: Path) -> pl.DataFrame:
 
 
 def _as_numbers(texts: pl.Series) -> pl.Series:
-    """Return whole numbers where all names are, such as 7 but not 007; otherwise the names."""
+    """Return names as numbers if all are whole numbers, such as 7 but not 007; else the names."""
     numbers = texts.cast(pl.Int64, strict=False)
     return numbers if numbers.null_count() == 0 and (numbers.cast(pl.String) == texts).all() else texts
 
@@ -147,11 +155,11 @@ def _overlong_row(path: Path) -> int | None:
     with path.open(newline="", encoding="utf-8", errors="replace") as file:
         rows = csv.reader(file)
         columns = len(next(rows, []))
-        return next((place for place, values in enumerate(rows, 1) if len(values) > columns), None)
+        return next((row for row, values in enumerate(rows, 1) if len(values) > columns), None)
 
 
 def _numbers(check: Checker, frame: pl.DataFrame, name: str) -> Float:
-    """Return a column of numbers, and note the rows where it has none or one out of range."""
+    """Return a column as numbers, NaN where there is none; record rows without a number or with one out of range."""
     column = frame[name]
     as_text = is_text(column.dtype) or column.dtype == pl.Null
     if not (as_text or column.dtype.is_integer() or column.dtype.is_float()):
@@ -165,7 +173,10 @@ def _numbers(check: Checker, frame: pl.DataFrame, name: str) -> Float:
 
 
 def _codes(check: Checker, frame: pl.DataFrame, name: str) -> tuple[pl.Series, Int]:
-    """Return the names of a column in their order, and the code of each row; note the rows without a name."""
+    """Return the distinct names of a column, sorted, and the index among them of each row.
+
+    Record rows without a name.
+    """
     column = frame[name]
     if is_text(column.dtype):
         column = column.cast(pl.String)
@@ -185,23 +196,28 @@ def _codes(check: Checker, frame: pl.DataFrame, name: str) -> tuple[pl.Series, I
 
 
 def _microseconds(column: pl.Series, values: Float) -> Int:
+    """Return times in microseconds, exact if the column has whole numbers, else from `values`, the same as floats."""
     if column.dtype.is_integer():
         return column.cast(pl.Int64).to_numpy() * MICROSECONDS
     return np.rint(values * MICROSECONDS).astype(np.int64)
 
 
-def _check_once(check: Checker, frame: pl.DataFrame, twice: Bool, order: Int | None) -> None:
-    """Raise `TraceError` with the rows that repeat the machine, task and time of an earlier row."""
-    if twice.any():
-        places = np.flatnonzero(twice) + 1
+def _check_once(check: Checker, frame: pl.DataFrame, repeats: Bool, order: Int | None) -> None:
+    """Raise `TraceError` with the rows that repeat the machine, task and time of an earlier row.
+
+    `order`, (rows,), sorts the rows of the file; None: they are sorted. `repeats`, (rows - 1,), is whether a sorted row
+    repeats the one above.
+    """
+    if repeats.any():
+        positions = np.flatnonzero(repeats) + 1
         mask = np.zeros(len(frame), np.bool_)
-        mask[places if order is None else order[places]] = True
+        mask[positions if order is None else order[positions]] = True
         check.bad_rows(mask, "time_s", frame["time_s"], "a machine, task and time that no row above has")
         check.raise_problems()
 
 
 TASKS = 30
-"""On a machine of a synthetic cell; "a single machine typically hosts dozens of tasks" ([5] section 2.1)."""
+"""Tasks at a time on a machine of a synthetic cell; [5] section 2.1: "a single machine typically hosts dozens"."""
 GOOGLE_FILE = "google2019_instance_usage_sample.parquet"
 GOOGLE_MACHINES = 4
 """The sample has 44 instances of four jobs, mostly alone on a machine; they are dealt out among few instead."""
@@ -212,27 +228,27 @@ class Cell:
     """Machines and the samples of their tasks."""
 
     name: str
-    """Its name."""
+    """Name of the region, the file or the trace."""
     samples: TaskSamples
-    """With times and step in microseconds."""
+    """The samples, with times and step in microseconds."""
 
 
 def cell_of_region(region: RegionParameters, *, machines: int, days: float, seed: int) -> Cell:
     """Return a cell whose tasks are replicas of the tenants of a region: their CPU, and the maximum of their class.
 
-    Every machine has `TASKS` places. The lives of the replicas are laid end to end, and that tape is cut into the
-    places, so tasks come and go at all times and are of every age at the beginning.
+    Every machine has `TASKS` slots. The lives of the replicas are laid end to end, and that tape is cut into the
+    slots, so tasks come and go at all times and are of every age at the beginning.
     """
     check_count("cell", "machines", machines, low=1)
     check_number("cell", "days", days, low=TRACE_STEP_SECONDS / DAY_SECONDS)
     steps, step = round(days * DAY_SECONDS / TRACE_STEP_SECONDS), round(TRACE_STEP_SECONDS * MICROSECONDS)
     length = machines * TASKS * steps
     usage, limit, life = _tape(region, length, seed)
-    place = np.arange(length) // steps
+    slot = np.arange(length) // steps
     new = np.diff(life, prepend=-1) != 0
     new[::steps] = True  # the rest of a life that is cut is another task
     samples = TaskSamples.from_columns(
-        machine=place // TASKS,
+        machine=slot // TASKS,
         task=np.cumsum(new),
         time=np.arange(length) % steps * step,
         usage=usage,
@@ -243,7 +259,7 @@ def cell_of_region(region: RegionParameters, *, machines: int, days: float, seed
 
 
 def _tape(region: RegionParameters, length: int, seed: int) -> tuple[Float, Float, Int]:
-    """Return usage, limit and life of a number of samples, life after life."""
+    """Return usage, limit and number of the life, (length,) each, of replicas of a region, life after life."""
     usage, limit, lives = [], [], []
     first = samples = 0
     while samples < length:
@@ -253,9 +269,8 @@ def _tape(region: RegionParameters, length: int, seed: int) -> tuple[Float, Floa
         limit.append(per_row(traces.max_usage[traces.series_tenant, cpu], traces.series_start))
         lives.append(per_row(np.arange(len(traces.series_tenant)) + 2 * first, traces.series_start))
         first, samples = first + CHUNK, samples + len(usage[-1])
-    of_all = (np.concatenate(column)[:length] for column in (usage, limit, lives))
-    used, allowed, life = of_all
-    return used.astype(np.float64), allowed.astype(np.float64), life
+    usages, limits, life = (np.concatenate(parts)[:length] for parts in (usage, limit, lives))
+    return usages.astype(np.float64), limits.astype(np.float64), life
 
 
 def read_cell(path: str | Path, *, seed: int = 0) -> Cell:
@@ -264,8 +279,8 @@ def read_cell(path: str | Path, *, seed: int = 0) -> Cell:
     if (folder / GOOGLE_FILE).is_file():
         return Cell("google2019", read_google(folder, machines=GOOGLE_MACHINES, seed=seed))
     samples = read_task_samples(path).samples
-    apart, counts = np.unique(np.diff(samples.time)[np.diff(samples.task) == 0], return_counts=True)
-    usual = [(count, step) for step, count in zip(apart.tolist(), counts.tolist(), strict=True) if step > 0]
+    distances, counts = np.unique(np.diff(samples.time)[np.diff(samples.task) == 0], return_counts=True)
+    usual = [(count, step) for step, count in zip(distances.tolist(), counts.tolist(), strict=True) if step > 0]
     return Cell(folder.stem, attrs.evolve(samples, step=max(usual)[1]) if usual else samples)
 
 

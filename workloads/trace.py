@@ -1,7 +1,9 @@
 """Demand traces in memory: one table of tenants, one of series, and all samples in one contiguous array.
 
 Sample k of a series is the demand in the k-th metering interval of the life of the replica; every interval has one.
-Shapes: T tenants, S series, N samples, R metrics, C classes.
+Shapes: T tenants, S series, N samples, R metrics, C classes. The functions for segments take rows, (N,) or (N, R), that
+are grouped in S consecutive segments, each of at least a row: ``bounds``, (S + 1,), has ``bounds[i]:bounds[i + 1]`` for
+segment i.
 """
 
 from __future__ import annotations
@@ -20,73 +22,76 @@ from plb.validation import check_count, check_number
 
 
 def bounds_of(lengths: npt.NDArray[Any]) -> Int:
-    """Return the bounds of segments with these lengths."""
+    """Return the bounds, (S + 1,), of consecutive segments with these lengths, (S,)."""
     bounds = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])
     return bounds
 
 
 def per_row(per_segment: npt.NDArray[Any], bounds: Int) -> npt.NDArray[Any]:
-    """Return one value a row from one value a segment; of (S, R), (N, R)."""
+    """Return a value for each row from a value for each segment: (N,) from (S,), or (N, R) from (S, R)."""
     return np.repeat(per_segment, np.diff(bounds), axis=0)
 
 
 def step_of_row(bounds: Int) -> Int32:
-    """Return the position of every row in its segment, from 0."""
+    """Return the position of each row in its segment, from 0, (N,)."""
     rows = np.arange(bounds[-1], dtype=np.int32)
     rows -= per_row(bounds[:-1].astype(np.int32), bounds)
     return rows
 
 
 def rows_of(segments: npt.NDArray[Any], bounds: Int) -> tuple[Int, Int]:
-    """Return the rows of these segments, one segment after the other, and the bounds of the segments in them."""
+    """Return the indices of the rows of some segments, one segment after the other, and the bounds of these segments.
+
+    `segments`, (S',), are indices; the bounds, (S' + 1,), are positions in the result.
+    """
     chosen = bounds_of(np.diff(bounds)[segments])
     return np.arange(chosen[-1]) + per_row(bounds[segments] - chosen[:-1], chosen), chosen
 
 
 def first_where(mask: Bool, bounds: Int) -> Int:
-    """Return the position of the first true row in its segment; the length of the segment if there is none."""
+    """Return, for each segment, (S,), the position of its first true row, or its length if there is none."""
     hits = np.flatnonzero(mask)
-    at = np.searchsorted(hits, bounds[:-1])
-    first = np.append(hits, bounds[-1])[at]
+    next_hit = np.searchsorted(hits, bounds[:-1])
+    first = np.append(hits, bounds[-1])[next_hit]
     return np.asarray(np.minimum(first, bounds[1:]) - bounds[:-1], np.int64)
 
 
 def rows_from(first: Int, bounds: Int) -> Bool:
-    """Return which rows stand at or after position `first` of their segment."""
+    """Return whether each row, (N,), is at or after position `first`, (S,), of its segment."""
     return np.asarray(step_of_row(bounds) >= per_row(first, bounds))
 
 
 def maximum(rows: Float32, bounds: Int) -> Float32:
-    """Return the maximum of every segment; `rows` may be (N,) or (N, R)."""
+    """Return the maximum of each segment, (S,) or (S, R)."""
     return np.asarray(np.maximum.reduceat(rows, bounds[:-1], axis=0))
 
 
 def highest_ahead(rows: npt.NDArray[Any], bounds: Int, steps: int) -> npt.NDArray[Any]:
-    """Return the largest of every row and the `steps` rows that follow it in its segment, of the shape of `rows`."""
+    """Return, for each row, the maximum of it and of the next `steps` rows of its segment, in the shape of `rows`."""
     last = per_row(bounds[1:] - 1, bounds)
-    place = np.arange(len(rows))
+    row = np.arange(len(rows))
     highest, width = rows, 1
     while width <= steps:
         further = min(width, steps + 1 - width)
-        highest = np.maximum(highest, highest[np.minimum(place + further, last)])
+        highest = np.maximum(highest, highest[np.minimum(row + further, last)])
         width += further
     return highest
 
 
 def minimum(rows: Float32, bounds: Int) -> Float32:
-    """Return the minimum of every segment."""
+    """Return the minimum of each segment, (S,) or (S, R)."""
     return np.asarray(np.minimum.reduceat(rows, bounds[:-1], axis=0))
 
 
 def mean(rows: Float32, bounds: Int) -> Float:
-    """Return the mean of every segment, summed in double precision; `rows` may be (N,) or (N, R)."""
+    """Return the mean of each segment, (S,) or (S, R), summed in double precision."""
     total = np.add.reduceat(rows, bounds[:-1], axis=0, dtype=np.float64)
     return np.asarray((total.T / np.diff(bounds)).T)
 
 
 def percentile(rows: Float32, bounds: Int, share: float) -> Float32:
-    """Return the nearest-rank percentile of every segment: rank ceil(share·n) of its n rows, (N,), all >= 0."""
+    """Return the nearest-rank percentile of each segment, (S,): rank ceil(share·n) of its n rows, (N,), all >= 0."""
     # floats of at least 0 sort like their bits, so one sort of (segment, bits) orders all segments
     keys = per_row(np.arange(len(bounds) - 1, dtype=np.uint64) << np.uint64(32), bounds)
     keys |= np.ascontiguousarray(rows + np.float32(0.0), np.float32).view(np.uint32)
@@ -159,6 +164,7 @@ class TraceSet:
 
     @family.default
     def _singleton_family(self) -> Int:
+        """Return a different family for each tenant."""
         return np.arange(len(self.tenant), dtype=np.int64)
 
     def __attrs_post_init__(self) -> None:
@@ -168,6 +174,7 @@ class TraceSet:
         object.__setattr__(self, "series_index", index)
 
     def _check_shapes(self) -> None:
+        """Raise an error unless the shapes of the arrays agree."""
         tenants, series, metrics = len(self.tenant), len(self.series_tenant), len(self.metrics)
         requested: dict[str, tuple[int, ...]] = dict.fromkeys(
             ("class_code", "replicas", "lifetime_steps", "censored", "family"), (tenants,)
@@ -233,6 +240,7 @@ class TraceSet:
 
 
 _TENANT_FIELDS = ("tenant", "family", "class_code", "replicas", "lifetime_steps", "censored", "max_usage")
+"""The fields of a `TraceSet` with an entry for each tenant, apart from `start`."""
 
 
 def concatenate(sets: Sequence[TraceSet]) -> TraceSet:
@@ -272,7 +280,7 @@ def one_series_each(role: Role, *, class_names: Sequence[str], lifetime_steps: I
 
 
 SAMPLE_STREAM = 1
-"""Separates the random numbers of samples and splits."""
+"""Key of the random stream of samples, which separates it from that of splits."""
 MOST_COPIES = 1000
 """Largest size of a sample with replacement, as a multiple of the tenants."""
 
@@ -296,8 +304,8 @@ def sample_families(traces: TraceSet, share: float, seed: int, *, replace: bool)
     check_number("sample", "share", share, low_open=True, high=float("inf") if replace else 1.0)
     families, family = np.unique(traces.family, return_inverse=True)
     count = max(1, round(share * len(families)))
-    chosen = _stream_of_samples(seed).choice(len(families), count, replace=replace)
-    return _with_copies(traces, np.bincount(chosen, minlength=len(families))[family])
+    drawn = _stream_of_samples(seed).choice(len(families), count, replace=replace)
+    return _with_copies(traces, np.bincount(drawn, minlength=len(families))[family])
 
 
 def sample_demand(traces: TraceSet, demand: Float, total: float, seed: int) -> TraceSet:
@@ -306,33 +314,34 @@ def sample_demand(traces: TraceSet, demand: Float, total: float, seed: int) -> T
     Copies are named as by `sample_families`. Raise `PlbError` if that takes more than a thousand times the tenants.
     """
     families, family = np.unique(traces.family, return_inverse=True)
-    of_family = np.bincount(family, demand, len(families))
-    if of_family.sum() * MOST_COPIES < total:
-        message = (
-            f"the tenants demand {of_family.sum():g} together, and {total:g} is more than {MOST_COPIES} times as much"
-        )
+    family_demand = np.bincount(family, demand, len(families))
+    if family_demand.sum() * MOST_COPIES < total:
+        message = f"the tenants demand {family_demand.sum():g} together, and {total:g} is more than {MOST_COPIES} times as much"
         raise PlbError(f"sample: {message}")
     rng = _stream_of_samples(seed)
-    chosen = rng.integers(len(families), size=len(families))
-    while of_family[chosen].sum() < total:
-        chosen = np.concatenate([chosen, rng.integers(len(families), size=len(families))])
-    last = int(np.searchsorted(np.cumsum(of_family[chosen]), total))
-    return _with_copies(traces, np.bincount(chosen[: last + 1], minlength=len(families))[family])
+    drawn = rng.integers(len(families), size=len(families))
+    while family_demand[drawn].sum() < total:
+        drawn = np.concatenate([drawn, rng.integers(len(families), size=len(families))])
+    last_draw = int(np.searchsorted(np.cumsum(family_demand[drawn]), total))
+    return _with_copies(traces, np.bincount(drawn[: last_draw + 1], minlength=len(families))[family])
 
 
 def _stream_of_samples(seed: int) -> np.random.Generator:
+    """Return the random numbers of samples with a seed, after a check of it."""
     return np.random.default_rng([check_count("sample", "seed", seed), SAMPLE_STREAM])
 
 
 def _with_copies(traces: TraceSet, copies: Int) -> TraceSet:
-    """Return so many copies of each tenant, (T,); those after the first have new names."""
+    """Return traces with `copies` copies of each tenant, (T,); the second copy of tenant ``a`` is ``a#2``."""
     source = np.repeat(np.arange(traces.tenants), copies)
-    number = np.arange(len(source)) - np.repeat(np.cumsum(copies) - copies, copies)
-    if not number.any():
+    copy_number = np.arange(len(source)) - np.repeat(np.cumsum(copies) - copies, copies)
+    if not copy_number.any():
         return traces.select(source)
     names = traces.tenant_names()[source].astype(np.object_)
-    names[number > 0] = [f"{name}#{1 + copy}" for name, copy in zip(names[number > 0], number[number > 0], strict=True)]
-    doubled = set(names[number > 0]) & set(names[number == 0])
+    names[copy_number > 0] = [
+        f"{name}#{1 + copy}" for name, copy in zip(names[copy_number > 0], copy_number[copy_number > 0], strict=True)
+    ]
+    doubled = set(names[copy_number > 0]) & set(names[copy_number == 0])
     if doubled:
         raise ConflictError(f"sample: tenant {min(doubled)} has the name of a copy of another tenant")
     return attrs.evolve(traces.select(source), tenant=np.array(names.tolist()))

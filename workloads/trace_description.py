@@ -21,8 +21,11 @@ from workloads.trace_files import TRACES_FILE, check_traces
 from workloads.trace_validation import Header
 
 HOURS = 24
+"""Hours of a day."""
 TENTHS = 10
+"""Tenths of a life."""
 HOUR, DAY = float(HOUR_SECONDS), float(DAY_SECONDS)
+"""In seconds."""
 LIVES = (10, 50, 90)
 """Percentiles of lifetimes that are reported."""
 GROWS = 0.1
@@ -36,13 +39,15 @@ class MetricFigures:
     metric: MetricInfo
     """Name, unit and trend."""
     mean: float
+    """Mean of all samples, in the metric's unit."""
     highest: float
-    """Mean and maximum of all samples, in the metric's unit."""
+    """Maximum of all samples, in the metric's unit."""
     used: float
     """Mean usage by mean MaxUsage, over all samples."""
     mean_shares: Float
+    """Mean usage of each series by its MaxUsage."""
     peak_shares: Float
-    """Mean and maximum usage of each series by its MaxUsage."""
+    """Maximum usage of each series by its MaxUsage."""
     growing: float
     """Share of the series that grow (`GROWS`)."""
     rise: float
@@ -64,14 +69,15 @@ class TraceDescription:
     step_seconds: float
     """Sampling interval, seconds."""
     rows: int
+    """Number of samples, each of all metrics."""
     series: int
-    """Samples, each of all metrics, and series."""
+    """Number of series."""
     tenant_class: npt.NDArray[np.str_]
     """Class of each tenant, shape (T,)."""
     families: int
-    """Families of tenants."""
+    """Number of families of tenants."""
     replicas: int
-    """Replicas of all tenants."""
+    """Number of replicas of all tenants."""
     lifetime_hours: Float
     """Lifetimes, shape (T,), hours."""
     censored: Bool
@@ -83,7 +89,7 @@ class TraceDescription:
 
     @property
     def span_days(self) -> float:
-        """Days from the first tenant's begin to the last one's end; the longest life where begins are not known."""
+        """Days from the first tenant's start to the last one's end; if starts are unknown, the longest lifetime."""
         start = np.zeros(len(self.lifetime_hours)) if self.start_hours is None else self.start_hours
         return float((start + self.lifetime_hours).max() - start.min()) / HOURS
 
@@ -117,10 +123,10 @@ def describe(path: str | Path) -> TraceDescription:
     """Return the properties of a trace in a directory in the format of this project."""
     header, tenants = check_traces(path)
     samples = _samples(pl.scan_parquet(Path(path, TRACES_FILE), glob=False), tenants, header)
-    places = range(len(header.metrics))
-    series = _series(samples, places)
-    days = samples.group_by("hour").agg(pl.col(f"usage_{i}").mean() for i in places).collect(engine="streaming")
-    lives = samples.group_by("tenth").agg(pl.col(f"share_{i}").mean() for i in places).collect(engine="streaming")
+    metrics = range(len(header.metrics))
+    series = _series(samples, metrics)
+    days = samples.group_by("hour").agg(pl.col(f"usage_{i}").mean() for i in metrics).collect(engine="streaming")
+    lives = samples.group_by("tenth").agg(pl.col(f"share_{i}").mean() for i in metrics).collect(engine="streaming")
     figures = (_metric(metric, i, header, series, days, lives) for i, metric in enumerate(header.metrics))
     return TraceDescription(
         provenance=header.provenance,
@@ -168,15 +174,19 @@ def _samples(samples: pl.LazyFrame, tenants: pl.DataFrame, header: Header) -> pl
 
 
 def _in_steps(column: str, header: Header) -> pl.Expr:
+    """Return a column of seconds in whole steps."""
     return (pl.col(column) / header.step_seconds).round().cast(pl.Int64)
 
 
-def _series(samples: pl.LazyFrame, places: range) -> pl.DataFrame:
-    """Return one row a series: rows, and of each metric mean, highest, first, last, limit and step of growth."""
+def _series(samples: pl.LazyFrame, metrics: range) -> pl.DataFrame:
+    """Return a row for each series: its number of samples and, by number of the metric, six columns.
+
+    They are mean, highest, first and last usage, limit, and growth: the step at which it is grown (`GROWN`).
+    """
     keys, step = ["tenant", "role"], pl.col("step")
     columns = [
         column
-        for i in places
+        for i in metrics
         for column in (
             pl.col(f"usage_{i}").cast(pl.Float64).mean().alias(f"mean_{i}"),
             pl.col(f"usage_{i}").max().alias(f"highest_{i}"),
@@ -186,27 +196,28 @@ def _series(samples: pl.LazyFrame, places: range) -> pl.DataFrame:
         )
     ]
     series = samples.group_by(keys).agg(pl.len().alias("rows"), *columns)
-    whole = series.collect(engine="streaming")
-    highest = whole.lazy().select(*keys, *(f"highest_{i}" for i in places))
+    totals = series.collect(engine="streaming")
+    highest = totals.lazy().select(*keys, *(f"highest_{i}" for i in metrics))
     grown = [
-        step.filter(pl.col(f"usage_{i}") >= GROWN * pl.col(f"highest_{i}")).min().alias(f"growth_{i}") for i in places
+        step.filter(pl.col(f"usage_{i}") >= GROWN * pl.col(f"highest_{i}")).min().alias(f"growth_{i}") for i in metrics
     ]
     steps = samples.join(highest, on=keys, how="left").group_by(keys).agg(grown).collect(engine="streaming")
-    return whole.join(steps, on=keys, how="left").sort(keys)
+    return totals.join(steps, on=keys, how="left").sort(keys)
 
 
 def _metric(
-    metric: MetricInfo, place: int, header: Header, series: pl.DataFrame, days: pl.DataFrame, lives: pl.DataFrame
+    metric: MetricInfo, number: int, header: Header, series: pl.DataFrame, days: pl.DataFrame, lives: pl.DataFrame
 ) -> MetricFigures:
+    """Return the properties of a metric, by its number in the tables of series, hours of the day and tenths of life."""
     rows = series["rows"].to_numpy()
     mean, highest, first, last, limit, growth = (
-        series[f"{field}_{place}"].cast(pl.Float64).to_numpy()
+        series[f"{field}_{number}"].cast(pl.Float64).to_numpy()
         for field in ("mean", "highest", "first", "last", "limit", "growth")
     )
     limited, positive = limit > 0, highest > 0
     total = float((mean * rows).sum())
     rise = np.divide(last - first, highest, out=np.zeros(len(rows)), where=positive)
-    daily = _places(days, "hour", f"usage_{place}", HOURS)
+    daily = _by_key(days, "hour", f"usage_{number}", HOURS)
     return MetricFigures(
         metric=metric,
         mean=total / float(rows.sum()),
@@ -218,22 +229,25 @@ def _metric(
         rise=float(np.median(rise)),
         growth_hours=float(np.median(growth)) * header.step_seconds / HOUR,
         daily=daily * _ratio(float(rows.sum()), total),
-        life=_places(lives, "tenth", f"share_{place}", TENTHS),
+        life=_by_key(lives, "tenth", f"share_{number}", TENTHS),
     )
 
 
-def _places(frame: pl.DataFrame, key: str, value: str, places: int) -> Float:
-    """Return the values of a column by the place that a whole number gives, NaN where there is none."""
-    by_place = np.full(places, np.nan)
-    by_place[frame[key].to_numpy()] = frame[value].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    return by_place
+def _by_key(frame: pl.DataFrame, key: str, value: str, size: int) -> Float:
+    """Return the values of a column, (size,), at the positions in column `key`, NaN where there is none."""
+    values = np.full(size, np.nan)
+    values[frame[key].to_numpy()] = frame[value].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return values
 
 
 def _ratio(above: float, below: float) -> float:
+    """Return `above` / `below`; NaN if `below` is not positive."""
     return above / below if below > 0 else float("nan")
 
 
 def _plain(figures: MetricFigures) -> dict[str, Any]:
+    """Return the properties of a metric as plain values for JSON."""
+
     def median(values: Float) -> float | None:
         return float(np.median(values)) if len(values) else None
 

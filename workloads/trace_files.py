@@ -34,7 +34,9 @@ from workloads.trace_validation import ROLES, Header, SeriesTable, check_samples
 from workloads.writing import write_parquet
 
 TRACES_FILE, TENANTS_FILE = "traces.parquet", "tenants.parquet"
+"""Names of the files of a trace."""
 MATRICES = {"level": "level_", "initial": "initial_", "growth": "growth_s_", "maximum": "maximum_"}
+"""The fields of `DemandHistory` by metric, each with the prefix of its columns."""
 BATCH_ROWS = 100_000
 """Rows that `check_traces` holds at a time."""
 
@@ -79,9 +81,10 @@ def check_traces(path: str | Path) -> tuple[Header, pl.DataFrame]:
 
 
 def _checked_tenants(folder: Path) -> tuple[Header, pl.DataFrame]:
+    """Return the header and the tenants table of the traces in a directory, after checks."""
     header = read_header(folder / TRACES_FILE, "traces")
-    of_tenants = read_header(folder / TENANTS_FILE, "tenants")
-    if (header.metrics, header.step_seconds) != (of_tenants.metrics, of_tenants.step_seconds):
+    tenants_header = read_header(folder / TENANTS_FILE, "tenants")
+    if (header.metrics, header.step_seconds) != (tenants_header.metrics, tenants_header.step_seconds):
         problem = "other metrics or another step in the metadata"
         Checker(folder / TENANTS_FILE).refuse(problem, f"those of {TRACES_FILE}")
     tenants = Checker(folder / TENANTS_FILE).read()
@@ -94,6 +97,7 @@ def samples_frame(traces: TraceSet) -> pl.DataFrame:
     owner, start = traces.series_tenant, traces.series_start
 
     def texts(values: npt.NDArray[Any], index: npt.NDArray[Any]) -> pl.Series:
+        """Return the text of each row from an index of `values` for each series."""
         return pl.Series(values, dtype=pl.String).gather(per_row(index, start))
 
     columns: dict[str, Any] = {
@@ -121,6 +125,7 @@ def tenants_frame(traces: TraceSet) -> pl.DataFrame:
 
 
 def _trace_set(header: Header, tenants: pl.DataFrame, samples: pl.DataFrame, series: SeriesTable) -> TraceSet:
+    """Return the trace set of the checked tables of both files."""
     names = [metric.name for metric in header.metrics]
     classes, codes = np.unique(tenants["tenant_class"].cast(pl.String).to_numpy().astype(np.str_), return_inverse=True)
     families = {"family": tenants["family"].cast(pl.Int64).to_numpy()} if "family" in tenants.columns else {}
@@ -191,6 +196,7 @@ def read_history(path: str | Path) -> DemandHistory:
 
 
 def _history(frame: pl.DataFrame, names: list[str]) -> DemandHistory:
+    """Return the demand history of a checked table; `names` are of the metrics."""
     matrices = {
         field: np.column_stack([frame[prefix + name].to_numpy() for name in names])
         for field, prefix in MATRICES.items()

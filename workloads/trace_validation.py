@@ -19,15 +19,18 @@ from workloads.column_checks import DAMAGED, LATEST, ROWS_LISTED, TIMES, Checker
 from workloads.trace import MetricInfo
 
 KEY = "plb"
+"""Key of the header in the metadata of a file."""
 VERSION = 1
+"""Version of the formats."""
 COLUMNS = ("tenant", "tenant_class", "role", "time_s")
 """Columns of traces, besides the metrics."""
 WHOLE_STEP = "a whole number >= 1"
+"""The allowed values of a step in seconds."""
 
 
 @attrs.frozen(kw_only=True)
 class Header:
-    """The header of a file; `InvalidValueError` for a step or names of metrics with which a file could not be read."""
+    """The header of a file; a step or names of metrics that no file can have raise `InvalidValueError`."""
 
     kind: str
     """Kind of file: ``"traces"``, ``"tenants"`` or ``"history"``."""
@@ -63,7 +66,7 @@ class Header:
 
 
 def read_header(path: Path, kind: str) -> Header:
-    """Return the header of a file, or raise `TraceError` where it is no file of this kind and version."""
+    """Return the header of a file, or raise `TraceError` if it is no file of this kind and of `VERSION`."""
     expected = (
         f"JSON with format {kind!r}, version {VERSION}, step_s {WHOLE_STEP} "
         'and metrics [{"name", "unit", "trend"}] with names that are not empty and differ'
@@ -87,6 +90,7 @@ def read_header(path: Path, kind: str) -> Header:
 
 
 def _header(content: dict[str, Any]) -> Header:
+    """Return the header of decoded JSON; other content raises an error of Python."""
     metrics = tuple(MetricInfo(str(m["name"]), str(m["unit"]), bool(m["trend"])) for m in content["metrics"])
     if any(not isinstance(m["trend"], bool) for m in content["metrics"]):
         raise ValueError("trend must be true or false")
@@ -101,13 +105,15 @@ def _header(content: dict[str, Any]) -> Header:
 
 
 MOST_REPLICAS = 127
+"""Most replicas of a tenant."""
 ROLES = {role.name.lower(): int(role) for role in Role}
+"""Numbers of the roles by their names in files."""
 TIME_TOLERANCE = 1e-6
 """Times may be off by this share of a step (they may have been written as floats)."""
 
 
 NO_ROW = -1_000_000
-"""Stands above the first row for the tenant and role of a row; no row has it."""
+"""Key of tenant and role (`_SampleChecks.key`) before the first row; no row has it."""
 
 
 class SeriesTable(NamedTuple):
@@ -151,13 +157,17 @@ def check_tenants(tenants: pl.DataFrame, header: Header, path: Path) -> None:
 
 
 def _check_whole(check: Checker, frame: pl.DataFrame, name: str, low: int, high: int) -> None:
+    """Record the rows in which a column is no whole number from `low` to `high`."""
     values = frame[name].to_numpy()
     good = np.isfinite(values) & (values == np.rint(values)) & (values >= low) & (values <= high)
     check.bad_rows(~good, name, values, f"a whole number from {low} to {high}")
 
 
 def check_samples(frames: Iterable[pl.DataFrame], tenants: pl.DataFrame, header: Header, path: Path) -> SeriesTable:
-    """Return the series of a file from its rows, in order in any division, or raise `TraceError` with every problem."""
+    """Return the series of a file, or raise `TraceError` with all problems.
+
+    `frames` are consecutive parts of its rows.
+    """
     checks = _SampleChecks(tenants, header, path)
     for frame in frames:
         checks.take(frame)
@@ -165,31 +175,39 @@ def check_samples(frames: Iterable[pl.DataFrame], tenants: pl.DataFrame, header:
 
 
 class _SampleChecks:
-    """The checks of a file of samples, which depend on the rows so far."""
+    """The checks of a file of samples, part by part, with what they keep of the rows so far."""
 
     def __init__(self, tenants: pl.DataFrame, header: Header, path: Path) -> None:
         self.check = Checker(path)
+        """The problems so far."""
         self.tenants, self.header = tenants, header
         self.metrics = [metric.name for metric in header.metrics]
         self.index = tenants.select(pl.col("tenant").cast(pl.String)).with_row_index("owner")
+        """Names of the tenants with their rows in the table."""
         self.complete = self.sound = True
+        """Whether all columns were complete, and whether every row was valid in itself."""
         self.key, self.time = NO_ROW, np.nan
+        """Of the last row: a number for tenant and role, and the time."""
         self.has_rows = np.zeros(len(tenants), np.bool_)
+        """(T,) whether a tenant has rows."""
         self.has_role = np.zeros((len(tenants), len(Role)), np.bool_)
+        """(T, roles) whether a tenant has a series of a role."""
         self.series: list[tuple[Int, ...]] = []
+        """First row, tenant and role of the series, by part."""
 
     def take(self, frame: pl.DataFrame) -> None:
-        """Check the next rows."""
+        """Check the next rows of the file: their columns, then their values."""
         requested = {"tenant": "text", "tenant_class": "text", "role": "text", "time_s": "number"}
         requested |= dict.fromkeys(self.metrics, "number")
         if not self.check.columns(frame.head(0), requested):
             self.check.raise_problems()
         self.complete = self.check.columns(frame, requested) and self.complete
         if self.complete and len(frame):
-            self._take(frame)
+            self._take_complete(frame)
         self.check.rows_above += len(frame)
 
-    def _take(self, frame: pl.DataFrame) -> None:
+    def _take_complete(self, frame: pl.DataFrame) -> None:
+        """Check the values of the next rows, at least one, whose columns are complete."""
         check, before = self.check, len(self.check.problems)
         check.numbers(frame, self.metrics)
         owner = _owners(check, frame, self.index)
@@ -207,19 +225,22 @@ class _SampleChecks:
         self.key, self.time = int(key[-1]), float(time[-1])
 
     def _check_once(self, frame: pl.DataFrame, owner: Int, role: Int, first: Bool) -> None:
-        """Check that no series starts a second time."""
+        """Check that no series starts a second time.
+
+        `owner`, `role` and `first`, whether a row is the first of a series, are (rows,); -1 stands for none.
+        """
         self.has_rows[owner[first & (owner >= 0)]] = True
         start = np.flatnonzero(first & (owner >= 0) & (role >= 0))
-        place = owner[start], role[start]
+        started = owner[start], role[start]
         is_first = np.zeros(len(start), np.bool_)
-        is_first[np.unique(np.ravel_multi_index(place, self.has_role.shape), return_index=True)[1]] = True
+        is_first[np.unique(np.ravel_multi_index(started, self.has_role.shape), return_index=True)[1]] = True
         again = np.zeros(len(frame), np.bool_)
-        again[start[~is_first | self.has_role[place]]] = True
-        self.has_role[place] = True
+        again[start[~is_first | self.has_role[started]]] = True
+        self.has_role[started] = True
         self.check.bad_rows(again, "tenant", frame["tenant"], "the rows of a tenant and role in one piece")
 
     def table(self) -> SeriesTable:
-        """Return the series once all rows were taken, or raise `TraceError`."""
+        """Return the series of all rows, or raise `TraceError` with all problems."""
         check = self.check
         absent = np.flatnonzero(~self.has_rows)
         if self.complete and len(absent):
@@ -238,7 +259,10 @@ class _SampleChecks:
 
 
 def _owners(check: Checker, samples: pl.DataFrame, index: pl.DataFrame) -> Int:
-    """Return the row of each sample's tenant in the tenants table; -1 where there is none."""
+    """Return the row of each sample's tenant in the tenants table, -1 if it has none.
+
+    `index` is `_SampleChecks.index`.
+    """
     rows = samples.select(pl.col("tenant").cast(pl.String)).join(index, on="tenant", how="left", maintain_order="left")
     owner = rows["owner"].cast(pl.Int64).fill_null(-1).to_numpy()
     check.bad_rows(owner < 0, "tenant", samples["tenant"], "a tenant of the tenants table")
@@ -253,7 +277,10 @@ def _roles(check: Checker, samples: pl.DataFrame) -> Int:
 
 
 def _check_times(check: Checker, time: Float, above: float, first: Bool, step: float) -> None:
-    """Check the times of rows, some the `first` of a series, below a row with the time `above`."""
+    """Check the times of rows, (rows,); `first`, (rows,), is whether a row is the first of a series.
+
+    `above` is the time of the row above, and `step` the sampling interval, in seconds.
+    """
     check.bad_rows(first & ~(np.abs(time) <= TIME_TOLERANCE * step), "time_s", time, "0 in the first row of a series")
     with np.errstate(invalid="ignore", over="ignore"):  # times that are not finite advance by no step
         advance = np.diff(time, prepend=above) / step
@@ -266,6 +293,7 @@ def _check_times(check: Checker, time: Float, above: float, first: Bool, step: f
 def _check_against_tenants(
     check: Checker, samples: pl.DataFrame, owner: Int, tenants: pl.DataFrame, metrics: list[str]
 ) -> None:
+    """Check the classes and values of rows against those of their tenants; `owner`, (rows,), are rows of `tenants`."""
     classes = tenants["tenant_class"].cast(pl.String).gather(owner)
     differs = (samples["tenant_class"].cast(pl.String) != classes).to_numpy()
     check.bad_rows(differs, "tenant_class", samples["tenant_class"], "the class in the tenants table")
@@ -279,18 +307,18 @@ def _check_lengths(check: Checker, tenants: pl.DataFrame, series: SeriesTable, s
     """Check that each series has as many rows as its tenant lives steps."""
     rows = np.diff(series.start)
     requested = np.rint(tenants["lifetime_s"].to_numpy() / step).astype(np.int64)[series.tenant]
-    for place in np.flatnonzero(rows != requested)[:ROWS_LISTED].tolist():
-        problem = f"a series of {rows[place]} rows"
-        check.add(problem, f"{requested[place]} rows (lifetime_s by step)", int(series.start[place + 1]), "time_s")
+    for number in np.flatnonzero(rows != requested)[:ROWS_LISTED].tolist():
+        problem = f"a series of {rows[number]} rows"
+        check.add(problem, f"{requested[number]} rows (lifetime_s by step)", int(series.start[number + 1]), "time_s")
 
 
-def _check_roles(check: Checker, tenants: pl.DataFrame, has: Bool) -> None:
-    """Check that each tenant has the series, shape (T, roles), for its number of replicas."""
+def _check_roles(check: Checker, tenants: pl.DataFrame, has_role: Bool) -> None:
+    """Check that each tenant has the series for its number of replicas; `has_role` is as in `_SampleChecks`."""
     several = tenants["replicas"].to_numpy() > 1
-    primary, secondary, instance = (has[:, role] for role in Role)
+    primary, secondary, instance = (has_role[:, role] for role in Role)
     stateful = primary & ~instance & (secondary == several)
     for row in np.flatnonzero(~(stateful | (instance & ~primary & ~secondary)))[:ROWS_LISTED].tolist():
-        roles = ", ".join(name for name, role in ROLES.items() if has[row, role])
+        roles = ", ".join(name for name, role in ROLES.items() if has_role[row, role])
         requested = "primary and secondary" if several[row] else "primary only"
         name = tenants["tenant"][row]
         check.add(f"tenant {name!r} with roles {roles}", f"{requested} (or instance only)", column="role")

@@ -17,9 +17,9 @@ _NUMBER = re.compile(r"\(os error (\d+)\)")
 
 @contextmanager
 def in_one_piece(path: str | Path) -> Iterator[Path]:
-    """Yield the name of a temporary file, which replaces the file at the end; its directory is made if it is missing.
+    """Yield the name of a temporary file, which replaces the file `path` at the end; a missing directory is created.
 
-    If an error occurs, nothing is left of what was written. Devices and pipes are written directly, and a link keeps
+    After an error, the temporary file is removed. Devices and pipes are written directly, and a link keeps
     its target. Any `OSError` names the file, whichever library wrote.
     """
     file = Path(path)
@@ -36,11 +36,11 @@ def in_one_piece(path: str | Path) -> Iterator[Path]:
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:
-        raise _named(error, file) from None
+        raise _system_error(error, file) from None
     except pl.exceptions.ComputeError as error:  # Polars raises this also for a full disk
         if _NUMBER.search(str(error)) is None:
             raise
-        raise _named(error, file) from None
+        raise _system_error(error, file) from None
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def naming(path: str | Path) -> Iterator[None]:
     except OSError as error:
         if error.filename is not None or error.errno is None:
             raise
-        raise _named(error, Path(path)) from None
+        raise _system_error(error, Path(path)) from None
 
 
 def write_parquet(frame: pl.DataFrame, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
@@ -66,8 +66,8 @@ def write_csv(frame: pl.DataFrame, path: str | Path) -> None:
         frame.write_csv(partial)
 
 
-def _named(error: Exception, path: Path) -> OSError:
-    """Return the error of the system behind another one, with the name of the file."""
+def _system_error(error: Exception, path: Path) -> OSError:
+    """Return the system error that an error of a library reports, with the name of the file."""
     match = _NUMBER.search(str(error))
     number = getattr(error, "errno", None) or (int(match[1]) if match else EIO)
     name = getattr(error, "filename", None) or path

@@ -41,7 +41,10 @@ WRITERS = {**UNPACKED, **PACKED_TABLES}
 
 
 def writer_of(path: Path) -> Callable[..., Any]:
-    """Return what opens a file for writing, compressed by its ending; raise `InvalidValueError` for .zst."""
+    """Return the function that opens a file for writing, compressed by its ending.
+
+    Raise `InvalidValueError` for .zst.
+    """
     if path.suffix in STREAMED and path.suffix not in ("", *WRITERS):
         allowed = f"one of {', '.join(WRITERS)} for a compressed file"
         raise InvalidValueError(f"file {path.name}", "ending", path.suffix, allowed)
@@ -79,7 +82,10 @@ def read_headed(path: Path, columns: Sequence[str], separator: str = ",") -> pl.
 def whole_numbers(
     check: Checker, frame: pl.DataFrame, column: str, *, low: int = 0, high: int = MOST_REPLICAS
 ) -> Int32:
-    """Return a column of text as whole numbers; other rows are recorded, and have the value `low`."""
+    """Return a column of texts as whole numbers.
+
+    Record the rows without one from `low` to `high`, which become `low`.
+    """
     values = frame[column].str.strip_chars().cast(pl.Int64, strict=False)
     good = values.is_between(low, high).fill_null(value=False)
     check.bad_rows(~good.to_numpy(), column, frame[column], f"a whole number from {low} to {high}")
@@ -87,26 +93,30 @@ def whole_numbers(
 
 
 def unknown_names(check: Checker, column: str, names: pl.Series, listed: Sequence[str], expected: str) -> Int32:
-    """Return the position of each name among the known ones; record unknown names, each with the nearest known one."""
+    """Return the position of each name in `listed`, -1 if unknown; record unknown names with the nearest listed one.
+
+    `column` and `expected` are for the problems.
+    """
     position = positions(names, listed)
     wrong = np.flatnonzero(position < 0)
     unknown = names.gather(wrong)
 
-    def row_text(place: int) -> str:
-        return f"{unknown[place]!r}{nearest_of(unknown[place], listed)}"
+    def row_text(index: int) -> str:
+        """Return an unknown name in words."""
+        return f"{unknown[index]!r}{nearest_of(unknown[index], listed)}"
 
     check.some_rows(check.rows_above + wrong + 1, row_text, expected, column)
     return position
 
 
 def nearest_of(name: str | None, listed: Sequence[str]) -> str:
-    """Return a hint at the nearest known name; empty if none is near or there are many names."""
+    """Return a hint at the name of `listed` that is nearest to a name; empty if none is near or there are many."""
     close = get_close_matches(name or "", listed, n=1) if len(listed) <= MOST_COMPARED else []
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def positions(names: pl.Series, listed: Sequence[str]) -> Int32:
-    """Return the position of each name among the known ones; -1 if unknown."""
+    """Return the position of each name in `listed`, (len(names),); -1 if it is not there."""
     index = pl.DataFrame({"name": pl.Series(listed, dtype=pl.String)}).with_row_index("position")
     joined = (
         names.alias("name")
@@ -117,8 +127,11 @@ def positions(names: pl.Series, listed: Sequence[str]) -> Int32:
 
 
 COLUMNS = ("app_id", "nb_instances", "core", "memory", "inter_degree", "inter_aff")
+"""Columns of a file, in order."""
 RESOURCES = ("core", "memory")
+"""Columns with demand."""
 MOST_LISTED = 10**9
+"""Largest number of limits in a row."""
 ROWS_A_PIECE = 1000
 """Applications whose limits are parsed at a time: the text takes several times the memory of the numbers."""
 
@@ -170,7 +183,7 @@ def read_authors(path: str | Path, *, nodes: Sequence[NodeSpec] = PAPER_NODES) -
 
 
 def _demand(check: Checker, frame: pl.DataFrame) -> Float:
-    """Return the demand of a replica, (L, R, T)."""
+    """Return the demand of a replica, (L, R, T), after checks of all rows."""
     values = [_numbers(frame[resource]) for resource in RESOURCES]
     lengths = pl.concat([numbers.list.len() for numbers in values])
     points = int(np.bincount(lengths.fill_null(1).to_numpy()).argmax())
@@ -195,7 +208,7 @@ def _numbers(text: pl.Series) -> pl.Series:
 
 
 def _check_limits(check: Checker, frame: pl.DataFrame) -> Int:
-    """Return the number of limits in each row; record rows whose list is not valid, or has another length."""
+    """Return the number of limits in each row, (L,); record rows with an invalid list or another ``inter_degree``."""
     text = frame["inter_aff"]
     good = text.str.contains(LIMITS)
     check.bad_rows(~good.to_numpy(), "inter_aff", text.str.slice(0, 60), "a list such as [(7, 2), (9, 0)]")
@@ -207,24 +220,27 @@ def _check_limits(check: Checker, frame: pl.DataFrame) -> Int:
 
 
 def _limits(check: Checker, frame: pl.DataFrame, listed: Int) -> Affinity:
-    """Return the limits of all rows; note the applications in them that no row has."""
+    """Return the limits of all rows; record the applications in them that no row has.
+
+    `listed`, (L,), is the number of limits in each row.
+    """
     text, names = frame["inter_aff"], frame["app_id"].to_list()
     target, most = np.empty(listed.sum(), np.int32), np.empty(listed.sum(), np.int32)
-    done = 0
+    parsed = 0
     for first in range(0, len(text), ROWS_A_PIECE):
         piece = text.slice(first, ROWS_A_PIECE)
         fields = piece.str.replace_all(BESIDE_NUMBERS, "").filter(piece != "[]").str.split(",").explode()
-        others = fields.gather_every(2)
-        end = done + len(others)
-        target[done:end] = positions(others, names)
+        target_names = fields.gather_every(2)
+        end = parsed + len(target_names)
+        target[parsed:end] = positions(target_names, names)
         allowed = fields.gather_every(2, 1).cast(pl.Float64).clip(0, ANY_NUMBER - 1)  # no node holds as many
-        most[done:end] = allowed.to_numpy()
-        for place in np.flatnonzero(target[done:end] < 0)[:ROWS_LISTED]:
-            row = int(np.searchsorted(np.cumsum(listed), done + place, side="right"))
-            target_name = others[int(place)]
+        most[parsed:end] = allowed.to_numpy()
+        for index in np.flatnonzero(target[parsed:end] < 0)[:ROWS_LISTED]:
+            row = int(np.searchsorted(np.cumsum(listed), parsed + index, side="right"))
+            target_name = target_names[int(index)]
             problem = f"a limit for application {target_name!r}{nearest_of(target_name, names)}"
             check.add(problem, "one that a row has", row + 2, "inter_aff")
-        done = end
+        parsed = end
     return Affinity(np.repeat(np.arange(len(names), dtype=np.int32), listed), target, most)
 
 
@@ -249,11 +265,12 @@ def write_authors(path: str | Path, instance: Instance) -> None:
 
 
 def _writable(name: str) -> bool:
+    """Return whether the format can hold the name of an application."""
     return not set(name) & set(",'\"()[]") and len(name.split()) == 1 and name == name.strip()
 
 
 def _rows(instance: Instance) -> Iterator[tuple[str, ...]]:
-    """Yield the fields of each row."""
+    """Yield the fields of the row of each application."""
     names, limits, demand = instance.applications, instance.affinity, user_demand(instance)
     order = np.argsort(limits.source, kind="stable")
     start = np.searchsorted(limits.source[order], np.arange(len(names) + 1))
@@ -266,5 +283,6 @@ def _rows(instance: Instance) -> Iterator[tuple[str, ...]]:
 
 
 def _cell(curve: list[float]) -> str:
+    """Return demand at all time points as a field: a number, or a list of several."""
     numbers = [repr(value).removesuffix(".0") for value in curve]
     return numbers[0] if len(numbers) == 1 else f"[{', '.join(numbers)}]"

@@ -41,12 +41,15 @@ from workloads.readers.files import TextTable
 from workloads.writing import in_one_piece
 
 CONSTANT = ("disk", "P", "M", "PM")
+"""The resources whose demand is constant."""
 RESOURCES = (*CURVES, *CONSTANT)
+"""All resources of the contest."""
 MACHINES_FILE, INTERFERENCE_FILE = "*machine_resources*.csv", "*app_interference*.csv"
 MACHINES = TextTable(columns={"machine": pl.String} | dict.fromkeys(RESOURCES, pl.Float64))
 INTERFERENCE = TextTable(columns={"app": pl.String, "other": pl.String, "limit": pl.Int64})
 
 Rows = Iterator[Sequence[str]]
+"""The fields of each row of a file."""
 
 
 def read_contest(
@@ -107,6 +110,7 @@ def check_resources(resources: Sequence[str]) -> tuple[str, ...]:
 
 
 def _read_apps(directory: Path, resources: Sequence[str]) -> pl.DataFrame:
+    """Return the table of applications, of which the columns of `resources` are checked."""
     path = one_file(directory, APPS_FILE)
     apps = read_table(path, APPS)
     check_apps(path, apps)
@@ -120,6 +124,7 @@ def _read_apps(directory: Path, resources: Sequence[str]) -> pl.DataFrame:
 
 
 def _check_constants(path: Path, frame: pl.DataFrame, names: Sequence[str]) -> None:
+    """Raise `TraceError` unless columns of a table hold numbers from 0 to `MOST_DEMAND`."""
     check = Checker(path)
     for name in names:
         values = frame[name].fill_null(np.nan).to_numpy()
@@ -135,7 +140,7 @@ def _demand(apps: pl.DataFrame, resource: str) -> Float:
 
 
 def read_instances(directory: Path, applications: Sequence[str]) -> pl.DataFrame:
-    """Return the instances: their names, ``application`` (its number), and ``machine``, null where there is none."""
+    """Return the instances: their names, ``application`` (index of `applications`), and ``machine`` or null."""
     path = one_file(directory, INSTANCES_FILE)
     rows = read_table(path, INSTANCES)
     check_instances(path, rows)
@@ -150,7 +155,7 @@ def read_instances(directory: Path, applications: Sequence[str]) -> pl.DataFrame
 
 
 def read_machines(directory: Path, resources: Sequence[str]) -> pl.DataFrame:
-    """Return the machines: their names, and what they have of each resource."""
+    """Return the machines: their names, and their capacity for each resource."""
     path = one_file(directory, MACHINES_FILE)
     machines = read_table(path, MACHINES)
     check = Checker(path)
@@ -162,7 +167,7 @@ def read_machines(directory: Path, resources: Sequence[str]) -> pl.DataFrame:
 
 
 def _kinds(machines: pl.DataFrame, resources: Sequence[str]) -> tuple[NodeSpec, ...]:
-    """Return one kind of nodes for machines of equal capacity, the larger in front."""
+    """Return a kind of nodes for all machines of equal capacity, larger ones first."""
     kinds = machines.group_by(resources).len().sort(resources, descending=True)
     return tuple(
         NodeSpec("x".join(f"{value:g}" for value in capacity), tuple(capacity), count)
@@ -171,7 +176,10 @@ def _kinds(machines: pl.DataFrame, resources: Sequence[str]) -> tuple[NodeSpec, 
 
 
 def _read_limits(directory: Path, applications: Sequence[str], present: Bool, *, self_limits: bool) -> Affinity:
-    """Return the limits between applications that have instances, by their numbers among these."""
+    """Return the limits between applications that have instances, as indices of these.
+
+    `present`, (applications,), is whether an application has instances.
+    """
     path = one_file(directory, INTERFERENCE_FILE)
     rows = read_table(path, INTERFERENCE, may_be_empty=True)
     check = Checker(path)
@@ -184,8 +192,8 @@ def _read_limits(directory: Path, applications: Sequence[str], present: Bool, *,
     itself = source == target
     most = rows["limit"].to_numpy() + itself
     kept = present[source] & present[target] & (~itself | self_limits)
-    number = np.cumsum(present) - 1
-    return Affinity(*(column[kept].astype(np.int32) for column in (number[source], number[target], most)))
+    index = np.cumsum(present) - 1
+    return Affinity(*(column[kept].astype(np.int32) for column in (index[source], index[target], most)))
 
 
 def write_contest(directory: str | Path, instance: Instance) -> None:
@@ -238,20 +246,24 @@ def _check_writable(instance: Instance) -> None:
 
 
 def _text(value: float) -> str:
+    """Return a number as a text from which it can be read exactly."""
     return repr(float(value))
 
 
 def _app_rows(instance: Instance, demand: dict[str, Float]) -> Rows:
+    """Yield the rows of the applications; `demand` has the demand, (L, POINTS), by resource."""
     for number, name in enumerate(instance.applications):
         curves = ("|".join(map(_text, _curve(demand, resource, number))) for resource in CURVES)
         yield name, *curves, *(_text(_curve(demand, resource, number)[0]) for resource in CONSTANT)
 
 
-def _curve(demand: dict[str, Float], resource: str, number: int) -> list[float]:
-    return demand[resource][number].tolist() if resource in demand else [0.0] * POINTS
+def _curve(demand: dict[str, Float], resource: str, application: int) -> list[float]:
+    """Return the demand of an application for a resource over time; 0 if the instance does not have the resource."""
+    return demand[resource][application].tolist() if resource in demand else [0.0] * POINTS
 
 
 def _instance_rows(instance: Instance) -> Rows:
+    """Yield the rows of the replicas of all applications."""
     number = 0
     for name, replicas in zip(instance.applications, instance.replicas.tolist(), strict=True):
         for _ in range(replicas):
@@ -260,15 +272,17 @@ def _instance_rows(instance: Instance) -> Rows:
 
 
 def _machine_rows(instance: Instance) -> Rows:
+    """Yield the rows of the nodes."""
     number = 0
     for node in user_nodes(instance):
-        has = dict(zip(instance.resources, node.capacity, strict=True))
+        capacity = dict(zip(instance.resources, node.capacity, strict=True))
         for _ in range(node.count or 0):
             number += 1
-            yield f"machine_{number}", *(_text(has.get(resource, 0.0)) for resource in RESOURCES)
+            yield f"machine_{number}", *(_text(capacity.get(resource, 0.0)) for resource in RESOURCES)
 
 
 def _limit_rows(instance: Instance) -> Rows:
+    """Yield the rows of the limits between applications."""
     limits = instance.affinity
     for source, target, most in zip(limits.source.tolist(), limits.target.tolist(), limits.most.tolist(), strict=True):
         # the contest counts the other replicas, so a single replica is always allowed

@@ -36,6 +36,7 @@ from workloads.readers.alibaba import INSTANCES_FILE, one_file
 from workloads.writing import in_one_piece, write_parquet
 
 COLUMNS = ("node", "node_type", "application", "replicas")
+"""Columns of a plan."""
 FROM_FILE = "file"
 """Stands for the algorithm of a plan that was read."""
 
@@ -84,6 +85,7 @@ def write_moves(path: str | Path, instance: Instance, moves: Moves) -> None:
 
 
 def _write(path: Path, frame: pl.DataFrame) -> None:
+    """Write a table as Parquet or CSV, by the ending of the name."""
     if path.suffix == ".parquet":
         write_parquet(frame, path)
         return
@@ -132,15 +134,16 @@ def read_plan(path: str | Path, instance: Instance, *, of_another: bool = False)
     count = whole_numbers(check, frame, "replicas", low=1)
     check.raise_problems()
     kept = application >= 0
-    used, number = np.unique(node[kept], return_inverse=True)
+    used, used_node = np.unique(node[kept], return_inverse=True)
     return _plan_of_file(
-        instance, kind[used], application[kept], number.astype(np.int32), count[kept], names.gather(used)
+        instance, kind[used], application[kept], used_node.astype(np.int32), count[kept], names.gather(used)
     )
 
 
 def _plan_of_file(
     instance: Instance, kind: Int32, application: Int32, node: Int32, count: Int32, names: pl.Series
 ) -> ProvisioningPlan:
+    """Return a plan that was read; the arguments are fields of `ProvisioningPlan`."""
     bound = lower_bound(instance)
     return ProvisioningPlan(
         instance, kind, application, node, count, FROM_FILE, seconds=0.0, lower_bound=bound, names=tuple(names)
@@ -148,7 +151,7 @@ def _plan_of_file(
 
 
 def _read_parquet(path: Path) -> pl.DataFrame:
-    """Return the columns as text."""
+    """Return the columns of a plan in a Parquet file as texts, after checks."""
     check = Checker(path)
     frame = check.read()
     check.columns(frame, dict.fromkeys(COLUMNS[:3], "text") | {COLUMNS[3]: "number"})
@@ -185,11 +188,11 @@ def read_contest_placement(directory: str | Path, instance: Instance) -> Provisi
     rows = read_instances(directory, instance.applications)
     machines = read_machines(directory, resources)
     check = Checker(one_file(directory, INSTANCES_FILE))
-    on = positions(rows["machine"], machines["machine"].to_list())
-    unknown = (on < 0) & rows["machine"].is_not_null().to_numpy()
+    machine = positions(rows["machine"], machines["machine"].to_list())
+    unknown = (machine < 0) & rows["machine"].is_not_null().to_numpy()
     check.bad_rows(unknown, "machine", rows["machine"], f"a machine of {MACHINES_FILE}")
     check.raise_problems()
-    pairs = pl.DataFrame({"machine": on, "application": rows["application"]}).filter(pl.col("machine") >= 0)
+    pairs = pl.DataFrame({"machine": machine, "application": rows["application"]}).filter(pl.col("machine") >= 0)
     pairs = pairs.group_by("machine", "application").len("count").sort("machine", "application")
     used, node = np.unique(pairs["machine"].to_numpy(), return_inverse=True)
     kind = _kinds(directory, machines, instance)[used]
@@ -198,7 +201,7 @@ def read_contest_placement(directory: str | Path, instance: Instance) -> Provisi
 
 
 def _kinds(directory: Path, machines: pl.DataFrame, instance: Instance) -> Int32:
-    """Return the number of each machine's kind among the node types of the instance."""
+    """Return the index of each machine's kind among the node types of the instance, (machines,)."""
     capacity = machines.select(instance.resources).to_numpy()
     kind = np.full(len(machines), -1, np.int32)
     for number, node in reversed(list(enumerate(user_nodes(instance)))):

@@ -27,14 +27,19 @@ from workloads.trace_validation import MOST_REPLICAS
 MOST_CLASSES = 32_767
 """With more applications all tenants have one class, because `TraceSet.class_code` has 16 bits."""
 ONE_CLASS = "application"
+"""Name of that class."""
 UNITS = {"core": "cores", "cpu": "cores", "memory": "GB", "disk": "GB"}
 """Unit of the resources in messages and results."""
 SHORTEST_HOURS = 1 / 60
+"""Least value of `plan_hours`."""
 
 
 @attrs.frozen(eq=False)
 class PlannedTenants:
-    """The tenants of a plan; tenant i has the places ``node[start[i]:start[i + 1]]``, all different."""
+    """The tenants of a plan.
+
+    Tenant i has a replica on each of the nodes ``node[start[i]:start[i + 1]]``, all different.
+    """
 
     traces: TraceSet
     """The T tenants by application, then by layer. The first of an application has its name, the others
@@ -89,7 +94,7 @@ def tenants_of_plan(
 
 
 def _layers(plan: ProvisioningPlan) -> tuple[Int, Int32, Int]:
-    """Return the application of each tenant, ascending, the nodes of all tenants, and the bounds of each tenant."""
+    """Return the application of each tenant, (T,), ascending, and `node` and `start` as in `PlannedTenants`."""
     by_kind = np.empty(plan.nodes, np.int32)
     by_kind[np.argsort(plan.kind, kind="stable")] = np.arange(plan.nodes)
     row = np.repeat(np.arange(len(plan.count)), plan.count)
@@ -98,19 +103,22 @@ def _layers(plan: ProvisioningPlan) -> tuple[Int, Int32, Int]:
     order = np.lexsort((node, layer, application))
     application, layer, node = application[order], layer[order], node[order]
     begins = np.diff(application, prepend=-1).astype(np.bool_) | np.diff(layer, prepend=-1).astype(np.bool_)
-    place = np.arange(len(row)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
-    first = np.flatnonzero(place % MOST_REPLICAS == 0)
+    rank = np.arange(len(row)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
+    first = np.flatnonzero(rank % MOST_REPLICAS == 0)
     return application[first], node, np.append(first, len(row))
 
 
 def _time_points(steps: int, step: int, period: int, points: int) -> Int:
-    """Return the time point at the end of each step, (steps,); each includes its end, so that integers suffice."""
+    """Return the time point of demand at the end of each of `steps` steps of `step` seconds, (steps,).
+
+    `points` time points divide `period` seconds; each includes its end, so that integers suffice.
+    """
     ends = np.arange(1, steps + 1) * step
     return np.asarray((ends * points - 1) // period % points)
 
 
 def _names(applications: Sequence[str], owner: Iterable[int]) -> list[str]:
-    """Return a name for each tenant: of its application for the first, else with a number behind."""
+    """Return a name for each tenant, from its application `owner`: that name, for further tenants with a number."""
     taken, number = set(applications), dict.fromkeys(range(len(applications)), 0)
     names = []
     for application in owner:

@@ -23,7 +23,7 @@ LIMIT_COUNTS = (13_144, 3_992, 6_556, 361, 25)
 app_interference.csv); 24,078 in all, the number of restrictions that [3] section 5.1 gives."""
 
 Arcs = tuple[Int32, Int32]
-"""Sources and targets."""
+"""Source and target of each of E arcs, (E,) each."""
 
 
 class GraphKind(StrEnum):
@@ -66,25 +66,32 @@ def affinity_graph(kind: GraphKind | str, applications: int, density: float, see
 
 
 def _arbitrary(applications: int, density: float, draws: np.random.Generator) -> Arcs:
+    """Return the arcs of an arbitrary graph (`GraphKind`)."""
     pairs = applications * (applications - 1)
-    return _ends(_some_of(pairs, int(density * pairs), draws), applications)
+    return _ends(_sample_distinct(pairs, int(density * pairs), draws), applications)
 
 
-def _some_of(population: int, required: int, draws: np.random.Generator) -> Int:
-    """Return different random numbers below `population`, ascending, with equal probability; at most half of them."""
+def _sample_distinct(population: int, size: int, draws: np.random.Generator) -> Int:
+    """Return `size` different random numbers below `population`, ascending, each equally likely.
+
+    `size` is at most half of `population`.
+    """
     drawn = np.zeros(0, np.int64)
-    while len(drawn) < required:
-        share = (required - len(drawn)) / (population - len(drawn))
+    while len(drawn) < size:
+        share = (size - len(drawn)) / (population - len(drawn))
         # as many as are expected to give the missing values, and a few more, so that one round is mostly enough
         expected = -population * math.log1p(-share)
         more = draws.integers(population, size=int(expected + 3 * math.sqrt(expected)) + 4)
         drawn = _distinct(np.concatenate([drawn, more]))
-    surplus = draws.choice(len(drawn), len(drawn) - required, replace=False, shuffle=False)
+    surplus = draws.choice(len(drawn), len(drawn) - size, replace=False, shuffle=False)
     return np.delete(drawn, surplus)
 
 
 def _distinct(numbers: Int) -> Int:
-    """Return the different numbers in ascending order; `np.unique` hashes, which takes twenty times as long here."""
+    """Return the distinct numbers, ascending, and sort `numbers`.
+
+    `np.unique` hashes, which takes twenty times as long.
+    """
     numbers.sort()
     new = np.ones(len(numbers), np.bool_)
     np.not_equal(numbers[1:], numbers[:-1], out=new[1:])
@@ -92,15 +99,16 @@ def _distinct(numbers: Int) -> Int:
 
 
 def _ends(pairs: Int, applications: int) -> Arcs:
-    """Return source and target of pairs of different applications, numbered by source and then by target."""
-    others = max(applications - 1, 1)
-    source = (pairs // others).astype(np.int32)
-    target = (pairs % others).astype(np.int32)
+    """Return the arcs of the numbers of pairs of different applications, which count by source, then by target."""
+    targets = max(applications - 1, 1)
+    source = (pairs // targets).astype(np.int32)
+    target = (pairs % targets).astype(np.int32)
     target += target >= source
     return source, target
 
 
 def _normal(applications: int, density: float, draws: np.random.Generator) -> Arcs:
+    """Return the arcs of a normal graph (`GraphKind`)."""
     mean = applications * density
     degrees = np.rint(draws.normal(mean, mean / 2.0, applications)).astype(np.int64).clip(0, applications - 1)
     source = np.repeat(np.arange(applications, dtype=np.int32), degrees)
@@ -124,13 +132,14 @@ def threshold_of(applications: int, density: float) -> float:
 
 
 def _threshold(applications: int, density: float, draws: np.random.Generator) -> Arcs:
+    """Return the arcs of a threshold graph (`GraphKind`)."""
     outward, inward = draws.random(applications), draws.random(applications)
     order = np.argsort(inward, kind="stable").astype(np.int32)
     reach = 2.0 * threshold_of(applications, density) - outward
     degrees = np.searchsorted(inward[order], reach, side="right")
     source = np.repeat(np.arange(applications, dtype=np.int32), degrees)
-    place = np.arange(len(source)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
-    target = order[place]
+    rank = np.arange(len(source)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
+    target = order[rank]
     different = source != target
     return source[different], target[different]
 
@@ -147,9 +156,9 @@ class NodeSpec:
     """Nodes of one kind, in user units; a `plb.provisioning.NodeType` has them in whole units."""
 
     name: str
-    """Of the kind."""
+    """Name of the kind."""
     capacity: tuple[float, ...]
-    """(R,) of each resource."""
+    """(R,) capacity of a node for each resource."""
     count: int | None = None
     """Number of nodes; None: unlimited."""
 
@@ -244,12 +253,12 @@ def _capacities(nodes: Sequence[NodeSpec], resources: Sequence[str]) -> Float:
 
 
 def _decimals(largest: float) -> int:
-    """Return how many decimals may be kept of numbers up to this one, so that they stay below 2^30 units."""
+    """Return how many decimals can be kept of numbers up to `largest`, so that they stay below 2^30 units."""
     return max(0, min(DECIMALS, math.floor(math.log10(MOST_DEMAND / max(largest, 1.0)))))
 
 
 def in_user_units(values: npt.ArrayLike, unit: float) -> Float:
-    """Return whole units as numbers in user units, the floats nearest to their decimals."""
+    """Return whole numbers of units, each worth `unit`, in user units: the floats nearest to the decimal numbers."""
     parts = round(1.0 / unit)
     exact = parts >= 1 and 1.0 / parts == unit
     return np.asarray(values) / parts if exact else np.asarray(values) * unit
@@ -327,13 +336,13 @@ def larger_instance(
     """
     check_count("larger instance", "applications", applications, low=1)
     draws = np.random.default_rng(check_count("larger instance", "seed", seed))
-    like, replicas_of = draws.integers(len(instance.applications), size=(2, applications))
-    drawn = attrs.evolve(
+    demand_of, replicas_of = draws.integers(len(instance.applications), size=(2, applications))
+    sampled = attrs.evolve(
         instance,
         name=f"{instance.name}-{applications}",
         applications=tuple(str(number) for number in range(1, applications + 1)),
         replicas=instance.replicas[replicas_of],
-        demand=instance.demand[like],
+        demand=instance.demand[demand_of],
         affinity=Affinity.none(),
     )
-    return with_graph(drawn, kind, density, seed)
+    return with_graph(sampled, kind, density, seed)

@@ -57,6 +57,7 @@ INVALID = "with -1 or 101 percent, which are invalid"
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
+    """Yield the usage of the containers."""
     usage = {"cpu": pl.col("cpu_util_percent"), "memory": pl.col("mem_util_percent")}
     invalid = pl.any_horizontal(value.is_in([-1.0, 101.0]) for value in usage.values())
     time = pl.col("time_stamp")
@@ -68,12 +69,12 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
 
 
 def _requests(source: Path, scratch: Path) -> pl.LazyFrame:
-    """Return the requests of the containers: 100 of `cpu_request` are one core."""
-    place = source.parent if source.is_file() else source
+    """Return the table of owners (`SampledReader.owners`): largest requests; 100 of `cpu_request` are one core."""
+    folder = source.parent if source.is_file() else source
     expected = "container_meta.csv, which has the requests, plain or .gz"
-    asked = [pl.col("cpu_request") / 100.0, pl.col("mem_size")]
-    columns = [pl.col("container_id").alias(OWNER), *asked]
-    path = need_files(place, ["container_meta.csv"], expected)[0]
+    requests = [pl.col("cpu_request") / 100.0, pl.col("mem_size")]
+    columns = [pl.col("container_id").alias(OWNER), *requests]
+    path = need_files(folder, ["container_meta.csv"], expected)[0]
     table = REQUESTS.whole(path, scratch, columns)
     largest = table.group_by(OWNER).agg(pl.col("cpu_request", "mem_size").max())
     return (
@@ -105,13 +106,16 @@ ALIBABA2018 = SampledReader(
 
 
 POINTS = 98
+"""Time points of a curve of the contest."""
 APPS_FILE, INSTANCES_FILE = "*app_resources*.csv", "*instance_deploy*.csv"
+"""Patterns of the names of the contest's files."""
 APPS = TextTable(
     columns={"app": pl.String, "cpu": pl.String, "memory": pl.String, "disk": pl.Float64}
     | dict.fromkeys(("P", "M", "PM"), pl.Float64)
 )
 INSTANCES = TextTable(columns={"instance": pl.String, "app": pl.String, "machine": pl.String})
 CURVES = ("cpu", "memory")
+"""The resources with a curve."""
 WITHOUT_INSTANCE = "applications without an instance"
 UNKNOWN_APP = "instances of an application that app_resources does not list"
 
@@ -158,8 +162,13 @@ class TianchiReader:
         yield TracePart(self._trace_set(names, curves, replicas, owner), np.zeros(len(owner), np.int64))
 
     def _trace_set(self, names: list[str], curves: Float32, replicas: Int, owner: Int) -> TraceSet:
+        """Return the T tenants of A applications.
+
+        `names`, (A,), and `curves`, (A, POINTS, 3), are of applications; `replicas`, (T,), and the application `owner`,
+        (T,), ascending, are of tenants.
+        """
         tenants = len(owner)
-        number = np.arange(tenants) - np.searchsorted(owner, owner)
+        rank = np.arange(tenants) - np.searchsorted(owner, owner)
         values = np.ascontiguousarray(curves[owner].reshape(-1, len(self.metrics)))
         most = values.reshape(tenants, POINTS, -1).max(axis=1)
         sizes = np.exp2(np.ceil(np.log2(np.maximum(most[:, :2], 0.5))))
@@ -170,7 +179,10 @@ class TianchiReader:
             metrics=self.metrics,
             step_seconds=self.step_seconds,
             tenant=np.array(
-                [f"{names[app]}/{place + 1}" if place else names[app] for app, place in zip(owner, number, strict=True)]
+                [
+                    f"{names[app]}/{number + 1}" if number else names[app]
+                    for app, number in zip(owner, rank, strict=True)
+                ]
             ),
             family=family_numbers([names[app] for app in owner]),
             replicas=replicas.astype(np.int8),
@@ -181,14 +193,14 @@ class TianchiReader:
 
 
 def one_file(source: Path, pattern: str) -> Path:
-    """Return the file of the contest that matches the pattern, or raise `TraceError`."""
+    """Return the file in a directory of the contest that matches a pattern, or raise `TraceError`."""
     if source.is_file():
         Checker(source).refuse("a file", f"the directory of {APPS_FILE} and {INSTANCES_FILE}")
     return need_files(source, [pattern], f"a file {pattern} of the contest, plain or compressed")[0]
 
 
 def check_apps(path: Path, apps: pl.DataFrame) -> None:
-    """Raise `TraceError` for applications without name, twice, or with curves or a disk that cannot be used."""
+    """Raise `TraceError` for applications without a name, with a repeated one, or with invalid curves or disk."""
     check = Checker(path)
     check.distinct(apps["app"], "app", "an application that no row above has")
     check.bad_rows(apps["app"].is_null().to_numpy(), "app", apps["app"], "the name of an application")
@@ -204,11 +216,12 @@ def check_apps(path: Path, apps: pl.DataFrame) -> None:
 
 
 def curves_of(text: pl.Series) -> Float:
-    """Return the curves of a column that was checked, shape (A, POINTS)."""
+    """Return the curves of a checked column of texts, (A, POINTS)."""
     return _lists(text).explode().to_numpy().reshape(len(text), POINTS)
 
 
 def _lists(text: pl.Series) -> pl.Series:
+    """Return texts of numbers with | between them as lists of numbers."""
     return text.str.split("|").cast(pl.List(pl.Float64), strict=False)
 
 
@@ -222,11 +235,14 @@ def check_instances(path: Path, rows: pl.DataFrame) -> None:
 
 
 def _replicas(counts: Int) -> tuple[Int, Int]:
-    """Return the replicas and the application of each tenant; the format limits the replicas."""
+    """Return the number of replicas and the application of each tenant, (T,), from `counts` of replicas, (A,).
+
+    An application with more than `MOST_REPLICAS` replicas has several tenants.
+    """
     tenants = -(-counts // MOST_REPLICAS)
     owner = np.repeat(np.arange(len(counts)), tenants)
-    place = np.arange(len(owner)) - np.searchsorted(owner, owner)
-    return np.minimum(counts[owner] - place * MOST_REPLICAS, MOST_REPLICAS), owner
+    rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    return np.minimum(counts[owner] - rank * MOST_REPLICAS, MOST_REPLICAS), owner
 
 
 TIANCHI2018 = TianchiReader()

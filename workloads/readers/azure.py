@@ -47,17 +47,20 @@ from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo,
 READINGS = TextTable(
     columns={"timestamp": pl.Int64, "vmid": pl.String} | dict.fromkeys(("mincpu", "maxcpu", "avgcpu"), pl.Float64)
 )
+"""The files of readings."""
 MACHINES = TextTable(
     columns=dict.fromkeys(("vmid", "subscriptionid", "deploymentid"), pl.String)
     | dict.fromkeys(("vmcreated", "vmdeleted"), pl.Int64)
     | dict.fromkeys(("maxcpu", "avgcpu", "p95maxcpu"), pl.Float64)
     | dict.fromkeys(("vmcategory", "vmcorecount", "vmmemory"), pl.String)
 )
+"""The file ``vmtable.csv``."""
 OPEN_BUCKETS = {">24": "30", ">64": "70"}
 """Sizes above the largest bucket of 2019, as in the published analysis of the trace."""
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
+    """Yield the readings of a source."""
     usage = pl.col("maxcpu" if options.aggregate == "max" else "avgcpu")
     columns = [pl.col("vmid").alias(OWNER), pl.col("timestamp").alias(TIME), *measured({"cpu": usage})]
     for path in need_files(source, ["vm_cpu_readings-file-*.csv"], "vm_cpu_readings-file-*.csv files, plain or .gz"):
@@ -66,9 +69,9 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
 
 
 def _machines(source: Path, scratch: Path) -> pl.LazyFrame:
-    """Return the contents of `vmtable`: scale and limit of CPU, class, and end of each machine."""
-    place = source.parent if source.is_file() else source
-    path = need_files(place, ["vmtable.csv"], "vmtable.csv, which has the cores of the machines, plain or .gz")[0]
+    """Return the table of owners (`SampledReader.owners`) from `vmtable`: scale and limit of CPU, class and end."""
+    folder = source.parent if source.is_file() else source
+    path = need_files(folder, ["vmtable.csv"], "vmtable.csv, which has the cores of the machines, plain or .gz")[0]
     sizes = [
         pl.col(column).str.strip_chars().replace(OPEN_BUCKETS).cast(pl.Float64, strict=False).alias(name)
         for column, name in (("vmcorecount", "cores"), ("vmmemory", "memory"))
@@ -93,12 +96,14 @@ def _machines(source: Path, scratch: Path) -> pl.LazyFrame:
 
 
 def _short(name: str) -> pl.Expr:
+    """Return the numbers of a column as texts, whole numbers without decimals."""
     whole = pl.col(name) == pl.col(name).floor()
     digits = pl.col(name).cast(pl.Int64, strict=False).cast(pl.String)
     return pl.when(whole).then(digits).otherwise(pl.col(name).cast(pl.String))
 
 
 def _reader(name: str) -> SampledReader:
+    """Return the reader for the traces of 2017 and 2019."""
     return SampledReader(
         name=name,
         files="vmtable.csv and vm_cpu_readings-file-*.csv, plain or .gz",
@@ -120,18 +125,23 @@ AZURE2017, AZURE2019 = _reader("azure2017"), _reader("azure2019")
 RESOURCES = {"cpu": "core", "memory": "memory", "hdd": "hdd", "ssd": "ssd", "nic": "nic"}
 """Columns of ``vmType`` by metric."""
 REQUESTS = ("vmId", "tenantId", "vmTypeId", "priority", "starttime", "endtime")
+"""Columns of ``vm``; times are in days."""
 MOST_LIFE_DAYS = 90.0
 """Days before and after the start of the trace to which lives are cut."""
 MOST_DAYS = 36_525.0
 """A century, before or after the start of the trace."""
 MOST_KEY, MOST_SHARE = 2**61, 1e6
+"""Largest number of a machine, tenant or type, and largest share of a machine."""
 LOW_PRIORITY = 1
+"""The priority of VMs that may be evicted."""
 NOT_OFFERED = "of a VM type that the chosen machine does not offer"
 BACKWARDS = "that end before they start"
 TOO_FAR = f"that end or start more than {MOST_LIFE_DAYS:g} days from the start of the trace"
 REQUESTS_AT_A_TIME = 20_000
+"""Requests that are read at a time."""
 
 Rows = list[tuple[Any, ...]]
+"""Requests, each with the values of `REQUESTS`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -154,8 +164,8 @@ class PackingReader:
             rows = database.execute(f"SELECT {', '.join(REQUESTS)} FROM vm ORDER BY vmId")
             while batch := rows.fetchmany(REQUESTS_AT_A_TIME):
                 tally.read(len(batch))
-                for some in self._bounded(_usable(path, batch, shares, tally), options):
-                    part = self._part(some, shares, options, tally)
+                for requests in self._bounded(_usable(path, batch, shares, tally), options):
+                    part = self._part(requests, shares, options, tally)
                     if part is not None:
                         yield part
         if not tally.tenants:
@@ -163,17 +173,19 @@ class PackingReader:
 
     def _bounded(self, rows: Rows, options: Options) -> Iterator[Rows]:
         """Yield the requests in batches whose steps fit into memory."""
-        ends = np.cumsum(self._steps(rows)) // options.rows_in_memory
-        for place in np.unique(ends).tolist():
-            yield [rows[at] for at in np.flatnonzero(ends == place).tolist()]
+        batch_of_row = np.cumsum(self._steps(rows)) // options.rows_in_memory
+        for batch in np.unique(batch_of_row).tolist():
+            yield [rows[index] for index in np.flatnonzero(batch_of_row == batch).tolist()]
 
     def _steps(self, rows: Rows) -> Int:
+        """Return the lifetime of each request in steps, rounded up, (len(rows),)."""
         days = np.array([(MOST_LIFE_DAYS if row[5] is None else row[5]) - row[4] for row in rows], np.float64)
         return np.maximum(np.ceil(days * DAY_SECONDS / self.step_seconds - 1e-6), 1).astype(np.int64)
 
     def _part(
         self, rows: Rows, shares: dict[Any, Float32], options: Options, tally: ConversionReport
     ) -> TracePart | None:
+        """Return the tenants of requests, and count them; None if all are too short. `shares` is as in `_shares`."""
         lifetime = self._steps(rows)
         days = options.window_days
         pieces, lengths = lengths_of_pieces(
@@ -188,32 +200,33 @@ class PackingReader:
         tally.cut(lengths, long_enough)
         if not long_enough.any():
             return None
-        of_piece = [rows[at] for at in pieces[long_enough].tolist()]
-        lives = np.array([row[5] is None for row in of_piece]) | ~final[long_enough]
-        traces = self._trace_set(of_piece, begin[long_enough], lengths[long_enough], lives, shares)
+        row_of_piece = [rows[index] for index in pieces[long_enough].tolist()]
+        censored = np.array([row[5] is None for row in row_of_piece]) | ~final[long_enough]
+        traces = self._trace_set(row_of_piece, begin[long_enough], lengths[long_enough], censored, shares)
         return TracePart(traces, begin[long_enough] * int(self.step_seconds))
 
     def _trace_set(self, rows: Rows, begin: Int, lengths: Int, censored: Bool, shares: dict[Any, Float32]) -> TraceSet:
+        """Return tenants, (T,): of each its request, first step, number of steps, and whether it is cut."""
         names = [f"type{row[2]}{'_low' if row[3] == LOW_PRIORITY else ''}" for row in rows]
-        asked = np.array([shares[row[2]] for row in rows], np.float32)
+        requested = np.array([shares[row[2]] for row in rows], np.float32)
         return one_series_each(
             Role.PRIMARY,
             class_names=names,
             lifetime_steps=lengths,
             metrics=self.metrics,
             step_seconds=self.step_seconds,
-            tenant=np.array([f"{row[0]}@{at}" for row, at in zip(rows, begin.tolist(), strict=True)]),
+            tenant=np.array([f"{row[0]}@{step}" for row, step in zip(rows, begin.tolist(), strict=True)]),
             family=family_numbers([row[1] for row in rows]),
             replicas=np.ones(len(rows), np.int8),
             censored=censored,
-            max_usage=asked,
-            values=np.repeat(asked, lengths, axis=0),
+            max_usage=requested,
+            values=np.repeat(requested, lengths, axis=0),
         )
 
 
 @contextmanager
 def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the database for reading; raise `TraceError` where it is none or damaged, or lacks a table or column."""
+    """Open a database for reading while the block runs; raise `TraceError` if it is damaged or lacks a column."""
     check = Checker(path)
     requested = {"vm": REQUESTS, "vmType": ("vmTypeId", "machineId", *RESOURCES.values())}
     try:
@@ -230,7 +243,7 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, Float32]:
-    """Return what each VM type takes of the chosen machine, in the order of the metrics."""
+    """Return, by number of the VM type, the shares of the chosen machine that it takes, in the order of the metrics."""
     rows = database.execute(f"SELECT machineId, vmTypeId, {', '.join(RESOURCES.values())} FROM vmType").fetchall()
     check = Checker(path)
     for number, row in enumerate(rows, 1):
@@ -248,14 +261,20 @@ def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, Float32]:
 
 
 def _check_keys(check: Checker, names: Sequence[str], row: tuple[Any, ...], number: int, where: str) -> None:
-    """Note the columns in front of a row that do not number a machine, a tenant or a type."""
+    """Record the first values of a row, one for each of `names`, that are no whole number in range.
+
+    `number` is the number of the row, `where` its table in words.
+    """
     for name, value in zip(names, row, strict=False):
         if not isinstance(value, int) or abs(value) > MOST_KEY:
             check.add("NULL" if value is None else repr(value), f"a whole number, {where}", number, name)
 
 
 def _usable(path: Path, rows: Rows, shares: dict[Any, Float32], tally: ConversionReport) -> Rows:
-    """Return the usable requests, with lives cut to the trace; raise `TraceError` for a missing key or time."""
+    """Return the usable requests of those read last, with lives cut to the trace, and count the refused ones.
+
+    Raise `TraceError` for a missing number or time.
+    """
     check = Checker(path)
     for number, row in enumerate(rows, tally.rows_read - len(rows) + 1):
         _check_keys(check, REQUESTS[:3], row, number, "in table vm by vmId")

@@ -20,10 +20,11 @@ from workloads.readers.external_sort import OWNER, ConversionReport, first_reaso
 from workloads.trace import MetricInfo, TraceSet
 
 MEAN_OR_MAX = ("mean", "max")
+"""The values of `Options.aggregate`."""
 LONGEST_DAYS = 1e6
-"""The longest life of a tenant: some 2,700 years."""
+"""Largest value of `Options.window_days`: some 2,700 years."""
 MOST_ROWS = 10**12
-"""The largest number of rows in memory."""
+"""Largest value of `Options.rows_in_memory`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +40,7 @@ class Options:
     min_hours: float | None = None
     """Shortest series that becomes a tenant. None: the reader's default."""
     rows_in_memory: int = 4_000_000
-    """Rows in memory; a larger trace is sorted in files in the output directory."""
+    """Largest number of rows that are held in memory; a larger trace is sorted in files in the output directory."""
 
     def __attrs_post_init__(self) -> None:
         if self.window_days is not None:
@@ -59,7 +60,7 @@ class TracePart:
     traces: TraceSet
     """The tenants."""
     start_seconds: Int
-    """int64 (T,): when each began, seconds since the trace's origin."""
+    """int64 (T,): start of each tenant, seconds since the trace's origin."""
 
 
 class Reader(Protocol):
@@ -112,10 +113,15 @@ class Reader(Protocol):
 
 MISSING = "with a missing or infinite value"
 NEGATIVE = "with a negative value"
+"""Reasons to refuse a row that all readers have."""
 
 
 def measured(values: dict[str, pl.Expr], others: dict[str, pl.Expr] | None = None) -> list[pl.Expr]:
-    """Return metrics as 64-bit floats, and the column ``refused``: missing or infinite, another reason, or negative."""
+    """Return metrics as columns of 64-bit floats, and ``refused``, the reason to refuse a row, else null.
+
+    `values` are by metric; `others` are further reasons, each with whether it applies, checked after missing or
+    infinite values and before negative ones.
+    """
     numbers = {name: value.cast(pl.Float64) for name, value in values.items()}
     finite = pl.all_horizontal(value.abs() <= LARGEST for value in numbers.values()).fill_null(value=False)
     negative = pl.any_horizontal(value < 0 for value in numbers.values())
@@ -124,11 +130,13 @@ def measured(values: dict[str, pl.Expr], others: dict[str, pl.Expr] | None = Non
 
 
 Classes = Callable[[pl.DataFrame], pl.DataFrame]
-"""From steps (owner, step, metrics, limits) to ``owner`` and ``tenant_class``, one row an owner."""
+"""Function of the steps of owners (columns ``owner``, ``step``, the metrics and their limits) that returns a row for
+each owner: ``owner`` and ``tenant_class``.
+"""
 
 
 def family_numbers(families: list[Any]) -> Int:
-    """Return whole numbers for families: numbers unchanged, names by a hash that is the same on all machines."""
+    """Return families as whole numbers: numbers unchanged, names by a hash that is the same on all machines."""
     numbers = {family: family for family in set(families) if isinstance(family, int)}
     for name in set(families) - set(numbers):
         numbers[name] = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 2
@@ -136,9 +144,9 @@ def family_numbers(families: list[Any]) -> Int:
 
 
 def sized_classes(prefix: str, sizes: dict[str, pl.Expr]) -> Classes:
-    """Return a rule for classes ``<prefix>_<letter><size>`` of the usual sizes of owners, rounded up to powers of two.
+    """Return the function for classes ``<prefix>_<letter><size>...`` by sizes of owners, rounded up to powers of two.
 
-    `sizes` has a size of the steps of an owner by its letter in the name; unknown sizes are left out.
+    `sizes` has, for each letter, the size of an owner as an aggregate over its steps; unknown sizes are left out.
     """
 
     def classes(steps: pl.DataFrame) -> pl.DataFrame:
@@ -146,21 +154,22 @@ def sized_classes(prefix: str, sizes: dict[str, pl.Expr]) -> Classes:
         # the logarithm of a power of two may be slightly too large
         power = [pl.lit(2.0).pow(pl.col(letter).log(2).round(9).ceil()).alias(letter) for letter in sizes]
         rounded = usual.with_columns(power).select(*sizes).iter_rows()
-        names = ["_".join([prefix, *_sizes(dict(zip(sizes, row, strict=True)))]) for row in rounded]
+        names = ["_".join([prefix, *_size_names(dict(zip(sizes, row, strict=True)))]) for row in rounded]
         return usual.select(OWNER).with_columns(tenant_class=pl.Series(names, dtype=pl.String))
 
     return classes
 
 
-def _sizes(sizes: dict[str, float | None]) -> list[str]:
+def _size_names(sizes: dict[str, float | None]) -> list[str]:
+    """Return the known sizes, by letter, as parts of the name of a class."""
     return [f"{letter}{size:.3g}" for letter, size in sizes.items() if size is not None and 0 < size < math.inf]
 
 
 def one_class(name: str) -> Classes:
-    """Return a rule that puts all owners into one class."""
+    """Return the function that puts all owners into one class."""
     return lambda steps: steps.select(pl.col(OWNER).unique(maintain_order=True)).with_columns(tenant_class=pl.lit(name))
 
 
 def listed_classes(steps: pl.DataFrame) -> pl.DataFrame:
-    """Return the classes that the table of owners gives."""
+    """Return the classes in the column ``tenant_class``, which steps have from the table of owners."""
     return steps.group_by(OWNER).agg(pl.col("tenant_class").first())

@@ -33,17 +33,21 @@ from workloads.trace import MetricInfo
 
 METRICS = (MetricInfo("cpu", "cores", trend=False), MetricInfo("memory", "GB"))
 FILE = "rnd_5min.parquet"
+"""Name of the Parquet file of the Rnd trace."""
 BIN_SECONDS = 300
+"""Seconds of a bin."""
 ORIGIN = 1_372_629_600
 """Bin 0, seconds since 1970: 2013-06-30T22:00Z, midnight at the data centre."""
 KEYS = ("vm", "bin")
+"""Columns with the numbers of machine and bin."""
 VALUES = ("cores", "cap_mhz", "cpu_mhz", "memcap_mb", "mem_mb")
+"""Columns with numbers."""
 MOST_KEY = 2**31 - 1
-"""Machines and bins are kept as 32-bit whole numbers."""
+"""Largest number of a machine or a bin."""
 REASONS = (MISSING, "without provisioned CPU", "without provisioned memory", NEGATIVE)
 """Reasons to refuse a row, in the order of the checks."""
 MILLISECONDS_FROM = 10**11
-"""Times above are milliseconds. The published header has milliseconds, while the published files have seconds."""
+"""Times above this are milliseconds. The published header has milliseconds, while the published files have seconds."""
 
 PUBLISHED = TextTable(
     columns=dict.fromkeys(
@@ -73,6 +77,7 @@ PUBLISHED_TIMES = Clock(
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
+    """Yield the rows of the Parquet file, or of the published files if there is none."""
     path = _table(source)
     if not path.is_file() and any(source.rglob("*.csv*")):
         yield from published_frames(source, scratch)
@@ -85,6 +90,7 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
 
 
 def _repeated(source: Path) -> None:
+    """Raise `TraceError` if the Parquet file of a source has rows for the same machine and bin."""
     path = _table(source)
     if path.is_file():
         check_distinct(path)
@@ -130,9 +136,10 @@ def check_distinct(path: Path) -> None:
 
 
 def measured(schema: pl.Schema, *columns: str, units_per_gb: int) -> list[pl.Expr]:
-    """Return metrics, what was provisioned, and why a row is refused.
+    """Return metrics, their limits, and the reason to refuse a row, as columns of a `Frame`.
 
-    Columns are cores, provisioned MHz, used MHz, provisioned memory and used memory; `schema` has their types.
+    `columns` are names of five columns: cores, provisioned MHz, used MHz, provisioned memory and used memory; `schema`
+    has their types, and `units_per_gb` the unit of memory.
     """
     cores, cap, used, memory_cap, memory = columns
     cpu = pl.col(cores).cast(pl.Float32) * pl.col(used) / pl.col(cap)
@@ -158,6 +165,7 @@ def published_frames(source: Path, scratch: Path) -> Iterator[Frame]:
 
 
 def _machine(path: Path) -> int:
+    """Return the number of the machine of a published file, from its name."""
     stem = path.name.split(".")[0]
     if not stem.isdecimal():
         Checker(path).refuse(f"the name {path.name!r}", "the number of a machine before .csv")
@@ -165,11 +173,15 @@ def _machine(path: Path) -> int:
 
 
 def _scan(path: Path) -> pl.LazyFrame:
+    """Return a lazy scan of a Parquet file."""
     return pl.scan_parquet(path, glob=False)
 
 
 def _refusals(schema: pl.Schema, *columns: str) -> dict[str, pl.Expr]:
-    """Return the reasons to refuse a row; a row counts for the first that applies, and none is ever null."""
+    """Return the reasons to refuse a row, each with whether it is the first that applies.
+
+    Arguments as in `measured`.
+    """
     cores, cap, used, memory_cap, memory = columns
     finite = pl.all_horizontal(_known(name, schema[name]) for name in columns)
     provisioned = (pl.col(cores) > 0) & (pl.col(cap) > 0)
@@ -183,13 +195,13 @@ def _refusals(schema: pl.Schema, *columns: str) -> dict[str, pl.Expr]:
 
 
 def _known(name: str, dtype: pl.DataType) -> pl.Expr:
-    """Return whether a value is there and finite as a 32-bit float, as every whole number is."""
+    """Return whether a column of a type has a value that is finite as a 32-bit float; every whole number is."""
     column = pl.col(name)
     return column.is_not_null() if dtype.is_integer() else column.is_between(-LARGEST, LARGEST).fill_null(value=False)
 
 
 def _is_invalid_key(name: str) -> pl.Expr:
-    """Return whether this key of a row, "vm" or "bin", is anything but a whole number in range."""
+    """Return whether a key of a row, "vm" or "bin", is no whole number in range."""
     key = pl.col(name)
     return ~(key.is_between(0, MOST_KEY) & (key % 1 == 0)).fill_null(value=False)
 

@@ -58,7 +58,7 @@ def convert(
     """
     options, folder = options or Options(), Path(out)
     tally = ConversionReport(step_seconds=reader.step_seconds)
-    with _made(folder), tempfile.TemporaryDirectory(prefix=".scratch-", dir=folder) as name:
+    with _created_directory(folder), tempfile.TemporaryDirectory(prefix=".scratch-", dir=folder) as name:
         scratch, parts = Path(name, "rows"), Path(name, "parts")
         scratch.mkdir()
         parts.mkdir()
@@ -68,9 +68,14 @@ def convert(
             write_parquet(
                 tenants_frame(part.traces).with_columns(start_s=start), parts / f"tenants-{number:05}.parquet"
             )
-        read = {"reader": reader.name, "source": str(source), "origin": reader.origin, "request": reader.request}
-        counted = {"options": attrs.asdict(options), "counts": attrs.asdict(tally)}
-        _join(parts, folder, reader, {**read, **counted, **(provenance or {})})
+        source_fields = {
+            "reader": reader.name,
+            "source": str(source),
+            "origin": reader.origin,
+            "request": reader.request,
+        }
+        results = {"options": attrs.asdict(options), "counts": attrs.asdict(tally)}
+        _write_joined(parts, folder, reader, {**source_fields, **results, **(provenance or {})})
     return tally
 
 
@@ -87,8 +92,8 @@ def read_public(
 
 
 @contextmanager
-def _made(folder: Path) -> Iterator[None]:
-    """Make a directory; if the work in it fails, remove the directories that were made, as far as they are empty."""
+def _created_directory(folder: Path) -> Iterator[None]:
+    """Create a directory while the block runs; if that fails, remove all created directories that are empty."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -103,18 +108,20 @@ def _made(folder: Path) -> Iterator[None]:
 def _parts(
     reader: Reader, source: str | Path, options: Options, tally: ConversionReport, scratch: Path
 ) -> Iterator[TracePart]:
+    """Yield the parts of a public trace, after a check that its directories can be read."""
     check_readable(Path(source))
     yield from reader.parts(Path(source), options, tally, scratch)
 
 
 def _with_classes(traces: TraceSet, classes: tuple[str, ...]) -> TraceSet:
-    place = np.searchsorted(np.array(classes), np.array(traces.classes)).astype(np.int16)
+    """Return traces whose class codes are indices of `classes`, sorted names that include theirs."""
+    new_code = np.searchsorted(np.array(classes), np.array(traces.classes)).astype(np.int16)
     fields = {f.name: getattr(traces, f.name) for f in attrs.fields(TraceSet) if f.init}
-    return TraceSet(**fields | {"classes": classes, "class_code": place[traces.class_code]})
+    return TraceSet(**fields | {"classes": classes, "class_code": new_code[traces.class_code]})
 
 
-def _join(parts: Path, folder: Path, reader: Reader, provenance: dict[str, Any]) -> None:
-    """Write the two files from the parts, in order, as a stream; each appears in one piece."""
+def _write_joined(parts: Path, folder: Path, reader: Reader, provenance: dict[str, Any]) -> None:
+    """Write the two files of a trace into `folder` from the files of its parts in `parts`, in order, as a stream."""
     for name, kind in ((TRACES_FILE, "traces"), (TENANTS_FILE, "tenants")):
         header = Header(kind=kind, metrics=reader.metrics, step_seconds=reader.step_seconds, provenance=provenance)
         pieces = sorted(parts.glob(f"{kind}-*.parquet"))

@@ -26,29 +26,31 @@ class ConversionReport:
     """The counts of a conversion; complete when it is done."""
 
     rows_read: int = 0
-    """Rows of the source."""
+    """Number of rows of the source."""
     rows_refused: Counter[str] = attrs.field(factory=Counter)
     """Refused rows by reason; a row counts for the first reason."""
     rows_kept: int = 0
-    """The used rows: ``rows_read - sum(rows_refused.values())``."""
+    """Number of used rows: ``rows_read - sum(rows_refused.values())``."""
     owners: int = 0
-    """Machines, instances or containers with at least one row that was kept."""
+    """Number of machines, instances or containers with at least one row that was kept."""
     step_seconds: float
     """Sampling interval of the converted trace, seconds."""
     steps: int = 0
-    """Steps with at least one row."""
+    """Number of steps with at least one row."""
     steps_filled: int = 0
+    """Number of missing steps in short gaps, which repeat the last value."""
     gaps_filled: int = 0
-    """Steps that were missing in short gaps and repeat the last value, and the gaps that they fill."""
+    """Number of short gaps."""
     gaps_cut: int = 0
-    """Longer gaps, each of which cut a series in two."""
+    """Number of longer gaps, each of which cut a series in two."""
     tenants: int = 0
-    """Tenants that were made of the series."""
+    """Number of tenants that were made of the series."""
     tenants_refused: int = 0
+    """Number of tenants that were too short."""
     steps_refused: int = 0
-    """Tenants that were too short, and the steps (filled ones included) in them."""
+    """Number of steps, filled ones included, of tenants that were too short."""
     steps_kept: int = 0
-    """Steps of the tenants: ``steps + steps_filled - steps_refused``."""
+    """Number of steps of the tenants: ``steps + steps_filled - steps_refused``."""
     clipped: Counter[str] = attrs.field(factory=Counter)
     """Kept values above MaxUsage that were clipped to it, by metric."""
     over_request: Counter[str] = attrs.field(factory=Counter)
@@ -66,7 +68,7 @@ class ConversionReport:
             self.rows_kept -= rows
 
     def cut(self, lengths: Int, kept: Bool) -> None:
-        """Add tenants with the steps of each; tenants that are not `kept` are refused as too short."""
+        """Add tenants with a number of steps each, (T,); those that are not `kept`, (T,), are refused as too short."""
         self.tenants += int(kept.sum())
         self.tenants_refused += int((~kept).sum())
         self.steps_refused += int(lengths[~kept].sum())
@@ -88,11 +90,14 @@ class ConversionReport:
 
 
 def _listed(counts: Mapping[str, int]) -> str:
+    """Return counts by name in words."""
     return ", ".join(f"{count:,} {name}" for name, count in counts.items()) or "none"
 
 
 ROW_GROUP = 16_384
+"""Rows of a group in a sorted file, which is read at a time."""
 OWNER, TIME, REFUSED, ROW = "owner", "time", "refused", "row"
+"""Names of columns of a `Frame`."""
 
 
 class Clock(NamedTuple):
@@ -137,11 +142,11 @@ class Chunks:
     """The largest time."""
 
     def ranges(self, rows: int) -> Iterator[pl.DataFrame]:
-        """Yield about `rows` rows of whole owners at a time, by owner and time; equal rows stay in order."""
+        """Yield all rows of some owners at a time, about `rows`, sorted stably by owner and time."""
         owners = pl.scan_parquet(list(self.paths), glob=False).group_by(OWNER)
         counts = owners.len("rows").collect(engine="streaming").sort(OWNER)
-        place = (counts["rows"].cum_sum() - 1) // rows
-        first = np.flatnonzero(place.diff().fill_null(1).to_numpy())
+        range_of_owner = (counts["rows"].cum_sum() - 1) // rows
+        first = np.flatnonzero(range_of_owner.diff().fill_null(1).to_numpy())
         last = np.append(first[1:], len(counts)) - 1
         for low, high in zip(counts[OWNER].gather(first), counts[OWNER].gather(last), strict=True):
             inside = pl.col(OWNER).is_between(pl.lit(low), pl.lit(high))
@@ -153,7 +158,7 @@ class Chunks:
 def sort_into_chunks(
     frames: Iterable[Frame], rows: int, tally: ConversionReport, scratch: Path, places: tuple[str, str]
 ) -> Chunks:
-    """Count the rows of all frames, and write the kept ones into sorted files, with `rows` in memory.
+    """Count the rows of all frames, and write the kept ones into sorted files in `scratch`, `rows` rows at a time.
 
     Raise `TraceError` for a row without owner or a time in range, whose columns in the source are `places`.
     """
@@ -162,6 +167,7 @@ def sort_into_chunks(
     last = 0
 
     def flush() -> None:
+        """Write the collected rows, sorted, to a new file."""
         paths.append(scratch / f"rows-{len(paths):05}.parquet")
         together = pl.concat(collected).sort(OWNER, TIME, maintain_order=True)
         with in_one_piece(paths[-1]) as partial:
@@ -169,7 +175,7 @@ def sort_into_chunks(
         collected.clear()
 
     for frame in frames:
-        kept = _count(_placed(frame, places), tally)
+        kept = _count_and_drop_refused(_with_seconds(frame, places), tally)
         if len(kept):
             last = max(last, int(kept[TIME].max()))  # type: ignore[arg-type]
             collected.append(kept)
@@ -180,34 +186,41 @@ def sort_into_chunks(
     return Chunks(tuple(paths), last)
 
 
-def _count(rows: pl.DataFrame, tally: ConversionReport) -> pl.DataFrame:
-    """Count rows that are read and refused; return the others."""
+def _count_and_drop_refused(rows: pl.DataFrame, tally: ConversionReport) -> pl.DataFrame:
+    """Count rows that were read, and refused ones by reason; return the others."""
     tally.read(len(rows))
     counts = rows[REFUSED].drop_nulls().value_counts().sort(REFUSED)
     tally.refuse(dict(counts.iter_rows()))
     return rows.filter(pl.col(REFUSED).is_null()).drop(REFUSED, ROW)
 
 
-def _placed(frame: Frame, places: tuple[str, str]) -> pl.DataFrame:
-    """Return the rows with whole seconds since the origin; raise `TraceError` without an owner or a time in range."""
+def _with_seconds(frame: Frame, places: tuple[str, str]) -> pl.DataFrame:
+    """Return the rows with times as whole seconds since the origin.
+
+    Raise `TraceError` for rows without an owner or a time in range; `places` is as in `sort_into_chunks`.
+    """
     check, rows = Checker(frame.path), frame.rows
     unowned = rows.filter(pl.col(OWNER).is_null())
     check.some_rows(unowned[ROW], lambda _: "nothing that can be used", "a name or number", places[0])
     seconds = frame.clock.seconds(pl.col(TIME))
     inside = seconds.is_between(frame.clock.earliest, LATEST).fill_null(value=False)
     wrong = rows.filter(~inside)
-    check.some_rows(wrong[ROW], lambda place: _time_text(wrong[TIME][place]), frame.clock.expected, places[1])
+    check.some_rows(wrong[ROW], lambda position: _time_text(wrong[TIME][position]), frame.clock.expected, places[1])
     check.raise_problems()
     return rows.with_columns(seconds.floor().cast(pl.Int64).alias(TIME))
 
 
 def _time_text(time: object) -> str:
+    """Return a time of the source as a text for messages."""
     if time is None:
         return "no time"
     return f"{time:.15g}" if isinstance(time, float) else repr(time)
 
 
 def first_reason(reasons: dict[str, pl.Expr]) -> pl.Expr:
-    """Return the first of these reasons that applies to a row, as the column ``refused``; null where none does."""
-    first = [pl.when(applies).then(pl.lit(reason)) for reason, applies in reasons.items()]
-    return pl.coalesce(*first).alias(REFUSED) if first else pl.lit(None, pl.String).alias(REFUSED)
+    """Return the column ``refused``: the first reason that applies to a row, else null.
+
+    `reasons` has, for each reason, whether it applies.
+    """
+    applied = [pl.when(applies).then(pl.lit(reason)) for reason, applies in reasons.items()]
+    return pl.coalesce(*applied).alias(REFUSED) if applied else pl.lit(None, pl.String).alias(REFUSED)

@@ -30,15 +30,21 @@ from workloads.column_checks import DAMAGED, Checker, TraceError, TraceProblem, 
 from workloads.readers.external_sort import ROW
 
 STREAMED = ("", ".gz", ".zst")
+"""Endings of text files that Polars reads as a stream."""
 UNPACKED: Mapping[str, Callable[[Path], Any]] = {".xz": lzma.open, ".bz2": bz2.open}
+"""Functions that open files which are unpacked first, by ending."""
 PACKED_TABLES: Mapping[str, Callable[[Path], Any]] = {".gz": gzip.open}
+"""Functions that open files of tables which are unpacked first, though text with the ending is not."""
 ARCHIVES = (".tar.gz", ".tar.xz", ".tgz", ".zip", ".tar")
+"""Endings of archives, which are refused."""
 PIECE_BYTES = 1 << 24
+"""Bytes that are unpacked at a time."""
 ROWS_AT_ONCE = 4_000_000
 """Rows at a time, of tables that are read whole."""
 ROWS_OF_MANY = 1_000_000
 """Rows at a time of small tables, or where little is kept."""
 BEYOND = "beyond the last column"
+"""Name of a column with the further fields of a line."""
 
 
 def find_files(source: Path, patterns: Sequence[str]) -> list[Path]:
@@ -70,12 +76,14 @@ def check_readable(source: Path) -> None:
 
 
 def need_files(source: Path, patterns: Sequence[str], expected: str) -> list[Path]:
-    """Return what `find_files` does, or raise `TraceError` with what is `expected` where there is nothing."""
+    """Return the files of `find_files`; if there are none, raise `TraceError` that names `expected`."""
     files = find_files(source, patterns)
     if not files:
         packed = [path.name for path in source.rglob("*") if path.name.endswith(ARCHIVES)] if source.is_dir() else []
-        what = f"no such file, only {', '.join(sorted(packed)[:3])}, to be unpacked first" if packed else "no such file"
-        Checker(source).refuse(what if source.exists() else "no such directory", expected)
+        problem = (
+            f"no such file, only {', '.join(sorted(packed)[:3])}, to be unpacked first" if packed else "no such file"
+        )
+        Checker(source).refuse(problem if source.exists() else "no such directory", expected)
     return files
 
 
@@ -102,6 +110,7 @@ def streamable(path: Path, scratch: Path, *, text: bool = True) -> Iterator[Path
 
 
 Batches = Iterator[pl.DataFrame]
+"""The rows of a file, some at a time."""
 
 
 @attrs.frozen(kw_only=True)
@@ -118,7 +127,10 @@ class TextTable:
     """
 
     def _scan(self, path: Path, columns: Mapping[str, Any], skipped: int) -> pl.LazyFrame:
-        """Return a lazy scan of a file after some lines; a further column has the fields beyond the last one."""
+        """Return a lazy scan of a file without its first `skipped` lines.
+
+        A further column has the fields beyond the last.
+        """
         return pl.scan_csv(
             path,
             has_header=False,
@@ -133,7 +145,7 @@ class TextTable:
         )
 
     def chunks(self, path: Path, scratch: Path, rows: int, columns: Sequence[pl.Expr]) -> Batches:
-        """Yield columns of a file and ``row``, the line, some rows at a time.
+        """Yield `columns` of a file and ``row``, the line, at most `rows` rows at a time.
 
         Raise `TraceError` with file, line and column for another separator or header, missing fields, or a bad field.
         """
@@ -148,7 +160,10 @@ class TextTable:
     def whole(
         self, path: Path, scratch: Path, columns: Sequence[pl.Expr], *, may_be_empty: bool = False
     ) -> pl.DataFrame:
-        """Return columns of all rows of a file, and ``row``; raise `TraceError` as `chunks` does, or without rows."""
+        """Return `columns` of all rows of a file, and ``row``.
+
+        Raise `TraceError` as `chunks` does, or if there are no rows.
+        """
         parts = list(self.chunks(path, scratch, ROWS_AT_ONCE, columns))
         if not any(map(len, parts)) and not may_be_empty:
             Checker(path).refuse("no rows", f"rows of {', '.join(self.columns)}")
@@ -156,7 +171,10 @@ class TextTable:
         return pl.concat([empty.collect(), *parts])
 
     def _first_line(self, path: Path, plain: Path) -> list[str]:
-        """Return the fields of the first line, without spaces and tabs around them; an empty line has none."""
+        """Return the fields of the first line, without blanks around them; an empty line has none.
+
+        `path` is the file for errors, `plain` the file that Polars reads.
+        """
         try:
             line = pl.read_csv(
                 plain,
@@ -181,8 +199,8 @@ class TextTable:
             check.refuse(f"fields separated by {used!r}", f"{', '.join(names)}, separated by {self.separator!r}", 1)
         if self.header and fields != names:
             missing = [name for name in names if name not in fields]
-            said = f"; missing: {', '.join(missing)}" if 0 < len(missing) < len(names) else ""
-            check.refuse(repr("; ".join(fields)), f"the header {'; '.join(names)!r}{said}", 1)
+            hint = f"; missing: {', '.join(missing)}" if 0 < len(missing) < len(names) else ""
+            check.refuse(repr("; ".join(fields)), f"the header {'; '.join(names)!r}{hint}", 1)
         if 0 < len(fields) < len(names):
             check.refuse(counted(len(fields), "field"), f"{len(names)}: {', '.join(names)}", 1)
 
@@ -191,11 +209,14 @@ class TextTable:
         wide = chunk.filter(pl.col(BEYOND).is_not_null())
         check = Checker(path)
         expected = f"{len(self.columns)}: {', '.join(self.columns)}"
-        check.some_rows(wide[ROW], lambda place: f"a further field, {wide[BEYOND][place]!r}", expected)
+        check.some_rows(wide[ROW], lambda position: f"a further field, {wide[BEYOND][position]!r}", expected)
         check.raise_problems()
 
     def _explain(self, path: Path, plain: Path, error: Exception) -> NoReturn:
-        """Raise `TraceError` with the line and the column at which a file could not be read."""
+        """Raise `TraceError` with the lines and the column at which Polars raised `error`.
+
+        Paths are as in `_first_line`.
+        """
         check = Checker(path)
         texts = dict.fromkeys(self.columns, pl.String)
         for name, kind in self.columns.items():
@@ -215,14 +236,14 @@ class TextTable:
 
 
 def parquet_chunks(path: Path, rows: int, columns: Sequence[pl.Expr]) -> Batches:
-    """Yield columns of a Parquet file and ``row``, the row from 1, some rows at a time."""
+    """Yield `columns` of a Parquet file and ``row``, the row from 1, at most `rows` rows at a time."""
     numbered = pl.scan_parquet(path, glob=False).with_row_index(ROW, 1).select(*columns, ROW)
     expected = "a Parquet file that can be read"
     yield from chunks_of(numbered, rows, lambda error: Checker(path).refuse(damage(error), expected))
 
 
 def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], NoReturn]) -> Batches:
-    """Yield the result of a query, some rows at a time; `explain` raises a more precise error than Polars."""
+    """Yield the result of a query, at most `rows` rows at a time; `explain` raises a more precise error than Polars."""
     try:
         yield from query.collect_batches(chunk_size=rows, engine="streaming")
     except (OSError, *DAMAGED) as error:
@@ -234,7 +255,7 @@ LINES_AT_A_TIME = 10_000
 
 
 def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns: Sequence[pl.Expr]) -> Batches:
-    """Yield columns of a file and ``row``, the line, some rows at a time; fields that are not there are null.
+    """Yield `columns` of a file and ``row``, the line, at most `rows` rows at a time; missing fields are null.
 
     `schema` has the needed fields. Raise `TraceError` for a line that is no JSON object, or a field of another type.
     """
@@ -245,17 +266,17 @@ def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns
 
 
 def _explain(path: Path, plain: Path, schema: pl.Schema, error: Exception) -> NoReturn:
-    """Raise `TraceError` with the line that could not be read."""
+    """Raise `TraceError` with the first line that cannot be read; the arguments are as in `TextTable._explain`."""
     check = Checker(path)
     try:
         with gzip.open(plain) if plain.suffix == ".gz" else plain.open("rb") as lines:
             first = 1
             while not check.problems and (batch := list(islice(lines, LINES_AT_A_TIME))):
                 if _problem(batch, schema):
-                    number, wrong = next(
-                        (n, w) for n, line in enumerate(batch, first) if (w := _problem([line], schema))
+                    number, problem = next(
+                        (n, p) for n, line in enumerate(batch, first) if (p := _problem([line], schema))
                     )
-                    check.add(wrong, f"a JSON object with {', '.join(schema)}", number)
+                    check.add(problem, f"a JSON object with {', '.join(schema)}", number)
                 first += len(batch)
     except (OSError, EOFError, zlib.error) as unpacking_error:
         error = unpacking_error
@@ -264,7 +285,7 @@ def _explain(path: Path, plain: Path, schema: pl.Schema, error: Exception) -> No
 
 
 def _problem(lines: list[bytes], schema: pl.Schema) -> str:
-    """Return why these lines cannot be read; empty where they can."""
+    """Return in words why lines cannot be read as JSON objects; empty if they can."""
     try:
         pl.read_ndjson(b"".join(lines), schema=schema)
     except DAMAGED as error:

@@ -80,10 +80,11 @@ TASK_OWNER = pl.format("{}/{}", "job ID", "task index").alias(OWNER)
 
 
 def _task_frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
-    most = options.aggregate == "max"
+    """Yield the usage of the tasks of 2011."""
+    maxima = options.aggregate == "max"
     usage = {
-        "cpu": pl.col("maximum CPU rate" if most else "CPU rate"),
-        "memory": pl.col("maximum memory usage" if most else "canonical memory usage"),
+        "cpu": pl.col("maximum CPU rate" if maxima else "CPU rate"),
+        "memory": pl.col("maximum memory usage" if maxima else "canonical memory usage"),
         "disk": pl.col("local disk space usage"),
     }
     columns = [TASK_OWNER, pl.col("start time").alias(TIME), *measured(usage)]
@@ -93,6 +94,7 @@ def _task_frames(source: Path, options: Options, scratch: Path) -> Iterator[Fram
 
 
 def _task_requests(source: Path, scratch: Path) -> pl.LazyFrame | None:
+    """Return the largest requests of the tasks of 2011, as `_largest`."""
     limits = [pl.col(column).cast(pl.Float32).alias(f"limit_{name}") for name, column in TASK_REQUESTS.items()]
     files = [] if source.is_file() else find_files(source, ["task_events/part-*.csv"])
     return _largest(
@@ -101,7 +103,7 @@ def _task_requests(source: Path, scratch: Path) -> pl.LazyFrame | None:
 
 
 def _largest(requests: Iterable[pl.DataFrame]) -> pl.LazyFrame | None:
-    """Return the largest requests of each owner; None where the source has no table of events."""
+    """Return the largest requests of each owner, ``limit_<metric>``, from tables of events; None if there are none."""
     largest = [rows.drop(ROW).group_by(OWNER).max() for rows in requests]
     return pl.concat(largest).group_by(OWNER).max().lazy() if largest else None
 
@@ -156,16 +158,20 @@ INSTANCE_EVENT_FILES = ("*instance_events*.parquet", "*instance_events*.json")
 
 
 def _instance_frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
-    most, rows = options.aggregate == "max", options.rows_in_memory
+    """Yield the usage of the instances of 2019."""
+    maxima, rows = options.aggregate == "max", options.rows_in_memory
     for path in need_files(source, INSTANCE_USAGE_FILES, "instance_usage files, .json.gz or .parquet"):
-        for chunk in _chunks(path, scratch, INSTANCE_USAGE, rows, _published(most=most), _flat(most=most)):
+        for chunk in _chunks(path, scratch, INSTANCE_USAGE, rows, _published(maxima=maxima), _flat(maxima=maxima)):
             yield Frame(path=path, rows=chunk, clock=MICROSECONDS)
 
 
 def _chunks(
     path: Path, scratch: Path, fields: pl.Schema, rows: int, columns: list[pl.Expr], flat: list[pl.Expr] | None = None
 ) -> Batches:
-    """Yield columns of a published table, JSON lines or gzipped Parquet, or of a `flat` Parquet file."""
+    """Yield `columns` of a published table, JSON lines or Parquet, with `fields`, at most `rows` rows at a time.
+
+    `flat` are the columns instead if the file is a flat Parquet file; None: it cannot be one.
+    """
     if ".json" in path.name:
         yield from json_chunks(path, scratch, fields, rows, columns)
         return
@@ -180,28 +186,32 @@ def _chunks(
         yield from parquet_chunks(plain, rows, flat if flat and is_flat else columns)
 
 
-def _place(time: str) -> list[pl.Expr]:
+def _keys(time: str) -> list[pl.Expr]:
+    """Return owner and time as columns; `time` is the column of the source with the time."""
     keys = [pl.col(name).cast(pl.Int64, strict=False) for name in KEYS]
     return [pl.format("{}/{}", *keys).alias(OWNER), pl.col(time).alias(TIME)]
 
 
-def _flat(*, most: bool) -> list[pl.Expr]:
-    kind = "max" if most else "avg"
+def _flat(*, maxima: bool) -> list[pl.Expr]:
+    """Return the columns of a `Frame` from those of a flat file: maximum or mean usage of each sample."""
+    kind = "max" if maxima else "avg"
     usage = {"cpu": pl.col(f"{kind}_cpu_usage"), "memory": pl.col(f"{kind}_memory_usage")}
     limits = (pl.col(f"{name}_limit").cast(pl.Float32).alias(f"limit_{name}") for name in usage)
-    return [*_place("time"), *measured(usage), *limits]
+    return [*_keys("time"), *measured(usage), *limits]
 
 
-def _published(*, most: bool) -> list[pl.Expr]:
-    usage = pl.col("maximum_usage" if most else "average_usage").struct
+def _published(*, maxima: bool) -> list[pl.Expr]:
+    """Return the columns of a `Frame` from those of the published table: maximum or mean usage of each sample."""
+    usage = pl.col("maximum_usage" if maxima else "average_usage").struct
     values = measured({"cpu": usage.field("cpus"), "memory": usage.field("memory")})
-    return [*_place("start_time"), *values, pl.col("assigned_memory").cast(pl.Float32).alias("limit_memory")]
+    return [*_keys("start_time"), *values, pl.col("assigned_memory").cast(pl.Float32).alias("limit_memory")]
 
 
 def _instance_requests(source: Path, scratch: Path) -> pl.LazyFrame | None:
+    """Return the largest requests for CPU of the instances of 2019, as `_largest`."""
     files = [] if source.is_file() else find_files(source, INSTANCE_EVENT_FILES)
     cpus = pl.col("resource_request").struct.field("cpus").cast(pl.Float32).alias("limit_cpu")
-    columns = [_place("collection_id")[0], cpus]
+    columns = [_keys("collection_id")[0], cpus]
     return _largest(rows for path in files for rows in _chunks(path, scratch, INSTANCE_EVENTS, ROWS_OF_MANY, columns))
 
 

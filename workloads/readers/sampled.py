@@ -42,25 +42,26 @@ from workloads.trace import (
 
 @attrs.frozen(eq=False)
 class Windows:
-    """Pieces of series, which may become tenants."""
+    """Pieces of series, which may become tenants. N steps in P pieces."""
 
     rows: Int
-    """Rows of the steps, one for each step of a piece; a row is repeated if a gap after it was filled."""
+    """(N,) the row of each step, by its index; a row is repeated if a gap after it was filled."""
     bounds: Int
-    """Bounds of the pieces in `rows`."""
+    """(P + 1,) bounds of the pieces in `rows`."""
     first_step: Int
-    """Step at which each piece begins; it may lie in a gap that was filled."""
+    """(P,) step at which each piece begins; it may lie in a gap that was filled."""
     gaps_filled: int
+    """Number of gaps that were filled."""
     gaps_cut: int
-    """Gaps that were filled, and gaps that cut a series."""
+    """Number of gaps that cut a series."""
 
     @property
     def lengths(self) -> Int:
-        """Steps of each piece."""
+        """(P,) number of steps of each piece."""
         return np.diff(self.bounds)
 
     def keep(self, pieces: Bool) -> Windows:
-        """Return these pieces only."""
+        """Return the pieces of a mask, (P,), only."""
         inside = per_row(pieces, self.bounds)
         return attrs.evolve(
             self, rows=self.rows[inside], bounds=bounds_of(self.lengths[pieces]), first_step=self.first_step[pieces]
@@ -68,9 +69,10 @@ class Windows:
 
 
 def cut(owner: Int, step: Int, longest_gap: int, longest: int | None) -> Windows:
-    """Cut series into pieces; `owner` and `step` of the rows are sorted and occur once.
+    """Cut series into pieces; rows, given by `owner` and `step`, are sorted by both and unique.
 
-    A gap of at most `longest_gap` steps is filled with the row before it. A piece has at most `longest` steps.
+    A gap of at most `longest_gap` steps is filled with the row before it; a longer one cuts. A piece has at most
+    `longest` steps; None: any number.
     """
     same = np.diff(owner) == 0
     missing = np.diff(step) - 1
@@ -92,7 +94,10 @@ def cut(owner: Int, step: Int, longest_gap: int, longest: int | None) -> Windows
 
 
 def lengths_of_pieces(lengths: Int, longest: int | None) -> tuple[Int, Int]:
-    """Cut series of these lengths into windows of `longest` steps, the last shorter; return series and steps."""
+    """Cut series of these lengths, (S,), into windows of `longest` steps, the last one shorter; None: one window each.
+
+    The result is, for each window, the index of its series and its number of steps.
+    """
     if longest is None:
         return np.arange(len(lengths)), lengths
     windows = -(-lengths // longest)
@@ -114,12 +119,13 @@ class SampledReader:
     metrics: tuple[MetricInfo, ...]
     origin: str
     request: str
+    """As in `Reader`, like the other fields above."""
     frames: Callable[[Path, Options, Path], Iterator[Frame]]
     """Yields all rows of a source: ``frames(source, options, scratch)``."""
     places: tuple[str, str]
     """Columns of the source that hold owner and time, for messages."""
     reasons: tuple[str, ...]
-    """All reasons for which rows are refused; the count names them also where no row was refused."""
+    """All reasons for which rows are refused; the report also names those without a row."""
     owners: Callable[[Path, Path], pl.LazyFrame | None] = attrs.field(default=lambda *_: None)
     """A table with a row an owner, or None: ``owners(source, scratch)``. Columns ``owner`` and any of
     ``scale_<metric>`` (unit of the sample in the metric's unit), ``limit_<metric>``, ``tenant_class``, and ``end_s``
@@ -130,11 +136,11 @@ class SampledReader:
     classes: Callable[[pl.DataFrame], pl.DataFrame]
     """Classes by owner, from steps with the columns ``owner``, ``step``, the metrics and their limits."""
     prefix: str = ""
-    """Stands before the owner in a tenant's name."""
+    """First part of a tenant's name, before the owner."""
     family: Callable[[Any], Any] = attrs.field(default=lambda owner: owner)
-    """Common properties of the tenants of a family, by owner."""
+    """Function of an owner that returns the name or number of its family."""
     clip: bool = True
-    """True: the request is a limit."""
+    """True: the request is a limit, to which usage is clipped. False: larger usage raises MaxUsage."""
     repeated: Callable[[Path], None] | None = None
     """Called with the source if rows repeat an owner and time; it may raise an error, else the rows are refused and
     counted.
@@ -142,9 +148,11 @@ class SampledReader:
     always_censored: bool = False
     """True: no tenant's end is known."""
     window_days: float | None = None
+    """Default of `Options.window_days`; None: no longest life."""
     min_hours: float = 0.0
-    """What `Options` of these names are by default."""
+    """Default of `Options.min_hours`."""
     step_seconds: float = STEP_SECONDS
+    """As in `Reader`."""
 
     def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants, a range of owners at a time (see `workloads.readers.base.Reader`)."""
@@ -165,6 +173,7 @@ class SampledReader:
             Checker(source).refuse(refused, "a longer one")
 
     def _refuse_all(self, source: Path, tally: ConversionReport) -> NoReturn:
+        """Raise `TraceError` for a source without a usable row."""
         reasons = ", ".join(f"{count:,} {name}" for name, count in tally.rows_refused.items() if count)
         problem = f"only refused rows ({reasons})" if tally.rows_read else "no rows"
         Checker(source).refuse(problem, "at least one usable row")
@@ -178,6 +187,10 @@ class SampledReader:
         options: Options,
         tally: ConversionReport,
     ) -> TracePart | None:
+        """Return the tenants of all `rows` of some owners, and count them; None if there are none.
+
+        `owners` is the table of `SampledReader.owners`.
+        """
         rows = self._without_repeats(source, rows, tally)
         if owners is not None:
             rows = self._with_owners(rows, owners, tally)
@@ -190,6 +203,7 @@ class SampledReader:
         return self._tenants(steps, windows, chunks.last_time, options, tally) if len(windows.rows) else None
 
     def _without_repeats(self, source: Path, rows: pl.DataFrame, tally: ConversionReport) -> pl.DataFrame:
+        """Return sorted rows without those that repeat the owner and time of the row above, which are counted."""
         same = [pl.col(name) == pl.col(name).shift() for name in (OWNER, TIME)]
         again = rows.select(pl.all_horizontal(same).fill_null(value=False)).to_series()
         count = int(again.sum())
@@ -199,7 +213,7 @@ class SampledReader:
         return rows.filter(~again) if count else rows
 
     def _with_owners(self, rows: pl.DataFrame, owners: pl.LazyFrame, tally: ConversionReport) -> pl.DataFrame:
-        """Join the table of owners, and convert the samples to the units of the metrics."""
+        """Return rows with the columns of the table of owners, and with samples in the units of the metrics."""
         low, high = rows[OWNER][0], rows[OWNER][-1]
         table = owners.filter(pl.col(OWNER).is_between(pl.lit(low), pl.lit(high))).collect(engine="streaming")
         joined = rows.join(table.with_columns(listed=True), on=OWNER, how="left", maintain_order="left")
@@ -210,7 +224,7 @@ class SampledReader:
         return joined.with_columns(pl.col(name) * pl.col(f"scale_{name}") for name in scaled)
 
     def _steps(self, rows: pl.DataFrame, options: Options) -> pl.DataFrame:
-        """Return one row for each owner and step, in order: owner, step, the metrics, and the request of the owner."""
+        """Return a row for each owner and step, in order, with the metrics, their requests, and class and end if known."""
         names = [metric.name for metric in self.metrics]
         usage = [pl.col(name).mean() if options.aggregate == "mean" else pl.col(name).max() for name in names]
         limits = [_limit(rows, f"limit_{name}") for name in names]
@@ -220,9 +234,11 @@ class SampledReader:
         return grouped.agg(*(column.cast(pl.Float32) for column in usage), *limits, *others)
 
     def _min_hours(self, options: Options) -> float:
+        """Return the shortest life of a tenant in hours."""
         return self.min_hours if options.min_hours is None else options.min_hours
 
     def _windows(self, steps: pl.DataFrame, options: Options, tally: ConversionReport) -> Windows:
+        """Return the pieces of the series of `steps` that are long enough, and count all pieces and gaps."""
         days = self.window_days if options.window_days is None else options.window_days
         windows = cut(
             steps[OWNER].rle_id().to_numpy().astype(np.int64),
@@ -240,6 +256,7 @@ class SampledReader:
     def _tenants(
         self, steps: pl.DataFrame, windows: Windows, last_time: int, options: Options, tally: ConversionReport
     ) -> TracePart:
+        """Return the tenants of windows of `steps`; `last_time` is the largest time of the trace, in seconds."""
         first, last = windows.rows[windows.bounds[:-1]], windows.rows[windows.bounds[1:] - 1]
         values, most = self._usage(steps, windows, tally)
         owner, start = steps[OWNER].gather(first), windows.first_step
@@ -250,7 +267,7 @@ class SampledReader:
             lifetime_steps=windows.lengths,
             metrics=self.metrics,
             step_seconds=self.step_seconds,
-            tenant=np.array([f"{self.prefix}{name}@{at}" for name, at in zip(owner, start.tolist(), strict=True)]),
+            tenant=np.array([f"{self.prefix}{name}@{step}" for name, step in zip(owner, start.tolist(), strict=True)]),
             family=family_numbers([self.family(name) for name in owner]),
             replicas=np.ones(len(first), np.int8),
             censored=~self._ended(steps, last, last_time, options),
@@ -264,9 +281,9 @@ class SampledReader:
         names = [metric.name for metric in self.metrics]
         values = np.ascontiguousarray(steps.select(names).to_numpy()[windows.rows])
         used = maximum(values, windows.bounds)
-        asked = steps.select(pl.col(f"limit_{name}").fill_null(np.nan) for name in names).to_numpy()[windows.rows]
+        requested = steps.select(pl.col(f"limit_{name}").fill_null(np.nan) for name in names).to_numpy()[windows.rows]
         # fmax ignores unknown values (NaN)
-        most = np.asarray(np.fmax.reduceat(asked, windows.bounds[:-1], axis=0))
+        most = np.asarray(np.fmax.reduceat(requested, windows.bounds[:-1], axis=0))
         limits = np.repeat(np.where(np.isnan(most), np.inf, most), windows.lengths, axis=0)
         over = values > limits
         counted = tally.clipped if self.clip else tally.over_request
@@ -277,7 +294,7 @@ class SampledReader:
         return values, np.fmax(most, used)
 
     def _ended(self, steps: pl.DataFrame, last: Int, last_time: int, options: Options) -> Bool:
-        """Return which tenants, given by their last steps, end because their owner ends."""
+        """Return whether each tenant, (T,), ends because its owner ends; `last`, (T,), is the row of its last step."""
         if self.always_censored:
             return np.zeros(len(last), np.bool_)
         final = np.append(np.diff(steps[OWNER].rle_id().to_numpy().astype(np.int64)) != 0, True)[last]
@@ -290,8 +307,8 @@ class SampledReader:
 
 
 def _limit(rows: pl.DataFrame, name: str) -> pl.Expr:
-    """Return the largest request in a step; null if the source has none, or no finite number."""
+    """Return the column `name` as the largest finite request in a step; null if there is none."""
     if name not in rows.columns:
         return pl.lit(None, pl.Float32).alias(name)
-    asked = pl.col(name)
-    return asked.filter(asked.is_between(0.0, LARGEST)).max().cast(pl.Float32).alias(name)
+    request = pl.col(name)
+    return request.filter(request.is_between(0.0, LARGEST)).max().cast(pl.Float32).alias(name)
