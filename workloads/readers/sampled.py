@@ -224,7 +224,7 @@ class SampledReader:
         return joined.with_columns(pl.col(name) * pl.col(f"scale_{name}") for name in scaled)
 
     def _steps(self, rows: pl.DataFrame, options: Options) -> pl.DataFrame:
-        """Return a row for each owner and step, in order, with the metrics, their requests, and class and end if known."""
+        """Return a row for each owner and step, in order: the metrics, their requests, and class and end if known."""
         names = [metric.name for metric in self.metrics]
         usage = [pl.col(name).mean() if options.aggregate == "mean" else pl.col(name).max() for name in names]
         limits = [_limit(rows, f"limit_{name}") for name in names]
