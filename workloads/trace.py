@@ -316,8 +316,8 @@ def sample_demand(traces: TraceSet, demand: Float, total: float, seed: int) -> T
     families, family = np.unique(traces.family, return_inverse=True)
     family_demand = np.bincount(family, demand, len(families))
     if family_demand.sum() * MOST_COPIES < total:
-        message = f"the tenants demand {family_demand.sum():g} together, and {total:g} is more than {MOST_COPIES} times as much"
-        raise PlbError(f"sample: {message}")
+        message = f"the tenants demand {family_demand.sum():g} together, and {total:g} is more than {MOST_COPIES} times"
+        raise PlbError(f"sample: {message} as much")
     rng = _stream_of_samples(seed)
     drawn = rng.integers(len(families), size=len(families))
     while family_demand[drawn].sum() < total:
