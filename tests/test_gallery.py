@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import attrs
@@ -13,6 +15,7 @@ from cluster.runs.experiment import prepare
 from cluster.scenario.scenario_file import read_scenario
 from cluster.simulation.recorder import RunResult
 from cluster.simulation.simulation import Simulation
+from workloads.trace_files import read_traces
 
 GALLERY = Path(__file__).parent.parent / "examples" / "gallery"
 PAGE = GALLERY.parents[1] / "docs" / "gallery.md"
@@ -37,7 +40,7 @@ def shares(run: RunResult, metric: str) -> pl.DataFrame:
 def test_the_page_shows_every_scenario() -> None:
     text = PAGE.read_text()
     names = sorted(path.stem for path in GALLERY.glob("*.toml"))
-    assert len(names) == 11
+    assert len(names) == 12
     assert sorted(name for name in names if f"examples/gallery/{name}.toml" in text) == names
     assert text.count("](../examples/gallery/") == len(names)
 
@@ -181,3 +184,22 @@ def test_reservation_spares_the_tenants_of_its_application_failovers() -> None:
         failovers[run.policy] += of_application["failovers"].sum()
         assert run.totals["applications"]["serverless"]["most_nodes"] <= 4
     assert failovers["reserved"] < failovers["unreserved"]
+
+
+def test_rebalancing_reads_the_past_and_avoids_violations() -> None:
+    """The tenants repeat their days, so the plan of the first day avoids most; its moves say what they avoid."""
+    runs = runs_of("rebalancing")
+    alone, rebalanced = (runs[policy] for policy in ("failovers_alone", "rebalanced"))
+    assert 2 * violations(rebalanced) < violations(alone)
+    planned = rebalanced.tables["moves"].filter(cause="balancing")
+    assert rebalanced.totals["moves"] == rebalanced.totals["failovers"] + len(planned)
+    assert set(planned.filter(pl.col("time_s") < DAY)["time_s"]) == {600}
+
+
+def test_traces_of_the_rebalancing_scenario_are_those_of_its_script(tmp_path: Path) -> None:
+    script = GALLERY.parent / "daily_peaks" / "make.py"
+    subprocess.run([sys.executable, script, tmp_path], check=True)
+    made, shipped = read_traces(tmp_path), read_traces(script.parent)
+    assert np.array_equal(made.values, shipped.values)
+    assert made.tenant.tolist() == shipped.tenant.tolist()
+    assert np.array_equal(made.class_code, shipped.class_code)
