@@ -12,7 +12,7 @@ from rich.table import Table
 
 from cluster.capacity.question import Question, Searched
 from cluster.plots.base import DAY, coloured, new_axes, save_figure, use_open_axes
-from cluster.results.intervals import half_width
+from cluster.results.intervals import Interval, half_width
 from cluster.scenario.scenario import Scenario
 from cluster.tables import new_table
 
@@ -169,6 +169,40 @@ def figures(question: Question, answers: Mapping[str, Answer], repeats: int, day
         "complete": all(answer.complete for answer in answers.values()),
         "policies": {policy: answer.as_json(question) for policy, answer in answers.items()},
     }
+
+
+def differences(found: Mapping[str, Sequence[float | None]]) -> dict[str, dict[str, float]]:
+    """Return how far each policy's values lie from the values of the first policy: mean, interval, number of repeats.
+
+    `found`: the value that suffices in each repeat, by policy. Repeats count in which both policies have one.
+    """
+    of_policies = {}
+    policies = list(found)
+    for policy in policies[1:]:
+        pairs = zip(found[policy], found[policies[0]], strict=True)
+        apart = [value - of_first for value, of_first in pairs if value is not None and of_first is not None]
+        if apart:
+            of_policies[policy] = {**Interval.of(apart).as_json(), "repeats": float(len(apart))}
+    return of_policies
+
+
+def sentences_of_differences(question: Question, found: Mapping[str, Sequence[float | None]]) -> list[str]:
+    """Return `differences` in words."""
+    lines = []
+    for policy, apart in differences(found).items():
+        half, repeats = apart["high"] - apart["mean"], round(apart["repeats"])
+        amount = f"{abs(apart['mean']):.2f}" + (f" ± {half:.2f}" if repeats > 1 else "")
+        if question.searched is Searched.NODES:
+            direction = f"needs {amount} {'more' if apart['mean'] > 0 else 'fewer'} nodes than"
+        else:
+            direction = f"allows a density {amount} {'higher' if apart['mean'] > 0 else 'lower'} than"
+        left_out = len(found[policy]) - repeats
+        without = f"; repeats without an answer: {left_out}" if left_out else ""
+        mean = f"in the mean of {repeats} repeats, each searched by itself" if repeats > 1 else "in one repeat"
+        lines.append(
+            f"{policy} {direction} {next(iter(found))}, in the mean of {repeats} repeats searched one by one{without}."
+        )
+    return lines
 
 
 def table_of_points(question: Question, scenario: Scenario, answers: Mapping[str, Answer]) -> Table:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from cluster.capacity.question import Question, Searched
-from cluster.capacity.report import Answer, Point, answer, figures, in_words, point_of, save_capacity
+from cluster.capacity.report import Answer, Point, answer, differences, figures, in_words, point_of, save_capacity
 from cluster.errors import DensityError
 from cluster.results.writing import check_free, json_object, stamp, write_json
 from cluster.runs.code_digest import code_of
@@ -156,8 +156,13 @@ class CapacitySearch:
         jobs: int | None,
         force: bool,
         console: Console,
+        each_repeat: bool = False,
     ) -> None:
         self.subject, self.question, self.folder = subject, question, folder
+        self.each_repeat = each_repeat
+        """Whether each repeat is also searched by itself."""
+        self.found_by_repeat: Mapping[str, Sequence[float | None]] = {}
+        """The value that suffices in each repeat, by policy; None if there is none. Empty before they are known."""
         self._jobs, self._console = jobs, console
         self._code = code_of(run_at)
         self._said_other_code = False
@@ -171,7 +176,13 @@ class CapacitySearch:
     def figures(self) -> dict[str, Any]:
         """Question and answers so far, as plain JSON values."""
         run = self.subject.scenario.run
-        return figures(self.question, self.answers, run.repeats, run.days)
+        plain = figures(self.question, self.answers, run.repeats, run.days)
+        if not self.each_repeat:
+            return plain
+        plain["question"]["each_repeat"] = True
+        plain["complete"] &= bool(self.found_by_repeat)
+        found = {policy: list(values) for policy, values in self.found_by_repeat.items()}
+        return {**plain, "repeats": found, "differences": differences(found)}
 
     @property
     def code(self) -> dict[str, Any]:
@@ -204,34 +215,60 @@ class CapacitySearch:
 
             note(self.answers)
             answer(self.question, scenario.run.policies, evaluate, note)
+            if self.each_repeat:
+                self.found_by_repeat = self._search_each_repeat(journal)
+                note(self.answers)
         save_capacity(self.folder / PLOT, self.question, list(self.answers.values()), scenario.name)
         return self.answers
 
+    def _search_each_repeat(self, journal: Journal) -> dict[str, list[float | None]]:
+        """Return the value that suffices in each repeat, by policy."""
+        run = self.subject.scenario.run
+        searches = {f"{policy} {repeat}": (repeat, policy) for policy in run.policies for repeat in range(run.repeats)}
+
+        def evaluate(pairs: Sequence[tuple[str, float]]) -> list[Point]:
+            asked = [(value, *searches[name]) for name, value in pairs]
+            outcomes = self._outcomes(journal, "each repeat", asked)
+            return [
+                point_of(self.question, value, [outcome]) for (value, *_), outcome in zip(asked, outcomes, strict=True)
+            ]
+
+        answers = answer(self.question, list(searches), evaluate)
+        return {
+            policy: [answers[f"{policy} {repeat}"].found for repeat in range(run.repeats)] for policy in run.policies
+        }
+
     def _evaluate(self, journal: Journal, pairs: Sequence[tuple[str, float]]) -> list[Point]:
-        """Run policies at values; runs with the same tenants are consecutive."""
+        """Run all repeats of policies at values."""
         repeats = range(self.subject.scenario.run.repeats)
-        runs = sorted((value, repeat, place) for place, (_, value) in enumerate(pairs) for repeat in repeats)
-        tasks = [self.subject.task(self.question, value, pairs[place][0], repeat) for value, repeat, place in runs]
-        if not self._said_other_code:  # once, as most tasks depend on earlier outcomes
-            self._said_other_code = report_other_code(journal, tasks, self._console, self.folder)
-        finished = sum(task.key in journal.finished for task in tasks)
-        name = f"{self.question.searched}: {', '.join(f'{policy} {value:g}' for policy, value in pairs)}"
-        quiet = self._console.quiet or finished == len(tasks)
-        with progress_bar(name, len(tasks), finished, quiet) as report:
-            outcomes = sweep(run_at, tasks, journal, jobs=self._jobs, progress=report)
-        by_pair: list[list[Mapping[str, Any]]] = [[] for _ in pairs]
-        for (_, _, place), outcome in zip(runs, outcomes, strict=True):
-            if outcome.values is None:
-                message = f"a run failed: {outcome.key}: {outcome.last_line}"
-                raise PlbError(f"{message}; finished runs are kept in {self.folder}")
-            by_pair[place].append(outcome.values)
-        points = [
-            point_of(self.question, value, outcomes_there)
-            for (_, value), outcomes_there in zip(pairs, by_pair, strict=True)
-        ]
+        asked = [(value, repeat, policy) for policy, value in pairs for repeat in repeats]
+        name = ", ".join(f"{policy} {value:g}" for policy, value in pairs)
+        outcomes = iter(self._outcomes(journal, name, asked))
+        points = [point_of(self.question, value, [next(outcomes) for _ in repeats]) for _, value in pairs]
         for (policy, _), point in zip(pairs, points, strict=True):
             self._console.print(f"{policy}: {in_words(self.question, point)}")
         return points
+
+    def _outcomes(
+        self, journal: Journal, name: str, asked: Sequence[tuple[float, int, str]]
+    ) -> list[Mapping[str, Any]]:
+        """Return what `run_at` returns for values, repeats and policies, in their order; `name`: of the progress."""
+        order = sorted(range(len(asked)), key=lambda place: asked[place][:2])  # with the same tenants one after another
+        tasks = [self.subject.task(self.question, value, policy, repeat) for value, repeat, policy in asked]
+        tasks = [tasks[place] for place in order]
+        if not self._said_other_code:  # once, as most tasks depend on earlier outcomes
+            self._said_other_code = report_other_code(journal, tasks, self._console, self.folder)
+        finished = sum(task.key in journal.finished for task in tasks)
+        quiet = self._console.quiet or finished == len(tasks)
+        with progress_bar(f"{self.question.searched}: {name}", len(tasks), finished, quiet) as report:
+            outcomes = sweep(run_at, tasks, journal, jobs=self._jobs, progress=report)
+        values: dict[int, Mapping[str, Any]] = {}
+        for place, outcome in zip(order, outcomes, strict=True):
+            if outcome.values is None:
+                message = f"a run failed: {outcome.key}: {outcome.last_line}"
+                raise PlbError(f"{message}; finished runs are kept in {self.folder}")
+            values[place] = outcome.values
+        return [values[place] for place in range(len(asked))]
 
 
 def _is_of(folder: Path, asked: Mapping[str, Any]) -> bool:

@@ -282,6 +282,9 @@ def capacity_command(
     repeats: Annotated[
         int | None, Option(min=1, help="Runs of each policy at each value. Default: as in the scenario, at least 3.")
     ] = None,
+    each_repeat: Annotated[
+        bool, Option("--each-repeat", help="Search each repeat by itself, too: the difference of policies, paired.")
+    ] = False,
     days: RunDays = None,
     seed: RunSeed = None,
     traces: Traces = None,
@@ -314,7 +317,7 @@ def capacity_command(
     folder = out or Path("results") / f"capacity-{subject.scenario.name}-{question.searched}"
     console = messages(quiet=quiet)
     check_outputs([scenario, *inputs_of(subject.scenario)], [], json)
-    search = CapacitySearch(subject, question, folder, jobs=jobs, force=force, console=console)
+    search = CapacitySearch(subject, question, folder, jobs=jobs, force=force, console=console, each_repeat=each_repeat)
     try:
         search.run()
     except KeyboardInterrupt:
@@ -325,7 +328,7 @@ def capacity_command(
 
 def _show(search: CapacitySearch, json: Path | None, *, quiet: bool) -> None:
     """Print the runs and the answers of a search, and write its figures to `json`, unless that is None."""
-    from cluster.capacity.report import sentence, table_of_points
+    from cluster.capacity.report import sentence, sentences_of_differences, table_of_points
     from cluster.results.writing import stamped, write_json
 
     if json is not None:
@@ -338,4 +341,6 @@ def _show(search: CapacitySearch, json: Path | None, *, quiet: bool) -> None:
         console.print(table_of_points(search.question, search.subject.scenario, search.answers))
     for answer in search.answers.values():
         console.print(sentence(search.question, answer), soft_wrap=True)
+    for line in sentences_of_differences(search.question, search.found_by_repeat):
+        console.print(line, soft_wrap=True)
     console.print(f"Report, runs and plot: {search.folder}", soft_wrap=True)

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from cluster.capacity import running
 from cluster.capacity.question import Searched, ask
-from cluster.capacity.report import plot_capacity
+from cluster.capacity.report import plot_capacity, sentences_of_differences
 from cluster.capacity.running import CapacitySearch, Subject, run_at, tenants_at
 from cluster.errors import DensityError
 from cluster.scenario.scenario_file import scenario_from
@@ -99,11 +99,14 @@ def test_keys_of_runs_depend_only_on_the_tenants_and_the_run(scenario):
 def synthetic(monkeypatch):
     """Return a function that searches a small scenario with synthetic violations."""
 
-    def search(file: Path, out: Path, counting: Counting, *, force: bool = False, **limits: float) -> CapacitySearch:
+    def search(
+        file: Path, out: Path, counting: Counting, *, force: bool = False, each_repeat: bool = False, **limits: float
+    ) -> CapacitySearch:
         monkeypatch.setattr(running, "run_at", counting)
         subject = Subject.read(file, {"repeats": 2, "density": None, "traces": None})
         question = ask(subject.scenario, Searched.NODES, limits)
-        return CapacitySearch(subject, question, out, jobs=1, force=force, console=Console(quiet=True))
+        console = Console(quiet=True)
+        return CapacitySearch(subject, question, out, jobs=1, force=force, console=console, each_repeat=each_repeat)
 
     return search
 
@@ -111,6 +114,22 @@ def synthetic(monkeypatch):
 def falling(policy, nodes, repeat):
     """Return violations in two days, which fall with the number of nodes."""
     return max(0, (30 if policy == "original" else 26) - nodes) + repeat
+
+
+def test_each_repeat_has_an_answer_of_its_own(synthetic, scenario, tmp_path):
+    """The second repeat has a violation more, so it needs a node more; the policies differ by four nodes in both."""
+    search = synthetic(scenario, tmp_path / "out", Counting(falling), each_repeat=True)
+    search.run()
+    report = json.loads((tmp_path / "out" / "capacity.json").read_text())
+    assert report["complete"]
+    assert report["question"]["each_repeat"]
+    assert report["repeats"] == {"original": [28.0, 29.0], "modified": [24.0, 25.0]}
+    assert report["differences"] == {"modified": {"mean": -4.0, "low": -4.0, "high": -4.0, "repeats": 2.0}}
+    words = "modified needs 4.00 ± 0.00 fewer nodes than original, in the mean of 2 repeats, each searched by itself."
+    assert sentences_of_differences(search.question, search.found_by_repeat) == [words]
+    assert sentences_of_differences(search.question, {"original": [28.0, None], "modified": [30.0, 25.0]}) == [
+        "modified needs 2.00 more nodes than original, in one repeat; repeats without an answer: 1."
+    ]
 
 
 def test_an_interrupted_search_resumes_with_the_missing_runs(synthetic, scenario, tmp_path):
