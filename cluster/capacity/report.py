@@ -199,9 +199,7 @@ def sentences_of_differences(question: Question, found: Mapping[str, Sequence[fl
         left_out = len(found[policy]) - repeats
         without = f"; repeats without an answer: {left_out}" if left_out else ""
         mean = f"in the mean of {repeats} repeats, each searched by itself" if repeats > 1 else "in one repeat"
-        lines.append(
-            f"{policy} {direction} {next(iter(found))}, in the mean of {repeats} repeats searched one by one{without}."
-        )
+        lines.append(f"{policy} {direction} {next(iter(found))}, {mean}{without}.")
     return lines
 
 
