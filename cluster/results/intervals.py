@@ -20,12 +20,13 @@ class Interval:
     """A mean and its 95 % interval."""
 
     mean: float
+    """The mean."""
     half_width: float | None
-    """The mean, and half the width of the interval; None for a single value."""
+    """Half the width of the interval; None for a single value."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Interval:
-        """Return the interval of one or more values."""
+        """Return mean and interval of one or more values."""
         return Interval(float(np.mean(values)), half_width(values))
 
     @property
@@ -51,23 +52,26 @@ def decimals_of(half_width: float | None) -> int:
 
 
 def half_width(values: Sequence[float]) -> float | None:
-    """Return half the width of the 95 % interval of the mean; None for fewer than two values."""
+    """Return half the width of the 95 % interval of the mean of values; None for fewer than two."""
     if len(values) < 2:
         return None
     return _quantile_of(len(values)) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
 def jackknife_half_width(left_out: Sequence[float] | Float) -> float:
-    """Return half the width of the 95 % interval of a figure from its values without each of the repeats, (Q,)."""
+    """Return half the width of the 95 % interval of a figure by the jackknife.
+
+    `left_out`: (Q,) value of the figure without each of the repeats.
+    """
     repeats = len(left_out)
     return _quantile_of(repeats) * float(np.std(left_out)) * math.sqrt(repeats - 1)
 
 
-def _quantile_of(values: int) -> float:
-    """Return the quantile of Student's t for the interval of a mean of so many values."""
+def _quantile_of(count: int) -> float:
+    """Return the quantile of Student's t for the interval of a mean of `count` values."""
     from scipy.stats import t  # type: ignore[import-untyped]
 
-    return float(t.ppf(0.5 + CONFIDENCE / 2, values - 1))
+    return float(t.ppf(0.5 + CONFIDENCE / 2, count - 1))
 
 
 def bootstrap_ends(resampled: Sequence[float] | Float) -> tuple[float, float]:

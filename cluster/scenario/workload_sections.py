@@ -138,7 +138,7 @@ class Workload(Section):
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
         """Yield invalid parameters of the region, and fields that do not apply to the kind of workload.
 
-        Fields with their default values are always valid.
+        `values`: the fields that the file sets; fields with their default values are always valid.
         """
         parameters, kind = values.get("region_parameters", {}), values.get("kind", "region")
         region = values.get("region", attrs.fields(cls).region.default)
@@ -159,13 +159,13 @@ class Workload(Section):
 
     @classmethod
     def _differs(cls, values: Mapping[str, Any], name: str) -> bool:
-        """Return whether a field is given and differs from its default."""
+        """Return whether a field is set in `values` and differs from its default."""
         default = getattr(attrs.fields(cls), name).default
         return bool(values.get(name, default) != default)
 
     @classmethod
     def _inapplicable(cls, values: Mapping[str, Any], kind: str) -> Iterator[tuple[str, str]]:
-        """Yield fields that do not apply to the kind of tenants, arrivals or history, and their allowed values."""
+        """Yield each field that does not apply to the kind of tenants, arrivals or history, and its allowed values."""
         is_plan = kind == "plan"
         allowed = 'the default with kind = "plan"' if is_plan else 'none except with kind = "plan"'
         yield from dict.fromkeys(NOT_OF_PLANS if is_plan else OF_PLANS, allowed).items()
@@ -179,34 +179,35 @@ class Workload(Section):
         else:
             allowed = 'the default, except with arrivals = "recorded"'
             refused = dict.fromkeys(OF_RECORDED, allowed)
-        replacing = [name for name in ("history", "history_path") if cls._differs(values, name)]
-        if replacing:
-            refused["history_share"] = f"the default with {replacing[0]}, which replaces it"
-        if len(replacing) == 2:
+        replacing_fields = [name for name in ("history", "history_path") if cls._differs(values, name)]
+        if replacing_fields:
+            refused["history_share"] = f"the default with {replacing_fields[0]}, which replaces it"
+        if len(replacing_fields) == 2:
             refused["history_path"] = 'none with history = "before", which replaces it'
         yield from refused.items()
 
     @classmethod
     def _conflicts_of_repeats(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        each, share = values.get("each_repeat", "same"), values.get("simulated_share", 1.0)
-        if share > 1.0 and each != "resample":
+        """Yield conflicts of the fields of real traces that say what repeats share, each with the field's name."""
+        each_repeat, share = values.get("each_repeat", "same"), values.get("simulated_share", 1.0)
+        if share > 1.0 and each_repeat != "resample":
             allowed = 'at most 1, except with each_repeat = "resample"'
             yield "simulated_share", InvalidValueError("workload", "simulated_share", share, allowed)
         if values.get("utilisation") is not None:
-            if each != "resample":
+            if each_repeat != "resample":
                 allowed = 'none, except with each_repeat = "resample"'
                 yield "utilisation", InvalidValueError("workload", "utilisation", values["utilisation"], allowed)
             if share != 1.0:
                 allowed = "the default with utilisation, which replaces it"
                 yield "simulated_share", InvalidValueError("workload", "simulated_share", share, allowed)
-        if each == "resample" and values.get("arrivals") != "recorded":
+        if each_repeat == "resample" and values.get("arrivals") != "recorded":
             allowed = '"same" or "split", except with arrivals = "recorded"'
-            yield "each_repeat", InvalidValueError("workload", "each_repeat", each, allowed)
+            yield "each_repeat", InvalidValueError("workload", "each_repeat", each_repeat, allowed)
         is_split = not cls._differs(values, "history") and not values.get("history_path")
         is_split &= values.get("history_share", 0.5) > 0.0
-        if each == "split" and not is_split and share == 1.0:
+        if each_repeat == "split" and not is_split and share == 1.0:
             allowed = '"same" or "resample", as all repeats have all tenants; or a simulated_share below 1'
-            yield "each_repeat", InvalidValueError("workload", "each_repeat", each, allowed)
+            yield "each_repeat", InvalidValueError("workload", "each_repeat", each_repeat, allowed)
 
     @property
     def has_history(self) -> bool:
@@ -285,7 +286,7 @@ class ApplicationsSection(Section):
             yield "minimum_nodes" if has_too_many else "node_reservation", error
 
     def named(self, name: str) -> Application:
-        """Return an application of this section."""
+        """Return an application of this section with a name."""
         return Application(name, **{field: getattr(self, field) for field in OF_APPLICATIONS})
 
 
@@ -343,7 +344,7 @@ class Scaling(Section):
             yield "primary_only", InvalidValueError("scaling", "primary_only", True, allowed)
 
     def wanted(self, present: int, load: float) -> int:
-        """Return the number of instances or partitions of a tenant that has `present`, with this mean load."""
+        """Return the number of instances or partitions that a tenant with `present` and the mean load `load` gets."""
         if load > self.upper_load:
             return max(present, min(present + self.increment, self.maximum))
         if load < self.lower_load:

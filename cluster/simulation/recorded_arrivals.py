@@ -20,13 +20,17 @@ from workloads.trace import DAY_SECONDS, HOUR_SECONDS, MetricInfo, TraceSet
 
 
 def summed_demand(traces: TraceSet, tenants: Int, steps: Int) -> Float:
-    """Return the demand of tenants, (m,), in a step of each, (m,), summed over all replicas, (R,)."""
-    total = np.zeros(len(traces.metrics))
+    """Return the demand of all replicas of tenants, summed, (R,).
+
+    `tenants`: (m,) rows of `traces`; `steps`: (m,) the step of each tenant, counted from its creation.
+    """
+    demand = np.zeros(len(traces.metrics))
     for role, count in enumerate(replicas_of_roles(traces)[:, tenants]):
         series = traces.series_index[tenants, role]
-        has = series >= 0
-        total += (traces.values[traces.series_start[series[has]] + steps[has]] * count[has, None]).sum(axis=0)
-    return total
+        has_role = series >= 0
+        samples = traces.series_start[series[has_role]] + steps[has_role]
+        demand += (traces.values[samples] * count[has_role, None]).sum(axis=0)
+    return demand
 
 
 def replicas_of_roles(traces: TraceSet) -> Int:
@@ -44,19 +48,21 @@ def first_demand(traces: TraceSet, tenants: int) -> Float:
 def mean_demand(traces: TraceSet, begin: float, seconds: float, metric: int) -> Float:
     """Return the mean demand of each tenant for a metric within a time, summed over its replicas, (T,).
 
-    `begin`: seconds since the origin of the traces. Samples count that begin within the time; without any, the demand
-    is 0.
+    The time begins `begin` seconds after the origin of the traces and lasts `seconds`; `metric`: its index. Samples
+    count that begin within the time; without any, the demand is 0.
     """
     assert traces.start is not None
-    before = np.concatenate([[0.0], np.cumsum(traces.values[:, metric], dtype=np.float64)])
-    owner, first = traces.series_tenant, traces.series_start[:-1]
-    limits = [begin, begin + seconds]
-    steps = [np.ceil((limit - traces.start) / traces.step_seconds).astype(np.int64) for limit in limits]
-    low, high = (first + np.clip(step, 0, traces.lifetime_steps)[owner] for step in steps)
-    count = replicas_of_roles(traces)[traces.series_role, owner]
-    sums = np.zeros(traces.tenants)
-    np.add.at(sums, owner, (before[high] - before[low]) * count)
-    return sums * (traces.step_seconds / seconds)
+    cumulative = np.concatenate([[0.0], np.cumsum(traces.values[:, metric], dtype=np.float64)])
+    tenant_of_series, series_start = traces.series_tenant, traces.series_start[:-1]
+    ends = [begin, begin + seconds]
+    steps = [np.ceil((end - traces.start) / traces.step_seconds).astype(np.int64) for end in ends]
+    first_sample, last_sample = (
+        series_start + np.clip(step, 0, traces.lifetime_steps)[tenant_of_series] for step in steps
+    )
+    replica_count = replicas_of_roles(traces)[traces.series_role, tenant_of_series]
+    demand = np.zeros(traces.tenants)
+    np.add.at(demand, tenant_of_series, (cumulative[last_sample] - cumulative[first_sample]) * replica_count)
+    return demand * (traces.step_seconds / seconds)
 
 
 ROUNDING = 1e-3
@@ -70,10 +76,9 @@ class RecordedPool:
     traces: TraceSet
     """The tenants to simulate; their starts are known."""
     begin: float
+    """Begin of the run, in seconds since the origin of the traces."""
     end: float
-    """Begin of the run, and end of the recorded time, when the last tenant of all traces ends. Seconds since the origin
-    of the traces.
-    """
+    """When the last tenant of all traces ends, in seconds since the origin of the traces."""
 
 
 def recorded_span(traces: TraceSet) -> tuple[float, float]:
@@ -85,44 +90,51 @@ def recorded_span(traces: TraceSet) -> tuple[float, float]:
 
 
 def tenants_in_window(scenario: Scenario, pool: RecordedPool) -> tuple[TraceSet, Int]:
-    """Return the tenants of a run in the order of arrival, and when each was created, in seconds since the start."""
+    """Return the tenants of a run by creation, and when each was created, (T,), in seconds since the start."""
     _check_window(scenario, pool)
     assert pool.traces.start is not None
     created = np.rint(pool.traces.start - pool.begin).astype(np.int64)
-    shown = (created < round(scenario.run.days * DAY_SECONDS)) & (created + pool.traces.lifetime_seconds > 0)
-    if not shown.any():
+    lives_in_run = (created < round(scenario.run.days * DAY_SECONDS)) & (created + pool.traces.lifetime_seconds > 0)
+    if not lives_in_run.any():
         message = f"none of the {pool.traces.tenants:,} simulated tenants lives in the {scenario.run.days:g} days"
         raise refusal(scenario.name, "workload.from_hours", f"{message} from this hour on")
-    chosen = np.flatnonzero(shown)
-    chosen = chosen[np.argsort(created[chosen], kind="stable")]
-    return pool.traces.select(chosen), created[chosen]
+    rows = np.flatnonzero(lives_in_run)
+    rows = rows[np.argsort(created[rows], kind="stable")]
+    return pool.traces.select(rows), created[rows]
 
 
 def _check_window(scenario: Scenario, pool: RecordedPool) -> None:
-    left = pool.end - pool.begin
-    if left <= 0.0:
-        span = scenario.workload.from_hours + left / HOUR_SECONDS
+    """Raise an error if the recorded time ends before the run does."""
+    seconds_left = pool.end - pool.begin
+    if seconds_left <= 0.0:
+        span = scenario.workload.from_hours + seconds_left / HOUR_SECONDS
         message = f"{scenario.workload.from_hours:g} is not allowed; the traces cover {span:g} hours"
         raise refusal(scenario.name, "workload.from_hours", message)
-    if DAY_SECONDS * scenario.run.days > left + ROUNDING:
+    if DAY_SECONDS * scenario.run.days > seconds_left + ROUNDING:
         message = (
             f"{scenario.run.days:g} is not allowed; from hour {scenario.workload.from_hours:g} on, the traces cover "
-            f"{left / DAY_SECONDS:.6g} days: use fewer days, or a lower workload.from_hours"
+            f"{seconds_left / DAY_SECONDS:.6g} days: use fewer days, or a lower workload.from_hours"
         )
         raise refusal(scenario.name, "run.days", message)
 
 
 def check_start(scenario: Scenario, traces: TraceSet, created: Int, limit: Float) -> None:
-    """Raise `DensityError` if the tenants at the start demand the load at which the cluster is full, `limit`, (R,)."""
-    present = np.flatnonzero(created <= 0)
-    steps = np.clip((-1 - created[present]) // int(traces.step_seconds), 0, traces.lifetime_steps[present] - 1)
-    why = f"{scenario.name}: the {len(present):,} tenants at the start need"
+    """Raise `DensityError` if the tenants at the start are too many for the cluster.
+
+    `created`: (T,) seconds since the start; `limit`: (R,) total load at which the cluster is full.
+    """
+    rows = np.flatnonzero(created <= 0)
+    steps = np.clip((-1 - created[rows]) // int(traces.step_seconds), 0, traces.lifetime_steps[rows] - 1)
+    why = f"{scenario.name}: the {len(rows):,} tenants at the start need"
     remedy = "more nodes, or a lower workload.simulated_share or workload.utilisation"
-    check_demand(why, traces.metrics, summed_demand(traces, present, steps), limit, remedy)
+    check_demand(why, traces.metrics, summed_demand(traces, rows, steps), limit, remedy)
 
 
 def check_demand(why: str, metrics: Sequence[MetricInfo], demand: Float, limit: Float, remedy: str) -> None:
-    """Raise `DensityError` if tenants demand, (R,), the load at which the cluster is full, (R,)."""
+    """Raise `DensityError` if `demand`, (R,), reaches the load at which the cluster is full, `limit`, (R,).
+
+    The message begins with `why`, and ends with `remedy`.
+    """
     for metric, needed, most in zip(metrics, demand.tolist(), limit.tolist(), strict=True):
         if needed >= most:
             raise DensityError(

@@ -42,7 +42,7 @@ SIMULATION_BLOCKS = 4096
 
 
 class TenantPool(Protocol):
-    """Tenants to simulate."""
+    """Tenants to simulate, in random order."""
 
     def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
         """Yield all tenants in random order, each once, in batches."""
@@ -91,7 +91,7 @@ class PlanPool:
     tenants: PlannedTenants
     """The tenants."""
     place: Int
-    """(N,) node of the cluster for each node of the plan, in the order of `PlannedTenants`."""
+    """(N,) index of the cluster's node for each node of the plan, in the order of `PlannedTenants`."""
 
 
 @attrs.frozen(eq=False)
@@ -111,7 +111,7 @@ class Source:
     split: Mapping[str, Any]
     """How history and simulated tenants were separated, as plain values for the results; in the first repeat."""
     anew: Callable[[int], Source] | None = None
-    """Returns the source of a repeat; None: it is the same for all."""
+    """Returns the source of a repeat, given its number; None: all repeats have this source."""
 
     def of_repeat(self, repeat: int) -> Source:
         """Return the source of a repeat, which differs if each repeat splits or resamples the traces anew."""
@@ -137,14 +137,14 @@ def read_source(scenario: Scenario) -> Source:
     return source
 
 
-def _check_metrics(scenario: Scenario, names: Sequence[str]) -> None:
-    """Raise an error if the workload, with metrics of these names, lacks one that the scenario needs."""
-    if scenario.workload.density_metric not in names:
-        raise UnknownNameError("metric", scenario.workload.density_metric, names, "workload.density_metric")
+def _check_metrics(scenario: Scenario, metric_names: Sequence[str]) -> None:
+    """Raise an error if the density or a capacity is in a metric that `metric_names` lacks, or it has no capacity."""
+    if scenario.workload.density_metric not in metric_names:
+        raise UnknownNameError("metric", scenario.workload.density_metric, metric_names, "workload.density_metric")
     if scenario.cluster.capacities is not None:
         for name in scenario.cluster.capacities:
-            if name not in names:
-                raise UnknownNameError("metric", name, names, "cluster.capacities")
+            if name not in metric_names:
+                raise UnknownNameError("metric", name, metric_names, "cluster.capacities")
     if scenario.workload.density_metric not in scenario.cluster.capacity:
         message = f"needs a capacity of {scenario.workload.density_metric!r}, the metric of the tenant density"
         raise refusal(scenario.name, "cluster.capacities", message)
@@ -154,40 +154,40 @@ def _check_metrics(scenario: Scenario, names: Sequence[str]) -> None:
 
 
 def seed_of_repeat(workload: Workload, repeat: int) -> int:
-    """Return the seed of the split of a repeat: the same for all, unless each repeat has its own."""
+    """Return the seed with which a repeat splits the traces: the same for all, unless each splits anew."""
     return workload.trace_seed + (repeat if workload.each_repeat != "same" else 0)
 
 
 def split_traces(inputs: TraceInputs, workload: Workload, seed: int) -> tuple[TraceSet, TraceSet]:
-    """Return the tenants of the history, perhaps none, and the others, to simulate."""
+    """Return the tenants of the history, perhaps none, and the tenants to simulate; `seed`: of the random split."""
     traces, begin = inputs.traces, inputs.begin
     if workload.history == "before":
         assert traces.start is not None
         ended = traces.start + traces.lifetime_seconds <= begin
-        past, rest = traces.select(ended), traces.select(~ended)
+        past, simulated = traces.select(ended), traces.select(~ended)
         if not past.tenants:
             message = (
                 f"no tenant ended before hour {workload.from_hours:g}, so there is no history; use a later "
                 "workload.from_hours or another history"
             )
             raise refusal("scenario", "workload.history", message)
-        if not rest.tenants:
+        if not simulated.tenants:
             message = f"all {traces.tenants:,} tenants ended before hour {workload.from_hours:g}"
             raise refusal("scenario", "workload.from_hours", message)
     else:
         share = 0.0 if workload.history_path is not None else workload.history_share
-        past, rest = split_tenants(traces, share, seed)
-        if not rest.tenants or (share > 0.0 and not past.tenants):
+        past, simulated = split_tenants(traces, share, seed)
+        if not simulated.tenants or (share > 0.0 and not past.tenants):
             message = f"{traces.tenants} tenants cannot be split into history and simulation; use more traces"
             raise refusal("scenario", "workload.history_share", message)
     resampled = workload.each_repeat == "resample"
     if workload.utilisation is not None:
         metric = traces.metric_names.index(workload.density_metric)
-        demand = mean_demand(rest, begin, inputs.run_seconds, metric)
-        rest = sample_demand(rest, demand, workload.utilisation * inputs.capacity, seed)
+        demand = mean_demand(simulated, begin, inputs.run_seconds, metric)
+        simulated = sample_demand(simulated, demand, workload.utilisation * inputs.capacity, seed)
     elif resampled or workload.simulated_share < 1.0:
-        rest = sample_families(rest, workload.simulated_share, seed, replace=resampled)
-    return past, rest
+        simulated = sample_families(simulated, workload.simulated_share, seed, replace=resampled)
+    return past, simulated
 
 
 def rule_of(workload: Workload) -> str:
@@ -200,30 +200,37 @@ def rule_of(workload: Workload) -> str:
         rule = "there is no history"
     else:
         rule = "families of tenants sampled at random into history and simulation (workloads.trace)"
-    each = {"split": "; anew in each repeat", "resample": "; simulated families resampled in each repeat"}
-    return rule + each.get(workload.each_repeat, "")
+    suffixes = {"split": "; anew in each repeat", "resample": "; simulated families resampled in each repeat"}
+    return rule + suffixes.get(workload.each_repeat, "")
 
 
 def check_other_traces(workload: Workload, traces: TraceSet, past: TraceSet) -> None:
-    """Raise an error if a history from other traces has other metrics, or a tenant with name and demand of `traces`."""
-    place = "workload.history_path"
+    """Raise an error if `past`, a history from other traces, does not fit the traces to simulate.
+
+    It has to have the same metrics, and no tenant with the name and the demand of a tenant of `traces`.
+    """
+    key = "workload.history_path"
     if past.metrics != traces.metrics:
-        present, needed = (
+        past_metrics, expected_metrics = (
             ", ".join(f"{metric.name} in {metric.unit}" for metric in each.metrics) for each in (past, traces)
         )
-        if present == needed:
-            present, needed = ("trends of " + ", ".join(m.name for m in e.metrics if m.trend) for e in (past, traces))
+        if past_metrics == expected_metrics:
+            past_metrics, expected_metrics = (
+                "trends of " + ", ".join(m.name for m in e.metrics if m.trend) for e in (past, traces)
+            )
         raise refusal(
-            "scenario", place, f"{workload.history_path} has {present}; expected the metrics of the traces: {needed}"
+            "scenario",
+            key,
+            f"{workload.history_path} has {past_metrics}; expected the metrics of the traces: {expected_metrics}",
         )
-    common, simulated, past_ones = np.intersect1d(traces.tenant_names(), past.tenant_names(), return_indices=True)
-    for name, tenant, past_tenant in zip(common.tolist(), simulated.tolist(), past_ones.tolist(), strict=True):
-        if np.array_equal(_demand_of(traces, tenant), _demand_of(past, past_tenant)):
-            raise ConflictError(f"{place}: tenant {name} of {Path(workload.history_path or '')} is simulated, too")
+    common_names, rows, past_rows = np.intersect1d(traces.tenant_names(), past.tenant_names(), return_indices=True)
+    for name, row, past_row in zip(common_names.tolist(), rows.tolist(), past_rows.tolist(), strict=True):
+        if np.array_equal(_demand_of(traces, row), _demand_of(past, past_row)):
+            raise ConflictError(f"{key}: tenant {name} of {Path(workload.history_path or '')} is simulated, too")
 
 
 def _demand_of(traces: TraceSet, tenant: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """Return the demand of a tenant, all series one after the other."""
+    """Return the demand of all series of a tenant, one after the other, (samples, R)."""
     series = traces.series_index[tenant]
     spans = [slice(*traces.series_start[row : row + 2]) for row in series[series >= 0].tolist()]
     return np.concatenate([traces.values[span] for span in spans])
@@ -238,8 +245,9 @@ class TraceInputs:
     others: TraceSet | None
     """The tenants of a history from other traces, or None."""
     begin: float = 0.0
+    """Begin of the run, in seconds since the origin of the traces; 0 without starts."""
     end: float = 0.0
-    """Begin of the run, and end of the recorded time, in seconds since the origin of the traces; 0 without starts."""
+    """End of the recorded time, in seconds since the origin of the traces; 0 without starts."""
     run_seconds: float = 0.0
     """Duration of the run."""
     capacity: float = 0.0
@@ -251,12 +259,12 @@ class TraceInputs:
 
 
 def read_inputs(scenario: Scenario) -> TraceInputs:
-    """Read the traces of a workload of kind ``"traces"`` or ``"bitbrains"``."""
+    """Read the traces of a scenario whose workload is of kind ``"traces"`` or ``"bitbrains"``."""
     workload = scenario.workload
     traces, begin, end = read_traces_of(workload), 0.0, 0.0
     if workload.arrivals == "recorded":
-        first, end = recorded_span(traces)
-        begin = first + workload.from_hours * HOUR_SECONDS
+        first_start, end = recorded_span(traces)
+        begin = first_start + workload.from_hours * HOUR_SECONDS
     else:
         traces = attrs.evolve(traces, start=None)
     others = None
@@ -269,7 +277,7 @@ def read_inputs(scenario: Scenario) -> TraceInputs:
 
 
 def check_inputs(scenario: Scenario) -> None:
-    """Raise an error if the traces of a scenario cannot be read, or not be split as its first repeat needs it."""
+    """Raise an error if the traces of a workload cannot be read, or not be split for its first repeat."""
     split_traces(read_inputs(scenario), scenario.workload, seed_of_repeat(scenario.workload, 0))
 
 
@@ -287,7 +295,10 @@ def digest_of_traces(traces: TraceSet) -> str:
 
 
 def read_traces_of(workload: Workload, path: str | None = None, field: str = "path") -> TraceSet:
-    """Read the real traces of a workload, or others in the same format, in the directory that `field` names."""
+    """Read the traces in a directory, in the format of a workload's traces.
+
+    `path`: the directory, by default the workload's own; `field`: the field of the workload that errors name.
+    """
     path = workload.path if path is None else path
     if path is None:
         message = f"kind = {workload.kind!r} reads traces: give their directory here or with --traces"
@@ -304,8 +315,9 @@ def read_traces_of(workload: Workload, path: str | None = None, field: str = "pa
 
 
 def _from_region(workload: Workload) -> Source:
+    """Return the tenants of a synthetic region: the history by number, the others on demand."""
     parameters, count = workload.parameters_of_region(), workload.history_tenants
-    first = -(-count // BLOCK) * BLOCK
+    first_simulated = -(-count // BLOCK) * BLOCK
     split = {
         "rule": "by number: the history is tenants 0 to history_tenants - 1, the simulation from first_tenant on",
         "region": workload.region,
@@ -313,14 +325,15 @@ def _from_region(workload: Workload) -> Source:
         "region_digest": parameters.digest(),
         "trace_seed": workload.trace_seed,
         "history_tenants": count,
-        "first_tenant": first,
+        "first_tenant": first_simulated,
     }
     history = generate_history(parameters, count, workload.trace_seed)
-    pool = RegionPool(parameters, workload.trace_seed, first)
+    pool = RegionPool(parameters, workload.trace_seed, first_simulated)
     return Source(METRICS, STEP_SECONDS, history, np.arange(count), pool, split)
 
 
 def _from_traces(scenario: Scenario) -> Source:
+    """Read real traces; if each repeat splits or resamples them anew, the source makes the source of each."""
     workload = scenario.workload
     inputs, history = read_inputs(scenario), None
     origin: dict[str, Any] = {"traces": workload.kind, "traces_digest": digest_of_traces(inputs.traces)}
@@ -338,12 +351,13 @@ def _from_traces(scenario: Scenario) -> Source:
 
 @lru_cache(maxsize=1)  # policies with the same repeat are consecutive, and traces are large
 def _source_of_repeat(workload: Workload, inputs: TraceInputs, repeat: int) -> Source:
+    """Return the source of a repeat of a workload of real traces."""
     return _source_of_traces(workload, inputs, repeat)
 
 
 def _source_of_traces(workload: Workload, inputs: TraceInputs, repeat: int) -> Source:
-    """Return the source of a repeat."""
-    past, rest = split_traces(inputs, workload, seed_of_repeat(workload, repeat))
+    """Return the source of a repeat of a workload, split from the traces that were read."""
+    past, simulated = split_traces(inputs, workload, seed_of_repeat(workload, repeat))
     history = inputs.history
     if history is None and past.tenants:
         history = compress(past)
@@ -354,15 +368,16 @@ def _source_of_traces(workload: Workload, inputs: TraceInputs, repeat: int) -> S
         "trace_seed": workload.trace_seed,
         **({} if workload.replaces_share else {"history_share": workload.history_share}),
         "history_tenants": (past if inputs.others is None else inputs.others).tenants,
-        "simulation_tenants": rest.tenants,
+        "simulation_tenants": simulated.tenants,
         "history_families": families.tolist(),
     }
     recorded = workload.arrivals == "recorded"
-    pool = RecordedPool(rest, inputs.begin, inputs.end) if recorded else TracePool(rest)
+    pool = RecordedPool(simulated, inputs.begin, inputs.end) if recorded else TracePool(simulated)
     return Source(inputs.traces.metrics, inputs.traces.step_seconds, history, families, pool, split)
 
 
 def _from_plan(scenario: Scenario) -> Source:
+    """Return the planned tenants, with the curves of their applications as history."""
     pool = read_plan_pool(scenario)
     traces, workload = pool.tenants.traces, scenario.workload
     split = {
@@ -384,9 +399,9 @@ FAULTS_SHOWN = 3
 def read_plan_pool(scenario: Scenario) -> PlanPool:
     """Read the plan of a scenario, and map the nodes of the plan to nodes of the cluster."""
     workload = scenario.workload
-    for name, what in (("path", "the instance that was planned"), ("plan", "the file of the plan")):
+    for name, meaning in (("path", "the instance that was planned"), ("plan", "the file of the plan")):
         if getattr(workload, name) is None:
-            raise refusal(scenario.name, f"workload.{name}", f'kind = "plan" needs {what}')
+            raise refusal(scenario.name, f"workload.{name}", f'kind = "plan" needs {meaning}')
     assert workload.path is not None
     assert workload.plan is not None
     instance = read_instance(workload.path, parse_nodes(workload.nodes) if workload.nodes else None)
@@ -395,11 +410,13 @@ def read_plan_pool(scenario: Scenario) -> PlanPool:
     if faults:
         more = f" (and {len(faults) - FAULTS_SHOWN:,} more faults)" if len(faults) > FAULTS_SHOWN else ""
         raise refusal(scenario.name, "workload.plan", f"{workload.plan}: {'; '.join(faults[:FAULTS_SHOWN])}{more}")
-    place = _places(scenario, plan)
+    node_of_plan_node = _places(scenario, plan)
     # the oracle reads demand beyond the end of the run
     hours = 24.0 * scenario.run.days + workload.oracle_hours
     step = scenario.cluster.metering_minutes * 60
-    return PlanPool(tenants_of_plan(plan, plan_hours=workload.plan_hours, hours=hours, step_seconds=step), place)
+    return PlanPool(
+        tenants_of_plan(plan, plan_hours=workload.plan_hours, hours=hours, step_seconds=step), node_of_plan_node
+    )
 
 
 def used_kinds(plan: ProvisioningPlan) -> list[tuple[int, NodeSpec]]:
@@ -409,29 +426,31 @@ def used_kinds(plan: ProvisioningPlan) -> list[tuple[int, NodeSpec]]:
 
 
 def _places(scenario: Scenario, plan: ProvisioningPlan) -> Int:
-    """Return the node of the cluster for each node of a plan: the first nodes of the kind that matches its type.
+    """Return the node of the cluster for each node of a plan, (N,): the first nodes of the matching kind.
 
-    The kinds of the cluster match the used types in order; a kind may have more nodes than the plan uses.
+    The kinds of the cluster match the used node types in order; a kind may have more nodes than the plan uses.
     """
     kinds = [(first, nodes, capacity) for first, nodes, capacity in _kinds(scenario) if nodes]
-    places = []
+    node_ranges = []
     for number, (needed, spec) in enumerate(used_kinds(plan)):
-        item = f"node type {spec.name}"
+        node_type = f"node type {spec.name}"
         if number >= len(kinds) or kinds[number][1] < needed:
             count = kinds[number][1] if number < len(kinds) else 0
-            message = f"{item}: the plan needs {needed:,} nodes, kind {number + 1} of the cluster has {count:,}"
+            message = f"{node_type}: the plan needs {needed:,} nodes, kind {number + 1} of the cluster has {count:,}"
             raise refusal(scenario.name, "cluster.groups" if number else "cluster.nodes", message)
         first, _, capacity = kinds[number]
-        for resource, value in zip(plan.instance.resources, spec.capacity, strict=True):
-            if capacity.get(resource, np.inf) < value:
-                message = f"{item}: the plan requires {value:g} {resource}, the cluster has {capacity[resource]:g}"
+        for resource, required in zip(plan.instance.resources, spec.capacity, strict=True):
+            if capacity.get(resource, np.inf) < required:
+                message = (
+                    f"{node_type}: the plan requires {required:g} {resource}, the cluster has {capacity[resource]:g}"
+                )
                 raise refusal(scenario.name, "cluster.groups" if number else "cluster.capacities", message)
-        places.append(first + np.arange(needed))
-    return np.concatenate(places)
+        node_ranges.append(first + np.arange(needed))
+    return np.concatenate(node_ranges)
 
 
 def _kinds(scenario: Scenario) -> Iterator[tuple[int, int, dict[str, float]]]:
-    """Yield the first node, the number of nodes and the capacity of each kind of the cluster's nodes."""
+    """Yield the index of the first node, the number of nodes and the capacity of each kind of the cluster's nodes."""
     first = 0
     for nodes, capacity in scenario.cluster.kinds:
         yield first, nodes, dict(capacity)

@@ -85,7 +85,7 @@ class Base:
     """What all runs of a study have in common."""
 
     workloads: tuple[str, ...]
-    """Names of the regions, or the name of the scenario."""
+    """Names of the workloads: the regions, or the scenario."""
     density: float
     """A usual density; 0: the arrivals are recorded, and there is none."""
     tables: Mapping[str, Any]
@@ -93,7 +93,7 @@ class Base:
     variants: Mapping[str, Mapping[str, Any]] = NOTHING
     """The fields of ``[workload]`` that define a workload, by its name."""
     vcores: float | None = None
-    """Capacity of a node of the scenario for the metric of the density. None: that of [1], which studies vary."""
+    """Capacity of a node of the scenario for the metric of the density. None: as in [1]; studies vary it."""
     digests: Mapping[str, str] = NOTHING
     """Digests of the regions and of the files that the runs read."""
 
@@ -103,14 +103,17 @@ class Base:
         return self.vcores is None
 
     def digests_of(self, workload: str) -> Mapping[str, str]:
-        """Return the digests on which the runs of a workload depend: without those of other regions."""
+        """Return the digests on which the runs of a workload depend, by name: without those of other regions."""
         regions = {fields.get("region") for fields in self.variants.values()}
         region = self.variants.get(workload, {}).get("region")
         return {name: value for name, value in self.digests.items() if name == region or name not in regions}
 
 
 def base_of(region: Sequence[str] | None, scenario: Path | None, traces: Path | None, *, quick: bool) -> Base:
-    """Return the base of a scenario file, or of regions; with `quick`, regions have fewer past tenants."""
+    """Return the base of a scenario file, or else of regions; with `quick`, regions have fewer past tenants.
+
+    `traces`: other traces than in the scenario file.
+    """
     if scenario is not None:
         return base_of_scenario(scenario, traces)
     return base_of_regions(region or (), QUICK_HISTORY_TENANTS if quick else HISTORY_TENANTS)
@@ -121,10 +124,10 @@ def base_of_regions(names: Sequence[str] = (), history_tenants: int = HISTORY_TE
     for name in names:
         if name not in REGIONS:
             raise UnknownNameError("region", name, REGIONS)
-    chosen = tuple(dict.fromkeys(names)) or tuple(REGIONS)
+    regions = tuple(dict.fromkeys(names)) or tuple(REGIONS)
     tables = {"workload": {"kind": "region", "history_tenants": history_tenants}}
-    variants = {name: {"region": name} for name in chosen}
-    return Base(chosen, 2.0, tables, variants, digests={name: REGIONS[name].digest() for name in chosen})
+    variants = {name: {"region": name} for name in regions}
+    return Base(regions, 2.0, tables, variants, digests={name: REGIONS[name].digest() for name in regions})
 
 
 def base_of_scenario(path: Path, traces: Path | None = None) -> Base:
@@ -145,32 +148,32 @@ def base_of_scenario(path: Path, traces: Path | None = None) -> Base:
     if problems:
         raise ScenarioError(str(path), problems)
     if scenario.workload.kind != "region":
-        places = {name: getattr(scenario.workload, name) for name in ("path", "history_path")}
-        places = {name: str(Path(place).resolve()) for name, place in places.items() if place is not None}
-        workload |= places
-        scenario = attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, **places))
+        paths = {name: getattr(scenario.workload, name) for name in ("path", "history_path")}
+        paths = {name: str(Path(path_text).resolve()) for name, path_text in paths.items() if path_text is not None}
+        workload |= paths
+        scenario = attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, **paths))
         check_inputs(scenario)
     name = scenario.workload.region if scenario.workload.kind == "region" else scenario.name
     workload.pop("density", None)
-    kept = {key: value for key, value in tables.items() if key not in ("name", "run", "policies")}
+    other_tables = {key: value for key, value in tables.items() if key not in ("name", "run", "policies")}
     run = {"fill_hours": scenario.run.fill_hours}
     imports = {"imports": list(scenario.imports)} if scenario.imports else {}
     return Base(
         (name,),
         0.0 if scenario.workload.arrivals == "recorded" else scenario.workload.density,
-        {**kept, "workload": workload, "run": run, **imports},
+        {**other_tables, "workload": workload, "run": run, **imports},
         vcores=scenario.cluster.capacity[scenario.workload.density_metric],
         digests=digests_of_inputs(scenario),
     )
 
 
 def digests_of_inputs(scenario: Scenario) -> dict[str, str]:
-    """Return the SHA-256 of every file that a scenario without a plan reads, by file name, and that of its region."""
+    """Return the SHA-256 of every file that a scenario without a plan reads, by path, and the digest of its region."""
     workload = scenario.workload
     region = {"region": workload.parameters_of_region().digest()} if workload.kind == "region" else {}
-    places = [place for place in (workload.path, workload.history_path) if place is not None]
+    paths = [path for path in (workload.path, workload.history_path) if path is not None]
     traces: list[Path] = []
     if workload.kind != "region":
-        traces = [file for place in places for file in sorted(Path(place).rglob("*")) if file.is_file()]
+        traces = [file for path in paths for file in sorted(Path(path).rglob("*")) if file.is_file()]
     files = {str(file): sha256(file.read_bytes()).hexdigest() for file in (*map(Path, scenario.imports), *traces)}
     return files | region

@@ -64,10 +64,12 @@ class StudySetting:
 
 
 def _each_once(settings: Iterable[StudySetting]) -> tuple[StudySetting, ...]:
+    """Return settings without repeated ones."""
     return tuple(dict.fromkeys(settings))
 
 
 def _all(arms: Iterable[Arm]) -> tuple[Arm, ...]:
+    """Return arms as a tuple."""
     return tuple(arms)
 
 
@@ -78,8 +80,9 @@ class Design:
     base: Base
     """Cluster and tenants."""
     settings: tuple[StudySetting, ...] = attrs.field(converter=_each_once)
+    """The settings; equal ones count once."""
     arms: tuple[Arm, ...] = attrs.field(converter=_all)
-    """Every arm runs in every setting. Equal settings count once."""
+    """The arms, which all run in every setting."""
     repeats: int
     """Runs of each arm in each setting. All arms have the same tenants in a repeat."""
     days: float
@@ -137,10 +140,11 @@ class Design:
         if self.splits_anew:
             numbers["splits_anew"] = True
         variants = {name: dict(fields) for name, fields in self.base.variants.items()}
-        made_of = {"tables": self.tables, "workloads": variants, "digests": inputs_of(self.base, *self.base.workloads)}
-        return {"settings": settings, "arms": arms, **numbers, **made_of}
+        inputs = {"tables": self.tables, "workloads": variants, "digests": inputs_of(self.base, *self.base.workloads)}
+        return {"settings": settings, "arms": arms, **numbers, **inputs}
 
     def _task(self, setting: StudySetting, arm: Arm, repeat: int) -> Task:
+        """Return the task of a run."""
         scenario = self.scenario(setting, arm)
         if self.splits_anew:
             workload = scenario["workload"]
@@ -151,7 +155,7 @@ class Design:
 
 
 def inputs_of(base: Base, *workloads: str) -> dict[str, str]:
-    """Return the digests of the inputs of workloads of a base, and that of the code of tenants of regions."""
+    """Return the digests of the inputs of workloads of a base, and of the code that makes the tenants of regions."""
     digests = {name: value for workload in workloads for name, value in base.digests_of(workload).items()}
     return digests | code_of_tenants_in(str(base.tables["workload"]["kind"]))
 
@@ -172,11 +176,13 @@ def alike(settings: Iterable[StudySetting]) -> list[list[StudySetting]]:
 
 def middle_of_each(settings: Sequence[StudySetting], count: int) -> list[StudySetting]:
     """Return the settings with the `count` middle densities of each workload and kind of node, rather higher ones."""
-    chosen = []
+    middle_settings = []
     for settings_of_workload in alike(settings):
-        first = max(0, len(settings_of_workload) - count + 1) // 2
-        chosen += sorted(settings_of_workload, key=lambda setting: setting.density)[first : first + count]
-    return chosen
+        first_index = max(0, len(settings_of_workload) - count + 1) // 2
+        middle_settings += sorted(settings_of_workload, key=lambda setting: setting.density)[
+            first_index : first_index + count
+        ]
+    return middle_settings
 
 
 NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
@@ -230,7 +236,10 @@ def require_complete(result: RunResult) -> RunResult:
 
 
 def prepared(arguments: Mapping[str, Any]) -> tuple[Scenario, Source, TenantSequence, int]:
-    """Return scenario, source, tenants and number of the repeat of a task; the last ones are kept for the next task."""
+    """Return scenario, source, tenants and number of the repeat of a task.
+
+    Source and tenants are kept for the next task.
+    """
     tables, repeat = arguments["scenario"], int(arguments["repeat"])
     return (
         on_one_thread(scenario_from(tables)),
@@ -241,13 +250,13 @@ def prepared(arguments: Mapping[str, Any]) -> tuple[Scenario, Source, TenantSequ
 
 
 def _common(tables: Mapping[str, Any]) -> str:
-    """Return a key of everything on which the tenants depend."""
+    """Return a key of everything in the tables of a scenario on which the tenants depend."""
     run, workload = _without(tables["run"], ("policies",)), _without(tables["workload"], OF_REPORTS)
     return json.dumps({**tables, "run": run, "workload": workload, "engine": {}, "policies": {}}, sort_keys=True)
 
 
 def _origin(tables: Mapping[str, Any]) -> str:
-    """Return a key of everything on which a source of tenants depends."""
+    """Return a key of everything in the tables of a scenario on which its source of tenants depends."""
     workload = _without(tables["workload"], (*OF_REPORTS, *NOT_OF_TENANTS))
     run = {"days": tables["run"]["days"]}
     origin = {"name": tables["name"], "workload": workload, "cluster": tables["cluster"], "run": run}
@@ -255,20 +264,23 @@ def _origin(tables: Mapping[str, Any]) -> str:
 
 
 def _without(table: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return a table without the named fields."""
     return {name: value for name, value in table.items() if name not in names}
 
 
 @lru_cache(maxsize=4)
 def _source(origin: str) -> Source:
+    """Return the source of tenants of a key of `_origin`."""
     return read_source(_scenario(json.loads(origin)))
 
 
 @lru_cache(maxsize=1)  # runs with the same tenants are consecutive, and traces are large
 def _tenants(common: str, repeat: int) -> TenantSequence:
+    """Return the tenants of a repeat, of a key of `_common`."""
     tables = json.loads(common)
     return make_tenants(_scenario(tables), _source(_origin(tables)).of_repeat(repeat), repeat)
 
 
 def _scenario(tables: Mapping[str, Any]) -> Scenario:
-    """Return a scenario with any policy."""
+    """Return the scenario of tables, with any policy."""
     return scenario_from({**tables, "run": {**tables.get("run", {}), "policies": ["original"]}})

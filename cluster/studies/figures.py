@@ -32,8 +32,8 @@ class Ratio:
     """Mean of the ratios of the settings; None if no setting has one."""
     low: float | None
     high: float | None
-    """Its 95 % interval, from the jackknife over the repeats of all settings together; None with a single repeat, and
-    if all violations of the second arm in a setting are in one repeat.
+    """Ends of its 95 % interval, from the jackknife over the repeats of all settings together; None with a single
+    repeat, and if all violations of the second arm in a setting are in one repeat.
     """
     settings: int
     """Number of settings in the mean."""
@@ -65,10 +65,10 @@ class Violations:
         return int(next(iter(self.counts.values())).shape[1])
 
     def where(self, holds: Callable[[StudySetting], bool]) -> Violations:
-        """Return the violations in some of the settings."""
-        chosen = [index for index, setting in enumerate(self.settings) if holds(setting)]
-        settings = tuple(self.settings[index] for index in chosen)
-        return Violations(settings, {arm: counts[chosen] for arm, counts in self.counts.items()})
+        """Return the violations in the settings for which a condition holds."""
+        indices = [index for index, setting in enumerate(self.settings) if holds(setting)]
+        settings = tuple(self.settings[index] for index in indices)
+        return Violations(settings, {arm: counts[indices] for arm, counts in self.counts.items()})
 
     def means(self, arm: str) -> Float:
         """Return the mean violations of an arm by setting, (S,)."""
@@ -88,7 +88,7 @@ class Violations:
         return int((self.means(arm) <= self.least(others)).sum())
 
     def ratio(self, arms: Sequence[str], to: str) -> Ratio:
-        """Return the ratio of the violations of the best of some arms in each setting to those of another arm."""
+        """Return the mean ratio of the least violations of some arms in a setting to the violations of the arm `to`."""
         ratios = _ratios(self.least(arms), self.means(to))
         without = len(self.settings) - len(ratios)
         if not len(ratios):
@@ -99,11 +99,16 @@ class Violations:
         return Ratio(mean, low, high, len(ratios), without)
 
     def _half_width(self, arms: Sequence[str], to: str, settings: int) -> float | None:
-        """Return half the width of the interval of a ratio; None if one repeat has all that a setting has below."""
+        """Return half the width of the interval of a ratio over `settings` settings, by the jackknife.
+
+        None if all violations of the arm `to` in a setting are in one repeat.
+        """
         means = []
         for repeat in range(self.repeats):
-            others = Violations(self.settings, {arm: np.delete(of, repeat, 1) for arm, of in self.counts.items()})
-            ratios = _ratios(others.least(arms), others.means(to))
+            other_repeats = Violations(
+                self.settings, {arm: np.delete(counts, repeat, 1) for arm, counts in self.counts.items()}
+            )
+            ratios = _ratios(other_repeats.least(arms), other_repeats.means(to))
             if len(ratios) < settings:
                 return None
             means.append(float(ratios.mean()))
@@ -125,10 +130,10 @@ def figures_of(
     return {"study": study, "settings": list(settings), "ratios": dict(ratios), **further}
 
 
-def _ratios(above: Float, below: Float) -> Float:
-    """Return the ratios of the settings with a denominator above 0."""
-    some = below > 0
-    return np.asarray(above[some] / below[some])
+def _ratios(numerators: Float, denominators: Float) -> Float:
+    """Return the ratios of numerators to denominators, (S,), in the settings with a denominator above 0."""
+    is_defined = denominators > 0
+    return np.asarray(numerators[is_defined] / denominators[is_defined])
 
 
 def violations_of(
@@ -136,26 +141,32 @@ def violations_of(
 ) -> Violations:
     """Return the violations, or another total, of runs by setting, in the repeats that all arms of a setting share.
 
-    All settings have as many repeats as the setting with the fewest; a setting without any is left out.
+    `runs`: arguments and totals of each. All settings have as many repeats as the setting with the fewest; a setting
+    without any is left out.
     """
     by_setting: dict[StudySetting, dict[str, dict[int, float]]] = {setting: {} for setting in settings}
     for run in runs:
         setting = StudySetting(run["workload"], run["vcores"], run["density"])
         by_setting[setting].setdefault(run["arm"], {})[run["repeat"]] = run[total]
     arms = list(dict.fromkeys(run["arm"] for run in runs))
-    common = {
-        setting: sorted(set.intersection(*(set(of.get(arm, ())) for arm in arms))) if of else []
-        for setting, of in by_setting.items()
+    common_repeats = {
+        setting: sorted(set.intersection(*(set(totals.get(arm, ())) for arm in arms))) if totals else []
+        for setting, totals in by_setting.items()
     }
-    kept = tuple(setting for setting in settings if common[setting])
-    if not kept:
+    shared_settings = tuple(setting for setting in settings if common_repeats[setting])
+    if not shared_settings:
         return Violations((), {})
-    repeats = min(len(common[setting]) for setting in kept)
+    repeats = min(len(common_repeats[setting]) for setting in shared_settings)
     counts = {
-        arm: np.array([[by_setting[setting][arm][repeat] for repeat in common[setting][:repeats]] for setting in kept])
+        arm: np.array(
+            [
+                [by_setting[setting][arm][repeat] for repeat in common_repeats[setting][:repeats]]
+                for setting in shared_settings
+            ]
+        )
         for arm in arms
     }
-    return Violations(kept, {arm: of.astype(np.float64) for arm, of in counts.items()})
+    return Violations(shared_settings, {arm: totals.astype(np.float64) for arm, totals in counts.items()})
 
 
 OF_RATIOS = "ratios of violations, averaged over settings"
@@ -185,8 +196,9 @@ class ClaimTable:
     remarks: Mapping[str, Sequence[str]]
     """Remarks on the cells of some columns, by heading."""
     above: str
+    """Heading of the column whose ratio to the column `below` is a further column."""
     below: str
-    """Columns whose ratio is a further column."""
+    """Heading of the column by which the ratio divides."""
     of: str = ""
     """What the columns have in common; "": nothing."""
 
@@ -203,9 +215,9 @@ class ArmFigures:
     failovers: Ratio
     """All moves except those for balance, relative to the arm for comparison."""
     moves: Ratio
-    """All moves of placed replicas, also for balance, relative to that arm."""
+    """All moves of placed replicas, also for balance, relative to the arm for comparison."""
     downtime: Ratio
-    """Seconds in which tenants were unavailable, relative to that arm."""
+    """Seconds in which tenants were unavailable, relative to the arm for comparison."""
     not_placed: float
     """Share of the tenants that were not placed when they arrived."""
 
@@ -216,43 +228,49 @@ def means_of(repeats: int) -> str:
 
 
 def table_of_settings(table: ClaimTable, title: str, repeats: int) -> Table:
-    """Return the mean violations of every setting."""
+    """Return a table of the mean violations of every setting; `repeats`: number of repeats behind the means."""
     headings = ("workload", "vCores", "density", *table.columns, f"{table.above} / {table.below}")
-    shown = new_table(headings, title=title, caption=f"violations, {means_of(repeats)}")
+    table_to_print = new_table(headings, title=title, caption=f"violations, {means_of(repeats)}")
     for index, setting in enumerate(table.settings):
         cells = [_with_remark(table, name, index) for name in table.columns]
         below, above = (table.columns[name][index] for name in (table.below, table.above))
         ratio = f"{above / below:.2f}" if below else "-"
-        shown.add_row(setting.workload, f"{setting.vcores:g}", setting.shown_density, *cells, ratio)
-    return shown
+        table_to_print.add_row(setting.workload, f"{setting.vcores:g}", setting.shown_density, *cells, ratio)
+    return table_to_print
 
 
 def table_of_claims(
     claims: Sequence[Claim], title: str, caption: str = OF_RATIOS, *, paper: str = "[1]", digits: str = ".2f"
 ) -> Table:
-    """Return our figures, in a format for means, with those of the paper if it has any of them."""
+    """Return a table of our figures, in a format for means, with those of the paper if it has any of them.
+
+    `digits`: the format; `paper`: its number in brackets.
+    """
     is_of_paper = any(claim.paper for claim in claims)
     if any(isinstance(claim.ours, Ratio) and claim.ours.low is not None for claim in claims):
         caption += INTERVALS
     headings = ("", *(("paper",) if is_of_paper else ()), "here", "95 % interval", "settings")
-    shown = new_table(headings, title=f"{title}, compared with {paper}" if is_of_paper else title, caption=caption)
+    table = new_table(headings, title=f"{title}, compared with {paper}" if is_of_paper else title, caption=caption)
     for claim in claims:
         published = (claim.paper or "-",) if is_of_paper else ()
-        shown.add_row(claim.label, *published, *_cells(claim.ours, digits))
-    return shown
+        table.add_row(claim.label, *published, *_cells(claim.ours, digits))
+    return table
 
 
 def table_of_arms(arms: Mapping[str, ArmFigures], compared: str, name: str) -> Table:
-    """Return failovers, moves, downtime and placements of each arm."""
+    """Return a table of failovers, moves, downtime and placements of each arm, by name.
+
+    `compared`: name of the arm for comparison; `name`: name of the study.
+    """
     ratios = [ratio for figures in arms.values() for ratio in (figures.failovers, figures.moves, figures.downtime)]
     intervals = INTERVALS if any(ratio.low is not None for ratio in ratios) else ""
     caption = f"relative to {compared}{intervals}; failovers: all moves except those for balance"
     headings = ("", "failovers", "moves", "downtime", "tenants not placed at once")
-    shown = new_table(headings, title=f"{name}: failovers, moves and downtime", caption=caption)
+    table = new_table(headings, title=f"{name}: failovers, moves and downtime", caption=caption)
     for arm, figures in arms.items():
         cells = (_with_interval(ratio) for ratio in (figures.failovers, figures.moves, figures.downtime))
-        shown.add_row(arm, *cells, f"{figures.not_placed:.2%}")
-    return shown
+        table.add_row(arm, *cells, f"{figures.not_placed:.2%}")
+    return table
 
 
 def placement_claims(
@@ -261,7 +279,10 @@ def placement_claims(
     in_words: Callable[[Sequence[float]], str],
     published: Mapping[str, str] = NOTHING,
 ) -> list[Claim]:
-    """Return the time to place a tenant with each arm that has runs, in words from the mean ms of each run."""
+    """Return the time to place a tenant with each arm that has runs.
+
+    `in_words` returns a text from the mean milliseconds of each run; `published`: figures of a paper by policy.
+    """
     claims = []
     for arm in arms:
         times = [
@@ -275,34 +296,37 @@ def placement_claims(
 
 
 def ratios_as_json(claims: Sequence[Claim]) -> dict[str, Any]:
-    """Return the ratios under stable keys."""
+    """Return our figures that are ratios, by label of the claim."""
     return {claim.label: attrs.asdict(claim.ours) for claim in claims if isinstance(claim.ours, Ratio)}
 
 
 def counts_as_json(claims: Sequence[Claim]) -> dict[str, str]:
-    """Return the figures that are not ratios under stable keys."""
+    """Return our figures that are texts, by label of the claim."""
     return {claim.label: claim.ours for claim in claims if isinstance(claim.ours, str)}
 
 
 def as_json(
     study: str, violations: Violations, claims: Sequence[Claim], arms: Mapping[str, ArmFigures]
 ) -> dict[str, Any]:
-    """Return the figures of a study of policies."""
+    """Return the figures of a study of policies, named `study`, as plain JSON values under stable keys."""
     costs = {arm: attrs.asdict(figures) for arm, figures in arms.items()}
     return figures_of(study, violations.as_json(), ratios_as_json(claims), arms=costs, counts=counts_as_json(claims))
 
 
 def _with_remark(table: ClaimTable, name: str, index: int) -> str:
+    """Return the cell of a table in the column `name` and the row `index`, with its remark if there is one."""
     mean = f"{table.columns[name][index]:.1f}"
     return f"{mean} ({table.remarks[name][index]})" if name in table.remarks else mean
 
 
 def _with_interval(ratio: Ratio) -> str:
+    """Return a ratio with its interval as text."""
     mean, interval, _ = _cells(ratio)
     return f"{mean} ({interval})" if ratio.low is not None else mean
 
 
 def _cells(ours: Ratio | str, digits: str = ".2f") -> tuple[str, str, str]:
+    """Return our figure, its interval and its number of settings as text; `digits`: format of the numbers."""
     if isinstance(ours, str):
         return ours, "", ""
     mean = "-" if ours.mean is None else f"{ours.mean:{digits}}"
@@ -318,19 +342,22 @@ LABEL_INCHES = 2.2
 """Width of an entry of a legend, that of the longest name of an arm."""
 
 
-def plot_settings(ax: Axes, table: ClaimTable, chosen: Sequence[int]) -> None:
-    """Draw the mean violations of some settings, which differ in their density alone, a group of bars each."""
+def plot_settings(ax: Axes, table: ClaimTable, indices: Sequence[int]) -> None:
+    """Draw the mean violations of settings, which differ in their density alone, a group of bars each.
+
+    `indices`: of the settings in the table.
+    """
     width = 0.8 / len(table.columns)
-    places = np.arange(len(chosen))
-    for number, ((heading, means), colour) in enumerate(coloured(table.columns.items())):
-        offset = (number - (len(table.columns) - 1) / 2) * width
-        hatch = "////" if number >= len(COLOURS) else None  # colours repeat
-        bars = ax.bar(places + offset, means[list(chosen)], width, label=heading, color=colour, hatch=hatch)
+    positions = np.arange(len(indices))
+    for bar_index, ((heading, means), colour) in enumerate(coloured(table.columns.items())):
+        offset = (bar_index - (len(table.columns) - 1) / 2) * width
+        hatch = "////" if bar_index >= len(COLOURS) else None  # colours repeat
+        bars = ax.bar(positions + offset, means[list(indices)], width, label=heading, color=colour, hatch=hatch)
         if hatch:
             for bar in bars:
                 bar.set(edgecolor="white", linewidth=0.0)
-    first = table.settings[chosen[0]]
-    ax.set_xticks(places, [table.settings[index].shown_density for index in chosen])
+    first = table.settings[indices[0]]
+    ax.set_xticks(positions, [table.settings[index].shown_density for index in indices])
     ax.set(xlabel="tenant density", ylabel="violations", title=f"{first.workload}, {first.vcores:g} vCores")
     ax.set_ylim(0.0, max(1.0, ax.get_ylim()[1]))
     use_open_axes(ax, "y")
@@ -341,25 +368,27 @@ def figure_of_settings(table: ClaimTable, title: str) -> Figure:
     panels = [[table.settings.index(setting) for setting in group] for group in alike(table.settings)]
     rows = -(-len(panels) // PANELS_A_ROW)
     columns = min(PANELS_A_ROW, len(panels))
-    widest = max(len(chosen) for chosen in panels)
-    width = max(LEAST_INCHES, columns * max(4.5, 0.75 * widest))
+    most_settings = max(len(indices) for indices in panels)
+    width = max(LEAST_INCHES, columns * max(4.5, 0.75 * most_settings))
     figure = new_figure(width, 3.2 * rows + 0.6, title)
     axes = new_panels(figure, len(panels), columns)
-    for ax, chosen in zip(axes, panels, strict=True):
-        plot_settings(ax, table, chosen)
+    for ax, indices in zip(axes, panels, strict=True):
+        plot_settings(ax, table, indices)
     draw_legend_below(figure, axes[0], min(len(table.columns), int(width // LABEL_INCHES)))
     return figure
 
 
 def plot_ratios(ax: Axes, table: ClaimTable) -> None:
-    """Draw the ratios of violations to those of the column `below`, a row a setting; none where these are 0."""
+    """Draw the ratios of violations to the column `below`, a row a setting; there is none where that column is 0."""
     below = table.columns[table.below]
     rows = np.arange(len(table.settings))[::-1]
     headings = [heading for heading in table.columns if heading != table.below]
-    some = below > 0
+    is_defined = below > 0
     for heading, colour in coloured(headings):
         label = f"{heading} / {table.below}"
-        ax.plot(table.columns[heading][some] / below[some], rows[some], "o", color=colour, label=label)
+        ax.plot(
+            table.columns[heading][is_defined] / below[is_defined], rows[is_defined], "o", color=colour, label=label
+        )
     ax.axvline(1.0, color="#4a4a4a", linewidth=0.8)
     ax.set_yticks(rows, [f"{setting.workload}; {setting.tenants}" for setting in table.settings])
     ax.set(xlabel="ratio of violations", ylim=(-0.7, len(rows) - 0.3))
@@ -379,7 +408,7 @@ class PolicyStudy(SimulatedStudy):
     """A study that compares the violations of arms."""
 
     compared: ClassVar[str]
-    """The arm to whose failovers, moves and downtime those of the others are compared."""
+    """Name of the arm with which failovers, moves and downtime of the other arms are compared."""
     plot: ClassVar[str]
     """File name of the plot."""
 
@@ -414,15 +443,15 @@ class PolicyStudy(SimulatedStudy):
         )
 
     def _costs(self, rows: Sequence[Row]) -> dict[str, ArmFigures]:
-        """Return failovers, moves, downtime and tenants not placed of each arm."""
+        """Return failovers, moves, downtime and tenants not placed of each arm, by name, from the rows of runs."""
         totals = [
             violations_of(self.design.settings, rows, violations)
             for violations in ("failovers", "moves", "downtime_seconds")
         ]
         costs = {}
         for arm in self.design.arms:
-            of_arm = [row for row in rows if row["arm"] == arm.name]
-            tenants, refused = (sum(row[total] for row in of_arm) for total in ("tenants", "placement_failures"))
+            arm_rows = [row for row in rows if row["arm"] == arm.name]
+            tenants, refused = (sum(row[total] for row in arm_rows) for total in ("tenants", "placement_failures"))
             failovers, moves, downtime = (violations.ratio([arm.name], self.compared) for violations in totals)
             costs[arm.name] = ArmFigures(failovers, moves, downtime, refused / tenants)
         return costs
