@@ -50,7 +50,7 @@ def test_sums_of_moments_of_the_past_equal_sums_from_scratch_after_any_walk(clus
     for minute in range(data.draw(st.integers(4, 7))):
         loads = data.draw(st.lists(st.sampled_from([0, 4, 16]), min_size=len(rows), max_size=len(rows)))
         engine.report_loads(rows, np.array(loads)[:, np.newaxis].repeat(len(cluster.metrics), axis=1))
-        engine.repair(now=60.0 * minute)  # a plan enters a slot
+        engine.place([], now=60.0 * minute)  # a plan enters a slot
     configuration = configuration_of(engine)
     assert_sums_are_right(configuration)
     for proposal in data.draw(walks(configuration)):

@@ -200,7 +200,7 @@ def early_and_late(evaluation: str, **settings: Any) -> PlacementAndLoadBalancin
 def test_plans_reach_the_energy_that_they_report(cluster):
     """Every delta evaluation of a search is checked against sums from scratch, and the energy of the plan as well."""
     engine = attrs.evolve(cluster, config=cluster.config | {"checks": "step"}).engine()
-    plan = engine.refresh(0.0, budget=100)
+    plan = engine.refresh(0.0, budget=50)
     engine.apply(plan)
     if all(move.kind is MoveKind.MOVE for move in plan.moves):  # other roles and new replicas have other samples
         after = configuration_of(engine)
