@@ -163,9 +163,10 @@ class Extensions:
 
     def refusal(self, configuration: Configuration, proposal: Proposal) -> str | None:
         """Return the name of the first constraint that refuses a proposal, or None."""
-        whole = configuration.from_its_node(proposal)
+        with_source = configuration.from_its_node(proposal)
         return next(
-            (constraint.name for constraint in self.constraints if _refuses(constraint, configuration, whole)), None
+            (constraint.name for constraint in self.constraints if _refuses(constraint, configuration, with_source)),
+            None,
         )
 
     def refuse(self, configuration: Configuration, proposal: Proposal) -> str | None:

@@ -52,7 +52,7 @@ class MoveReasons:
         unexplained = [row for row in rows.tolist() if row not in reasons]
         if not unexplained:
             return reasons
-        # a policy moves others only to free capacity, in every phase
+        # a policy moves replicas that break no rule only to free capacity, in every phase
         if self.phase is Phase.PLACEMENT or self.state.config.policy != ANNEALING:
             return reasons | {row: self._eviction(int(self.before.solution.node[row])) for row in unexplained}
         return reasons | dict.fromkeys(unexplained, self._lower_energy)

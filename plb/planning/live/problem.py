@@ -156,11 +156,11 @@ def _counted_for(state: ClusterState, topology: Topology, services: Sequence[int
     Services on every node do not count.
     """
     table, is_feasible = state.service_table, topology.feasibility_classes
-    limited_services = np.array(services, np.int64)
-    limited_services = limited_services[~table.on_every_node[limited_services]]
+    counted_services = np.array(services, np.int64)
+    counted_services = counted_services[~table.on_every_node[counted_services]]
     feasible = np.zeros((len(topology.counted), table.has_metric.shape[1]), np.bool_)
     for metric in range(feasible.shape[1]):
-        with_metric = limited_services[table.has_metric[limited_services, metric]]
+        with_metric = counted_services[table.has_metric[counted_services, metric]]
         present_classes = np.flatnonzero(np.bincount(table.feasibility_class[with_metric], minlength=1))
         feasible[:, metric] = is_feasible[present_classes].any(axis=0) if len(present_classes) else True
     counted: Bool = topology.counted[:, None] & feasible

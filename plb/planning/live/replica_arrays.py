@@ -218,7 +218,7 @@ def _move_costs(state: ClusterState, service: Int, rows: Rows) -> Int:
     if not state.config.use_move_cost_reports:
         return np.full(len(indices), TENTHS, np.int64)
     values = move_cost_values(state.config)
-    move_cost = state.service_table.move_cost[service]
+    move_cost = state.service_table.move_cost[service]  # index in MOVE_COSTS; below 0: -1 - number of moves
     levels = np.array([values[cost] for cost in MOVE_COSTS], np.int64)[np.maximum(move_cost, 0).astype(np.int64)]
     costs: Int = np.where(move_cost >= 0, levels, np.rint(TENTHS * (-1.0 - move_cost)).astype(np.int64))
     for index, row in enumerate(indices.tolist()):

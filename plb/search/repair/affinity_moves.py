@@ -114,8 +114,8 @@ def bring_parent(problem: Problem, solution: Solution, draft: Draft, enforced: R
 
     The target is the child's node if the parent may move there, else a random node to which the child moves too.
     """
-    parent = problem.parent_row[row]
-    member = parent
+    parent_row = problem.parent_row[row]
+    member = parent_row
     while True:
         if lacks_child(problem, solution, row, member):
             length_before = draft.transaction.length[0]
@@ -129,5 +129,5 @@ def bring_parent(problem: Problem, solution: Solution, draft: Draft, enforced: R
                     return True
                 undo_transaction(problem, solution, draft.transaction, length_before)
         member = problem.sibling[member]
-        if member == parent:
+        if member == parent_row:
             return False

@@ -91,7 +91,7 @@ def evict(
     residents = residents_of(problem)
 
     def place(row: int) -> list[tuple[int, int]]:
-        """Place a row; return the moves, each with the node before; none if it found no place."""
+        """Place `row`; return its moves, each as a row and its node before the move; none if it found no place."""
         _try_evictions(
             problem, solution, extension_state, residents, row, enforced, slots, tries * 5, rng, transaction, best
         )
@@ -166,15 +166,15 @@ def _random_parent(problem: Problem, solution: Solution, row: int, rng: Stream) 
     """Return a random movable replica of the parent partition of `row`, or NOWHERE."""
     chosen = NOWHERE
     candidates = 0
-    parent = problem.parent_row[row]
-    member = parent
+    parent_row = problem.parent_row[row]
+    member = parent_row
     while True:
         if problem.movable[member] and solution.node[member] != NOWHERE:
             candidates += 1
             if takes_place(rng, candidates):
                 chosen = member
         member = problem.sibling[member]
-        if member == parent:
+        if member == parent_row:
             return int(chosen)
 
 
