@@ -39,7 +39,10 @@ class Work:
 
 
 class WorkToPlace:
-    """The partitions with work, of these names or of all; `unfinished` are rows of such."""
+    """The partitions with work for placement.
+
+    `names`: of the partitions, or None for those with `unfinished` rows; `related`: whether any service has a parent.
+    """
 
     def __init__(
         self, state: ClusterState, names: Sequence[str] | None, unfinished: Collection[int], *, related: bool

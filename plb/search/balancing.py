@@ -215,9 +215,9 @@ def _lacks_empty_nodes(metric: Metric, empty: Bool, domains: Int) -> bool:
         return bool(empty.sum() < target)
     for domain_of_node in domains:
         counts = [int(empty[domain_of_node == domain].sum()) for domain in np.unique(domain_of_node)]
-        share, larger_shares = divmod(target, len(counts))
-        enough = sum(1 for count in counts if count > share)
-        if min(counts) < share or enough < larger_shares:
+        share, domains_with_more = divmod(target, len(counts))
+        domains_above = sum(1 for count in counts if count > share)
+        if min(counts) < share or domains_above < domains_with_more:
             return True
     return False
 

@@ -79,7 +79,7 @@ def placed_replicas(state: ClusterState, partition: str) -> tuple[PlacedReplica,
 
 
 def load_of_next(state: ClusterState, partition: str, role: Role | str) -> dict[str, float]:
-    """Return the load of the next replica of a role in a partition, by its name, by metric in user units."""
+    """Return the load of the next replica with this role in a partition, by metric in user units."""
     record, role = state.partition(partition), check_role(f"partition {partition}", "role", role)
     service = state.services[record.service]
     if role not in roles_of(service):

@@ -76,21 +76,21 @@ def _set_limits(
 
 
 def _limits(state: ClusterState, topology: Topology, kind: SpreadKind) -> Int:
-    """Return the limits of a kind of service, (D,)."""
+    """Return the most replicas of a partition in one domain of each level, (D,), for services of this kind."""
     limits = np.zeros(len(topology.domain_rule), np.int64)
     if kind.on_every_node:
         limits[:] = ANY
         return limits
     policy = state.feasibility_classes[kind.feasibility_class].expression.fault_domain_policy
-    fault = topology.domain_rule == int(Rule.FAULT_DOMAIN)
+    is_fault = topology.domain_rule == int(Rule.FAULT_DOMAIN)
     for rule in _rules_with_quorum(state, topology, kind):
         limits[topology.domain_rule == int(rule)] = ANY
         _limit_to_quorum(limits, topology, kind, rule)
     if policy is FaultDomainPolicy.IGNORE:
-        limits[fault] = ANY
+        limits[is_fault] = ANY
     if policy is FaultDomainPolicy.NONPACKING:
-        limits[fault] = ANY
-        limits[np.flatnonzero(fault)[:1]] = 1
+        limits[is_fault] = ANY
+        limits[np.flatnonzero(is_fault)[:1]] = 1
     return limits
 
 

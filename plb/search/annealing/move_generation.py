@@ -238,7 +238,7 @@ def leaves_origin(problem: Problem, solution: Solution, row: int) -> int:
 
 @kernel
 def _partner_of(choice: Choice, row: int, rng: Stream) -> int:
-    """Return a random movable row or, for a share, one of similar load: rank P^u - 1 (u uniform) of P."""
+    """Return a random movable row or, in a share of the draws, one of the most similar to `row`, likely the first."""
     partners = choice.similar.shape[1]
     if partners == 0 or uniform(rng) >= choice.similar_share:
         return _random_of(choice.movable, rng)

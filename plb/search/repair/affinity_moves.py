@@ -99,13 +99,10 @@ def rejoin(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMas
 
 @kernel
 def lacks_child(problem: Problem, solution: Solution, row: int, parent: int) -> bool:
-    """Return whether the replica `parent`, of the parent of `row`, may move and has no replica of the child beside it.
-
-    It has to have the role of `row`.
-    """
-    is_movable = problem.movable[parent] and solution.node[parent] != NOWHERE and not problem.unspread[parent]
+    """Return whether `parent`, a row of the parent of `row`, may move, has its role, and no child beside it."""
+    can_move = problem.movable[parent] and solution.node[parent] != NOWHERE and not problem.unspread[parent]
     same_role = (problem.role[parent] == PRIMARY) == (problem.role[row] == PRIMARY)
-    return bool(is_movable and same_role and not has_company(problem, solution.node, row, solution.node[parent]))
+    return bool(can_move and same_role and not has_company(problem, solution.node, row, solution.node[parent]))
 
 
 @kernel
