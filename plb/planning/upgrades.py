@@ -98,7 +98,10 @@ class Returns:
         return NOWHERE
 
     def _allows_primary(self, mask: RuleMask, primary: int, row: int, node: int) -> bool:
-        """Return whether the rules allow the primary on `node`, if the missing `row` gives up its place for it."""
+        """Return whether the rules allow the primary on `node`, its kept place.
+
+        `row`: the missing replica that would become the primary, which gives up the node that it has meanwhile, or NOWHERE.
+        """
         solution, source = self._solution, self._solution.node[row] if row != NOWHERE else NOWHERE
         if source == NOWHERE:
             return self._allows(mask, primary, node)

@@ -72,7 +72,7 @@ def moves_of(
     moved = row.tolist()
     reason = [reasons[index] for index in moved]
     for position in np.flatnonzero(swap).tolist():
-        if reason[position].node is None:  # that of the primary, unless only the secondary's names a node
+        if reason[position].node is None:  # the primary's reason counts, unless only the secondary's names a node
             reason[position] = reasons[int(partner[position])]
     return PlanMoves(
         kind=kind,

@@ -100,7 +100,7 @@ _OF_ROWS = SPREADING | _OF_PLACES
 def repair_rules_alone(
     problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, state: RepairState
 ) -> None:
-    """Repair one rule after the other, affinity last; of the rules that moves can repair, only this one binds the moves.
+    """Repair one rule after the other, affinity last; of the rules that moves can repair, it alone binds the moves.
 
     Then nodes are unloaded while all rules bind but the spread, so that replicas may go back to where they broke it.
     """
