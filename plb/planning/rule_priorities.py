@@ -52,7 +52,7 @@ LEAST_BINDING = 1
 
 
 def binding_rules(config: PlbConfig) -> RuleMask:
-    """Return the enforced rules without those that are only wished for."""
+    """Return the enforced rules without wishes, the rules of a priority above LEAST_BINDING."""
     wished_for = sum(1 << rule for rule, priority in rule_priorities(config).items() if priority > LEAST_BINDING)
     return rule_masks(config)[0] & ~wished_for
 

@@ -120,7 +120,7 @@ class Scheduler:
         return self.records[key].last_action if key in self.records else Action.NONE_NEEDED
 
     def note_node_event(self, event: NodeChange, services: Iterable[int], now: float) -> None:
-        """Record an event of a node at the time `now`, for `services`, the indices of those that exist."""
+        """Record an event of a node at the time `now` for the existing `services`, by index."""
         for service in services:
             self.node_events[service, event] = now
 

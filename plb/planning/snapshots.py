@@ -249,7 +249,7 @@ def snapshot_of(planner: Planner) -> Snapshot:
 
 
 def _changed(records: Iterable[PartitionRecord], field: str) -> dict[str, Any]:
-    """Return the values of a field of `PartitionRecord` by partition name, without those that a new record has."""
+    """Return the values of a field of `PartitionRecord` by partition name, without values as in a new record."""
     default = attrs.fields_dict(PartitionRecord)[field].default
     values = {record.name: getattr(record, field) for record in records}
     return {name: value for name, value in values.items() if value is not default}

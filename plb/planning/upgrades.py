@@ -100,7 +100,7 @@ class Returns:
     def _allows_primary(self, mask: RuleMask, primary: int, row: int, node: int) -> bool:
         """Return whether the rules allow the primary on `node`, its kept place.
 
-        `row`: the missing replica that would become the primary, which gives up the node that it has meanwhile, or NOWHERE.
+        `row`: the missing replica that would become the primary, and gives up the node that it has meanwhile; or NOWHERE.
         """
         solution, source = self._solution, self._solution.node[row] if row != NOWHERE else NOWHERE
         if source == NOWHERE:
@@ -252,7 +252,7 @@ class RoleChanges:
         config = state.config
         self.state, self._tally, self._extensions = state, tally, extensions
         self.problem = problem
-        """With promoted replicas as primaries with the load of one; their sampled demand stays that of secondaries."""
+        """With promoted replicas as primaries with the load of one; they keep the sampled demand of secondaries."""
         self.solution = solution.copy()
         """After the changes. A promoted primary is in the row of the secondary until the plan is applied."""
         self.orders: list[Move] = []

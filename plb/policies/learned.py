@@ -99,7 +99,7 @@ class Learned:
         }
 
     def recall(self, memory: Mapping[str, Any]) -> None:
-        """Replace the observations by those that `memory` returned."""
+        """Replace the observations by the ones that `memory` returned."""
         self._past = [
             (time, dict(zip(nodes, memory[f"shares.{observation}"], strict=True)))
             for observation, (time, nodes) in enumerate(zip(memory["times"], memory["nodes"], strict=True))

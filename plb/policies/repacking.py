@@ -32,7 +32,7 @@ class Repacking(FirstFit):
     """First fit, for which a few smaller replicas at most may be moved."""
 
     size_classes: int = 8
-    """Number of size classes; the last is that of shares of at most 1/`size_classes`."""
+    """Number of size classes; the last class has the shares of at most 1/`size_classes`."""
     most_moves: int = 10
     """Most replicas that are moved for one."""
     name: str = "repacking"

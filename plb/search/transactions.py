@@ -95,7 +95,7 @@ def takes_place(rng: Stream, candidates: int) -> bool:
 def random_target(
     problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: RuleMask, row: int, rng: Stream
 ) -> int:
-    """Return a random other node of those that every rule and constraint allows for `row`, or NOWHERE."""
+    """Return a random other node that every rule and constraint allows for `row`, or NOWHERE."""
     chosen, source = quick_target(problem, solution, extension_state, enforced, row, rng), solution.node[row]
     if chosen != NOWHERE or (source != NOWHERE and budget_that_holds(problem, solution, row) != NO_REFUSAL):
         return chosen

@@ -69,7 +69,7 @@ class MoveReasons:
         return {row: reason for row, reason in reasons_of_rows if reason is not None}
 
     def _of_rules(self, row: int, broken: RuleMask) -> Reason | None:
-        """Return the reason of a move by the first rule in `broken`, those that `row` broke, that has one."""
+        """Return the reason of a move by the first rule in `broken`, the rules that `row` broke, that has a reason."""
         for description in REASONS_IN_ORDER if broken else ():
             if broken >> description.rule & 1 and description.reason is not None:
                 return description.reason(self.before, self.phase, row)

@@ -290,7 +290,7 @@ class LiveState:
             problem.move_limit[:] = move_limits(topology.limit, topology.move_limit, occupied_nodes(problem, solution))
         differs = problem.timeline or problem.related or any(getattr(problem, name) != fields[name] for name in fields)
         held_out = held_out_nodes(state, topology, solution.node_load)
-        if not np.array_equal(held_out, problem.held_out):  # their number changes with that of usable nodes
+        if not np.array_equal(held_out, problem.held_out):  # their number changes with the number of usable nodes
             fields["held_out"], differs = held_out, True
         if differs:
             problem = self.problem = problem._replace(**fields)

@@ -149,7 +149,7 @@ def compound_proposal(
 
 @kernel
 def _accept(solution: Solution, chain_state: ChainState, extension_state: ExtensionState, energy: float) -> None:
-    """Record the moves of the transaction, which are made, with `energy`, that of the solution after them."""
+    """Record the moves of the transaction, which are made, and `energy`, the energy of the solution after them."""
     schedule, transaction = chain_state.schedule, chain_state.transaction
     chain_state.tally[ACCEPTED] += 1
     copy_values(extension_state.after, extension_state.value)
@@ -314,7 +314,7 @@ def _refusing_all(problem: Problem, solution: Solution, draft: Draft) -> int:
 def _allow_next(problem: Problem, solution: Solution, draft: Draft, done: int, length: int) -> int:
     """Make one more move, or an exchange by two, that no constraint refuses; return the number of moves.
 
-    The moves before entry `done` of `length` are made; those that are made now are put next.
+    The first `done` of `length` moves of the transaction are made; the new ones are put next to them.
     """
     for entry in range(done, length):
         proposal = move_of(draft.transaction, entry)

@@ -27,7 +27,7 @@ class Suspects(NamedTuple):
     """The rows, nodes and applications at which a rule may be broken; at others none is."""
 
     rows: Int
-    """(M,) the listed rows, first those from before the first move, ascending, then those that moves have added."""
+    """(M,) the listed rows, first the rows from before the first move, ascending, then rows that moves have added."""
     is_row: Bool
     """(M,) whether each row is listed."""
     nodes: Int
