@@ -100,7 +100,7 @@ class Returns:
     def _allows_primary(self, mask: RuleMask, primary: int, row: int, node: int) -> bool:
         """Return whether the rules allow the primary on `node`, its kept place.
 
-        `row`: the missing replica that would become the primary, and gives up the node that it has meanwhile; or NOWHERE.
+        `row`: the missing replica that would become the primary, which gives up its node, if it has one; or NOWHERE.
         """
         solution, source = self._solution, self._solution.node[row] if row != NOWHERE else NOWHERE
         if source == NOWHERE:
