@@ -25,7 +25,7 @@ from plb.planning.live.problem import ServiceTables, build_tables, tables_versio
 from plb.planning.pending_work import Work, WorkToPlace
 from plb.planning.phases import PhaseRun
 from plb.planning.plan_start import start_of
-from plb.planning.refresh import PHASES, Refresh, idle_outcome, plan_without_nodes
+from plb.planning.refresh import PHASES, Refresh, idle_outcome, movements_of, plan_without_nodes
 from plb.planning.rule_priorities import rule_priorities
 from plb.planning.scheduler import Action, DomainRecord, Scheduler
 from plb.planning.service_domains import ServiceDomain, ServiceDomains
@@ -330,10 +330,12 @@ class Planner:
                     places.of(np.isin(self.state.rows.service[places.rows], domain.services)) if domain else places
                 )
                 with run.kernel_errors():
-                    self._run_phases(run, phases, work_of_domain, self._occasion(domain, budget))
+                    has_balanced = self._run_phases(run, phases, work_of_domain, self._occasion(domain, budget))
                     for phase in Phase:
                         run.log.note_idle(phase, idle[phase])
                     plans.append(run.plan(work_of_domain.missing if Phase.PLACEMENT in phases else [], domain))
+                if has_balanced and self.state.config.throttles_moves:
+                    self.scheduler.note_moves(Action.BALANCING, now, movements_of(plans[-1]))
                 runs.append(run)
                 self._take_back(run)
             return self._with_renewed(merged(plans))
@@ -376,8 +378,11 @@ class Planner:
                 forecast.leave(table)
             raise
 
-    def _run_phases(self, run: PhaseRun, phases: Collection[Phase], work: Work, occasion: Occasion) -> None:
-        """Run `phases` on one service domain: placement, then repair, then balancing if these have moved nothing."""
+    def _run_phases(self, run: PhaseRun, phases: Collection[Phase], work: Work, occasion: Occasion) -> bool:
+        """Run `phases` on one service domain: placement, then repair, then balancing if these have moved nothing.
+
+        Return whether balancing was allowed to run.
+        """
         if Phase.PLACEMENT in phases:
             run.searches_after = int(Phase.REPAIR in phases)
             _place(run, work)
@@ -385,17 +390,33 @@ class Planner:
             run.searches_after = int(Phase.BALANCING in phases and not run.changed)
             self._fixed_point.search(Phase.REPAIR, run, occasion)
         run.searches_after = 0
-        if Phase.BALANCING in phases and not run.changed:
-            self._fixed_point.search(Phase.BALANCING, run, occasion)
-        elif Phase.BALANCING in phases:
+        if Phase.BALANCING not in phases:
+            return False
+        if run.changed:
             run.log.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
+            return False
+        if self.state.config.throttles_moves:
+            allowance = self.scheduler.allowance(Action.BALANCING, self._placed_replicas(), self.now)
+            run.is_held_back |= bool(self.scheduler.issued)
+            if run.limit_moves(allowance) == 0:
+                run.log.note_idle(Phase.BALANCING, Idle.THROTTLED)
+                return False
+        self._fixed_point.search(Phase.BALANCING, run, occasion)
+        return True
+
+    def _placed_replicas(self) -> int:
+        """Return the number of placed replicas of the whole cluster."""
+        rows = self.state.rows
+        return int((rows.used & (rows.node >= 0)).sum())
 
     @contextmanager
     def _restored_after_error(self) -> Iterator[None]:
         """Keep everything as it was if a search ends with an error; `LiveState` then makes the lent solution new."""
         policy = self.extensions.kept_policy()
         now, searches, ends = self.now, self.searches, self._fixed_point.ends()
-        scheduled = self.scheduler.copied() if self.state.config.one_action_per_refresh else self.scheduler
+        config = self.state.config
+        keeps = config.one_action_per_refresh or config.throttles_moves
+        scheduled = self.scheduler.copied() if keeps else self.scheduler
         try:
             yield
         except BaseException:
@@ -426,7 +447,7 @@ class Planner:
         begun = budget.begun()
         work, plans, skipped, actions = self._work_to_place(None, now), [], [], {}
         runs: list[PhaseRun] = []
-        replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
+        replicas = self._placed_replicas()
         swaps_under_way = self._swaps_under_way(now) if self.state.config.throttles_cluster else 0
         with self._restored_after_error(), self._in_slot(now):
             domains = self.domains.found()

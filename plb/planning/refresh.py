@@ -63,7 +63,7 @@ class Refresh:
             name: (self.now, self.state.partition_version(name) or 0, swaps[name]) for name in {*plan_moves.partition}
         }
         self.record.under_way.update(issued)
-        self.scheduler.note_moves(action, self.now, Counter(plan_moves.of_kinds(*MOVEMENTS)))
+        self.scheduler.note_moves(action, self.now, movements_of(plan))
 
     def _act(self) -> Action:
         """Run the first stage that is due and has work; return the action."""
@@ -152,6 +152,11 @@ class Refresh:
         throttled = self.scheduler.throttled(partitions, self.now)
         self.run.leave_alone(throttled)
         return len(throttled) > config.movement_throttled_partitions_percentage_threshold * len(partitions)
+
+
+def movements_of(plan: Plan) -> Counter[str]:
+    """Return the number of moves and swaps of each partition in a plan, by name."""
+    return Counter(PlanMoves.of(plan.moves).of_kinds(*MOVEMENTS))
 
 
 def idle_outcome(

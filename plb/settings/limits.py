@@ -67,6 +67,16 @@ class ThrottlingSettings(Checked):
     """Largest number of primaries that swap their roles in the whole cluster, with those under way. 0: none."""
 
     @property
+    def throttles_moves(self) -> bool:
+        """Whether the number of moves of balancing in the counting interval is limited."""
+        return (
+            self.global_movement_throttle_threshold > 0
+            or self.global_movement_throttle_threshold_percentage > 0.0
+            or self.global_movement_throttle_threshold_for_balancing > 0
+            or self.global_movement_throttle_threshold_percentage_for_balancing > 0.0
+        )
+
+    @property
     def throttles_cluster(self) -> bool:
         """Whether builds or swaps of the whole cluster are limited."""
         return self.in_build_throttling_enabled or self.swap_primary_throttling_enabled
