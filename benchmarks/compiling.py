@@ -51,7 +51,7 @@ def sample_by_call() -> None:
 
 def fetch_nothing() -> None:
     """Disable the prefetch."""
-    from plb.search import move_generation as move_generation
+    from plb.search.annealing import move_generation
 
     move_generation.ROWS_IN_CACHE = 2**62
 

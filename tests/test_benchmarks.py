@@ -1,9 +1,12 @@
-"""The commands in `benchmarks` that compare results, judge a calibration, or sample passages of code."""
+"""The commands in `benchmarks`: their imports, and those that compare results, judge a calibration or sample code."""
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -11,6 +14,8 @@ import polars as pl
 import pytest
 
 from tests.sources import ROOT
+
+PACKAGES = ("plb", "cluster", "workloads")
 
 
 def load(path: str) -> ModuleType:
@@ -20,6 +25,44 @@ def load(path: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, str | None]]:
+    """Yield what a file imports from the three packages, also within functions: a module, and a name in it or None."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            imported = [(str(node.module), alias.name) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            imported = [(alias.name, None) for alias in node.names]
+        else:
+            continue
+        yield from ((module, name) for module, name in imported if module.split(".")[0] in PACKAGES)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").rglob("*.py")), ids=lambda path: path.name)
+def test_a_benchmark_imports_what_exists(path: Path) -> None:
+    """If a module or a name moves, the benchmarks change, too."""
+    for module, name in imports_of(path):
+        found = importlib.import_module(module)
+        if name is not None and not hasattr(found, name):
+            importlib.import_module(f"{module}.{name}")
+
+
+@pytest.mark.parametrize(
+    ("instruction", "replaced"),
+    [
+        ("random numbers by call", "plb.compiler.intrinsics._is_laid_out_as_known"),
+        ("no rows fetched ahead", "plb.search.annealing.move_generation.ROWS_IN_CACHE"),
+        ("loads not marked as constant", "plb.compiler.handles._read"),
+    ],
+)
+def test_a_variant_replaces_an_instruction(monkeypatch: pytest.MonkeyPatch, instruction: str, replaced: str) -> None:
+    """The name that a variant replaces exists in the engine; the test puts it back."""
+    module, _, name = replaced.rpartition(".")
+    before = getattr(importlib.import_module(module), name)
+    monkeypatch.setattr(replaced, before)
+    load("compiling.py").INSTRUCTIONS[instruction]()
+    assert getattr(importlib.import_module(module), name) is not before
 
 
 def write(folder: Path, policy: str, violations: int, reasons: list[str]) -> Path:
