@@ -38,7 +38,7 @@ RULES_IN_ORDER: tuple[RuleDescription, ...] = (
     peak_range.DESCRIPTION,
     *move_budgets.DESCRIPTIONS,
 )
-"""All rules in the order of the checks, the order of their numbers."""
+"""All rules in the order of their numbers."""
 
 REASONS_IN_ORDER: tuple[RuleDescription, ...] = (
     node.DESCRIPTION,

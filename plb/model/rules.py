@@ -17,7 +17,7 @@ from plb.validation import ReadOnlyMapping
 
 
 class Rule(IntEnum):
-    """The rules that can refuse a proposal, in the order of the checks: constraints, then budgets."""
+    """The rules that can refuse a proposal: constraints, then budgets. `plb.evaluation.proposals` orders the checks."""
 
     NODE = 0
     """The node is down or deactivated."""

@@ -213,7 +213,9 @@ class PlbConfig(
     metrics: tuple[Metric, ...] = attrs.field(converter=_tuple_of_metrics)
     """The metrics of the energy; at least one, with unique names."""
     combination: Combination = attrs.field(default=Combination.ADDITIVE, metadata=member_of(Combination))
-    """Combination of the terms to the energy."""
+    """Combination of the terms to the energy. additive: a sum ([1] section 7). service_fabric: a product, as in Service
+    Fabric.
+    """
     w_failovers: float = number(0.10, unit="moves", high=LARGEST_WEIGHT)
     """Weight of the expected failovers, added to the moves ([1] section 8.2: 0.10). 0: the original energy."""
     w_overload: float = number(100.0, unit="moves", high=LARGEST_WEIGHT)
@@ -231,10 +233,14 @@ class PlbConfig(
     held_out_nodes: int = count(0, unit="nodes")
     """M, the number of least loaded nodes that stay free for large tenants ([1] section 6.2)."""
     capacity_limit: CapacityLimit = attrs.field(default=CapacityLimit.THRESHOLD, metadata=member_of(CapacityLimit))
-    """The load to which a node may be filled."""
+    """The load to which a node may be filled. threshold: below the violation threshold. capacity: the capacity, as in
+    Service Fabric.
+    """
     replay: Replay = attrs.field(default=Replay.ANCHORED, metadata=member_of(Replay))
-    """The use of a sampled trace for a replica with reported demand. Before the first report the replica follows the
-    trace.
+    """The use of a sampled trace for a replica with reported demand. anchored: from its largest demand so far the
+    replica grows by the later growth of the trace. from_present: the same, from a value drawn between its present load
+    and this demand. as_recorded: it follows the trace ([1] section 5.1). Before the first report the replica follows
+    the trace.
     """
     evaluation: Evaluation = attrs.field(default=Evaluation.PEAK, metadata=member_of(Evaluation))
     """Test of a repetition for violations. peak: every replica at its largest future demand ([1] section 7). timeline:
@@ -312,7 +318,9 @@ class PlbConfig(
     max_moves_per_node: int | None = count(None, unit="moves", none=True)
     """Largest number of moves of a plan that touch one node. None: no limit."""
     checks: Checks = attrs.field(default=Checks.OFF, metadata=member_of(Checks))
-    """When the engine checks its increments."""
+    """When the engine compares its increments with totals computed from scratch. off: never. phase: after each phase.
+    step: after each applied proposal.
+    """
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
