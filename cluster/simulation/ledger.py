@@ -24,13 +24,13 @@ def find_demand(
     start: Int,
     created: Int,
     lifetime_steps: Int32,
-    of_samples: Float32,
+    values: Float32,
     growth: Float,
     now: int,
     step_seconds: int,
     demand: Float,
 ) -> None:
-    """Set `demand`, (m, R), to the values of `of_samples`, (N, R), of replicas at `now`, times growth.
+    """Set `demand`, (m, R), to the values of replicas at `now`, from values by sample, (N, R), times growth.
 
     `rows`: (m,) engine rows of the replicas; `tenant`, `start`: (M,) tenant and first sample by engine row; `created`,
     seconds, `lifetime_steps`, `growth`: (T,) by tenant. The sample is of the step of `step_seconds` that contains or
@@ -41,7 +41,7 @@ def find_demand(
         step = max(min((now - 1 - created[owner]) // step_seconds, lifetime_steps[owner] - 1), 0)
         sample = start[rows[index]] + step
         for metric in range(demand.shape[1]):
-            demand[index, metric] = of_samples[sample, metric] * growth[owner]
+            demand[index, metric] = values[sample, metric] * growth[owner]
 
 
 @kernel
@@ -210,12 +210,12 @@ class Ledger:
         """Return the demand of engine rows in the step that contains or ends at `now`, (m, R), user units."""
         return self._present_step(self._sequence.traces.values, rows, now)
 
-    def _present_step(self, of_samples: Float32, rows: Int, now: int) -> Float:
+    def _present_step(self, values: Float32, rows: Int, now: int) -> Float:
         """Return values by sample, (N, R), in the step of engine rows at `now`, times growth and share, (m, R)."""
         created, lifetime_steps = self._sequence.created, self._sequence.traces.lifetime_steps
-        of_rows, of_tenants = (rows, self.tenant, self._start), (created, lifetime_steps)
-        demand = np.empty((len(rows), of_samples.shape[1]))
-        find_demand(*of_rows, *of_tenants, of_samples, self._factor, now, self._step, demand)
+        row_arrays, tenant_arrays = (rows, self.tenant, self._start), (created, lifetime_steps)
+        demand = np.empty((len(rows), values.shape[1]))
+        find_demand(*row_arrays, *tenant_arrays, values, self._factor, now, self._step, demand)
         return demand
 
     def reported(self, rows: Int, now: int) -> Float:
@@ -252,9 +252,9 @@ class Ledger:
         place_of_node = np.full(self._node_count, NOWHERE, np.int64)
         place_of_node[nodes] = np.arange(len(nodes))
         place_of_row = place_of_node[self.node[metering.rows]]
-        counted = np.flatnonzero((place_of_row != NOWHERE) & ~self.leaving[metering.rows])
+        standing = np.flatnonzero((place_of_row != NOWHERE) & ~self.leaving[metering.rows])
         largest = np.zeros((len(nodes), metering.demand.shape[1]))
-        np.maximum.at(largest, place_of_row[counted], metering.demand[counted])
+        np.maximum.at(largest, place_of_row[standing], metering.demand[standing])
         return largest
 
     def _by_node(self, rows: Int, demand: Float) -> Float:
@@ -276,8 +276,8 @@ def check_classes(growths: Iterable[Growth], traces: TraceSet) -> None:
 
 def factors(growths: Iterable[Growth], traces: TraceSet) -> Float:
     """Return the factor on the demand of each tenant, (T,), while all of `growths` are active."""
-    of_class = np.ones(len(traces.classes))
+    factor_of_class = np.ones(len(traces.classes))
     for growth in growths:
         matches = [fnmatchcase(name, growth.tenant_class) for name in traces.classes]
-        of_class[matches] *= growth.factor
-    return np.asarray(of_class[traces.class_code])
+        factor_of_class[matches] *= growth.factor
+    return np.asarray(factor_of_class[traces.class_code])

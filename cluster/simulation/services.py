@@ -326,7 +326,10 @@ def limits_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> tuple[Flo
 
 
 def make_engine(scenario: Scenario, source: Source, policy: str, seed: int) -> PlacementAndLoadBalancing:
-    """Return an engine for a policy of the scenario, with its nodes; `source`: the workload."""
+    """Return an engine for a policy of the scenario, with its nodes.
+
+    `source`: the workload; `seed`: of the engine.
+    """
     metrics = metrics_of(scenario, source)
     engine = PlacementAndLoadBalancing(scenario.config(policy, metrics), seed=seed, history=source.history)
     for node in nodes_of(scenario.cluster, metrics):

@@ -54,7 +54,7 @@ class AnnealingStudy(PolicyStudy):
         return cls(request.design((ANNEALING_PILOT,), arms, repeats=REPEATS, days=DAYS))
 
     def claims(self, violations: Violations) -> list[Claim]:
-        """Return the figures of [1] section 8.2 with ours."""
+        """Return the figures of [1] section 8.2, each beside ours."""
         original, modified, oracle = ORIGINAL.name, MODIFIED.name, ORACLE.name
         setting_count = len(violations.settings)
         better_count = int((violations.means(modified) < violations.means(original)).sum())
@@ -79,7 +79,7 @@ class AnnealingStudy(PolicyStudy):
         ]
 
     def tables(self, violations: Violations) -> list[ClaimTable]:
-        """Return the mean violations by setting."""
+        """Return the table of the mean violations by setting."""
         columns = {ORIGINAL.name: violations.means(ORIGINAL.name)}
         remarks = {}
         demand_arms = _percentiles(violations)
@@ -208,6 +208,6 @@ class ConfigurationStudy(PolicyStudy):
         return [Claim(f"{name} / {self.compared}", "", violations.ratio([name], self.compared)) for name in names]
 
     def tables(self, violations: Violations) -> list[ClaimTable]:
-        """Return the mean violations by setting of the modified energy and of the engine's default."""
+        """Return the table of the mean violations by setting of the modified energy and of the engine's default."""
         columns = {name: violations.means(name) for name in (self.compared, DEFAULT)}
         return [ClaimTable(violations.settings, columns, {}, self.compared, DEFAULT)]

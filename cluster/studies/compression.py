@@ -67,7 +67,7 @@ class Effect:
 
 
 def effects(rows: Sequence[Row]) -> list[Effect]:
-    """Return the probabilities from the totals of all tasks."""
+    """Return the probabilities by workload and number of tenants, from the rows of all tasks."""
     probabilities = []
     for workload in dict.fromkeys(row["workload"] for row in rows):
         workload_rows = [row for row in rows if row["workload"] == workload]

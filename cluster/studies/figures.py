@@ -414,11 +414,11 @@ class PolicyStudy(SimulatedStudy):
 
     @abstractmethod
     def claims(self, violations: Violations) -> list[Claim]:
-        """Return the figures of a paper with ours."""
+        """Return the figures of a paper, each beside ours."""
 
     @abstractmethod
     def tables(self, violations: Violations) -> Sequence[ClaimTable]:
-        """Return mean violations by setting. The plot is of the first table."""
+        """Return tables of the mean violations by setting. The plot is of the first table."""
 
     def figure(self, table: ClaimTable, title: str) -> Figure:
         """Return the plot of the violations by setting."""

@@ -211,7 +211,10 @@ class Scored:
 
     @classmethod
     def of(cls, runs: Sequence[NodePredictions], **names: str) -> Scored:
-        """Return the scores of the predictions of at least one repeat; `names`: the fields that are texts."""
+        """Return the scores of the predictions of at least one repeat.
+
+        `names`: the fields `workload`, `label`, `horizon` and `outcome`.
+        """
         predictions = NodePredictions.joined(runs)
         recalibrated = recalibrated_by_the_others(runs) if len(runs) > 1 else None
         return cls(

@@ -85,12 +85,12 @@ class PlacementPolicyStudy(PolicyStudy):
         return cls(request.design(pilots, compared_arms, repeats=REPEATS if request.full else CORE_REPEATS, days=DAYS))
 
     def claims(self, violations: Violations) -> list[Claim]:
-        """Return the figures of [1] section 8.3 with ours, by hardware."""
+        """Return the figures of [1] section 8.3, each beside ours, by hardware."""
         vcores = dict.fromkeys(setting.vcores for setting in violations.settings)
         return [claim for hardware in vcores for claim in _of_hardware(violations, hardware)]
 
     def tables(self, violations: Violations) -> list[ClaimTable]:
-        """Return the mean violations by setting; of the policies without probabilities, only the best."""
+        """Return the table of mean violations by setting; of the policies without probabilities, only the best."""
         columns = {"best without": violations.least(WITHOUT_PROBABILITIES)}
         remarks = {"best without": violations.best(WITHOUT_PROBABILITIES)}
         oracles = [arm.name for arm in ORACLES if arm.name in violations.counts]
@@ -107,7 +107,7 @@ def _varied() -> tuple[Arm, ...]:
 
 
 def _of_hardware(violations: Violations, vcores: float) -> list[Claim]:
-    """Return the figures of [1] section 8.3 with ours, for nodes with some vCores."""
+    """Return the figures of [1] section 8.3, each beside ours, for nodes with some vCores."""
     violations = violations.where(lambda setting: setting.vcores == vcores)
     groups: dict[str, Sequence[str]] = {"best without probabilities": WITHOUT_PROBABILITIES}
     groups["best with oracle"] = [arm.name for arm in ORACLES]

@@ -80,7 +80,7 @@ class RiskStudy(PolicyStudy):
         return cls(request.design((ANNEALING_PILOT,), ARMS, repeats=REPEATS, days=DAYS, middle=MIDDLE))
 
     def claims(self, violations: Violations) -> list[Claim]:
-        """Return ratios of violations, also of the original energy, and of densities at equal violations."""
+        """Return our ratios of violations, also of the original energy, and of densities at equal violations."""
         ratios = [
             Claim(
                 f"{policy}: {label} / {MONTE_CARLO}",
@@ -102,7 +102,7 @@ class RiskStudy(PolicyStudy):
         return [*ratios, *original_ratios, *_claims_of_default(violations), *_density_claims(violations)]
 
     def tables(self, violations: Violations) -> list[ClaimTable]:
-        """Return the mean violations by setting, a table for each policy, with the original energy in both."""
+        """Return a table of the mean violations by setting for each policy, with the original energy in both."""
         original = violations.means(ORIGINAL.name)
         tables = []
         for policy in (ANNEALING, PLACEMENT):

@@ -144,8 +144,8 @@ class SensitivityStudy(PolicyStudy):
         base = with_variants(request.base, QUICK if request.quick else FREE)
 
         def design_at(densities: Mapping[str, Sequence[float]]) -> Design:
-            region_request = attrs.evolve(request, base=base)
-            return region_request.design_at(
+            variants_request = attrs.evolve(request, base=base)
+            return variants_request.design_at(
                 PILOT.settings(base, densities), ARMS, repeats=REPEATS, days=PILOT.days, engine=PILOT.engine
             )
 
@@ -164,13 +164,13 @@ class SensitivityStudy(PolicyStudy):
         return self.failed
 
     def claims(self, violations: Violations) -> list[Claim]:
-        """Return the ratios over all changes, and the changes under which they are least and largest."""
+        """Return our ratios over all changes, and the changes under which they are least and largest."""
         pairs = ((ORIGINAL.name, self.compared), (OVERLOAD.name, self.compared))
         mean_claims = [Claim(f"{above} / {below}", "", violations.ratio([above], below)) for above, below in pairs]
         return [*mean_claims, *(claim for above, below in pairs for claim in _extremes(violations, above, below))]
 
     def tables(self, violations: Violations) -> list[ClaimTable]:
-        """Return the mean violations under each change."""
+        """Return the table of the mean violations under each change."""
         return [
             ClaimTable(
                 violations.settings,

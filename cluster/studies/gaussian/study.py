@@ -108,7 +108,7 @@ class GaussianStudy(Study):
         return {"totals": totals, "timings": {"seconds": working_time() - began}}
 
     def result(self, finished: Finished) -> StudyResult:
-        """Return the tables and plots of the parts with finished runs."""
+        """Return figures, tables, plots and frames of the kinds of tasks with finished runs."""
         rows = {kind: [row for row in finished.rows if row["kind"] == kind] for kind in RUN}
         packings, totals = packings_frame(rows["packing"]), totals_frame(rows["totals"])
         simultaneous = simultaneous_frame(rows["simultaneous"])

@@ -328,7 +328,10 @@ def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure
 
 
 def by_axis(figure: PublishedFigure, groups: Sequence[GroupMeans]) -> Figure:
-    """Return a plot of deviation and seconds by density or number of applications, a column for each graph."""
+    """Return a plot of deviation (above) and seconds of the groups of a figure, a column for each kind of graph.
+
+    It is over the density of limits or the number of applications, for algorithms with the figure's first rules.
+    """
     graphs = list(dict.fromkeys(group.group.graph for group in groups))
     title = "demand that varies" if figure in OF_CURVES else "constant demand"
     plot = new_figure(4.2 * len(graphs) + 2.6, 6.0, title)
