@@ -85,8 +85,9 @@ def train(
 ) -> dict[str, Checkpoint]:
     """Train a policy, write it, its curve and its configuration to a directory, and return the state after each stage.
 
-    The files of an earlier training are removed unless `resume`, which gives the result of an uninterrupted training.
-    `over` runs the job sequences: `map`, or `cluster.runs.pool.map_in_processes` in order.
+    The states are by name of the stage. The files of an earlier training are removed unless `resume`, which gives the
+    result of an uninterrupted training. `over` runs the job sequences: `map`, or `cluster.runs.pool.map_in_processes`
+    in order.
     """
     from plb.learning.checkpoints import write_checkpoint
 

@@ -163,10 +163,13 @@ class Recorder:
         self.moves: list[MoveRecord] = []
         self._load_times: list[int] = []
         self._loads: list[Float] = []
+        """(H, R) load of all nodes at each of `_load_times`."""
         self._shortages: list[tuple[Any, ...]] = []
         self._refusals: list[tuple[Any, ...]] = []
         self._plans: list[tuple[Any, ...]] = []
+        """Rows of the table of plans, as `_scalings`, `_shortages` and `_refusals` are of theirs."""
         self._plan_seconds: list[float] = []
+        """Wall-clock seconds of each plan."""
         self._outcomes: dict[ViolationOutcome, dict[tuple[int, int], bool]] = {
             outcome: {} for outcome in ViolationOutcome
         }

@@ -110,7 +110,7 @@ class Simulation:
         """Wall-clock seconds of the engine's plans by phase, without compilation."""
 
     def run(self) -> RunResult:
-        """Run to the end, or until Ctrl-C, after which the result is incomplete."""
+        """Run to the end, or until Ctrl-C, and return the result, which is incomplete after Ctrl-C."""
         complete = True
         try:
             self.start()

@@ -175,7 +175,8 @@ class Drains:
         for tenancy in tenancies:
             self._tenancies.states.marks.pop(tenancy.partition, None)
             self._tenancies.settle(tenancy)
-        primaries = {each.partition: self._tenancies.states.primary(each.partition) for each in tenancies}
+        partitions = [tenancy.partition for tenancy in tenancies]
+        primaries = {partition: self._tenancies.states.primary(partition) for partition in partitions}
         return [partition for partition, primary in primaries.items() if primary is None or primary.node != node]
 
     def leave(self, node: str) -> list[Tenancy]:

@@ -190,7 +190,7 @@ NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
 
 
 def run_simulation(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Simulate a task of `Design`; return totals and timings."""
+    """Simulate a task of `Design`, given its arguments; return totals and timings."""
     scenario, source, tenants, repeat = prepared(arguments)
     return totals_and_timings(scenario, source, tenants, scenario.run.policies[0], repeat)
 
@@ -229,7 +229,10 @@ class SimulatedStudy(Study):
 
 
 def require_complete(result: RunResult) -> RunResult:
-    """Return the result of a complete run. An interrupted run would count too few violations, so it has no result."""
+    """Return the result of a complete run; raise `KeyboardInterrupt` for an incomplete one.
+
+    An incomplete run would count too few violations, so it has no result.
+    """
     if not result.complete:
         raise KeyboardInterrupt
     return result

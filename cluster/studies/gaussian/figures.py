@@ -56,12 +56,15 @@ REQUESTED: Mapping[str, float] = {test.name: overload for test, overload in zip(
 
 
 def base_cases(packings: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of the base case: Best Fit, capacity 1, clairvoyance, samples, rebalanced ([2] section 5.1)."""
+    """Return the rows of `packings_frame` of the base case ([2] section 5.1).
+
+    It is Best Fit, capacity 1, clairvoyance, samples observed, rebalanced.
+    """
     return by_clairvoyance(packings).filter(pl.col("clairvoyance") == 1.0)
 
 
 def by_capacity(packings: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of the base case with all capacities, with and without rebalancing (figure 11)."""
+    """Return the rows of `packings_frame` of the base case with all capacities, rebalanced or not (figure 11)."""
     return packings.filter(
         pl.col("test").is_in([test.name for test in BY_CAPACITY]),
         pl.col("fit") == "best",
@@ -71,17 +74,17 @@ def by_capacity(packings: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_clairvoyance(packings: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of the base case with all shares of observed realisations (figure 12)."""
+    """Return the rows of `packings_frame` of the base case with all shares of observed realisations (figure 12)."""
     return packings.filter(pl.col("fit") == "best", pl.col("capacity") == 1.0, ~pl.col("averaged"), "rebalanced")
 
 
 def means(packings: pl.DataFrame) -> pl.DataFrame:
-    """Return a frame of the means over instances, a row for each case."""
+    """Return a frame of the means over instances of `packings_frame`, a row for each case."""
     return packings.group_by(CASE, maintain_order=True).agg(pl.mean("machines", "m", "q", "oversized"))
 
 
 def mean_totals(totals: pl.DataFrame) -> pl.DataFrame:
-    """Return a frame of the rejected share, the mean total and the median differences, by resource and size."""
+    """Return means of `totals_frame` by resource and size: rejected share and total; and medians of the differences."""
     differences = pl.median("p95", "p99", "p99.9")
     return (
         totals.group_by("resource", "size", maintain_order=True)
@@ -111,7 +114,7 @@ def rebalancing(packings: pl.DataFrame) -> pl.DataFrame:
 
 
 def claims(packings: pl.DataFrame) -> list[Claim]:
-    """Return the figures of [2] on the tests, with ours: means over the instances, and maxima without an interval."""
+    """Return the figures of [2] on the tests, each beside ours: means over instances, or maxima without an interval."""
     base_rows = base_cases(packings)
     gpa_machines = base_rows.filter(pl.col("test") == "GPA 0.05").select("instance", below="machines")
     machines = []
@@ -137,7 +140,7 @@ def claims(packings: pl.DataFrame) -> list[Claim]:
 
 
 def mean_simultaneous(simultaneous: pl.DataFrame) -> pl.DataFrame:
-    """Return a frame of the means over periods, a row for each test."""
+    """Return the means over periods of `simultaneous_frame`, a row for each test."""
     figures = pl.mean("machines", "q", "q_independent", "variance_ratio")
     return simultaneous.group_by("test", maintain_order=True).agg(figures)
 
