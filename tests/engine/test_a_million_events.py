@@ -27,6 +27,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"w_failovers": 10.0, "evaluation": "timeline", "replay": "from_present", "estimator": "monte-carlo:horizon=0.5"},
     {"w_failovers": 10.0, "estimator": "gaussian:warmup=2,history=4"},
     {"w_failovers": 10.0, "w_overload": 1.0, "estimator": "historical-simulation:slots=6,slot_minutes=5,horizon=2"},
+    {"violation_cost": 3.0, "estimator": "historical-simulation:slots=6,slot_minutes=5,horizon=2"},
     {"one_action_per_refresh": True, "min_load_balancing_interval": 300.0, "local_domain_weight": 0.5},
     {"prevent_transient_overcommit": True, "spread_moves": True, "exchange_probability": 0.2},
     {"move_existing_replica_for_placement": True, "max_moves": 3, "max_moves_per_node": 2, "chains": 2},
@@ -89,7 +90,8 @@ class Cluster:
     def _report_many(self) -> None:
         rows = [one.index for name in self._known() for one in self.engine.replicas(name)]
         some = sorted(self.random.sample(rows, self.random.randint(0, len(rows))))
-        self.engine.report_loads(some, [[self.random.randint(0, 20) / 2, self.random.randint(0, 9)] for _ in some])
+        loads = [[self.random.randint(0, 20) / 2, self.random.randint(0, 9)] for _ in some]
+        self.engine.report_loads(some, loads, at=self.random.choice((None, self.now)))
 
     def _describe(self) -> None:
         name = self._name()

@@ -239,13 +239,18 @@ class EngineMachine(RuleBasedStateMachine):
             return False
         return (role == Role.INSTANCE) != self.world.given.service_of(name).stateful
 
-    @rule(random=st.randoms(use_true_random=False), largest=st.integers(0, 15))
-    def report_loads(self, random: Random, largest: int) -> None:
-        """Report the load of all replicas."""
+    @rule(
+        random=st.randoms(use_true_random=False),
+        largest=st.integers(0, 15),
+        ahead=st.none() | st.sampled_from([0.0, 60.0, 7200.0]),
+    )
+    def report_loads(self, random: Random, largest: int, ahead: float | None = None) -> None:
+        """Report the load of all replicas, perhaps of a moment after the latest call."""
         rows = [r.index for name in self.world.partitions for r in self.world.one.replicas(name)]
         loads = [[float(random.randint(0, largest)) for _ in self.metrics] for _ in rows]
         if rows:
-            self.world.call(lambda engine: engine.report_loads(rows, loads))
+            at = None if ahead is None else self.world.one._planner.now + ahead
+            self.world.call(lambda engine: engine.report_loads(rows, loads, at=at))
 
     @rule(data=st.data(), checks=mostly(Checks.OFF, Checks.PHASE, Checks.STEP))
     def configure(self, data: st.DataObject, checks: Checks) -> None:
