@@ -59,33 +59,31 @@ def train_command(
 
     options: dict[str, Any] = {"iterations": iterations, "seed": seed}
     changes = {name: value for name, value in options.items() if value is not None}
-    learning_config = read_config(config)
-    learning_config = attrs.evolve(learning_config, training=attrs.evolve(learning_config.training, **changes))
-    folder = out or Path("results") / learning_config.name
-    training.check_folder(learning_config, folder, resume=resume, force=force)
+    settings = read_config(config)
+    settings = attrs.evolve(settings, training=attrs.evolve(settings.training, **changes))
+    folder = out or Path("results") / settings.name
+    training.check_folder(settings, folder, resume=resume, force=force)
     check_outputs([config], [], json)
     try:
         over = partial(map_in_processes, jobs=jobs, ordered=True)
         with _training_progress(quiet) as report:
-            checkpoints = training.train(
-                learning_config, folder, resume=resume and not force, over=over, progress=report
-            )
+            checkpoints = training.train(settings, folder, resume=resume and not force, over=over, progress=report)
     except KeyboardInterrupt:
         options_again = "".join(f" --{name} {value}" for name, value in changes.items())
         raise KeyboardInterrupt(f"continue with --resume --out {folder}{options_again}") from None
-    training.save_curve(folder / training.PLOT, checkpoints, learning_config.name)
+    training.save_curve(folder / training.PLOT, checkpoints, settings.name)
     rows = [row for checkpoint in checkpoints.values() for row in checkpoint.curve]
     digest = checkpoints["training"].digest
     console = output(quiet=quiet)
     console.print(
-        f"{learning_config.name}: {len(rows)} iterations, {sum(row.decisions for row in rows):,} decisions, "
+        f"{settings.name}: {len(rows)} iterations, {sum(row.decisions for row in rows):,} decisions, "
         f"reward {rows[0].reward:,.1f} in the first and {rows[-1].reward:,.1f} in the last"
     )
     console.print(f"Policy: {folder / training.POLICY} (weights {digest[:12]})")
     console.print(f"Curve: {folder / training.PLOT}")
     curve = [attrs.asdict(row) for row in rows]
     figures = {"policy": str(folder / training.POLICY), "policy_sha256": digest, "curve": curve}
-    write_figures(json, figures, learning_config.digest(), learning_config.training.seed)
+    write_figures(json, figures, settings.digest(), settings.training.seed)
 
 
 @learn_app.command("evaluate")
@@ -117,41 +115,32 @@ def evaluate_command(
     from cluster.results.writing import check_file, check_outputs, stamped, write_json
     from cluster.runs.pool import map_in_processes
 
-    learning_config = read_config(config)
+    settings = read_config(config)
     if sequences is not None:
-        learning_config = attrs.evolve(
-            learning_config, evaluation=attrs.evolve(learning_config.evaluation, sequences=sequences)
-        )
-    policy_file = policy or Path("results") / learning_config.name / POLICY
-    digest = _digest_of(policy_file, learning_config)
-    folder = out or Path("results") / learning_config.name
+        settings = attrs.evolve(settings, evaluation=attrs.evolve(settings.evaluation, sequences=sequences))
+    policy_file = policy or Path("results") / settings.name / POLICY
+    digest = _digest_of(policy_file, settings)
+    folder = out or Path("results") / settings.name
     check_file(folder / EVALUATION, force=force)
     check_outputs([config, policy_file], [], json)
-    machine_counts = list(
-        dict.fromkeys(machines or learning_config.evaluation.machines or [learning_config.machines.machines])
-    )
+    counts = list(dict.fromkeys(machines or settings.evaluation.machines or [settings.machines.machines]))
     over = partial(map_in_processes, jobs=jobs, ordered=True)
     with progress(TaskProgressColumn(), TimeRemainingColumn(), quiet=quiet, transient=True) as bar:
-        task = bar.add_task("playing", total=len(machine_counts) * learning_config.evaluation.sequences)
+        task = bar.add_task("playing", total=len(counts) * settings.evaluation.sequences)
         advance = partial(bar.advance, task)
         results = [
-            evaluate(learning_config, str(policy_file), machines=machine_count, over=over, progress=advance)
-            for machine_count in machine_counts
+            evaluate(settings, str(policy_file), machines=count, over=over, progress=advance) for count in counts
         ]
-    figures = {
-        "name": learning_config.name,
-        "policy_sha256": digest,
-        "evaluations": [result.as_json() for result in results],
-    }
-    configuration = {"config": learning_config.as_json(), "policy": digest, "machines": machine_counts}
+    figures = {"name": settings.name, "policy_sha256": digest, "evaluations": [result.as_json() for result in results]}
+    configuration = {"config": settings.as_json(), "policy": digest, "machines": counts}
     for file in (folder / EVALUATION, json):
         if file is not None:
-            write_json(file, stamped(figures, configuration, learning_config.evaluation.seed))
+            write_json(file, stamped(figures, configuration, settings.evaluation.seed))
     console = output(quiet=quiet)
     for result in results:
         picture = folder / f"evaluation-{result.machines}.png"
-        save_evaluation(picture, result, learning_config.name)
-        console.print(evaluation_table(result, learning_config))
+        save_evaluation(picture, result, settings.name)
+        console.print(evaluation_table(result, settings))
         console.print(f"Plot: {picture}")
     console.print(f"Figures: {folder / EVALUATION}")
 
