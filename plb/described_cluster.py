@@ -106,8 +106,8 @@ class DescribedCluster:
         ConflictError
             If the node has replicas; the message names their partitions.
         """
-        at = self._planner.time(now)
-        self._note_node_events([(remove_node(self._state, name), None)], at)
+        time = self._planner.time(now)
+        self._note_node_events([(remove_node(self._state, name), None)], time)
 
     @uninterrupted
     def update_service(self, service: Service) -> None:
@@ -344,14 +344,14 @@ class DescribedCluster:
     @uninterrupted
     def _update_nodes(self, nodes: Sequence[Node], now: float | None) -> None:
         """Add or replace checked nodes at time `now`."""
-        at = self._planner.time(now)
-        self._note_node_events(zip(put_nodes(self._state, nodes), nodes, strict=True), at)
+        time = self._planner.time(now)
+        self._note_node_events(zip(put_nodes(self._state, nodes), nodes, strict=True), time)
 
-    def _note_node_events(self, changes: Iterable[tuple[Node | None, Node | None]], at: float) -> None:
-        """Delay balancing after nodes were added or removed at time `at`, as the settings say.
+    def _note_node_events(self, changes: Iterable[tuple[Node | None, Node | None]], time: float) -> None:
+        """Delay balancing after nodes were added or removed at `time`, as the settings say.
 
         `changes` has each changed node before and after; None: it did not exist, or does not exist any more.
         """
         for event in dict.fromkeys(node_event(before, after) for before, after in changes):
             if event is not None:
-                self._planner.scheduler.note_node_event(event, self._state.living_indices(), at)
+                self._planner.scheduler.note_node_event(event, self._state.living_indices(), time)

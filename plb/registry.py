@@ -258,8 +258,8 @@ def _register(kind: str, extension: Any) -> None:
     origin = file, _ = _origin_of(type(extension))
     if extension.name in _registered[kind] and _origins[kind, extension.name] != origin:
         registered_file, class_name = _origins[kind, extension.name]
-        where = "" if registered_file == file else f" ({registered_file})"
-        raise ConflictError(f"register_{kind.split()[-1]}: {class_name}{where} has the name {extension.name!r} already")
+        hint = "" if registered_file == file else f" ({registered_file})"
+        raise ConflictError(f"register_{kind.split()[-1]}: {class_name}{hint} has the name {extension.name!r} already")
     _registered[kind][extension.name], _origins[kind, extension.name] = extension, origin
     _numbers[kind, extension.name] = next(_counter)
 

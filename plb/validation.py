@@ -68,8 +68,8 @@ def plain_scalar(value: Any) -> Any:
         return value
     if isinstance(value, np.bool_ | np.str_):
         return value.item()
-    whole = _whole(value)
-    number = _finite(value) if whole is None else whole
+    integer = _whole(value)
+    number = _finite(value) if integer is None else integer
     return value if number is None else number
 
 

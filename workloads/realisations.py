@@ -50,7 +50,7 @@ BITBRAINS_COLUMNS = {
     "net_tx_kbs": MetricInfo("network_out", "KB/s", trend=False),
 }
 UNKNOWN = -1
-"""The period of a task whose samples are not known to be simultaneous with those of others."""
+"""The period of a task whose samples are not known to be simultaneous with other tasks."""
 
 
 @attrs.frozen(eq=False)

@@ -149,13 +149,13 @@ def _block(parameters: RegionParameters, seed: int, block: int) -> TraceSet:
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(parameters.stream, block)))
     tenants = draw_population(parameters, BLOCK, rng)
     layout = _layout(tenants)
-    number = np.arange(block * BLOCK, (block + 1) * BLOCK, dtype=np.int64)
+    tenant = np.arange(block * BLOCK, (block + 1) * BLOCK, dtype=np.int64)
     return TraceSet(
         metrics=METRICS,
         step_seconds=STEP_SECONDS,
         classes=tuple(tenant_class.name for tenant_class in CLASSES),
-        tenant=number,
-        family=number,
+        tenant=tenant,
+        family=tenant,
         class_code=tenants.class_code,
         replicas=CLASS_REPLICAS[tenants.class_code],
         lifetime_steps=tenants.lifetime,
@@ -169,7 +169,7 @@ def _block(parameters: RegionParameters, seed: int, block: int) -> TraceSet:
 
 
 def _layout(tenants: Population) -> Layout:
-    """Return the series of tenants: of each, the primary's, then that of its secondaries if it has any."""
+    """Return the series of tenants: of each, the primary's, then the one of its secondaries if it has any."""
     series = 1 + (CLASS_REPLICAS[tenants.class_code] > 1)
     owner = np.repeat(np.arange(len(series)), series)
     secondary = np.diff(owner, prepend=-1) == 0

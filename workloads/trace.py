@@ -144,8 +144,8 @@ class TraceSet:
     series_tenant: Int32
     """int32 (S,): tenant of the series."""
     series_role: Int8
-    """int8 (S,): `plb.model.Role`. A tenant with several replicas has a primary's series and one that all its
-    secondaries share; one with a single replica has only the primary's.
+    """int8 (S,): `plb.model.Role`. A tenant with several replicas has a primary's series and a series
+    that all its secondaries share; a tenant with a single replica has only the primary's.
     """
     series_start: Int
     """int64 (S + 1,): bounds of the series in `values`."""
@@ -280,7 +280,7 @@ def one_series_each(role: Role, *, class_names: Sequence[str], lifetime_steps: I
 
 
 SAMPLE_STREAM = 1
-"""Key of the random stream of samples, which separates it from that of splits."""
+"""Key of the random stream of samples, which separates it from the stream of splits."""
 MOST_COPIES = 1000
 """Largest size of a sample with replacement, as a multiple of the tenants."""
 

@@ -206,18 +206,18 @@ def _series(samples: pl.LazyFrame, metrics: range) -> pl.DataFrame:
 
 
 def _metric(
-    metric: MetricInfo, number: int, header: Header, series: pl.DataFrame, days: pl.DataFrame, lives: pl.DataFrame
+    metric: MetricInfo, column: int, header: Header, series: pl.DataFrame, days: pl.DataFrame, lives: pl.DataFrame
 ) -> MetricFigures:
-    """Return the properties of a metric, by its number in the tables of series, hours of the day and tenths of life."""
+    """Return the properties of a metric; `column` is its number in the tables of series, hours and tenths of life."""
     rows = series["rows"].to_numpy()
     mean, highest, first, last, limit, growth = (
-        series[f"{field}_{number}"].cast(pl.Float64).to_numpy()
+        series[f"{field}_{column}"].cast(pl.Float64).to_numpy()
         for field in ("mean", "highest", "first", "last", "limit", "growth")
     )
     limited, positive = limit > 0, highest > 0
     total = float((mean * rows).sum())
     rise = np.divide(last - first, highest, out=np.zeros(len(rows)), where=positive)
-    daily = _by_key(days, "hour", f"usage_{number}", HOURS)
+    daily = _by_key(days, "hour", f"usage_{column}", HOURS)
     return MetricFigures(
         metric=metric,
         mean=total / float(rows.sum()),
@@ -229,7 +229,7 @@ def _metric(
         rise=float(np.median(rise)),
         growth_hours=float(np.median(growth)) * header.step_seconds / HOUR,
         daily=daily * _ratio(float(rows.sum()), total),
-        life=_by_key(lives, "tenth", f"share_{number}", TENTHS),
+        life=_by_key(lives, "tenth", f"share_{column}", TENTHS),
     )
 
 
@@ -249,6 +249,7 @@ def _plain(figures: MetricFigures) -> dict[str, Any]:
     """Return the properties of a metric as plain values for JSON."""
 
     def median(values: Float) -> float | None:
+        """Return the median; None of no values."""
         return float(np.median(values)) if len(values) else None
 
     daily = figures.daily[np.isfinite(figures.daily)]

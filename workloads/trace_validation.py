@@ -145,11 +145,11 @@ def check_tenants(tenants: pl.DataFrame, header: Header, path: Path) -> None:
             start = tenants["start_s"].to_numpy()
             inside = (start >= -LATEST) & (start <= LATEST)
             check.bad_rows(~inside, "start_s", start, TIMES)
-        life = tenants["lifetime_s"].to_numpy() / header.step_seconds
-        finite = np.where(np.isfinite(life), life, 0.0)
-        whole = (finite > 0.5) & (np.abs(finite - np.rint(finite)) < TIME_TOLERANCE)
+        life_steps = tenants["lifetime_s"].to_numpy() / header.step_seconds
+        finite = np.where(np.isfinite(life_steps), life_steps, 0.0)
+        is_multiple = (finite > 0.5) & (np.abs(finite - np.rint(finite)) < TIME_TOLERANCE)
         expected = f"a positive multiple of the step, {header.step_seconds:g}"
-        check.bad_rows(~whole, "lifetime_s", tenants["lifetime_s"], expected)
+        check.bad_rows(~is_multiple, "lifetime_s", tenants["lifetime_s"], expected)
         check.numbers(tenants, maxima)
     check.raise_problems()
     if not len(tenants):
@@ -218,7 +218,7 @@ class _SampleChecks:
         _check_times(check, time, self.time, first, self.header.step_seconds)
         self._check_once(frame, owner, role, first)
         self.sound = self.sound and len(check.problems) == before
-        if self.sound:  # the rest needs every row to belong to a tenant
+        if self.sound:  # these checks need every row to belong to a tenant
             _check_against_tenants(check, frame, owner, self.tenants, self.metrics)
             start = np.flatnonzero(first)
             self.series.append((start + check.rows_above, owner[start], role[start]))
@@ -293,7 +293,7 @@ def _check_times(check: Checker, time: Float, above: float, first: Bool, step: f
 def _check_against_tenants(
     check: Checker, samples: pl.DataFrame, owner: Int, tenants: pl.DataFrame, metrics: list[str]
 ) -> None:
-    """Check the classes and values of rows against those of their tenants; `owner`, (rows,), are rows of `tenants`."""
+    """Check the classes and values of rows against their tenants; `owner`, (rows,), are rows of `tenants`."""
     classes = tenants["tenant_class"].cast(pl.String).gather(owner)
     differs = (samples["tenant_class"].cast(pl.String) != classes).to_numpy()
     check.bad_rows(differs, "tenant_class", samples["tenant_class"], "the class in the tenants table")
@@ -307,9 +307,9 @@ def _check_lengths(check: Checker, tenants: pl.DataFrame, series: SeriesTable, s
     """Check that each series has as many rows as its tenant lives steps."""
     rows = np.diff(series.start)
     requested = np.rint(tenants["lifetime_s"].to_numpy() / step).astype(np.int64)[series.tenant]
-    for number in np.flatnonzero(rows != requested)[:ROWS_LISTED].tolist():
-        problem = f"a series of {rows[number]} rows"
-        check.add(problem, f"{requested[number]} rows (lifetime_s by step)", int(series.start[number + 1]), "time_s")
+    for index in np.flatnonzero(rows != requested)[:ROWS_LISTED].tolist():
+        problem = f"a series of {rows[index]} rows"
+        check.add(problem, f"{requested[index]} rows (lifetime_s by step)", int(series.start[index + 1]), "time_s")
 
 
 def _check_roles(check: Checker, tenants: pl.DataFrame, has_role: Bool) -> None:

@@ -69,7 +69,7 @@ def write_csv(frame: pl.DataFrame, path: str | Path) -> None:
 def _system_error(error: Exception, path: Path) -> OSError:
     """Return the system error that an error of a library reports, with the name of the file."""
     match = _NUMBER.search(str(error))
-    number = getattr(error, "errno", None) or (int(match[1]) if match else EIO)
-    name = getattr(error, "filename", None) or path
-    name = path if str(name).endswith(".part") else name
-    return OSError(number, os.strerror(number), str(name))
+    errno = getattr(error, "errno", None) or (int(match[1]) if match else EIO)
+    filename = getattr(error, "filename", None) or path
+    filename = path if str(filename).endswith(".part") else filename
+    return OSError(errno, os.strerror(errno), str(filename))

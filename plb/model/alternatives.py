@@ -97,14 +97,14 @@ class Alternatives:
     @property
     def others(self) -> tuple[Place, ...]:
         """The places without its present node."""
-        standing = None if self.standing is None else self.standing.node
-        return tuple(place for place in self.places if place.node != standing)
+        present_node = None if self.standing is None else self.standing.node
+        return tuple(place for place in self.places if place.node != present_node)
 
     @property
     def rank(self) -> int | None:
         """Rank of its present node among `places`, from 1; None if it is not placed or its node is now excluded."""
-        standing = None if self.standing is None else self.standing.node
-        return next((rank for rank, place in enumerate(self.places, 1) if place.node == standing), None)
+        present_node = None if self.standing is None else self.standing.node
+        return next((rank for rank, place in enumerate(self.places, 1) if place.node == present_node), None)
 
     @property
     def nearest(self) -> tuple[ClosedNode, ...]:

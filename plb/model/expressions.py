@@ -151,15 +151,15 @@ class _Parser:
 
     def _split(self) -> list[tuple[str, int]]:
         """Return the tokens of the text, trimmed, each with its position."""
-        tokens, at = [], 0
-        while at < len(self.text):
-            match = _TOKEN.match(self.text, at)
+        tokens, position = [], 0
+        while position < len(self.text):
+            match = _TOKEN.match(self.text, position)
             if match is None:
-                raise self._error(at, "an operator among == != >= <= < > ^ !^ && || !")
+                raise self._error(position, "an operator among == != >= <= < > ^ !^ && || !")
             token = match.group()
             if token.strip():
-                tokens.append((token.strip(), at + len(token) - len(token.lstrip())))
-            at = match.end()
+                tokens.append((token.strip(), position + len(token) - len(token.lstrip())))
+            position = match.end()
         return tokens
 
     def _any(self, scope: _Scope) -> Test:
@@ -196,14 +196,14 @@ class _Parser:
 
     def _comparison(self, scope: _Scope) -> Test:
         """Read a comparison or a policy; return its test."""
-        at = self._position()
+        position = self._position()
         name = self._word("a property name")
         sign = self._next_token()
         if sign not in _COMPARISONS:
             raise self._error(self._position(), "a comparison among == != >= <= < > ^ !^")
         self.next += 1
         if sign == "~":
-            return self._policy(scope, name, at)
+            return self._policy(scope, name, position)
         value = self._word("a value")
         self.properties[name] = None
         primary_only = scope.primary_only or sign.endswith("P")
@@ -212,23 +212,23 @@ class _Parser:
         sign = "==" if sign == "!=" else sign.strip("!P")
         return _comparison(name, sign, value, expected=expected, primary_only=primary_only)
 
-    def _policy(self, scope: _Scope, name: str, at: int) -> Test:
+    def _policy(self, scope: _Scope, name: str, position: int) -> Test:
         """Read the value of a policy, whose name, at position `at`, and sign are read, and record it.
 
         As a test it is true.
         """
         policy = _equal_but_for_case(name, _POLICIES)
         if policy is None:
-            raise self._error(at, f"{' or '.join(_POLICIES)} before ~")
+            raise self._error(position, f"{' or '.join(_POLICIES)} before ~")
         if not scope.plain:
-            raise self._policy_error(at)
+            raise self._policy_error(position)
         value_at = self._position()
         value = _equal_but_for_case(self._word("a policy"), _POLICIES[policy])
         if value is None:
             raise self._error(value_at, f"{' or '.join(_POLICIES[policy])} after {policy} ~")
         if self.policies.setdefault(policy, value) != value:
-            raise self._error(at, f"only one {policy}")
-        self.policy_positions.append(at)
+            raise self._error(position, f"only one {policy}")
+        self.policy_positions.append(position)
         return lambda _properties, _primary: True
 
     def _next_token(self) -> str:
@@ -254,13 +254,15 @@ class _Parser:
         self.next += 1
         return token
 
-    def _policy_error(self, at: int) -> InvalidValueError:
+    def _policy_error(self, position: int) -> InvalidValueError:
         """Return the error for a policy, at position `at`, in a place where only tests may be."""
-        return self._error(at, "a test (policies stand alone or joined by &&)")
+        return self._error(position, "a test (policies stand alone or joined by &&)")
 
-    def _error(self, at: int, expected: str) -> InvalidValueError:
+    def _error(self, position: int, expected: str) -> InvalidValueError:
         """Return the error that `expected`, in words, is missing at a position of the text."""
-        return InvalidValueError(self.item, "placement_constraint", self.text, f"{expected} at character {at + 1}")
+        return InvalidValueError(
+            self.item, "placement_constraint", self.text, f"{expected} at character {position + 1}"
+        )
 
 
 def _equal_but_for_case(name: str, names: Iterable[str]) -> str | None:
@@ -277,6 +279,7 @@ def _join(tests: list[Test], *, decisive: bool) -> Test:
         return tests[0]
 
     def joined(properties: Mapping[str, str], primary: bool) -> bool | None:
+        """Return the joint result of all tests."""
         values = [test(properties, primary) for test in tests]
         if decisive in values:
             return decisive
@@ -292,6 +295,7 @@ def _comparison(name: str, sign: str, value: str, *, expected: bool, primary_onl
     """
 
     def test(properties: Mapping[str, str], primary: bool) -> bool | None:
+        """Return whether a node with these properties passes; None if the comparison has no meaning."""
         if primary_only and not primary:
             return True
         result = _compare(properties.get(name), sign, value)
@@ -359,15 +363,15 @@ def unmet_clauses(constraint: str, properties: Mapping[str, str], *, primary: bo
 def _clauses(constraint: str) -> list[str]:
     """Return the parts joined by a top-level ``&&``; with a top-level ``||``, the whole constraint."""
     depth, begin, clauses = 0, 0, []
-    for at, sign in enumerate(constraint):
+    for position, sign in enumerate(constraint):
         depth += (sign == "(") - (sign == ")")
         if depth:
             continue
-        if constraint.startswith("||", at):
+        if constraint.startswith("||", position):
             return [constraint.strip()]
-        if constraint.startswith("&&", at):
-            clauses.append(constraint[begin:at].strip())
-            begin = at + 2
+        if constraint.startswith("&&", position):
+            clauses.append(constraint[begin:position].strip())
+            begin = position + 2
     return [*clauses, constraint[begin:].strip()]
 
 

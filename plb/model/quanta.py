@@ -72,19 +72,19 @@ class MetricQuanta:
 
     def bulk(self, item: str, loads: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Return loads, (..., R) in user units, in quanta, rounded up; `item` is for errors."""
-        for i, metric in enumerate(self.metrics):
-            if self.fixed[i] is None and loads.size and (largest := float(loads[..., i].max())) > 0:
+        for column, metric in enumerate(self.metrics):
+            if self.fixed[column] is None and loads.size and (largest := float(loads[..., column].max())) > 0:
                 self._fix(metric.name, largest)
         by_row = np.ascontiguousarray(loads).reshape(-1, len(self.metrics))
-        whole, rounded = np.empty(by_row.shape, np.int64), np.zeros(len(self.metrics), np.bool_)
-        if not round_up(by_row, self._quanta, whole, rounded):
+        in_quanta, rounded = np.empty(by_row.shape, np.int64), np.zeros(len(self.metrics), np.bool_)
+        if not round_up(by_row, self._quanta, in_quanta, rounded):
             scaled = loads / self._quanta
             largest_at = np.unravel_index(int(scaled.argmax()), scaled.shape)
             name = self.metrics[int(largest_at[-1])].name
             raise self._too_large(item, f"load[{name}]", name, float(loads[largest_at]))
-        for i in np.flatnonzero(rounded).tolist():
-            self._report_rounding(self.metrics[i].name)
-        return whole.reshape(loads.shape)
+        for column in np.flatnonzero(rounded).tolist():
+            self._report_rounding(self.metrics[column].name)
+        return in_quanta.reshape(loads.shape)
 
     def capacities(
         self, item: str, capacities: Mapping[str, float], *, field: str = "capacities"
@@ -139,10 +139,10 @@ class MetricQuanta:
         scaled = value / self._quantum(name)
         if scaled > LARGEST_VALUE:
             raise self._too_large(item, field, name, value)
-        whole = math.ceil(scaled)
-        if whole != scaled:
+        rounded_up = math.ceil(scaled)
+        if rounded_up != scaled:
             self._report_rounding(name)
-        return whole
+        return rounded_up
 
     def _fix(self, name: str, value: float) -> None:
         """Fix the quantum of a metric by its first value, in user units."""

@@ -163,6 +163,7 @@ def priority(default: int, *, original: int) -> Any:
     """Return a field for the priority of a constraint: -1 off, 0 hard, 1 soft, 2 optimisation."""
 
     def check(item: str, field: str, value: Any) -> int:
+        """Return a priority, or raise an error for any other value."""
         if isinstance(value, bool) or not isinstance(value, int | float) or value not in range(-1, len(PRIORITIES) - 1):
             raise InvalidValueError(item, field, value, f"{', '.join(PRIORITIES[:-1])} or {PRIORITIES[-1]}")
         return int(value)
@@ -177,8 +178,11 @@ def by_name(check: Check, allowed: str, unit: str, *, original: Any = None) -> A
     """
 
     def check_all(item: str, field: str, value: Any) -> Mapping[str, Any]:
+        """Return the mapping with all values checked, read-only."""
         entries = check_mapping(item, field, value, allowed).items()
-        return ReadOnlyMapping({check_text(item, field, key): check(item, f"{field}[{key}]", e) for key, e in entries})
+        return ReadOnlyMapping(
+            {check_text(item, field, key): check(item, f"{field}[{key}]", entry) for key, entry in entries}
+        )
 
     return declared({}, Setting("", original, unit, check_all))
 

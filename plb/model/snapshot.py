@@ -130,19 +130,19 @@ def read_array(
 
     None in `shape` is any length. Whole numbers may be of another integer type. Raise `InvalidValueError` otherwise.
     """
-    array, wanted = arrays.get(name), np.dtype(dtype)
-    allowed = f"an array of {wanted.name} of shape {tuple('any' if n is None else n for n in shape)}"
+    array, expected_dtype = arrays.get(name), np.dtype(dtype)
+    allowed = f"an array of {expected_dtype.name} of shape {tuple('any' if n is None else n for n in shape)}"
     if array is None:
         raise InvalidValueError(ITEM, name, None, allowed)
     fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
-    whole = wanted.kind in "iu" and array.dtype.kind in "iu"
-    if not fits or not (whole or array.dtype == wanted):
+    are_integers = expected_dtype.kind in "iu" and array.dtype.kind in "iu"
+    if not fits or not (are_integers or array.dtype == expected_dtype):
         raise InvalidValueError(ITEM, name, f"{array.dtype.name} {array.shape}", allowed)
-    if whole and array.size:
-        least = int(np.iinfo(wanted).min) if low is None else low
-        most = int(np.iinfo(wanted).max) if high is None else high
+    if are_integers and array.size:
+        least = int(np.iinfo(expected_dtype).min) if low is None else low
+        most = int(np.iinfo(expected_dtype).max) if high is None else high
         if array.min() < least:
             raise InvalidValueError(ITEM, name, array.min().item(), f"entries of at least {least}")
         if array.max() > most:
             raise InvalidValueError(ITEM, name, array.max().item(), f"entries of at most {most}")
-    return np.array(array, wanted, order="C")
+    return np.array(array, expected_dtype, order="C")

@@ -163,6 +163,7 @@ def first_fit_plan(context: SolverContext) -> ProvisioningPlan:
     order, never = np.arange(len(context.demand)), np.zeros(1, np.int64)
 
     def pack(packing: Packing) -> int:
+        """Fill a packing by First Fit, without an end of time."""
         return first_fit(order, packing._replace(stop=never))
 
     packing, _ = _with_enough_nodes(context, FIRST_FIT, pack)

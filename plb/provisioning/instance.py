@@ -43,8 +43,10 @@ def whole_numbers(item: str, field: str, values: npt.ArrayLike, axes: int, *, lo
         )
     bad = ~((array >= low) & (array <= high) & (array == np.floor(array)))
     if bad.any():
-        at = tuple(int(index) for index in np.argwhere(bad)[0])
-        raise InvalidValueError(item, f"{field}{list(at)}", array[at].item(), f"a whole number from {low} to {high}")
+        index = tuple(int(axis_index) for axis_index in np.argwhere(bad)[0])
+        raise InvalidValueError(
+            item, f"{field}{list(index)}", array[index].item(), f"a whole number from {low} to {high}"
+        )
     return np.ascontiguousarray(array.astype(np.int32))
 
 
@@ -68,18 +70,18 @@ def whole_units(values: npt.ArrayLike, most_decimals: int = 6) -> tuple[Int32, f
         raise InvalidValueError("whole units", "values", float(bad), "finite numbers >= 0")
     with np.errstate(over="ignore"):  # what becomes infinite is refused below
         for decimals in range(most_decimals + 1):
-            whole = np.rint(array * 10.0**decimals)
-            if np.array_equal(whole / 10.0**decimals, array):
+            units = np.rint(array * 10.0**decimals)
+            if np.array_equal(units / 10.0**decimals, array):
                 break
         else:
             # a product in binary may lie a little above the decimal number that is meant
-            whole = np.ceil(np.round(array * 10.0**decimals, 3))
-    if whole.max(initial=0.0) > MOST:
+            units = np.ceil(np.round(array * 10.0**decimals, 3))
+    if units.max(initial=0.0) > MOST:
         largest = float(array.max())
         raise InvalidValueError(
             "whole units", "values", largest, f"at most {MOST * 10.0**-decimals:g} with {decimals} decimals"
         )
-    return whole.astype(np.int32), 10.0**-decimals
+    return units.astype(np.int32), 10.0**-decimals
 
 
 ANY_NUMBER = 2**31 - 1
@@ -147,7 +149,7 @@ class Affinity:
         return Affinity(*columns)
 
     def neighbours(self, applications: int) -> Neighbours:
-        """Return the limits by source and by target, and those of applications for themselves apart."""
+        """Return the limits by source and by target; limits of applications for themselves are in `most_on_a_node`."""
         most_on_a_node = np.full(applications, ANY_NUMBER, np.int32)
         source, target, most = self.source, self.target, self.most
         itself = source == target
@@ -210,28 +212,28 @@ def _count_others(neighbours: Neighbours, seen_by: Int32, counts: Int) -> None:
             seen_by[neighbour] = application
 
 
-def _by_application(key: Int32, other: Int32, most: Int32, applications: int) -> tuple[Int, Int32, Int32]:
+def _by_application(key: Int32, other_end: Int32, most: Int32, applications: int) -> tuple[Int, Int32, Int32]:
     """Sort limits, each (E,), by `key`, stably.
 
     Return bounds by application, (L + 1,), and the sorted other columns.
     """
     start = np.concatenate([[0], np.cumsum(np.bincount(key, minlength=applications))]).astype(np.int64)
-    sorted_other, sorted_most = np.empty_like(other), np.empty_like(most)
-    _sort_by_application(key, other, most, start[:-1].copy(), sorted_other, sorted_most)
-    return start, sorted_other, sorted_most
+    sorted_other_end, sorted_most = np.empty_like(other_end), np.empty_like(most)
+    _sort_by_application(key, other_end, most, start[:-1].copy(), sorted_other_end, sorted_most)
+    return start, sorted_other_end, sorted_most
 
 
 @kernel
 def _sort_by_application(
-    key: Int32, other: Int32, most: Int32, write: Int, sorted_other: Int32, sorted_most: Int32
+    key: Int32, other_end: Int32, most: Int32, write: Int, sorted_other_end: Int32, sorted_most: Int32
 ) -> None:
-    """Write `other` and `most`, (E,), sorted by `key`.
+    """Write `other_end` and `most`, (E,), sorted by `key`.
 
     `write`, (L,), is where each application begins, and is changed.
     """
     for arc in range(len(key)):
         application = key[arc]
-        sorted_other[write[application]], sorted_most[write[application]] = other[arc], most[arc]
+        sorted_other_end[write[application]], sorted_most[write[application]] = other_end[arc], most[arc]
         write[application] += 1
 
 
@@ -273,7 +275,7 @@ class Instance:
     nodes: tuple[NodeType, ...]
     """The kinds of nodes in the order of their use; [3] has one."""
     units: tuple[float, ...]
-    """(R,) what a unit of each resource is worth, in user units, for tables and files."""
+    """(R,) size of a unit of each resource, in user units, for tables and files."""
 
     def __attrs_post_init__(self) -> None:
         item = f"instance {check_name('instance', self.name)}"
@@ -313,13 +315,13 @@ class Instance:
             fits |= (peak <= node.capacity).all(axis=1)
         bad = np.flatnonzero(~fits)
         if len(bad):
-            asked = ", ".join(
+            demand = ", ".join(
                 f"{value * unit:g} {resource}"
                 for resource, value, unit in zip(self.resources, peak[bad[0]], self.units, strict=True)
             )
-            more = f" ({len(bad):,} applications ask for more)" if len(bad) > 1 else ""
-            allowed = f"at most what a node has{more}"
-            raise InvalidValueError(f"{item}: application {self.applications[bad[0]]}", "demand", asked, allowed)
+            others = f" ({len(bad):,} applications ask for more)" if len(bad) > 1 else ""
+            allowed = f"at most what a node has{others}"
+            raise InvalidValueError(f"{item}: application {self.applications[bad[0]]}", "demand", demand, allowed)
 
     def _refuse_contradictions(self, item: str) -> None:
         """Raise an error for limits that contradict each other."""
@@ -404,13 +406,13 @@ def _large_replicas(demand: Int32, replicas: Int32, capacity: int) -> int:
     is free beside those, or further nodes. The result is the largest of these bounds.
     """
     order = np.argsort(demand, kind="stable")
-    asked, count = demand[order].astype(np.int64), replicas[order].astype(np.int64)
-    replicas_below = np.concatenate([[0], np.cumsum(count)])
-    demand_below = np.concatenate([[0], np.cumsum(asked * count)])
-    alpha = np.unique(asked[2 * asked <= capacity])
-    half_end = np.searchsorted(asked, capacity // 2, side="right")
-    paired_end = np.searchsorted(asked, capacity - alpha, side="right")
-    small_end = np.searchsorted(asked, alpha, side="left")
+    sorted_demand, sorted_replicas = demand[order].astype(np.int64), replicas[order].astype(np.int64)
+    replicas_below = np.concatenate([[0], np.cumsum(sorted_replicas)])
+    demand_below = np.concatenate([[0], np.cumsum(sorted_demand * sorted_replicas)])
+    alpha = np.unique(sorted_demand[2 * sorted_demand <= capacity])
+    half_end = np.searchsorted(sorted_demand, capacity // 2, side="right")
+    paired_end = np.searchsorted(sorted_demand, capacity - alpha, side="right")
+    small_end = np.searchsorted(sorted_demand, alpha, side="left")
     larger_than_half = replicas_below[-1] - replicas_below[half_end]
     paired = replicas_below[paired_end] - replicas_below[half_end]
     free_beside_paired = paired * capacity - (demand_below[paired_end] - demand_below[half_end])

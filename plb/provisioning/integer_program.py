@@ -249,21 +249,21 @@ def constraints(model: Model, kind: Int, total: tuple[int, int]) -> list[Any]:
 
     columns, replicas = model.columns, model.instance.replicas
     y = np.arange(len(kind)) * columns + columns - 1
-    blocks = [_node_rows(model, number) for number in range(len(model.most))]
+    blocks = [_node_rows(model, node_kind) for node_kind in range(len(model.most))]
     placed = kron(np.ones((1, len(kind))), eye_array(len(replicas), columns))  # (2b)
     next_alike = np.flatnonzero(kind[1:] == kind[:-1])
-    row = np.arange(len(next_alike))
+    pair = np.arange(len(next_alike))
     ordered = coo_array(
         (
             np.repeat([1.0, -1.0], len(next_alike)),
-            (np.tile(row, 2), np.concatenate([y[next_alike + 1], y[next_alike]])),
+            (np.tile(pair, 2), np.concatenate([y[next_alike + 1], y[next_alike]])),
         ),
         shape=(len(next_alike), len(kind) * columns),
     )
     used = coo_array((np.ones(len(kind)), (np.zeros(len(kind), np.int64), y)), shape=(1, len(kind) * columns))
     return [
         LinearConstraint(placed, replicas, replicas),
-        LinearConstraint(block_diag([blocks[number] for number in kind]), -np.inf, 0.0),
+        LinearConstraint(block_diag([blocks[node_kind] for node_kind in kind]), -np.inf, 0.0),
         LinearConstraint(ordered, -np.inf, 0.0),
         LinearConstraint(used, *total),
     ]

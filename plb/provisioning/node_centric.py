@@ -196,16 +196,16 @@ def score_of(packing: Packing, filling: Filling, node: int, application: int, wh
     """Return the score of an application for a node, after `set_weights`; with `whole`, shares are rounded down."""
     value = 0.0
     for dimension in range(len(filling.weights)):
-        asked, free = packing.demand[application, dimension], packing.free[node, dimension]
+        demand, free = packing.demand[application, dimension], packing.free[node, dimension]
         capacity = filling.capacity[dimension]
         if whole:
-            asked -= asked % capacity
+            demand -= demand % capacity
         if filling.score == L2_NORM:
             if whole:
                 free -= free % capacity
-            value -= ((free - asked) / capacity) ** 2
+            value -= ((free - demand) / capacity) ** 2
         else:
-            value += filling.weights[dimension] * asked
+            value += filling.weights[dimension] * demand
     return value
 
 
@@ -248,7 +248,7 @@ def _fill(packing: Packing, filling: Filling, node: int, remaining: int) -> bool
 
 @kernel
 def _choose_candidate(packing: Packing, filling: Filling, node: int, feasible: int) -> tuple[int, int]:
-    """Remove those of the first `feasible` candidates that do not fit on a node; choose that with the highest score.
+    """Remove from the first `feasible` candidates the ones that do not fit on a node, and choose the highest score.
 
     The result is how many candidates are kept, and the position of the chosen one; -1: none fits.
     """

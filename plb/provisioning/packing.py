@@ -159,11 +159,11 @@ def clear_limits(packing: Packing, limited_count: int) -> None:
 def fitting(packing: Packing, node: int, application: int, most: int) -> int:
     """Return how many replicas of an application, at most `most`, fit into the free capacity of a node."""
     for dimension in range(packing.demand.shape[1]):
-        asked, free = packing.demand[application, dimension], packing.free[node, dimension]
-        if asked * most > free:
-            if asked > free:
+        demand, free = packing.demand[application, dimension], packing.free[node, dimension]
+        if demand * most > free:
+            if demand > free:
                 return 0
-            most = free // asked
+            most = free // demand
     return most
 
 

@@ -160,15 +160,15 @@ def _overfull(plan: ProvisioningPlan) -> Iterator[str]:
         for time in range(instance.time_points):
             demand = instance.demand[plan.application, resource, time].astype(np.int64) * plan.count
             # sums of whole numbers are exact in 64 bits, which bincount's weights are not beyond 2^53
-            asked = np.zeros(plan.nodes, np.int64)
-            np.add.at(asked, plan.node, demand)
+            node_demand = np.zeros(plan.nodes, np.int64)
+            np.add.at(node_demand, plan.node, demand)
             limit = capacity[plan.kind, resource]
-            full = np.flatnonzero(asked > limit)
+            full = np.flatnonzero(node_demand > limit)
             unit = instance.units[resource]
             yield from _first_faults(
                 full,
                 (
-                    f"node {names[node]}: {asked[node] * unit:g} {name} are asked for at time point {time}, "
+                    f"node {names[node]}: {node_demand[node] * unit:g} {name} are asked for at time point {time}, "
                     f"it has {limit[node] * unit:g}"
                     for node in full
                 ),

@@ -2,12 +2,12 @@
 
 Facts read from the programs (github.com/DSSGroup-Leeds/LRA-binpacking-expe, of the constant demands):
 
-- Shares of a node are divided as whole numbers, so that they are 0 unless demand, or what is left, is all that a node
+- Shares of a node are divided as whole numbers, so that they are 0 unless demand, or free capacity, is all that a node
   has. Sizes and free capacities of nodes are nearly equal by every measure except two: `EXTENDED_SUM`, and for nodes
   `EXPONENTIAL`. Applications then have their given order, and Best Fit and Worst Fit are First Fit.
 - One replica is placed at a time, and nodes are sorted before each, where the paper's algorithm 1 places as many as
   fit. A node that was found too small for an application keeps the measure that it had before.
-- What is left of a node is a 32-bit number.
+- The free capacity of a node as one number has 32 bits.
 - Where one node after the other is filled, all applications are scored, whether they fit or not. The one with the
   highest score is moved to the front of the list by one pass of bubble sort, which moves others as well, and tried. A
   completed application is exchanged with the first in the list that is not completed. Scores are all 0 once the

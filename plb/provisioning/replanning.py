@@ -236,10 +236,10 @@ def _names(plan: ProvisioningPlan, packing: Packing, node_of_plan: Int) -> list[
     names = [""] * len(packing.free)
     for name, node in zip(plan.node_names(), node_of_plan.tolist(), strict=True):
         names[node] = name
-    taken, first = set(names), 0
+    used_names, first = set(names), 0
     for node_type, end in zip(plan.instance.nodes, packing.end.tolist(), strict=True):
         numbered = (f"{node_type.name}-{number}" for number in itertools.count())
-        unused = (name for name in numbered if name not in taken)
+        unused = (name for name in numbered if name not in used_names)
         names[first:end] = [name or next(unused) for name in names[first:end]]
         first = end
     return names

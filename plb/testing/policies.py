@@ -46,6 +46,7 @@ def policy_test(
     @SETTINGS
     @given(all_kinds() if clusters is None else clusters, st.integers(0, 3))
     def test(cluster: Cluster, seed: int) -> None:
+        """Compare the answers of two runs of the policy in one cluster."""
         tested = policy if made_for is None else made_for(cluster)
         first, second = (answers(tested, configuration_of(cluster.engine()), seed) for _ in range(2))
         assert first == second, f"{policy.name}: the same seed brings {_difference(first, second)}"

@@ -77,6 +77,7 @@ class ConfigurationMachine(RuleBasedStateMachine):
         """Return the attributes of a subclass whose examples begin with a cluster of a strategy: the rule `begin`."""
 
         def begin(machine: ConfigurationMachine, cluster: Cluster) -> None:
+            """Begin an example in a cluster."""
             machine.begin_in(cluster)
 
         return {"begin": initialize(cluster=clusters)(begin)}
@@ -120,16 +121,16 @@ class ConfigurationMachine(RuleBasedStateMachine):
         first, second = self._row(row), self._row(partner)
         if first is None or second is None:
             return
-        here, there = self.configuration.node_of(first), self.configuration.node_of(second)
-        if NOWHERE not in (here, there) and here != there:
-            self.propose(Proposal(first, there, second))
+        source, target = self.configuration.node_of(first), self.configuration.node_of(second)
+        if NOWHERE not in (source, target) and source != target:
+            self.propose(Proposal(first, target, second))
 
     @rule(row=some_row)
     def take_off(self, row: int) -> None:
         """Take a replica off its node."""
-        taken = self._row(row)
-        if taken is not None and self.configuration.node_of(taken) != NOWHERE:
-            self.propose(Proposal(taken, NOWHERE))
+        placed_row = self._row(row)
+        if placed_row is not None and self.configuration.node_of(placed_row) != NOWHERE:
+            self.propose(Proposal(placed_row, NOWHERE))
 
     @rule()
     def undo(self) -> None:
@@ -165,9 +166,9 @@ class ConfigurationMachine(RuleBasedStateMachine):
                 if node != self.configuration.node_of(row):
                     yield Proposal(row, node)
         for row, partner in combinations(rows, 2):
-            here, there = self.configuration.node_of(row), self.configuration.node_of(partner)
-            if NOWHERE not in (here, there) and here != there:
-                yield Proposal(row, there, partner)
+            source, target = self.configuration.node_of(row), self.configuration.node_of(partner)
+            if NOWHERE not in (source, target) and source != target:
+                yield Proposal(row, target, partner)
 
     def _row(self, number: int) -> int | None:
         """Return the row of a replica by its number, which wraps around; None without replicas."""
@@ -213,7 +214,7 @@ class TermMachine(ConfigurationMachine):
             check_total(self.tested, self.configuration, self.value, Invariant.UNDO)
 
     def compare(self, relabelled: Configuration, invariant: Invariant) -> None:
-        """Compare the total with that of a relabelled configuration."""
+        """Compare the total with the total of a relabelled configuration."""
         check_label(self.tested, self.value, relabelled, invariant)
 
     @rule(first=some_row)
@@ -282,7 +283,7 @@ class ConstraintMachine(ConfigurationMachine):
             raise BrokenInvariantError(invariant, f"sum {index} is {kept}, from scratch it is {right}")
 
     def compare(self, relabelled: Configuration, invariant: Invariant) -> None:
-        """Compare the number of broken rows with that of a relabelled configuration."""
+        """Compare the number of broken rows with the number in a relabelled configuration."""
         before, after = len(self.broken), len(broken_rows(self.tested, relabelled))
         if before != after:
             raise BrokenInvariantError(invariant, f"the broken rows go from {before} to {after}")

@@ -274,12 +274,12 @@ def _rows(instance: Instance) -> Iterator[tuple[str, ...]]:
     names, limits, demand = instance.applications, instance.affinity, user_demand(instance)
     order = np.argsort(limits.source, kind="stable")
     start = np.searchsorted(limits.source[order], np.arange(len(names) + 1))
-    for number, name in enumerate(names):
-        arcs = order[start[number] : start[number + 1]]
+    for application, name in enumerate(names):
+        arcs = order[start[application] : start[application + 1]]
         targets = zip(limits.target[arcs].tolist(), limits.most[arcs].tolist(), strict=True)
         pairs = [f"({names[target]}, {most})" for target, most in targets]
-        curves = (_cell(demand[number, resource].tolist()) for resource in range(len(RESOURCES)))
-        yield name, str(instance.replicas[number]), *curves, str(len(pairs)), f"[{', '.join(pairs)}]"
+        curves = (_cell(demand[application, resource].tolist()) for resource in range(len(RESOURCES)))
+        yield name, str(instance.replicas[application]), *curves, str(len(pairs)), f"[{', '.join(pairs)}]"
 
 
 def _cell(curve: list[float]) -> str:

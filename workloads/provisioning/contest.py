@@ -234,8 +234,8 @@ def _check_writable(instance: Instance) -> None:
     check_resources(instance.resources)
     if instance.time_points != POINTS:
         raise InvalidValueError(item, "time points", instance.time_points, f"{POINTS}, as the contest has")
-    for number, resource in enumerate(instance.resources):
-        if resource in CONSTANT and (instance.demand[:, number] != instance.demand[:, number, :1]).any():
+    for index, resource in enumerate(instance.resources):
+        if resource in CONSTANT and (instance.demand[:, index] != instance.demand[:, index, :1]).any():
             raise InvalidValueError(item, "demand", f"{resource} that varies", "constant demand, as the contest has")
     for node in instance.nodes:
         if node.count is None:
@@ -252,9 +252,9 @@ def _text(value: float) -> str:
 
 def _app_rows(instance: Instance, demand: dict[str, Float]) -> Rows:
     """Yield the rows of the applications; `demand` has the demand, (L, POINTS), by resource."""
-    for number, name in enumerate(instance.applications):
-        curves = ("|".join(map(_text, _curve(demand, resource, number))) for resource in CURVES)
-        yield name, *curves, *(_text(_curve(demand, resource, number)[0]) for resource in CONSTANT)
+    for application, name in enumerate(instance.applications):
+        curves = ("|".join(map(_text, _curve(demand, resource, application))) for resource in CURVES)
+        yield name, *curves, *(_text(_curve(demand, resource, application)[0]) for resource in CONSTANT)
 
 
 def _curve(demand: dict[str, Float], resource: str, application: int) -> list[float]:
@@ -264,21 +264,21 @@ def _curve(demand: dict[str, Float], resource: str, application: int) -> list[fl
 
 def _instance_rows(instance: Instance) -> Rows:
     """Yield the rows of the replicas of all applications."""
-    number = 0
+    replica = 0
     for name, replicas in zip(instance.applications, instance.replicas.tolist(), strict=True):
         for _ in range(replicas):
-            number += 1
-            yield f"inst_{number}", name, ""
+            replica += 1
+            yield f"inst_{replica}", name, ""
 
 
 def _machine_rows(instance: Instance) -> Rows:
     """Yield the rows of the nodes."""
-    number = 0
+    machine = 0
     for node in user_nodes(instance):
         capacity = dict(zip(instance.resources, node.capacity, strict=True))
         for _ in range(node.count or 0):
-            number += 1
-            yield f"machine_{number}", *(_text(capacity.get(resource, 0.0)) for resource in RESOURCES)
+            machine += 1
+            yield f"machine_{machine}", *(_text(capacity.get(resource, 0.0)) for resource in RESOURCES)
 
 
 def _limit_rows(instance: Instance) -> Rows:

@@ -159,9 +159,9 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     if not len(frame):
         check.refuse("no rows", "at least one row")
     if frame[COLUMNS[3]].dtype.is_float():  # 2.0 is a whole number, too
-        whole = frame[COLUMNS[3]].cast(pl.Int64, strict=False)
-        if (whole == frame[COLUMNS[3]]).all():
-            frame = frame.with_columns(whole)
+        integers = frame[COLUMNS[3]].cast(pl.Int64, strict=False)
+        if (integers == frame[COLUMNS[3]]).all():
+            frame = frame.with_columns(integers)
     return frame.select(pl.col(name).cast(pl.String) for name in COLUMNS)
 
 
@@ -204,8 +204,8 @@ def _kinds(directory: Path, machines: pl.DataFrame, instance: Instance) -> Int32
     """Return the index of each machine's kind among the node types of the instance, (machines,)."""
     capacity = machines.select(instance.resources).to_numpy()
     kind = np.full(len(machines), -1, np.int32)
-    for number, node in reversed(list(enumerate(user_nodes(instance)))):
-        kind[(capacity == np.array(node.capacity)).all(axis=1)] = number
+    for index, node in reversed(list(enumerate(user_nodes(instance)))):
+        kind[(capacity == np.array(node.capacity)).all(axis=1)] = index
     check = Checker(one_file(directory, MACHINES_FILE))
     capacities = machines.select(pl.concat_str(instance.resources, separator=", ")).to_series()
     allowed = " or ".join(", ".join(f"{value:g}" for value in node.capacity) for node in user_nodes(instance))

@@ -66,8 +66,8 @@ def tenants_of_plan(
     check_number("plan", "plan_hours", plan_hours, low=SHORTEST_HOURS)
     check_number("plan", "hours", hours, low_open=True)
     instance, period = plan.instance, round(plan_hours * HOUR_SECONDS)
-    whole = period % instance.time_points == 0
-    step = period // instance.time_points if whole else check_count("plan", "step_seconds", step_seconds, low=1)
+    is_whole_step = period % instance.time_points == 0
+    step = period // instance.time_points if is_whole_step else check_count("plan", "step_seconds", step_seconds, low=1)
     steps = math.floor(hours * HOUR_SECONDS / step) + 1
     owner, node, start = _layers(plan)
     # user units as float32 are off by less than a ten-millionth
@@ -119,14 +119,14 @@ def _time_points(steps: int, step: int, period: int, points: int) -> Int:
 
 def _names(applications: Sequence[str], owner: Iterable[int]) -> list[str]:
     """Return a name for each tenant, from its application `owner`: that name, for further tenants with a number."""
-    taken, number = set(applications), dict.fromkeys(range(len(applications)), 0)
+    used_names, tenants_of = set(applications), dict.fromkeys(range(len(applications)), 0)
     names = []
     for application in owner:
         name = applications[application]
-        number[application] += 1
-        if number[application] > 1:
-            while (name := f"{applications[application]}/{number[application]}") in taken:
-                number[application] += 1
-            taken.add(name)
+        tenants_of[application] += 1
+        if tenants_of[application] > 1:
+            while (name := f"{applications[application]}/{tenants_of[application]}") in used_names:
+                tenants_of[application] += 1
+            used_names.add(name)
         names.append(name)
     return names

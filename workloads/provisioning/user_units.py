@@ -81,8 +81,8 @@ def _sample_distinct(population: int, size: int, draws: np.random.Generator) -> 
         share = (size - len(drawn)) / (population - len(drawn))
         # as many as are expected to give the missing values, and a few more, so that one round is mostly enough
         expected = -population * math.log1p(-share)
-        more = draws.integers(population, size=int(expected + 3 * math.sqrt(expected)) + 4)
-        drawn = _distinct(np.concatenate([drawn, more]))
+        candidates = draws.integers(population, size=int(expected + 3 * math.sqrt(expected)) + 4)
+        drawn = _distinct(np.concatenate([drawn, candidates]))
     surplus = draws.choice(len(drawn), len(drawn) - size, replace=False, shuffle=False)
     return np.delete(drawn, surplus)
 
@@ -208,11 +208,11 @@ def build_instance(
     whole_demand = np.empty(demand.shape, np.int32)
     whole_capacities = np.empty(capacities.shape, np.int32)
     units = []
-    for number in range(len(resources)):
-        together = np.concatenate([demand[:, number].ravel(), capacities[:, number]])
-        whole, unit = whole_units(together, _decimals(float(together.max())))
-        whole_demand[:, number] = whole[: -len(nodes)].reshape(demand[:, number].shape)
-        whole_capacities[:, number] = np.floor(np.round(capacities[:, number] / unit, 3))
+    for resource in range(len(resources)):
+        user_values = np.concatenate([demand[:, resource].ravel(), capacities[:, resource]])
+        unit_values, unit = whole_units(user_values, _decimals(float(user_values.max())))
+        whole_demand[:, resource] = unit_values[: -len(nodes)].reshape(demand[:, resource].shape)
+        whole_capacities[:, resource] = np.floor(np.round(capacities[:, resource] / unit, 3))
         units.append(unit)
     kinds = zip(nodes, whole_capacities, strict=True)
     return Instance(
@@ -266,7 +266,7 @@ def in_user_units(values: npt.ArrayLike, unit: float) -> Float:
 
 def user_demand(instance: Instance) -> Float:
     """Return the demand of an instance in user units, (L, R, T)."""
-    rows = [in_user_units(instance.demand[:, number], unit) for number, unit in enumerate(instance.units)]
+    rows = [in_user_units(instance.demand[:, resource], unit) for resource, unit in enumerate(instance.units)]
     return np.stack(rows, axis=1)
 
 

@@ -97,9 +97,9 @@ def _machines(source: Path, scratch: Path) -> pl.LazyFrame:
 
 def _short(name: str) -> pl.Expr:
     """Return the numbers of a column as texts, whole numbers without decimals."""
-    whole = pl.col(name) == pl.col(name).floor()
+    is_whole = pl.col(name) == pl.col(name).floor()
     digits = pl.col(name).cast(pl.Int64, strict=False).cast(pl.String)
-    return pl.when(whole).then(digits).otherwise(pl.col(name).cast(pl.String))
+    return pl.when(is_whole).then(digits).otherwise(pl.col(name).cast(pl.String))
 
 
 def _reader(name: str) -> SampledReader:
@@ -246,11 +246,11 @@ def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, Float32]:
     """Return, by number of the VM type, the shares of the chosen machine that it takes, in the order of the metrics."""
     rows = database.execute(f"SELECT machineId, vmTypeId, {', '.join(RESOURCES.values())} FROM vmType").fetchall()
     check = Checker(path)
-    for number, row in enumerate(rows, 1):
-        _check_keys(check, ("machineId", "vmTypeId"), row, number, "in table vmType")
+    for row_number, row in enumerate(rows, 1):
+        _check_keys(check, ("machineId", "vmTypeId"), row, row_number, "in table vmType")
         for name, value in zip(RESOURCES.values(), row[2:], strict=True):
             if value is not None and not (isinstance(value, int | float) and 0 <= value <= MOST_SHARE):
-                check.add(repr(value), f"a share from 0 to {MOST_SHARE:g}, in table vmType", number, name)
+                check.add(repr(value), f"a share from 0 to {MOST_SHARE:g}, in table vmType", row_number, name)
     check.raise_problems()
     if not rows:
         check.refuse("no rows in table vmType", "at least one VM type")
@@ -260,14 +260,14 @@ def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, Float32]:
     return {row[1]: np.array([value or 0.0 for value in row[2:]], np.float32) for row in rows if row[0] == machine}
 
 
-def _check_keys(check: Checker, names: Sequence[str], row: tuple[Any, ...], number: int, where: str) -> None:
+def _check_keys(check: Checker, names: Sequence[str], row: tuple[Any, ...], row_number: int, table: str) -> None:
     """Record the first values of a row, one for each of `names`, that are no whole number in range.
 
-    `number` is the number of the row, `where` its table in words.
+    `row_number` is the number of the row, `table` says in words where it is.
     """
     for name, value in zip(names, row, strict=False):
         if not isinstance(value, int) or abs(value) > MOST_KEY:
-            check.add("NULL" if value is None else repr(value), f"a whole number, {where}", number, name)
+            check.add("NULL" if value is None else repr(value), f"a whole number, {table}", row_number, name)
 
 
 def _usable(path: Path, rows: Rows, shares: dict[Any, Float32], tally: ConversionReport) -> Rows:
@@ -276,13 +276,13 @@ def _usable(path: Path, rows: Rows, shares: dict[Any, Float32], tally: Conversio
     Raise `TraceError` for a missing number or time.
     """
     check = Checker(path)
-    for number, row in enumerate(rows, tally.rows_read - len(rows) + 1):
-        _check_keys(check, REQUESTS[:3], row, number, "in table vm by vmId")
+    for row_number, row in enumerate(rows, tally.rows_read - len(rows) + 1):
+        _check_keys(check, REQUESTS[:3], row, row_number, "in table vm by vmId")
         for name, value in zip(REQUESTS[4:], row[4:], strict=True):
             missing = value is None and name == "endtime"
             if not missing and not (isinstance(value, int | float) and abs(value) <= MOST_DAYS):
                 days = f"days from the start of the trace, from {-MOST_DAYS:g} to {MOST_DAYS:g}, in table vm by vmId"
-                check.add(repr(value), days, number, name)
+                check.add(repr(value), days, row_number, name)
     check.raise_problems()
     offered = [row for row in rows if row[2] in shares]
     forwards = [row for row in offered if row[5] is None or row[5] >= row[4]]

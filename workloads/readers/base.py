@@ -150,6 +150,7 @@ def sized_classes(prefix: str, sizes: dict[str, pl.Expr]) -> Classes:
     """
 
     def classes(steps: pl.DataFrame) -> pl.DataFrame:
+        """Return owners and their classes."""
         usual = steps.group_by(OWNER).agg(size.alias(letter) for letter, size in sizes.items())
         # the logarithm of a power of two may be slightly too large
         power = [pl.lit(2.0).pow(pl.col(letter).log(2).round(9).ceil()).alias(letter) for letter in sizes]

@@ -193,7 +193,7 @@ def _keys(time: str) -> list[pl.Expr]:
 
 
 def _flat(*, maxima: bool) -> list[pl.Expr]:
-    """Return the columns of a `Frame` from those of a flat file: maximum or mean usage of each sample."""
+    """Return the columns of a `Frame` for a flat file, with the maximum or the mean usage of each sample."""
     kind = "max" if maxima else "avg"
     usage = {"cpu": pl.col(f"{kind}_cpu_usage"), "memory": pl.col(f"{kind}_memory_usage")}
     limits = (pl.col(f"{name}_limit").cast(pl.Float32).alias(f"limit_{name}") for name in usage)
@@ -201,7 +201,7 @@ def _flat(*, maxima: bool) -> list[pl.Expr]:
 
 
 def _published(*, maxima: bool) -> list[pl.Expr]:
-    """Return the columns of a `Frame` from those of the published table: maximum or mean usage of each sample."""
+    """Return the columns of a `Frame` for the published table, with the maximum or the mean usage of each sample."""
     usage = pl.col("maximum_usage" if maxima else "average_usage").struct
     values = measured({"cpu": usage.field("cpus"), "memory": usage.field("memory")})
     return [*_keys("start_time"), *values, pl.col("assigned_memory").cast(pl.Float32).alias("limit_memory")]

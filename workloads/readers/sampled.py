@@ -203,7 +203,7 @@ class SampledReader:
         return self._tenants(steps, windows, chunks.last_time, options, tally) if len(windows.rows) else None
 
     def _without_repeats(self, source: Path, rows: pl.DataFrame, tally: ConversionReport) -> pl.DataFrame:
-        """Return sorted rows without those that repeat the owner and time of the row above, which are counted."""
+        """Count the sorted rows that repeat the owner and time of the row above; return the others."""
         same = [pl.col(name) == pl.col(name).shift() for name in (OWNER, TIME)]
         again = rows.select(pl.all_horizontal(same).fill_null(value=False)).to_series()
         count = int(again.sum())
