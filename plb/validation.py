@@ -97,7 +97,10 @@ def check_number(
     low_open: bool = False,
     high_open: bool = False,
 ) -> float:
-    """Return `value` as a float if it is finite and within the bounds, else raise `InvalidValueError`."""
+    """Return `value` as a float if it is finite and from `low` to `high`, else raise `InvalidValueError`.
+
+    With `low_open` or `high_open`, that bound itself is refused.
+    """
     number = _finite(value)
     inside = number is not None and (number > low if low_open else number >= low)
     if number is None or not (inside and (number < high if high_open else number <= high)):
@@ -196,7 +199,7 @@ def check_items(item: str, field: str, values: object, kind: type[Item]) -> tupl
 
 
 def check_names(item: str, field: str, values: object) -> tuple[str, ...]:
-    """Return a collection of names as a tuple; refuse a single name, whose letters would be taken for names."""
+    """Return a collection of texts as a tuple, else raise `InvalidValueError`, also for a single text."""
     allowed = "a collection of names"
     names = check_collection(item, field, values, allowed)
     if not all(isinstance(name, str) for name in names):
@@ -212,7 +215,7 @@ def check_distinct(kind: str, names: Collection[str]) -> None:
 
 
 def check_collection(item: str, field: str, values: object, allowed: str) -> tuple[Any, ...]:
-    """Return a collection, other than a text or a mapping, as a tuple; `allowed` says in words what is expected."""
+    """Return a collection, no text and no mapping, as a tuple, else raise `InvalidValueError` with `allowed`."""
     try:
         if not isinstance(values, str | bytes | Mapping):
             return tuple(values)  # type: ignore[arg-type]
@@ -222,7 +225,7 @@ def check_collection(item: str, field: str, values: object, allowed: str) -> tup
 
 
 def check_loads(item: str, field: str, loads: Mapping[str, float]) -> Mapping[str, float]:
-    """Return a read-only copy of `loads` by metric if all are finite and at least 0."""
+    """Return a read-only copy of `loads` by metric if all are finite and at least 0, else raise `InvalidValueError`."""
     by_metric = check_mapping(item, field, loads, "a mapping of metrics to numbers")
     return ReadOnlyMapping(
         {metric: check_number(item, f"{field}[{metric}]", load) for metric, load in by_metric.items()}
@@ -242,14 +245,14 @@ def check_quantum(item: str, field: str, value: float, *, high: float = math.inf
 
 
 def check_metrics(item: str, field: str, names: Iterable[str], metrics: Collection[str]) -> None:
-    """Raise `UnknownNameError` at the first of `names` that is not among `metrics`."""
+    """Raise `UnknownNameError`, about `field` of `item`, at the first of `names` that is not among `metrics`."""
     for name in names:
         if name not in metrics:
             raise UnknownNameError("metric", name, metrics, context=f"{item}: {field}")
 
 
 def check_member(item: str, field: str, value: object, kind: type[Member]) -> Member:
-    """Return the member of the enumeration `kind` that is `value` or has it, else raise `InvalidValueError`."""
+    """Return the member of `kind` that is `value` or whose value it is, else raise `InvalidValueError`."""
     if isinstance(value, kind):
         return value
     try:

@@ -126,7 +126,7 @@ class Checker:
             self.problems[alike[-1]] = attrs.evolve(last, count=counted)
 
     def distinct(self, values: pl.Series, column: str, expected: str) -> None:
-        """Record the rows whose value an earlier row has."""
+        """Record the rows of a column whose value an earlier row has; `expected` is as in `TraceProblem`."""
         self.bad_rows(~values.is_first_distinct().to_numpy(), column, values, expected)
 
     def columns(self, frame: pl.DataFrame, requested: dict[str, str], rows: pl.Series | None = None) -> bool:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from plb.array_types import Float, Float32, Int
 from plb.risk.demand_history import DemandHistory
 from plb.validation import check_count, check_metrics
-from workloads.trace import TraceSet, first_where, maximum, per_row, percentile, rows_of, step_of_row
+from workloads.trace import Bounds, TraceSet, first_where, maximum, per_row, percentile, rows_of, step_of_row
 
 GROWN = 0.95
 """Share of the maximum at which a tenant counts as grown ([1] section 3.1)."""
@@ -63,7 +63,7 @@ def compress_columns(traces: TraceSet) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _growth_steps(values: Float32, highest: Float32, bounds: Int) -> Float:
+def _growth_steps(values: Float32, highest: Float32, bounds: Bounds) -> Float:
     """Return the growth duration G in steps, (S,), by the rule of this module; `values` is (N,), `highest` (S,)."""
     grown_at = first_where(values >= per_row(np.float32(GROWN) * highest, bounds), bounds)
     peak_at = first_where(values == per_row(highest, bounds), bounds)
@@ -132,7 +132,7 @@ def compression_effect(
     return rows
 
 
-def _violations(start: Int, curves: tuple[Float32, Float32], series: Int, stagger: int, limits: Float) -> list[bool]:
+def _violations(start: Bounds, curves: tuple[Float32, Float32], series: Int, stagger: int, limits: Float) -> list[bool]:
     """Return, for each of two kinds of curves, whether a node with random series is ever in violation.
 
     `start` are the bounds of all series and `curves` their values, (N, R); `series` are the indices of those on the

@@ -12,12 +12,23 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.array_types import Float, Float32, Int
+from plb.array_types import Float, Float32
 from plb.model import Role
 from workloads.compression import GROWN
 from workloads.region_parameters import PUBLISHED_SHARE, RegionParameters
 from workloads.regions import generate_chunks
-from workloads.trace import HOUR_SECONDS, TraceSet, bounds_of, first_where, maximum, mean, minimum, per_row, rows_from
+from workloads.trace import (
+    HOUR_SECONDS,
+    Bounds,
+    TraceSet,
+    bounds_of,
+    first_where,
+    maximum,
+    mean,
+    minimum,
+    per_row,
+    rows_from,
+)
 
 KEPT = {"disk": 0.90, "memory": 0.80}
 """Level below which a grown tenant has dropped, as a share of its maximum ([1] section 3.1)."""
@@ -152,8 +163,8 @@ def _tenant_figures(traces: TraceSet) -> Figures:
     return columns
 
 
-def _trend_figures(values: Float32, bounds: Int, most: Float32, kept: float) -> Figures:
-    """Return figures of a metric with trend, (S,) each, from values, (N,), in series with bounds, (S + 1,).
+def _trend_figures(values: Float32, bounds: Bounds, most: Float32, kept: float) -> Figures:
+    """Return figures of a metric with trend, (S,) each, from `values`, (N,), of S series.
 
     They are the share of the life until demand is grown (`GROWN`), whether it later falls below a share `kept` of its
     maximum, and the maximum by MaxUsage, `most`, (S,).
@@ -165,7 +176,7 @@ def _trend_figures(values: Float32, bounds: Int, most: Float32, kept: float) -> 
     return {"grown_at": grown / np.diff(bounds), "dropped": dropped, "usage": _ratio(highest, most)}
 
 
-def _burst_figures(values: Float32, bounds: Int, most: Float32) -> Figures:
+def _burst_figures(values: Float32, bounds: Bounds, most: Float32) -> Figures:
     """Return figures of a metric without trend; shapes are as in `_trend_figures`.
 
     They are the coefficient of variation, the mean of the second half of the life by the mean of the whole, and the
@@ -188,7 +199,10 @@ def _ratio(upper: npt.NDArray[np.floating], lower: npt.NDArray[np.floating]) -> 
 
 
 def rank_correlation(first: Float, second: Float) -> float:
-    """Return Spearman's rank correlation; ties take their order of appearance. Of fewer than two values: NaN."""
+    """Return Spearman's rank correlation of two samples of one length.
+
+    Ties keep their order. Of fewer than two: NaN.
+    """
     if len(first) < 2:
         return float("nan")
     ranks = [np.argsort(np.argsort(values, kind="stable")).astype(np.float64) for values in (first, second)]

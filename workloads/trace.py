@@ -1,15 +1,14 @@
 """Demand traces in memory: one table of tenants, one of series, and all samples in one contiguous array.
 
 Sample k of a series is the demand in the k-th metering interval of the life of the replica; every interval has one.
-Shapes: T tenants, S series, N samples, R metrics, C classes. The functions for segments take rows, (N,) or (N, R), that
-are grouped in S consecutive segments, each of at least a row: ``bounds``, (S + 1,), has ``bounds[i]:bounds[i + 1]`` for
-segment i.
+Shapes: T tenants, S series, N samples, R metrics, C classes. Rows of series and
+of tenants are consecutive segments (`Bounds`), each of at least a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -20,54 +19,57 @@ from plb.errors import ConflictError, InvalidValueError, PlbError
 from plb.model import Role
 from plb.validation import check_count, check_number
 
+Bounds: TypeAlias = Int
+"""int64 (S + 1,): bounds of S consecutive segments of rows; segment i has the rows ``bounds[i]:bounds[i + 1]``."""
 
-def bounds_of(lengths: npt.NDArray[Any]) -> Int:
-    """Return the bounds, (S + 1,), of consecutive segments with these lengths, (S,)."""
+
+def bounds_of(lengths: npt.NDArray[Any]) -> Bounds:
+    """Return the bounds of consecutive segments with these lengths, (S,)."""
     bounds = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])
     return bounds
 
 
-def per_row(per_segment: npt.NDArray[Any], bounds: Int) -> npt.NDArray[Any]:
+def per_row(per_segment: npt.NDArray[Any], bounds: Bounds) -> npt.NDArray[Any]:
     """Return a value for each row from a value for each segment: (N,) from (S,), or (N, R) from (S, R)."""
     return np.repeat(per_segment, np.diff(bounds), axis=0)
 
 
-def step_of_row(bounds: Int) -> Int32:
+def step_of_row(bounds: Bounds) -> Int32:
     """Return the position of each row in its segment, from 0, (N,)."""
     rows = np.arange(bounds[-1], dtype=np.int32)
     rows -= per_row(bounds[:-1].astype(np.int32), bounds)
     return rows
 
 
-def rows_of(segments: npt.NDArray[Any], bounds: Int) -> tuple[Int, Int]:
+def rows_of(segments: npt.NDArray[Any], bounds: Bounds) -> tuple[Int, Bounds]:
     """Return the indices of the rows of some segments, one segment after the other, and the bounds of these segments.
 
-    `segments`, (S',), are indices; the bounds, (S' + 1,), are positions in the result.
+    `segments`, (S',), are indices; the bounds, (S' + 1,), are positions in the returned rows.
     """
     chosen = bounds_of(np.diff(bounds)[segments])
     return np.arange(chosen[-1]) + per_row(bounds[segments] - chosen[:-1], chosen), chosen
 
 
-def first_where(mask: Bool, bounds: Int) -> Int:
-    """Return, for each segment, (S,), the position of its first true row, or its length if there is none."""
+def first_where(mask: Bool, bounds: Bounds) -> Int:
+    """Return the position of the first row of each segment, (S,), with `mask`, (N,), true, or its length without one."""
     hits = np.flatnonzero(mask)
     next_hit = np.searchsorted(hits, bounds[:-1])
     first = np.append(hits, bounds[-1])[next_hit]
     return np.asarray(np.minimum(first, bounds[1:]) - bounds[:-1], np.int64)
 
 
-def rows_from(first: Int, bounds: Int) -> Bool:
+def rows_from(first: Int, bounds: Bounds) -> Bool:
     """Return whether each row, (N,), is at or after position `first`, (S,), of its segment."""
     return np.asarray(step_of_row(bounds) >= per_row(first, bounds))
 
 
-def maximum(rows: Float32, bounds: Int) -> Float32:
-    """Return the maximum of each segment, (S,) or (S, R)."""
+def maximum(rows: Float32, bounds: Bounds) -> Float32:
+    """Return the maximum of each segment, (S,) or (S, R), of `rows`, (N,) or (N, R)."""
     return np.asarray(np.maximum.reduceat(rows, bounds[:-1], axis=0))
 
 
-def highest_ahead(rows: npt.NDArray[Any], bounds: Int, steps: int) -> npt.NDArray[Any]:
+def highest_ahead(rows: npt.NDArray[Any], bounds: Bounds, steps: int) -> npt.NDArray[Any]:
     """Return, for each row, the maximum of it and of the next `steps` rows of its segment, in the shape of `rows`."""
     last = per_row(bounds[1:] - 1, bounds)
     row = np.arange(len(rows))
@@ -79,18 +81,18 @@ def highest_ahead(rows: npt.NDArray[Any], bounds: Int, steps: int) -> npt.NDArra
     return highest
 
 
-def minimum(rows: Float32, bounds: Int) -> Float32:
-    """Return the minimum of each segment, (S,) or (S, R)."""
+def minimum(rows: Float32, bounds: Bounds) -> Float32:
+    """Return the minimum of each segment, (S,) or (S, R), of `rows`, (N,) or (N, R)."""
     return np.asarray(np.minimum.reduceat(rows, bounds[:-1], axis=0))
 
 
-def mean(rows: Float32, bounds: Int) -> Float:
-    """Return the mean of each segment, (S,) or (S, R), summed in double precision."""
+def mean(rows: Float32, bounds: Bounds) -> Float:
+    """Return the mean of each segment, (S,) or (S, R), of `rows`, (N,) or (N, R), summed in double precision."""
     total = np.add.reduceat(rows, bounds[:-1], axis=0, dtype=np.float64)
     return np.asarray((total.T / np.diff(bounds)).T)
 
 
-def percentile(rows: Float32, bounds: Int, share: float) -> Float32:
+def percentile(rows: Float32, bounds: Bounds, share: float) -> Float32:
     """Return the nearest-rank percentile of each segment, (S,): rank ceil(share·n) of its n rows, (N,), all >= 0."""
     # floats of at least 0 sort like their bits, so one sort of (segment, bits) orders all segments
     keys = per_row(np.arange(len(bounds) - 1, dtype=np.uint64) << np.uint64(32), bounds)

@@ -125,7 +125,7 @@ def tenants_frame(traces: TraceSet) -> pl.DataFrame:
 
 
 def _trace_set(header: Header, tenants: pl.DataFrame, samples: pl.DataFrame, series: SeriesTable) -> TraceSet:
-    """Return the trace set of the checked tables of both files."""
+    """Return the trace set of the checked tables of both files: `tenants`, `samples` and the series in them."""
     names = [metric.name for metric in header.metrics]
     classes, codes = np.unique(tenants["tenant_class"].cast(pl.String).to_numpy().astype(np.str_), return_inverse=True)
     families = {"family": tenants["family"].cast(pl.Int64).to_numpy()} if "family" in tenants.columns else {}

@@ -196,7 +196,7 @@ class _SampleChecks:
         """First row, tenant and role of the series, by part."""
 
     def take(self, frame: pl.DataFrame) -> None:
-        """Check the next rows of the file: their columns, then their values."""
+        """Check `frame`, the next rows of the file: its columns, then its values."""
         requested = {"tenant": "text", "tenant_class": "text", "role": "text", "time_s": "number"}
         requested |= dict.fromkeys(self.metrics, "number")
         if not self.check.columns(frame.head(0), requested):
@@ -207,7 +207,7 @@ class _SampleChecks:
         self.check.rows_above += len(frame)
 
     def _take_complete(self, frame: pl.DataFrame) -> None:
-        """Check the values of the next rows, at least one, whose columns are complete."""
+        """Check the values of `frame`, the next rows of the file, at least one; its columns are complete."""
         check, before = self.check, len(self.check.problems)
         check.numbers(frame, self.metrics)
         owner = _owners(check, frame, self.index)
@@ -270,7 +270,7 @@ def _owners(check: Checker, samples: pl.DataFrame, index: pl.DataFrame) -> Int:
 
 
 def _roles(check: Checker, samples: pl.DataFrame) -> Int:
-    """Return the role of each row; -1 where it is unknown."""
+    """Return the number of the role of each row of `samples`, -1 for an unknown name, which is recorded."""
     role = samples["role"].cast(pl.String).replace_strict(ROLES, default=-1, return_dtype=pl.Int64).to_numpy()
     check.bad_rows(role < 0, "role", samples["role"], f"one of {', '.join(ROLES)}")
     return role

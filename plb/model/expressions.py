@@ -279,7 +279,7 @@ def _join(tests: list[Test], *, decisive: bool) -> Test:
         return tests[0]
 
     def joined(properties: Mapping[str, str], primary: bool) -> bool | None:
-        """Return the joint result of all tests."""
+        """Return the joint result of all tests for a node with these properties and a `primary` or other role."""
         values = [test(properties, primary) for test in tests]
         if decisive in values:
             return decisive
@@ -289,7 +289,7 @@ def _join(tests: list[Test], *, decisive: bool) -> Test:
 
 
 def _comparison(name: str, sign: str, value: str, *, expected: bool, primary_only: bool) -> Test:
-    """Return the test that holds if the comparison of a property with a value gives `expected`.
+    """Return the test that holds if the comparison of a property with a value by `sign` gives `expected`.
 
     With `primary_only`, it holds for every other role.
     """
@@ -305,9 +305,9 @@ def _comparison(name: str, sign: str, value: str, *, expected: bool, primary_onl
 
 
 def _compare(left: str | None, sign: str, right: str) -> bool | None:
-    """Compare the value of a property, None if undefined, with another by ==, ^ or an order.
+    """Return whether ``left sign right`` holds for texts; `sign` is ==, ^ or an order, such as >=.
 
-    None if it has no meaning.
+    The result is None if the comparison has no meaning: `left` is None, an undefined property, or texts have no order.
     """
     if left is None:
         return None

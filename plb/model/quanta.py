@@ -89,7 +89,10 @@ class MetricQuanta:
     def capacities(
         self, item: str, capacities: Mapping[str, float], *, field: str = "capacities"
     ) -> npt.NDArray[np.int64]:
-        """Return capacities by metric in quanta, (R,), rounded down; missing metrics are unlimited."""
+        """Return capacities by metric in quanta, (R,), rounded down.
+
+        Missing ones are unlimited. `item`, `field`: for errors.
+        """
         check_metrics(item, field, capacities, self.index)
         row = np.full(len(self.metrics), UNLIMITED, np.int64)
         for name, value in capacities.items():
@@ -133,7 +136,10 @@ class MetricQuanta:
         return self.fixed[self.index[name]] or 1.0
 
     def _whole_quanta(self, item: str, field: str, name: str, value: float) -> int:
-        """Return a value of a metric in quanta, rounded up; a first value above 0 fixes the quantum."""
+        """Return a value of the metric `name` in quanta, rounded up; a first value above 0 fixes the quantum.
+
+        `item` and `field` are for errors.
+        """
         if self.fixed[self.index[name]] is None and value > 0:
             self._fix(name, value)
         scaled = value / self._quantum(name)
@@ -156,7 +162,7 @@ class MetricQuanta:
             logger.info("loads of metric %s are rounded up to quanta of %g", name, self._quantum(name))
 
     def _too_large(self, item: str, field: str, name: str, value: float) -> InvalidValueError:
-        """Return the error for a value of a metric, in user units, above `LARGEST_VALUE` quanta."""
+        """Return the error, about `field` of `item`, for a value in user units above `LARGEST_VALUE` quanta."""
         quantum = self._quantum(name)
         cure = f"give Metric({name!r}, quantum=...)" if quantum < 1.0 else f"give {name} in a larger unit"
         return InvalidValueError(

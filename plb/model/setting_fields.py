@@ -106,9 +106,10 @@ def number(
     none: bool = False,
     unlimited: Any = None,
 ) -> Any:
-    """Return a field for a number from `low` to `high` (not `low` itself if `low_open`), or None if `none`.
+    """Return a field with a default for a number from `low` to `high` (above `low` if `low_open`), or None if `none`.
 
-    `original`, `name` and `unit` are as in `Setting`; a value `unlimited` of Service Fabric is None here.
+    `original`, `name` and `unit` are as in `Setting`, also in the functions below; a value `unlimited` of Service
+    Fabric is None here.
     """
     check = _optional(partial(check_number, low=low, high=high, low_open=low_open), none=none)
     return declared(default, Setting(name, original, unit, check, _with_none_for(unlimited)))
@@ -134,7 +135,7 @@ def count(
     none: bool = False,
     unlimited: int | None = None,
 ) -> Any:
-    """Return a field for a whole number from `low`, or None if `none`; the other arguments are as in `number`."""
+    """Return a field for a whole number of at least `low`, or None if `none`; other arguments are as in `number`."""
     check = _optional(partial(check_count, low=low, high=LARGEST_COUNT), none=none)
     return declared(default, Setting(name, original, unit, check, _with_none_for(unlimited)))
 
@@ -145,7 +146,7 @@ def _optional(check: Check, *, none: bool) -> Check:
 
 
 def _with_none_for(unlimited: Any) -> Translate:
-    """Return the translation to None of one value of Service Fabric; others are unchanged."""
+    """Return the translation that turns the value `unlimited` of Service Fabric into None and keeps others."""
     return lambda value: None if value == unlimited else value
 
 
@@ -163,7 +164,7 @@ def priority(default: int, *, original: int) -> Any:
     """Return a field for the priority of a constraint: -1 off, 0 hard, 1 soft, 2 optimisation."""
 
     def check(item: str, field: str, value: Any) -> int:
-        """Return a priority, or raise an error for any other value."""
+        """Return `value` as a whole number if it is a priority, else raise `InvalidValueError`."""
         if isinstance(value, bool) or not isinstance(value, int | float) or value not in range(-1, len(PRIORITIES) - 1):
             raise InvalidValueError(item, field, value, f"{', '.join(PRIORITIES[:-1])} or {PRIORITIES[-1]}")
         return int(value)
@@ -178,7 +179,7 @@ def by_name(check: Check, allowed: str, unit: str, *, original: Any = None) -> A
     """
 
     def check_all(item: str, field: str, value: Any) -> Mapping[str, Any]:
-        """Return the mapping with all values checked, read-only."""
+        """Return `value`, a mapping, with all entries checked, read-only, or raise `InvalidValueError`."""
         entries = check_mapping(item, field, value, allowed).items()
         return ReadOnlyMapping(
             {check_text(item, field, key): check(item, f"{field}[{key}]", entry) for key, entry in entries}

@@ -135,12 +135,15 @@ class Affinity:
     def from_columns(
         cls, source: npt.ArrayLike, target: npt.ArrayLike, most: npt.ArrayLike, applications: int
     ) -> Affinity:
-        """Return the limits of columns, each (E,), after checks; errors are as in `checked`."""
+        """Return the limits with these fields, (E,) each, for a number of applications, after the checks of `checked`."""
         columns = {"source": source, "target": target, "most": most}
         return cls(*(array_of("affinity", *column) for column in columns.items())).checked("affinity", applications)
 
     def checked(self, item: str, applications: int) -> Affinity:
-        """Return the limits of a number of applications after checks of lengths and ranges, with `item` in messages."""
+        """Return the limits after checks of lengths and ranges, for a number of applications.
+
+        Errors begin with `item`.
+        """
         highest = {"source": applications - 1, "target": applications - 1, "most": ANY_NUMBER - 1}
         columns = [whole_numbers(item, name, getattr(self, name), 1, high=high) for name, high in highest.items()]
         lengths = dict(zip(highest, map(len, columns), strict=True))
@@ -308,23 +311,25 @@ class Instance:
         self._refuse_contradictions(item)
 
     def _refuse_too_large(self, item: str) -> None:
-        """Refuse an application whose replicas fit on no node."""
+        """Raise `InvalidValueError`, for `item`, if the replicas of an application fit on no node."""
         peak = self.demand.max(axis=2)
         fits = np.zeros(len(peak), np.bool_)
         for node in self.nodes:
             fits |= (peak <= node.capacity).all(axis=1)
-        bad = np.flatnonzero(~fits)
-        if len(bad):
-            demand = ", ".join(
+        too_large = np.flatnonzero(~fits)
+        if len(too_large):
+            peak_in_words = ", ".join(
                 f"{value * unit:g} {resource}"
-                for resource, value, unit in zip(self.resources, peak[bad[0]], self.units, strict=True)
+                for resource, value, unit in zip(self.resources, peak[too_large[0]], self.units, strict=True)
             )
-            others = f" ({len(bad):,} applications ask for more)" if len(bad) > 1 else ""
-            allowed = f"at most what a node has{others}"
-            raise InvalidValueError(f"{item}: application {self.applications[bad[0]]}", "demand", demand, allowed)
+            hint = f" ({len(too_large):,} applications ask for more)" if len(too_large) > 1 else ""
+            allowed = f"at most what a node has{hint}"
+            raise InvalidValueError(
+                f"{item}: application {self.applications[too_large[0]]}", "demand", peak_in_words, allowed
+            )
 
     def _refuse_contradictions(self, item: str) -> None:
-        """Raise an error for limits that contradict each other."""
+        """Raise `ConflictError`, which begins with `item`, if limits contradict each other."""
         pair = contradiction(self.affinity, self.neighbours)
         if pair is None:
             return
@@ -364,7 +369,7 @@ class Instance:
 
 
 def _names(item: str, field: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return names after checks; raise `InvalidValueError` unless there is one or more, all valid and unique."""
+    """Return names after checks; raise `InvalidValueError` unless there are names, all valid and unique."""
     checked = tuple(names)
     if not checked:
         raise InvalidValueError(item, field, checked, "at least one name")

@@ -45,7 +45,7 @@ NEIGHBOURHOODS = ("ejection_chain", "partition", "node", "service")
 
 
 def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
-    """Return a list of unique names as a tuple, after checks; `item` and `field` are for errors."""
+    """Return `value`, a list of unique names, as a tuple, or raise `InvalidValueError` or `ConflictError`."""
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         raise InvalidValueError(item, field, value, "a list of names")
     if len(set(value)) < len(value):
@@ -54,14 +54,14 @@ def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
 
 
 def _policy(item: str, field: str, value: Any) -> str:
-    """Return the name of a placement policy after checks."""
+    """Return the name of a placement policy, or raise `InvalidValueError` if `value` is no text."""
     if not isinstance(value, str):
         raise InvalidValueError(item, field, value, "the name of a placement policy")
     return check_text(item, field, value)
 
 
 def _options(item: str, field: str, value: Any) -> Mapping[str, Any]:
-    """Return options of a policy by name after checks of the names, read-only."""
+    """Return options of a policy by name, read-only, or raise `InvalidValueError` if `value` is no mapping of names."""
     options = check_mapping(item, field, value, "a mapping of names of options to values")
     return ReadOnlyMapping({check_text(item, field, name): _option(option) for name, option in options.items()})
 
@@ -141,7 +141,7 @@ class Checks(Enum):
 
 
 def _estimator(value: object) -> str:
-    """Return the text of an estimator after it was parsed as a check."""
+    """Return `value` if it is the text of an estimator; otherwise `estimator_of` raises an error."""
     estimator_of(value)
     return str(value)
 

@@ -55,7 +55,7 @@ TABLE_LOADS = ("load", "largest_demand", "samples")
 
 
 def with_nodes_swapped(configuration: Configuration, first: int, second: int) -> Configuration:
-    """Return the configuration in which the indices of two nodes are swapped."""
+    """Return the configuration in which the nodes with indices `first` and `second` have each other's index."""
     problem, description = configuration.problem, configuration.description
     changed = _swapped(problem, NODE_AXIS, NODE_VALUES, first, second)
     node = _swapped_values(configuration.solution.node, first, second)
@@ -66,7 +66,7 @@ def with_nodes_swapped(configuration: Configuration, first: int, second: int) ->
 
 
 def with_rows_swapped(configuration: Configuration, first: int, second: int) -> Configuration:
-    """Return the configuration in which two replicas have each other's row."""
+    """Return the configuration in which the replicas of rows `first` and `second` have each other's row."""
     problem, description = configuration.problem, configuration.description
     changed = _swapped(problem, ROW_AXIS, ROW_VALUES, first, second)
     node = _swapped_along(configuration.solution.node, 0, first, second)
@@ -103,7 +103,7 @@ def _twice(quantities: Mapping[str, float]) -> dict[str, float]:
 
 
 def _with_table_swapped(table: RowTable, first: int, second: int) -> RowTable:
-    """Return a table in which two rows have changed places."""
+    """Return a table in which the rows `first` and `second` are swapped."""
     twin = copy(table)
     for name, array in vars(table).items():
         if isinstance(array, np.ndarray):
@@ -128,9 +128,9 @@ def _doubled(values: Array) -> Array:
 
 
 def _swapped(problem: Problem, axes: Mapping[str, int], valued: tuple[str, ...], first: int, second: int) -> Problem:
-    """Return a problem with two indices swapped: along the axis of each array of `axes`, and in the values of others.
+    """Return a problem with the indices `first` and `second` swapped, in arrays given by name.
 
-    `valued` are the names of arrays whose values are such indices.
+    They are swapped along the axis of each array of `axes`, and as values in the arrays of `valued`.
     """
     arrays: Any = {name: getattr(problem, name) for name in (*axes, *valued)}
     for name, axis in axes.items():
@@ -142,7 +142,7 @@ def _swapped(problem: Problem, axes: Mapping[str, int], valued: tuple[str, ...],
 
 
 def _swapped_along(array: Array, axis: int, first: int, second: int) -> Array:
-    """Return an array with two positions of an axis swapped; an empty axis stays."""
+    """Return an array with positions `first` and `second` of an axis swapped; an empty axis stays."""
     if not array.shape[axis]:  # the problem has no need of it
         return array
     order = np.arange(array.shape[axis])

@@ -102,7 +102,7 @@ def unknown_names(check: Checker, column: str, names: pl.Series, listed: Sequenc
     unknown = names.gather(wrong)
 
     def row_text(index: int) -> str:
-        """Return an unknown name in words."""
+        """Return the unknown name with an index in words."""
         return f"{unknown[index]!r}{nearest_of(unknown[index], listed)}"
 
     check.some_rows(check.rows_above + wrong + 1, row_text, expected, column)

@@ -103,8 +103,8 @@ def read_plan(path: str | Path, instance: Instance, *, of_another: bool = False)
     instance
         What is placed; nodes are numbered in the order in which the file first names them, and keep their names.
     of_another
-        Whether the plan may be one for another instance, as from before applications went: rows of applications that
-        the instance does not have are left out.
+        Whether the plan may be for an instance with further applications, such as an earlier one: their rows are left
+        out.
 
     Raises
     ------
@@ -122,21 +122,26 @@ def read_plan(path: str | Path, instance: Instance, *, of_another: bool = False)
     else:
         expected = f"an application of instance {instance.name}"
         application = unknown_names(check, "application", frame["application"], instance.applications, expected)
-    types = [node_type.name for node_type in instance.nodes]
-    node_type = unknown_names(check, "node_type", frame["node_type"], types, f"one of {', '.join(types)}")
-    names = frame["node"].unique(maintain_order=True)
-    node = positions(frame["node"], names.to_list())
-    kind = node_type[np.unique(node, return_index=True)[1]]
-    check.bad_rows(node_type != kind[node], "node_type", frame["node_type"], "the type that the node has above")
+    type_names = [node_type.name for node_type in instance.nodes]
+    node_type = unknown_names(check, "node_type", frame["node_type"], type_names, f"one of {', '.join(type_names)}")
+    node_names = frame["node"].unique(maintain_order=True)
+    node = positions(frame["node"], node_names.to_list())
+    kind_of_node = node_type[np.unique(node, return_index=True)[1]]
+    check.bad_rows(node_type != kind_of_node[node], "node_type", frame["node_type"], "the type that the node has above")
     pairs = frame.select(pl.struct("node", "application")).to_series()
-    doubled = ~pairs.is_first_distinct().to_numpy()
-    check.bad_rows(doubled, "application", frame["application"], "one that no row above has for this node")
+    repeated = ~pairs.is_first_distinct().to_numpy()
+    check.bad_rows(repeated, "application", frame["application"], "one that no row above has for this node")
     count = whole_numbers(check, frame, "replicas", low=1)
     check.raise_problems()
     kept = application >= 0
-    used, used_node = np.unique(node[kept], return_inverse=True)
+    used_nodes, node_of_row = np.unique(node[kept], return_inverse=True)
     return _plan_of_file(
-        instance, kind[used], application[kept], used_node.astype(np.int32), count[kept], names.gather(used)
+        instance,
+        kind_of_node[used_nodes],
+        application[kept],
+        node_of_row.astype(np.int32),
+        count[kept],
+        node_names.gather(used_nodes),
     )
 
 
@@ -240,7 +245,7 @@ def read_instance(path: str | Path, nodes: Sequence[NodeSpec] | None = None) -> 
 
 
 def parse_nodes(specs: Sequence[str]) -> list[NodeSpec]:
-    """Return kinds of nodes from texts: ``64,128``, ``large=92,288`` or ``large=92,288x3000``."""
+    """Return kinds of nodes from texts with name, capacity and number: ``64,128`` or ``large=92,288x3000``."""
     nodes = []
     for number, text in enumerate(specs):
         match = _NODE.fullmatch(text.strip())

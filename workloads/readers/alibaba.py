@@ -226,7 +226,7 @@ def _lists(text: pl.Series) -> pl.Series:
 
 
 def check_instances(path: Path, rows: pl.DataFrame) -> None:
-    """Raise `TraceError` for instances without a name or an application, and for repeated instances."""
+    """Raise `TraceError` if `rows`, a table of instances, lacks a name or an application, or repeats an instance."""
     check = Checker(path)
     for name in ("instance", "app"):
         check.bad_rows(rows[name].is_null().to_numpy(), name, rows[name], "a name")

@@ -72,7 +72,7 @@ class Reader(Protocol):
 
     @property
     def files(self) -> str:
-        """The files that it expects."""
+        """The files that it expects, in words."""
 
     @property
     def metrics(self) -> tuple[MetricInfo, ...]:
@@ -84,11 +84,11 @@ class Reader(Protocol):
 
     @property
     def origin(self) -> str:
-        """What second 0 of the trace is."""
+        """The moment that is second 0 of the trace, in words."""
 
     @property
     def request(self) -> str:
-        """What MaxUsage is in this format."""
+        """What this format has as the MaxUsage of a tenant (`TraceSet.max_usage`), in words."""
 
     def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants, some at a time, and count on the way.

@@ -224,7 +224,10 @@ class SampledReader:
         return joined.with_columns(pl.col(name) * pl.col(f"scale_{name}") for name in scaled)
 
     def _steps(self, rows: pl.DataFrame, options: Options) -> pl.DataFrame:
-        """Return a row for each owner and step, in order: the metrics, their requests, and class and end if known."""
+        """Return a row for each owner and step, in order, with metrics, requests, class and end, from sorted samples.
+
+        `rows` has ``owner``, ``time`` in seconds, the metrics, and requests, class and end if they are known.
+        """
         names = [metric.name for metric in self.metrics]
         usage = [pl.col(name).mean() if options.aggregate == "mean" else pl.col(name).max() for name in names]
         limits = [_limit(rows, f"limit_{name}") for name in names]
@@ -277,7 +280,7 @@ class SampledReader:
         return TracePart(traces, start * int(self.step_seconds))
 
     def _usage(self, steps: pl.DataFrame, windows: Windows, tally: ConversionReport) -> tuple[Float32, Float32]:
-        """Return usage (N, R) and MaxUsage (T, R), and count the values above the request."""
+        """Return usage (N, R) and MaxUsage (T, R) of windows of `steps`, and count the values above the request."""
         names = [metric.name for metric in self.metrics]
         values = np.ascontiguousarray(steps.select(names).to_numpy()[windows.rows])
         used = maximum(values, windows.bounds)
