@@ -85,16 +85,18 @@ def _growth_rows(figures: Figures, region: RegionParameters) -> Iterator[Statist
         share = float(np.mean(figures[f"{name}_grown_at"] <= within))
         title = f"tenants at 95 % of their maximum {name} within {within:.1%} of their life"
         yield StatisticRow(title, "> 90 %", SHAPE, share, share > PUBLISHED_SHARE)
-    late = {name: float(np.quantile(figures[f"{name}_grown_at"], PUBLISHED_SHARE)) for name in ("disk", "memory")}
-    slower = max(late.values())
+    life_share = {name: float(np.quantile(figures[f"{name}_grown_at"], PUBLISHED_SHARE)) for name in ("disk", "memory")}
+    larger_share = max(life_share.values())
     title = "share of life within which 90 % of tenants are at 95 % of both maxima"
-    yield StatisticRow(title, "2 %-5 %, by region", SHAPE, slower, FASTEST <= slower <= SLOWEST)
-    ratio = late["memory"] / max(late["disk"], 1e-9)
+    yield StatisticRow(title, "2 %-5 %, by region", SHAPE, larger_share, FASTEST <= larger_share <= SLOWEST)
+    ratio = life_share["memory"] / max(life_share["disk"], 1e-9)
     yield StatisticRow("that share for memory, as a multiple of disk's", "> 1, often much", TREND, ratio, ratio > 1.0)
     for name in ("disk", "memory"):
-        grows = float(np.mean(figures[f"{name}_grown_at"] > GROWS_THROUGHOUT))
+        grower_share = float(np.mean(figures[f"{name}_grown_at"] > GROWS_THROUGHOUT))
         title = f"tenants whose {name} grows throughout their life"
-        yield StatisticRow(title, "a smaller fraction, < 10 %", SHAPE, grows, 0.0 < grows < 1.0 - PUBLISHED_SHARE)
+        yield StatisticRow(
+            title, "a smaller fraction, < 10 %", SHAPE, grower_share, 0.0 < grower_share < 1.0 - PUBLISHED_SHARE
+        )
 
 
 def _drop_rows(figures: Figures) -> Iterator[StatisticRow]:

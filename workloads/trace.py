@@ -52,7 +52,7 @@ def rows_of(segments: npt.NDArray[Any], bounds: Bounds) -> tuple[Int, Bounds]:
 
 
 def first_where(mask: Bool, bounds: Bounds) -> Int:
-    """Return the position of the first row of each segment, (S,), with `mask`, (N,), true, or its length without one."""
+    """Return the position of the first row of each segment, (S,), with `mask`, (N,), true; without one, its length."""
     hits = np.flatnonzero(mask)
     next_hit = np.searchsorted(hits, bounds[:-1])
     first = np.append(hits, bounds[-1])[next_hit]

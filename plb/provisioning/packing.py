@@ -140,7 +140,7 @@ def record_limits(packing: Packing, application: int) -> int:
 
 @kernel
 def _limit(packing: Packing, node: int, most: int, limited_count: int) -> int:
-    """Allow at most `most` replicas on a node; return the new number of limited nodes."""
+    """Allow at most `most` replicas on a node; return the number of limited nodes, which was `limited_count` before."""
     if packing.allowed[node] == ANY_NUMBER:
         packing.limited[limited_count] = node
         limited_count += 1

@@ -252,12 +252,12 @@ class Facts:
         return self
 
     def totals(self, value: float) -> Facts:
-        """Assert the present value of the term."""
+        """Assert that the present value of the term, from scratch, is `value`."""
         self._expect("total", value, value_from_scratch(self._term, self.configuration))
         return self
 
     def changes_by(self, value: float) -> Facts:
-        """Assert by how much the moves changed the term: its totals, and the sum of its increments."""
+        """Assert that the moves changed the term by `value`: its total from scratch, and the sum of its increments."""
         self._expect("change of the total", value, value_from_scratch(self._term, self.configuration) - self.before)
         self._expect("sum of the increments", value, self.predicted)
         return self
