@@ -135,7 +135,7 @@ class Affinity:
     def from_columns(
         cls, source: npt.ArrayLike, target: npt.ArrayLike, most: npt.ArrayLike, applications: int
     ) -> Affinity:
-        """Return the limits with these fields, (E,) each, of a number of applications, or raise an error as `checked`."""
+        """Return the limits with these fields, (E,) each, of a number of applications; errors as in `checked`."""
         columns = {"source": source, "target": target, "most": most}
         return cls(*(array_of("affinity", *column) for column in columns.items())).checked("affinity", applications)
 

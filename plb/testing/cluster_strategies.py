@@ -84,7 +84,7 @@ def services(draw: st.DrawFn, metrics: tuple[Metric, ...]) -> tuple[Service, ...
 
 @st.composite
 def partitions(draw: st.DrawFn, cluster_nodes: tuple[Node, ...], service: Service, name: str) -> Partition:
-    """Draw a partition of a service on nodes of a cluster: some replicas are placed, some pinned, and one may be leaving."""
+    """Draw a partition of a service: some replicas are on nodes of the cluster, some pinned, and one may be leaving."""
     free = list(draw(st.permutations([node.name for node in cluster_nodes])))
     placed = draw(st.integers(0, min(service.target_replicas, len(free))))
     replicas = []
