@@ -32,7 +32,7 @@ from plb.state.role_slots import (
     note_promotion,
     remove_slot,
     slots_of,
-    trim_waiting,
+    trim_all,
 )
 
 
@@ -47,18 +47,18 @@ def apply_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) ->
             _apply(state, move, leaving=leaving)
         return
     state.rows.changes.note_many(carry_out(state, plain))
-    ends = zip(plain.row.tolist(), plain.source.tolist(), strict=True)
-    columns = zip(plain.is_plain.tolist(), moves.partition, moves.kind.tolist(), ends, strict=True)
-    for place, (is_plain, name, kind, end) in enumerate(columns):
+    rows, sources = plain.row.tolist(), plain.source.tolist()
+    columns = zip(plain.is_plain.tolist(), moves.partition, moves.kind.tolist(), rows, sources, strict=True)
+    for index, (is_plain, name, kind, row, source) in enumerate(columns):
         if not is_plain:
-            _apply(state, moves[place], leaving=leaving)
+            _apply(state, moves[index], leaving=leaving)
             continue
         record = state.partitions[name]
-        _note_move(state, record, leaving=leaving)
+        _raise_versions(state, record, leaving=leaving)
         if KINDS[kind] is ADD:
-            _note_replica(record)
+            _lower_missing(record)
         elif leaving and KINDS[kind] is MOVE:
-            _keep_end(state, record, *end)
+            _add_departing_end(state, record, row, source)
 
 
 def vacate(state: ClusterState, partition: str, node: str) -> None:
@@ -69,25 +69,25 @@ def vacate(state: ClusterState, partition: str, node: str) -> None:
         if state.rows.leaving[row] and state.rows.node[row] == index:
             remove_slot(state, record, row)
             link(state, record)
-            _note_move(state, record, leaving=False)
+            _raise_versions(state, record, leaving=False)
             return
     raise ConflictError(f"partition {partition}: no replica is leaving node {node}")
 
 
-def _note_move(state: ClusterState, record: PartitionRecord, *, leaving: bool) -> None:
-    """Note that a partition changes, with `leaving` by moves that are under way."""
+def _raise_versions(state: ClusterState, record: PartitionRecord, *, leaving: bool) -> None:
+    """Raise the version of a partition's service, and of the partition unless its moves are under way (`leaving`)."""
     state.service_version[record.service] += 1
     record.version += not leaving
 
 
-def _note_replica(record: PartitionRecord) -> None:
-    """Note that a partition has one more replica."""
+def _lower_missing(record: PartitionRecord) -> None:
+    """Count one missing replica less, because it was placed."""
     if record.missing is not None and record.missing > 0:
         record.missing -= 1
 
 
-def _keep_end(state: ClusterState, record: PartitionRecord, row: int, source: int) -> None:
-    """Keep a departing end of a row that has moved on its source."""
+def _add_departing_end(state: ClusterState, record: PartitionRecord, row: int, source: int) -> None:
+    """Add the departing end of a replica, `row`, on the node `source`, from which it has moved."""
     table = state.rows
     end = new_slot(state, record, ROLES[table.role[row]], table.load[row].copy())
     table.node[end], table.leaving[end] = source, True
@@ -96,13 +96,13 @@ def _keep_end(state: ClusterState, record: PartitionRecord, row: int, source: in
 
 
 def _apply(state: ClusterState, move: Move, *, leaving: bool) -> None:
-    """Apply a move that fits."""
+    """Apply a move that was checked; with `leaving`, a replica that moves keeps a departing end on its source."""
     record = state.partition(move.partition)
     source = NOWHERE if move.source is None else state.node(move.source)
     target = NOWHERE if move.target is None else state.node(move.target)
     table = state.rows
     table.changes.note(record.rows)
-    _note_move(state, record, leaving=leaving)
+    _raise_versions(state, record, leaving=leaving)
     if move.kind is DROP:
         _drop(state, record, source, move)
         return
@@ -127,10 +127,10 @@ def _apply(state: ClusterState, move: Move, *, leaving: bool) -> None:
     else:
         _replace_standby(state, record, target)
         if move.kind is ADD:
-            _note_replica(record)
+            _lower_missing(record)
     table.node[row] = target
     if leaving and move.kind is MOVE:
-        _keep_end(state, record, row, source)
+        _add_departing_end(state, record, row, source)
 
 
 def _add_primary(state: ClusterState, record: PartitionRecord, node: int) -> None:
@@ -144,12 +144,12 @@ def _add_primary(state: ClusterState, record: PartitionRecord, node: int) -> Non
         flags[added], flags[primary] = flags[primary], False
     table.still[primary] = record.still
     table.regains[record.rows] = False
-    _note_replica(record)
+    _lower_missing(record)
     note_promotion(state, record, primary)
 
 
 def _promote(state: ClusterState, record: PartitionRecord, node: int) -> None:
-    """Make the secondary on `node` the primary: the slot of the primary gets its node, and its own becomes empty."""
+    """Make the secondary on `node` the primary: the slot of the primary gets this node, the secondary's gets none."""
     table = state.rows
     secondary = _slot_on(state, record, Role.SECONDARY, node)
     primary = _slot_on(state, record, Role.PRIMARY, NOWHERE)
@@ -164,7 +164,7 @@ def _promote(state: ClusterState, record: PartitionRecord, node: int) -> None:
     if state.services[record.service].on_every_node:
         link(state, record)
     else:
-        trim_waiting(state, record)
+        trim_all(state, record)
 
 
 def _replace_standby(state: ClusterState, record: PartitionRecord, node: int) -> None:
@@ -175,6 +175,7 @@ def _replace_standby(state: ClusterState, record: PartitionRecord, node: int) ->
 
 
 def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move) -> None:
+    """Remove the replica with the role of `move` on the node `source`: the row `move.index` if it is there."""
     role = int(move.role)
     rows = [row for row in record.rows if state.rows.node[row] == source and state.rows.role[row] == role]
     remove_slot(state, record, move.index if move.index in rows else rows[0])
@@ -186,9 +187,9 @@ def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move)
 
 
 def _slot_on(state: ClusterState, record: PartitionRecord, role: Role, node: int, index: int = NOWHERE) -> int:
-    """Return a slot of a role on a node, the row `index` if it is one, else the first; NOWHERE if there is none."""
-    table, of_role = state.rows, int(role)
+    """Return a slot of a role on a node: the row `index` if it is such a slot, else the first; NOWHERE without any."""
+    table, role_code = state.rows, int(role)
     for row in [index, *record.rows] if index in record.rows else record.rows:
-        if table.node[row] == node and table.role[row] == of_role and not (table.leaving[row] or table.standby[row]):
+        if table.node[row] == node and table.role[row] == role_code and not (table.leaving[row] or table.standby[row]):
             return row
     return NOWHERE

@@ -20,7 +20,7 @@ NO_BUDGET = 2**31
 
 
 def most_or_any(most: int | None) -> int:
-    """Return a limit of users as a number; None: no limit."""
+    """Return a limit from the settings as a number: `NO_BUDGET` for None, no limit."""
     return NO_BUDGET if most is None else most
 
 
@@ -90,13 +90,13 @@ class Problem(NamedTuple):
     leaving_load: Int
     """(N, R) quanta of replicas that are on their way out."""
     tight: bool
-    """Whether more than `limit` is checked of loads: with a buffer, loads that have departed, or applications."""
+    """Whether a placement checks more than `limit`: with a buffer, loads that have departed, or applications."""
     keeps_departed: bool
     """Whether `Solution.departed` is kept."""
     counts_departed: bool
-    """Whether loads that leave a node in this plan still count when its capacity is checked, of any metric."""
+    """Whether `transient` is true for any metric."""
     transient: Bool
-    """(R,) whether those of the metric do."""
+    """(R,) whether loads of the metric that leave a node in this plan still count when its capacity is checked."""
     throttles: bool
     """Whether replicas in build are limited, and `Solution.arrivals` kept."""
     in_build: Int
@@ -116,9 +116,9 @@ class Problem(NamedTuple):
     receives: Bool
     """(3, N) whether the node may receive an existing replica, a new one, a new one of a service on every node."""
     targets: Int
-    """Nodes that may receive replicas of some kind."""
+    """Indices of the nodes that may receive replicas of some kind, ascending."""
     held_out: Int
-    """Nodes whose load the fragmentation term penalises."""
+    """Indices of the nodes whose load the fragmentation term penalises."""
     domain: Int32
     """(N, D) domain of each node at each level; unique over the level."""
     parent: Int32
@@ -164,7 +164,7 @@ class Problem(NamedTuple):
     leaving: Bool
     """(M,) whether the row is only the departing end of a move."""
     service: Int32
-    """(M,)"""
+    """(M,) index of the row's service."""
     feasibility_class: Int32
     """(M,) feasibility class of the row."""
     kind: Int8
@@ -172,13 +172,13 @@ class Problem(NamedTuple):
     prefers_siblings: Bool
     """(M,) whether the row prefers nodes where its partition has a replica or a standby, and upgraded ones."""
     preferring: bool
-    """Whether any row prefers such nodes; with `unspread_rows` and `related` it spares a step the check of each row."""
+    """Whether `prefers_siblings` is true for any row; it spares a step the check of each row."""
     application: Int32
     """(M,) application of the row, among those with limits, or NOWHERE."""
     unspread: Bool
     """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
     unspread_rows: int
-    """Number of rows that do not."""
+    """Number of rows with `unspread`."""
     standbys: int
     """Number of rows that are a standby."""
     standby: Bool
@@ -186,7 +186,7 @@ class Problem(NamedTuple):
     related: bool
     """Whether any row has a parent."""
     affinity: Int
-    """(M,) whether the row has no parent, follows one, or has one that cannot be followed."""
+    """(M,) `FREE`, `AFFINITY_CHILD` or `STRANDED` of `plb.constraints.affinity`."""
     parent_row: Int
     """(M,) a row of the parent's partition, or NOWHERE."""
     first_child: Int
@@ -227,7 +227,7 @@ class Problem(NamedTuple):
     timeline: bool
     """Whether a repetition is in violation only if a threshold is reached at a departure."""
     trace: Int32
-    """(M, K) the trace of each repetition."""
+    """(M, K) the trace of each repetition: index of a past tenant in `lifetime` and `curves`."""
     age: Float
     """(M,) seconds; 0 for a new replica."""
     anchored: Bool
@@ -241,7 +241,7 @@ class Problem(NamedTuple):
     grows: Bool
     """(R,) whether the metric has a trend."""
     unit: Float
-    """(R,) user units per quantum."""
+    """(R,) size of a quantum in user units."""
     # balancing
     biased: bool
     """Whether random moves only propose what may even out one of the metrics below."""
@@ -249,7 +249,7 @@ class Problem(NamedTuple):
     """(1 + L, R) metrics that call for balancing: over all services, then in each local domain."""
     # energy
     metric_weight: Float
-    """(R,)"""
+    """(R,) weight of the metric in the imbalance."""
     by_percentage: Bool
     """(R,) whether load/capacity is balanced, not load."""
     capacity: Int
@@ -261,11 +261,11 @@ class Problem(NamedTuple):
     reserving: Bool
     """(R,) whether the search keeps nodes empty; see `plb.energy.imbalance`."""
     empty_weight: Float
-    """(R,) weight of the empty nodes in the score of such a metric."""
+    """(R,) weight of the empty nodes in the score of a metric with `reserving`."""
     other_weight: Float
-    """(R,) weight of the deviation over the other nodes."""
+    """(R,) weight of the deviation over the nodes that are not empty in the score of a metric with `reserving`."""
     target_empty: Int
-    """(R,) nodes to be empty."""
+    """(R,) number of nodes to be empty."""
     empty_limit: Int
     """(N, R) quanta up to which a node counts as empty; below 0: never."""
     empty_across_domains: Bool
@@ -275,17 +275,17 @@ class Problem(NamedTuple):
     deviation_factor: Float
     """(3,) Fn, Ff and Fu of defragmented metrics: weights of nodes, fault domains and upgrade domains."""
     group: Int
-    """(2, N) leaf fault domain and upgrade domain of each node, among those with a counted node."""
+    """(2, N) index of the leaf fault domain and of the upgrade domain of each node, among those with a counted node."""
     groups: Int
-    """(2,) number of these."""
+    """(2,) number of leaf fault domains and of upgrade domains with a counted node."""
     local_of: Int
     """(S,) local load-balancing domain of each service, or NOWHERE."""
     local_weight: Float
-    """(L, R)"""
+    """(L, R) weight of each metric in the score of the domain."""
     local_counted: Bool
     """(L, N) whether the node counts in the domain."""
     local_nodes: Int
-    """(L,) number of these."""
+    """(L,) number of nodes that count in the domain."""
     weights: Weights
     # budgets
     bounded: bool
@@ -313,7 +313,7 @@ class Solution(NamedTuple):
     """The data that a search changes: the node of each replica, and every sum that follows from it."""
 
     node: Int
-    """(M,)"""
+    """(M,) node of each row, or NOWHERE."""
     node_load: Int
     """(N, R) quanta of the placed replicas."""
     total: Int
@@ -345,19 +345,19 @@ class Solution(NamedTuple):
     application_load: Int
     """(A, N, R) quanta of the application's placed replicas on each node."""
     application_total: Int
-    """(A, R) quanta of its placed replicas."""
+    """(A, R) quanta of the application's placed replicas."""
     application_replicas: Int
-    """(A, N) number of its placed replicas on each node."""
+    """(A, N) number of the application's placed replicas on each node."""
     application_nodes: Int
-    """(A,) number of nodes with such replicas."""
+    """(A,) number of nodes with placed replicas of the application."""
     reserved: Int
     """(N, R) quanta that each node keeps free for its applications; empty if `Problem.grouped` is off."""
     local_load: Int
     """(L, N, R) quanta of each local domain's service on its counted nodes."""
     local_total: Int
-    """(L, R) Σx of these."""
+    """(L, R) Σx over the counted nodes, x as in `plb.energy.imbalance.counted_as` of `local_load`."""
     local_squares: Int
-    """(L, R) Σx² of these."""
+    """(L, R) Σx² over the counted nodes."""
     local_score: Int
     """(L,) score of each local domain in units of 2^-40."""
     group_load: Int
@@ -371,11 +371,11 @@ class Solution(NamedTuple):
     picked: Int
     """(N,) scratch: whether a node was chosen to be empty; empty if no metric reserves nodes."""
     uses: Int
-    """(2, G) scratch: chosen nodes of each fault and upgrade domain."""
+    """(2, G) scratch: number of nodes chosen to be empty in each leaf fault domain and upgrade domain."""
     journal: Int
     """(J+1, 3) the last J times that a replica joined or left a node: row, node, 1 or -1. Number k is in 1 + k mod J.
 
-    The first number at 0 is how many there were. Empty where no extension follows them.
+    The entry [0, 0] is how many there were. Empty where no extension follows them.
     """
 
     def copy(self) -> Solution:
@@ -397,12 +397,12 @@ def moves_of(solution: Solution) -> int:
 
 
 def siblings_of(problem: Problem, row: int) -> Iterator[int]:
-    """Yield the rows of the partition of `row`, itself first."""
-    this = row
+    """Yield the rows of the partition of `row`, `row` first."""
+    sibling = row
     while True:
-        yield this
-        this = int(problem.sibling[this])
-        if this == row:
+        yield sibling
+        sibling = int(problem.sibling[sibling])
+        if sibling == row:
             return
 
 
@@ -438,11 +438,11 @@ class Proposal(NamedTuple):
 
 @kernel
 def proposed(solution: Solution, row: int, target: int, partner: int) -> Proposal:
-    """Return a proposal for a row on its present node."""
+    """Return a proposal from the present node of `row`; fields as in `Proposal`."""
     return Proposal(row, target, partner, solution.node[row])
 
 
 @kernel
 def inverse_of(proposal: Proposal) -> Proposal:
-    """Return the proposal that undoes another one after this is made."""
+    """Return the proposal that undoes `proposal` after it is made."""
     return Proposal(proposal.row, proposal.source, proposal.partner, proposal.target)

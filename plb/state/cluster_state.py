@@ -29,24 +29,28 @@ from plb.state.tables import ApplicationTable, ServiceTable
 from plb.validation import ReadOnlyMapping
 
 NO_REPORTS: Mapping[Any, Any] = ReadOnlyMapping({})
-"""Of a partition without reports; all share it, because objects for each would make garbage collection slower."""
+"""The reports of a partition without any; all share it, as objects for each would make garbage collection slower."""
 UNNUMBERED = (None, None)
-"""Of a partition whose last description had no number."""
+"""`PartitionRecord.described` of a partition whose last description had no number."""
 
 
 @attrs.define(eq=False)
 class PartitionRecord:
-    """The record of a partition: its rows by role slot."""
+    """What the state keeps of a partition."""
 
     name: str
     service: int
+    """Index of its service."""
     created: float
+    """Time in seconds."""
     rows: list[int]
+    """Its rows of `RowTable`: its slots, then departing ends and standbys."""
     number: int
     """Rises from partition to partition, in the order in which they were made."""
     promotions: int = 0
+    """How often another replica has become the primary."""
     slot_keys: tuple[int, ...] = ()
-    """Keys of its first slots since the last promotion, once they were needed; see `plb.state.role_slots`."""
+    """Keys of its first slots since the last promotion, as far as they were needed: `plb.state.role_slots.slot_key`."""
     version: int = 0
     """Rises with every update."""
     described: tuple[int | None, int | None] = UNNUMBERED
@@ -54,7 +58,7 @@ class PartitionRecord:
     missing: int | None = None
     """Number of missing replicas, below 0 of surplus ones; None: given by the target of its service."""
     misplaced: int = 0
-    """For a service on every node: replicas on infeasible nodes, if no node misses one."""
+    """For a service on every node: number of replicas on infeasible nodes, if no node misses one."""
     still: bool = False
     """True while it is in transition or in quorum loss: none of its replicas moves."""
     upgrading: bool = False
@@ -86,18 +90,21 @@ class ClusterState:
         metrics = len(config.metrics)
         self.nodes: list[Node] = []
         self.node_index: dict[str, int] = {}
+        """By name."""
         self.upgraded_domains: frozenset[str] = frozenset()
         """Upgrade domains that are completed in the running upgrade."""
         self.capacity: Int = np.zeros((0, metrics), np.int64)
+        """(N, R) quanta."""
         self.services: list[Service] = []
         """Also removed services, until their indices are used again."""
         self.service_index: dict[str, int] = {}
-        """Without removed services; in the order in which they were made."""
+        """By name, without removed services; in the order in which they were made."""
         self.free_services: list[int] = []
         """The indices of removed services, a heap."""
         self.service_table = ServiceTable(config.metric_names)
         self.applications = ApplicationTable(metrics)
         self.partitions: dict[str, PartitionRecord] = {}
+        """By name, in the order in which they were made."""
         self.partitions_made = 0
         """Number of partitions so far."""
         self.reported_surplus: set[str] = set()
@@ -105,8 +112,10 @@ class ClusterState:
         self.rows = RowTable(metrics)
         self.rows.keep_reports(reports_kept(estimator_of(config.estimator)))
         self.row_partition: dict[int, str] = {}
+        """Name of the partition of each row that is in use."""
         self.feasibility_classes: list[FeasibilityClass] = [FeasibilityClass(parse_expression(""), frozenset())]
         self.feasibility_class_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}
+        """By the placement constraint and the blocked nodes of a service."""
         self.default_loads: dict[int, Mapping[Role, Int]] = {}
         """By service, `plb.state.role_slots.default_loads`, once they were needed."""
         self.node_version = 0
@@ -124,7 +133,7 @@ class ClusterState:
         self.partitions_version = 0
         """Rises with every partition that is made or removed."""
         self.service_partitions: list[dict[str, PartitionRecord]] = []
-        """The partitions of each service."""
+        """By index of the service, its partitions by name."""
         self.service_version: list[int] = []
         """For each service, rises with every change to it or to one of its partitions."""
         self._partition_names: list[str] | None = None
@@ -135,9 +144,9 @@ class ClusterState:
     @property
     def limits_moves(self) -> bool:
         """Whether the settings or a service limit moves, builds or swaps: `plb.state.arrays.Problem.bounded`."""
-        of_settings = (self.config.max_moves, self.config.max_moves_per_node) != (None, None)
-        of_settings |= self.config.throttles_cluster
-        return of_settings or bool((self.service_table.max_moves < NO_BUDGET).any())
+        settings_limit = (self.config.max_moves, self.config.max_moves_per_node) != (None, None)
+        settings_limit |= self.config.throttles_cluster
+        return settings_limit or bool((self.service_table.max_moves < NO_BUDGET).any())
 
     def add_partitions(self, records: Sequence[PartitionRecord]) -> None:
         """Add new partitions; their rows may be made later."""
@@ -150,7 +159,7 @@ class ClusterState:
         self.partitions_made += len(records)
 
     def forget_partition(self, record: PartitionRecord) -> None:
-        """Remove a partition, whose rows are given back."""
+        """Remove a partition, after its rows were released."""
         del self.partitions[record.name]
         self._partition_names = None
         del self.service_partitions[record.service][record.name]
@@ -165,7 +174,7 @@ class ClusterState:
         return PartitionNames(self._partition_names)
 
     def living_services(self) -> dict[int, Service]:
-        """Return the services that were not removed by index, in the order in which they were made."""
+        """Return by index the services that were not removed, in the order in which they were made."""
         return {index: self.services[index] for index in self.service_index.values()}
 
     def living_indices(self) -> list[int]:
@@ -179,7 +188,7 @@ class ClusterState:
         return sorted(records, key=attrgetter("number"))
 
     def service(self, name: str, context: str = "") -> int:
-        """Return the index of a service."""
+        """Return the index of a service; `context` names the item whose update refers to it, for the error."""
         if not isinstance(name, str) or name not in self.service_index:
             raise UnknownNameError("service", name, self.service_index, context)
         return self.service_index[name]
@@ -189,13 +198,13 @@ class ClusterState:
         return self.feasibility_classes[int(self.service_table.feasibility_class[service])]
 
     def node(self, name: str, context: str = "") -> int:
-        """Return the index of a node."""
+        """Return the index of a node; `context` as in `service`."""
         if not isinstance(name, str) or name not in self.node_index:
             raise UnknownNameError("node", name, self.node_index, context)
         return self.node_index[name]
 
     def partition(self, name: str, context: str = "") -> PartitionRecord:
-        """Return the record of a partition."""
+        """Return the record of a partition; `context` as in `service`."""
         if not isinstance(name, str) or name not in self.partitions:
             raise UnknownNameError("partition", name, self.partitions, context)
         return self.partitions[name]
@@ -206,10 +215,13 @@ class ClusterState:
         return None if record is None else record.version
 
     def versions_of(self, services: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return versions of the nodes and of the descriptions of `services`, and of their loads."""
-        chosen = list(services)
-        state = (self.node_version, *(self.service_version[index] for index in chosen))
-        return state, tuple(self.load_version[index] for index in chosen)
+        """Return the version of the nodes with `service_version` of the services of these indices, and `load_version`.
+
+        Equal first members mean equal nodes and descriptions, equal second ones equal loads.
+        """
+        indices = list(services)
+        described = (self.node_version, *(self.service_version[index] for index in indices))
+        return described, tuple(self.load_version[index] for index in indices)
 
 
 def standing_load(state: ClusterState) -> Int:
@@ -224,35 +236,38 @@ def load_by_node(state: ClusterState, counted: Bool) -> Int:
     load = np.zeros(state.capacity.shape[::-1], np.int64)
     if len(rows):
         nodes, loads = state.rows.node[rows], state.rows.load[rows]
-        for metric, of_metric in enumerate(load):  # metric by metric, as NumPy is ten times faster in one dimension
-            np.add.at(of_metric, nodes, loads[:, metric])
+        for metric, node_load in enumerate(load):  # metric by metric, as NumPy is ten times faster in one dimension
+            np.add.at(node_load, nodes, loads[:, metric])
     return np.ascontiguousarray(load.T)
 
 
 def reserved_load(state: ClusterState) -> Int:
-    """Return what every node keeps free for applications beyond their loads in quanta, (N, R)."""
+    """Return what every node keeps free for applications beyond their loads there, (N, R) quanta."""
     table, applications = state.rows, state.applications
-    kept = np.zeros_like(state.capacity)
+    reserved = np.zeros_like(state.capacity)
     if not applications.reserves:
-        return kept
+        return reserved
     rows = np.flatnonzero(table.used & (table.node != NOWHERE) & ~table.leaving)
     application = state.service_table.application[table.service[rows]]
     rows, application = rows[application != NOWHERE], application[application != NOWHERE]
-    places, place = np.unique(np.stack([application, table.node[rows]], axis=1), axis=0, return_inverse=True)
-    load = np.zeros((len(places), kept.shape[1]), np.int64)
-    np.add.at(load, place.reshape(-1), table.load[rows])
-    np.add.at(kept, places[:, 1], np.maximum(0, applications.reservation[places[:, 0]] - load))
-    return kept
+    pairs = np.stack([application, table.node[rows]], axis=1)
+    distinct, pair_of_row = np.unique(pairs, axis=0, return_inverse=True)
+    load = np.zeros((len(distinct), reserved.shape[1]), np.int64)
+    np.add.at(load, pair_of_row.reshape(-1), table.load[rows])
+    np.add.at(reserved, distinct[:, 1], np.maximum(0, applications.reservation[distinct[:, 0]] - load))
+    return reserved
 
 
 @attrs.frozen(eq=False)
 class Description:
-    """The names of the indices of a `Problem`."""
+    """What the indices of a `Problem` stand for."""
 
     nodes: Sequence[Node] = ()
+    """(N,)"""
     services: Sequence[Service] = ()
+    """(S,)"""
     metrics: Sequence[Metric] = ()
-    """By index: (N,), (S,) and (R,)."""
+    """(R,)"""
     partitions: Mapping[int, str] = attrs.field(factory=dict)
     """Name of the partition of each row that is in use."""
     quanta: Float = attrs.field(factory=lambda: np.ones(1))
@@ -266,7 +281,7 @@ class Description:
 
 
 def describe(state: ClusterState, now: float = 0.0, history: DemandHistory | None = None) -> Description:
-    """Return the names for the arrays of the present state; valid until the state changes."""
+    """Return what the indices of the present state stand for, valid until it changes; `now`: `Description.now`."""
     return Description(
         tuple(state.nodes),
         tuple(state.services),
@@ -289,7 +304,7 @@ def application_fields(state: ClusterState) -> dict[str, Any]:
 
 
 def _completed_domains(state: ClusterState) -> Int:
-    """Return `Problem.completed_domains`, (A+1,)."""
+    """Return `Problem.completed_domains`, (A+1,); zeros if upgraded domains are not preferred."""
     table = state.applications
     completed = np.zeros(table.capacity + 1, np.int64)
     if state.config.prefer_upgraded_uds:
@@ -301,7 +316,7 @@ def _completed_domains(state: ClusterState) -> Int:
 
 
 def _upgraded_nodes(state: ClusterState) -> Bool:
-    """Return `Problem.application_upgraded`, (A, N)."""
+    """Return `Problem.application_upgraded`, (A, N); all false if upgraded domains are not preferred."""
     table = state.applications
     upgraded = np.zeros((table.capacity, len(state.nodes)), np.bool_)
     for name, entry in table.entry.items():

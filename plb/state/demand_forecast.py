@@ -23,18 +23,18 @@ from plb.state.cluster_state import ClusterState
 from plb.state.replica_table import RowTable, merged
 
 NEVER = math.inf
-"""Time of a row that is not due."""
+"""Time at which a row is due that is in no queue."""
 
 
 @by_pointer
 class DueQueue(NamedTuple):
-    """Rows by time."""
+    """Rows in the order of the times at which they are due, a binary heap."""
 
     time: Float
     """(M,) when each row is due; `NEVER`: it is not in the queue."""
     heap: Int
-    """(M,) the rows in the queue, each due no earlier than the one above it, at half its position."""
-    place: Int
+    """(M,) the rows in the queue, each due no earlier than the row above it: position p is above 2p + 1 and 2p + 2."""
+    position: Int
     """(M,) position of each row in `heap`, or NOWHERE."""
     size: Int
     """(1,) number of rows in the queue."""
@@ -50,28 +50,28 @@ def empty_queue(rows: int) -> DueQueue:
 @kernel
 def set_due(queue: DueQueue, row: int, time: float) -> None:
     """Set the time at which a row is due; `NEVER` takes it out of the queue."""
-    if queue.place[row] == NOWHERE:
+    if queue.position[row] == NOWHERE:
         if time == NEVER:
             return
         _put(queue, queue.size[0], row)
         queue.size[0] += 1
     queue.time[row] = time
-    _rise(queue, queue.place[row])
-    _sink(queue, queue.place[row])
+    _rise(queue, queue.position[row])
+    _sink(queue, queue.position[row])
     if time == NEVER:  # all rows that never are due are at the end
         queue.size[0] -= 1
         last = queue.heap[queue.size[0]]
-        place = queue.place[row]
-        queue.place[row] = NOWHERE
+        position = queue.position[row]
+        queue.position[row] = NOWHERE
         if last != row:
-            _put(queue, place, last)
-            _rise(queue, place)
-            _sink(queue, queue.place[last])
+            _put(queue, position, last)
+            _rise(queue, position)
+            _sink(queue, queue.position[last])
 
 
 @kernel
 def take_due(queue: DueQueue, now: float, due: Int) -> int:
-    """Take the rows that are due at `now` or before out of the queue; write them to `due`, (M,), return how many."""
+    """Take the rows that are due at `now` or before out of the queue, write them to `due`, and return how many."""
     count = 0
     while queue.size[0] > 0 and queue.time[queue.heap[0]] <= now:
         row = queue.heap[0]
@@ -82,39 +82,40 @@ def take_due(queue: DueQueue, now: float, due: Int) -> int:
 
 
 @kernel
-def _put(queue: DueQueue, place: int, row: int) -> None:
-    queue.heap[place] = row
-    queue.place[row] = place
+def _put(queue: DueQueue, position: int, row: int) -> None:
+    """Put a row at a position of the heap."""
+    queue.heap[position] = row
+    queue.position[row] = position
 
 
 @kernel
-def _rise(queue: DueQueue, place: int) -> None:
-    """Move a row up while it is due before the one above."""
-    row = queue.heap[place]
-    while place > 0:
-        above = (place - 1) // 2
+def _rise(queue: DueQueue, position: int) -> None:
+    """Move the row at a position of the heap up while it is due before the row above it."""
+    row = queue.heap[position]
+    while position > 0:
+        above = (position - 1) // 2
         if queue.time[queue.heap[above]] <= queue.time[row]:
             break
-        _put(queue, place, queue.heap[above])
-        place = above
-    _put(queue, place, row)
+        _put(queue, position, queue.heap[above])
+        position = above
+    _put(queue, position, row)
 
 
 @kernel
-def _sink(queue: DueQueue, place: int) -> None:
-    """Move a row down while one below is due before it."""
-    row = queue.heap[place]
+def _sink(queue: DueQueue, position: int) -> None:
+    """Move the row at a position of the heap down while a row below is due before it."""
+    row = queue.heap[position]
     while True:
-        below = 2 * place + 1
+        below = 2 * position + 1
         if below >= queue.size[0]:
             break
         if below + 1 < queue.size[0] and queue.time[queue.heap[below + 1]] < queue.time[queue.heap[below]]:
             below += 1
         if queue.time[queue.heap[below]] >= queue.time[row]:
             break
-        _put(queue, place, queue.heap[below])
-        place = below
-    _put(queue, place, row)
+        _put(queue, position, queue.heap[below])
+        position = below
+    _put(queue, position, row)
 
 
 NO_FUTURES: dict[str, Any] = {
@@ -127,11 +128,12 @@ NO_FUTURES: dict[str, Any] = {
     "grows": np.zeros(0, np.bool_),
     "unit": np.zeros(0),
 }
-"""Replaces the demand of replicas if the energy does not depend on it."""
+"""The fields of `Problem` on growth and departures where `timeline` is off."""
 
 
 SECONDS_OF_AN_HOUR = 3600.0
 NEVER_MADE = -1
+"""Version at which a service was made that is not living."""
 EACH_COLUMN: Int = np.array([1, 0], np.int64)
 """`Problem.windows` where violations are counted by column."""
 
@@ -148,27 +150,33 @@ class Forecast(Protocol):
     variance_unit: Float
     """As in `plb.state.arrays.Problem`."""
     windows: Int
-    """As in `plb.state.arrays.Problem`; changed in place."""
+    """As in `plb.state.arrays.Problem`; changed in position."""
     units: int
     """Count of a certain violation of a node; 0 without repetitions."""
     history: DemandHistory | None
     """The past tenants; None: none are used."""
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
-        """Return the rows whose peaks have to be renewed, ascending; `changed`: what may have changed, None: all."""
+        """Return the rows whose peaks have to be renewed, ascending; `changed`: rows that may have changed, None: all.
+
+        `now`: seconds.
+        """
         ...
 
     def renew(self, state: ClusterState) -> None:
-        """Renew the peaks of the rows that were found last."""
+        """Renew the peaks of the rows that `find_due` returned last."""
         ...
 
     def futures(self, state: ClusterState) -> dict[str, Any]:
-        """Return the fields of `plb.state.arrays.Problem` on growth and departures of replicas, for `timeline`."""
+        """Return by name the fields of `Problem` on growth and departures, from `timeline` to `unit`."""
         del state
         return {"timeline": False, **NO_FUTURES}
 
     def enter(self, table: RowTable, now: float, rows: Int | None = None) -> bool:
-        """Enter the slot of a time, in seconds, and return whether it is a new one; `rows`: with their loads alone."""
+        """Enter the slot of a time, in seconds, with the loads of `rows`, None: of all; return whether it is new.
+
+        Only `HistoricalForecast` has slots.
+        """
         del table, now, rows
         return False
 
@@ -179,9 +187,10 @@ class Forecast(Protocol):
     def probabilities(
         self, state: ClusterState, problem: Problem, solution: Solution, row: int, within: float | None
     ) -> Float | None:
-        """Return the probability of a violation of each node from now on, (N,); None: it is that of the energy.
+        """Return the probability of a violation of each node from now on, (N,); None: the energy's holds.
 
-        `row`: one without a node, which is then on the node, or NOWHERE; `within`: seconds, None: the estimator's.
+        `row`: a row without a node, which each node is to hold beside its replicas, or NOWHERE; `within`: seconds in
+        which the violation occurs, None: the horizon of the estimator.
         """
         del state, problem, solution, row, within
         return None
@@ -196,12 +205,13 @@ class DemandForecast(Forecast):
     """
 
     def __init__(self, config: PlbConfig, estimator: MonteCarlo, history: DemandHistory | None, seed: int) -> None:
-        columns = [] if history is None else [_column(history, name) for name in config.metric_names]
+        columns = [] if history is None else [_history_metric(history, name) for name in config.metric_names]
         self.history = history if config.reads_probabilities else None
         self.seed = seed
         self._estimator = estimator
         self._metrics = len(config.metrics)
         self._columns = np.array(columns, np.int64)
+        """(R,) index of each metric in the history."""
         self.units = self.repetitions = 0 if self.history is None else config.repetitions
         self.estimator_rows, self.variance_unit = np.zeros((0, 5)), np.ones(self._metrics)
         self.windows = EACH_COLUMN
@@ -219,7 +229,7 @@ class DemandForecast(Forecast):
             seed=np.array([seed_word(seed)]),
         )
         self._made_at: Int = np.zeros(0, np.int64)
-        """When each known service was made; `NEVER_MADE` if it is not living."""
+        """(S,) version of the services at which each was made, or `NEVER_MADE`."""
         if self.history is not None:
             self._traces = trace_table(self.history)
             self._scratch: Int32 = np.empty(len(self.history), np.int32)
@@ -231,18 +241,23 @@ class DemandForecast(Forecast):
         self._rows: Rows | None = None
         self._quanta: Float = np.zeros(0)
         self._recorded: Int32 = np.zeros((0, self._metrics, 2), np.int32)
+        """(T, R, 2) quanta: level and maximum of each past tenant."""
         self._classes: Int = np.zeros(0, np.int64)
+        """(S,) code of each service's class in the history, or -1."""
         self._classes_version = 0
+        """Version of the services for which `_classes` holds."""
         self._now = -np.inf
+        """Time of the last call, in seconds."""
         self._is_under_way = False
-        """Whether rows were found that are not renewed; after an error all are sampled again."""
+        """Whether `find_due` found rows that were not renewed; if an error left it set, all are sampled again."""
         self._allocate(0)
 
     def _allocate(self, capacity: int) -> None:
+        """Make empty arrays for a table with `capacity` rows; all its rows are due."""
         self.peak: Int32 = np.zeros((capacity + 1, self._metrics, self.repetitions), np.int32)
         self.peak_ceiling: Int = np.zeros((capacity + 1, self._metrics), np.int64)
         self.trace: Int32 = np.zeros((capacity, self.repetitions), np.int32)
-        """Rows of the history; undefined if none is sampled."""
+        """(M, K) past tenant of each repetition; undefined for a row for which none is sampled."""
         self._draws = KeptDraws(
             key=np.zeros(capacity, np.uint64),
             generation=np.zeros(capacity, np.int64),
@@ -273,10 +288,10 @@ class DemandForecast(Forecast):
             if len(self.peak) != table.capacity + 1:
                 self._allocate(table.capacity)
             return self._expired
-        is_same = len(self.trace) == table.capacity and np.array_equal(self._quanta, state.quanta.quanta)
-        is_same &= self._note_large(state)
-        is_same, self._is_under_way = is_same and not self._is_under_way, True
-        if not is_same:
+        is_current = len(self.trace) == table.capacity and np.array_equal(self._quanta, state.quanta.quanta)
+        is_current &= self._note_large(state)
+        is_current, self._is_under_way = is_current and not self._is_under_way, True
+        if not is_current:
             self._allocate(table.capacity)
             self._take_quanta(self.history, state.quanta.quanta)
             changed = None
@@ -299,7 +314,7 @@ class DemandForecast(Forecast):
         return due
 
     def _candidates_of(self, table: RowTable, now: float, changed: Int | None) -> Int:
-        """Return the rows that may be due, ascending: those that changed, and those whose time has come."""
+        """Return the rows that may be due, ascending: `changed` ones, None: all, and those whose time has come."""
         if changed is None:
             return np.flatnonzero(table.used & ~table.leaving)
         due = np.empty(int(self._queue.size[0]), np.int64)
@@ -307,7 +322,7 @@ class DemandForecast(Forecast):
         return merged(changed, due[:count])
 
     def renew(self, state: ClusterState) -> None:
-        """Renew the peaks of the rows that were found last: sample traces, and anchor them at what was reported."""
+        """Renew the peaks of the rows that `find_due` returned last: sample traces, and anchor them at the reports."""
         if self.history is None:
             return
         table, classes = state.rows, self._classes_of(state, self.history)
@@ -320,11 +335,11 @@ class DemandForecast(Forecast):
         self._is_under_way = False
 
     def _schedule(self, table: RowTable) -> None:
-        """Set when each of the rows that were examined last is due next."""
+        """Set when each of the rows that `find_due` examined last is due next."""
         schedule(self._queue, self._candidates, self._rows_of(table), self._draws, self._anchors, self._now)
 
     def _rows_of(self, table: RowTable) -> Rows:
-        """Return the data of the rows; a new tuple, whose pointer takes long to make, only for new arrays."""
+        """Return the arrays of the table that kernels read; a new tuple, whose pointer is slow, only for new arrays."""
         arrays = [getattr(table, name) for name in Rows._fields]
         if self._rows is None or not all(map(is_, arrays, self._rows)):
             self._rows = Rows(*arrays)
@@ -348,7 +363,10 @@ class DemandForecast(Forecast):
         }
 
     def _note_large(self, state: ClusterState) -> bool:
-        """Record whose replicas reach the maxima of their traces; return whether it is the same for known services."""
+        """Record which services' replicas reach the maxima of their traces (`Anchoring.large`).
+
+        Return whether it is the same for all services that were there before.
+        """
         services, before = state.service_table, self._anchoring.large
         if self._estimator.maximum_from == 0.0:
             if len(before) != services.capacity:
@@ -370,12 +388,11 @@ class DemandForecast(Forecast):
     def _take_quanta(self, history: DemandHistory, quanta: Float) -> None:
         """Note the quanta of the metrics, and the levels and maxima of the traces in quanta."""
         self._quanta = quanta
-        of_history = np.ones(len(history.metrics))
-        of_history[self._columns] = quanta
-        both = [
-            values[:, self._columns] for values in (history.in_quanta(of_history), history.maxima_in_quanta(of_history))
-        ]
-        self._recorded = np.ascontiguousarray(np.stack(both, axis=2))
+        history_quanta = np.ones(len(history.metrics))
+        history_quanta[self._columns] = quanta
+        levels, maxima = history.in_quanta(history_quanta), history.maxima_in_quanta(history_quanta)
+        recorded = [levels[:, self._columns], maxima[:, self._columns]]
+        self._recorded = np.ascontiguousarray(np.stack(recorded, axis=2))
         self._anchoring = self._anchoring._replace(quanta=quanta)
 
     def _anchor(self, rows: Int, table: RowTable) -> None:
@@ -393,6 +410,7 @@ class DemandForecast(Forecast):
             )
 
     def _sample(self, rows: Int, table: RowTable, classes: Int) -> None:
+        """Sample the traces of rows again, and set the peaks of those that are not anchored; `classes`: (S,)."""
         with np.errstate(over="ignore"):
             sample_again(
                 self._anchoring.seed[0],
@@ -408,7 +426,7 @@ class DemandForecast(Forecast):
                 self.trace,
             )
         self._anchors.settled_age[rows], self._anchors.age[rows] = np.inf, -1.0
-        recorded = rows[~table.reported[rows]] if self._anchored else rows  # the others are anchored next
+        recorded = rows[~table.reported[rows]] if self._anchored else rows  # reported rows are anchored next
         recorded_peaks(
             self.peak,
             self.peak_ceiling,
@@ -420,7 +438,7 @@ class DemandForecast(Forecast):
         )
 
     def _classes_of(self, state: ClusterState, history: DemandHistory) -> Int:
-        """Return the class of every service in the history, (S,)."""
+        """Return the code of every service's class in the history, (S,), or -1."""
         if self._classes_version == state.services_version:
             return self._classes
         table = state.service_table
@@ -433,20 +451,22 @@ class DemandForecast(Forecast):
         return self._classes
 
 
-def _column(history: DemandHistory, metric: str) -> int:
+def _history_metric(history: DemandHistory, metric: str) -> int:
+    """Return the index of a metric in a history."""
     if metric not in history.metrics:
         raise UnknownNameError("metric", metric, history.metrics, context="demand history")
     return history.metrics.index(metric)
 
 
 def _class_code(history: DemandHistory, tenant_class: str | None) -> int:
+    """Return the code of a class in a history; -1 for None."""
     return -1 if tenant_class is None else history.class_code(tenant_class)
 
 
 @kernel
-def schedule(queue: DueQueue, some: Int, rows: Rows, draws: KeptDraws, anchors: Anchors, now: float) -> None:
-    """Set when each of some rows, (m,), is due next: its traces are no longer eligible, or they grow."""
-    for row in some:
+def schedule(queue: DueQueue, selected: Int, rows: Rows, draws: KeptDraws, anchors: Anchors, now: float) -> None:
+    """Set when each of the `selected` rows, (m,), is due next: its traces are no longer eligible, or they grow."""
+    for row in selected:
         time = NEVER
         if rows.used[row] and not rows.leaving[row]:
             time = rows.created[row] + draws.valid_age[row]

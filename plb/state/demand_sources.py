@@ -11,7 +11,7 @@ from plb.state.observed_forecast import ObservedDemandForecast
 
 
 def demand_forecast_of(config: PlbConfig, history: DemandHistory | None, seed: int) -> Forecast:
-    """Return the source of the expected demand of replicas."""
+    """Return the source of the expected demand of replicas; `history`: past tenants for sampling, with `seed`."""
     estimator = estimator_of(config.estimator)
     if isinstance(estimator, MonteCarlo):
         return DemandForecast(config, estimator, history, seed)

@@ -50,18 +50,19 @@ class HistoricalForecast(Forecast):
         """The newest slot in the columns."""
         self._services_version = 0
         self._is_under_way = False
-        """Whether rows were found whose columns are not computed; after an error those of all rows are."""
+        """Whether `find_due` found rows that `renew` has not computed; if an error left it set, all rows are due."""
         self._allocate(0)
 
     def _allocate(self, capacity: int) -> None:
+        """Make empty columns for a table with `capacity` rows; all its rows are due."""
         self.peak: Int32 = np.zeros((capacity + 1, self._metrics, self._estimator.slots), np.int32)
         self.peak_ceiling: Int = np.zeros((capacity + 1, self._metrics), np.int64)
         self._due: Int = np.zeros(0, np.int64)
         self._quanta: Float = np.zeros(0)
-        # of the last update of each row
+        # what each row was when its columns were last computed
         self._generation: Int = np.full(capacity, NOT_FILLED, np.int64)
         self._reported: Bool = np.zeros(capacity, np.bool_)
-        self._lived: Bool = np.zeros(capacity, np.bool_)
+        self._has_slots: Bool = np.zeros(capacity, np.bool_)
         self._vacant: Bool = np.zeros(capacity, np.bool_)
         self._load: Int = np.zeros((capacity, self._metrics), np.int64)
 
@@ -69,7 +70,7 @@ class HistoricalForecast(Forecast):
     def enter(self, table: RowTable, now: float, rows: Int | None = None) -> bool:
         """Enter the slot of a time, in seconds, and return whether it is a new one.
 
-        `rows`: with the loads of these rows alone; None: of all that are placed and reported.
+        `rows`: those whose loads are entered, also in a slot that is kept; None: all that are placed and reported.
         """
         slot = int(now // (SECONDS_OF_A_MINUTE * self._estimator.slot_minutes))
         counted = table.used & table.reported & ~table.dropped
@@ -97,17 +98,17 @@ class HistoricalForecast(Forecast):
         self.windows[OLDEST] = (table.past.newest + 1) % table.past.slots
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
-        """Return the rows whose columns have to be computed again, ascending."""
+        """Return the rows whose columns have to be computed again, ascending; `changed` as in `Forecast`."""
         table, past = state.rows, state.rows.past
-        is_same, self._is_under_way = not self._is_under_way and len(self.peak) == table.capacity + 1, True
-        is_same &= np.array_equal(self._quanta, state.quanta.quanta)
-        if not is_same:
+        is_current, self._is_under_way = not self._is_under_way and len(self.peak) == table.capacity + 1, True
+        is_current &= np.array_equal(self._quanta, state.quanta.quanta)
+        if not is_current:
             self._allocate(table.capacity)
             self._quanta = state.quanta.quanta
         is_new_slot = self._newest != past.newest
         self._newest = past.newest
         self._turn(table)
-        rows = np.flatnonzero(table.used) if changed is None or is_new_slot or not is_same else changed
+        rows = np.flatnonzero(table.used) if changed is None or is_new_slot or not is_current else changed
         rows = rows[table.used[rows] & ~table.leaving[rows]]
         sampled = self._sampled.find_due(state, now, changed)
         self._sampled.renew(state)
@@ -118,7 +119,7 @@ class HistoricalForecast(Forecast):
         return self._due
 
     def renew(self, state: ClusterState) -> None:
-        """Compute the columns of the rows that were found last."""
+        """Compute the columns of the rows that `find_due` returned last."""
         rows, table = self._due, state.rows
         past = table.past
         fill_columns(
@@ -139,16 +140,16 @@ class HistoricalForecast(Forecast):
             self.peak_ceiling[rows] *= counted
         self._generation[rows], self._reported[rows] = table.generation[rows], table.reported[rows]
         self._vacant[rows], self._load[rows] = table.vacant[rows], table.load[rows]
-        self._lived[rows] = ~_are_without_slots(table, rows)
+        self._has_slots[rows] = ~_are_without_slots(table, rows)
         self._is_under_way = False
 
     def probabilities(
         self, state: ClusterState, problem: Problem, solution: Solution, row: int, within: float | None
     ) -> Float:
-        """Return the probability of a violation of each node, given its present demand, (N,).
+        """Return the probability of a violation of each node, given its present demand, (N,); `Forecast.probabilities`.
 
-        Nodes that do not count, or hold no replica, have 0. The mean to which others are smoothed is that of the nodes
-        as they are.
+        Nodes that do not count, or hold no replica, have 0. The shares of the others are smoothed towards the mean
+        share of the nodes without `row`.
         """
         horizon = self._horizon_of(within)
         sums = solution.aggregate.astype(np.int64)
@@ -164,7 +165,7 @@ class HistoricalForecast(Forecast):
         return np.where(used, smoothed(self._estimator, share, mean, horizon), 0.0)
 
     def _horizon_of(self, within: float | None) -> int:
-        """Return the slots of a time in seconds, rounded up; None: the horizon of the estimator."""
+        """Return the number of slots in `within` seconds, rounded up; None: the horizon of the estimator."""
         estimator = self._estimator
         if within is None:
             return estimator.horizon
@@ -174,10 +175,14 @@ class HistoricalForecast(Forecast):
         return max(1, math.ceil(within / seconds))
 
     def _shares(self, sums: Int, demand: Int, problem: Problem, used: Bool, horizon: int) -> Float:
-        """Return the share of the windows in which each used node is in violation, (N,)."""
+        """Return the share of the windows of `horizon` slots in which a node is in violation, (N,); 0 if not `used`.
+
+        `sums`: (N, R, K) quanta in each slot; `demand`: (N, R) quanta at present; `used`: (N,).
+        """
         share, oldest = np.zeros(len(sums)), int(self.windows[OLDEST])
-        of_used = sums[used], demand[used], problem.threshold[used]
-        share[used] = shares_from_now(self._estimator, *of_used, oldest, horizon)
+        share[used] = shares_from_now(
+            self._estimator, sums[used], demand[used], problem.threshold[used], oldest, horizon
+        )
         return share
 
     def _present_demand(self, state: ClusterState, problem: Problem, solution: Solution) -> Int:
@@ -194,23 +199,23 @@ class HistoricalForecast(Forecast):
         return np.where(table.reported[rows, np.newaxis], load, self.peak[rows, :, newest]).astype(np.int64)
 
     def _changed_rows(self, state: ClusterState, rows: Int) -> Int:
-        """Return those of some rows whose columns have changed.
+        """Return the rows among `rows` whose columns have changed since they were computed.
 
-        They are others, were reported for the first time, have lost their slots, have a load that stands for all slots,
-        or another service.
+        The replica is another one, was reported for the first time, has lost its slots, has no slot and another load,
+        or its service has changed.
         """
         table = state.rows
-        new = (self._generation[rows] != table.generation[rows]) | (self._vacant[rows] != table.vacant[rows])
-        new |= self._reported[rows] != table.reported[rows]
-        new |= state.service_table.changed_at[table.service[rows]] > self._services_version
+        is_due = (self._generation[rows] != table.generation[rows]) | (self._vacant[rows] != table.vacant[rows])
+        is_due |= self._reported[rows] != table.reported[rows]
+        is_due |= state.service_table.changed_at[table.service[rows]] > self._services_version
         without_slots = _are_without_slots(table, rows)
-        new |= without_slots & (self._lived[rows] | (table.load[rows] != self._load[rows]).any(axis=1))
-        changed: Int = rows[new]
-        return changed
+        is_due |= without_slots & (self._has_slots[rows] | (table.load[rows] != self._load[rows]).any(axis=1))
+        due: Int = rows[is_due]
+        return due
 
 
 def _are_without_slots(table: RowTable, rows: Int) -> Bool:
-    """Return whether each of some rows has lived through no slot, (m,)."""
+    """Return whether each of `rows`, (m,), has no load in any slot of the past, (m,)."""
     return np.asarray((table.past.values[rows, 0] == MISSING).all(axis=1))
 
 

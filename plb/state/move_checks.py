@@ -20,36 +20,40 @@ from plb.validation import check_items, check_kind, check_whole
 
 _ADD, _MOVE, _SWAP = (KINDS.index(kind) for kind in (MoveKind.ADD, MoveKind.MOVE, MoveKind.SWAP))
 _UNKNOWN = -2
-"""Stands for a node that is not known."""
+"""Index of a node whose name the state does not have."""
 
 
 @by_pointer
 class PlainMoves(NamedTuple):
-    """The moves of a plan in order, of which some are plain."""
+    """The m moves of a plan in order.
+
+    A plain move is an add, a move or a swap that fits after the moves before it and replaces no standby or primary, in
+    a partition with no other kind of move; a kernel applies all plain ones at once.
+    """
 
     is_plain: Bool
-    """(m,)"""
+    """(m,) whether the move is plain."""
     first: Int
     """(m,) first row of the partition, or NOWHERE."""
     kind: Int
-    """(m,) numbers of `KINDS`."""
+    """(m,) position in `KINDS`."""
     role: Int
-    """(m,)"""
+    """(m,) value of `Role`."""
     source: Int
     """(m,) index of the node, NOWHERE, or `_UNKNOWN`."""
     target: Int
-    """(m,) likewise."""
+    """(m,) index of the node, NOWHERE, or `_UNKNOWN`."""
     requested: Int
-    """(m,) the row that the plan asks for, or NOWHERE."""
+    """(m,) the row that the plan names, or NOWHERE."""
     row: Int
-    """(m,) the row that moves."""
+    """(m,) the row that moves; NOWHERE if no row fits."""
     partner: Int
     """(m,) the row with which it swaps roles, or NOWHERE."""
 
 
 @by_pointer
 class _Replicas(NamedTuple):
-    """The arrays of the replica table that tell where replicas are, and what the moves before leave there."""
+    """Arrays of `RowTable` with where replicas are, and what the preceding moves of the plan leave behind."""
 
     node: Int
     sibling: Int
@@ -58,14 +62,14 @@ class _Replicas(NamedTuple):
     standby: Bool
     swaps_out: Bool
     regains: Bool
-    held: Int
+    end_node: Int
     """(M,) the node on which the row leaves a departing end, or NOWHERE; empty if rows leave none."""
-    is_odd: Bool
-    """(M,) whether a move of the partition with this first row is not plain."""
+    has_special_move: Bool
+    """(M,) at the first row of a partition, whether a move of the partition is not plain."""
 
 
 def find_plain(state: ClusterState, moves: PlanMoves, *, leaving: bool) -> PlainMoves:
-    """Return which moves are plain and fit one after another; with `leaving`, they keep departing ends."""
+    """Return the moves with their rows, and which are plain; with `leaving`, moves keep departing ends."""
     plain = PlainMoves(
         is_plain=np.ones(len(moves), np.bool_),
         first=np.array([_first_row(state, name) for name in moves.partition], np.int64),
@@ -83,12 +87,13 @@ def find_plain(state: ClusterState, moves: PlanMoves, *, leaving: bool) -> Plain
 
 def carry_out(state: ClusterState, plain: PlainMoves) -> Int:
     """Put the replicas of all plain moves on their targets; return all rows of their partitions, ascending."""
-    concerned = np.zeros(state.rows.capacity, np.bool_)
-    _carry_out(plain, _replicas_of(state, leaving=False), concerned)
-    return np.flatnonzero(concerned)
+    changed = np.zeros(state.rows.capacity, np.bool_)
+    _carry_out(plain, _replicas_of(state, leaving=False), changed)
+    return np.flatnonzero(changed)
 
 
 def _replicas_of(state: ClusterState, *, leaving: bool) -> _Replicas:
+    """Return the arrays of the present replicas, before any move; with `leaving`, moves keep departing ends."""
     table = state.rows
     return _Replicas(
         node=table.node,
@@ -98,51 +103,52 @@ def _replicas_of(state: ClusterState, *, leaving: bool) -> _Replicas:
         standby=table.standby,
         swaps_out=table.swaps_out,
         regains=table.regains,
-        held=np.full(table.capacity if leaving else 0, NOWHERE),
-        is_odd=np.zeros(table.capacity, np.bool_),
+        end_node=np.full(table.capacity if leaving else 0, NOWHERE),
+        has_special_move=np.zeros(table.capacity, np.bool_),
     )
 
 
 def _first_row(state: ClusterState, name: str) -> int:
+    """Return the first row of a partition, or NOWHERE for an unknown name and for a partition without rows."""
     record = state.partitions.get(name)
     return record.rows[0] if record is not None and record.rows else NOWHERE
 
 
 def _indices(node_index: Mapping[str, int], names: Sequence[str | None]) -> Int:
-    """Return the indices of nodes."""
+    """Return the indices of nodes, (m,): NOWHERE for None, `_UNKNOWN` for a name that `node_index` does not have."""
     return np.array([NOWHERE if name is None else node_index.get(name, _UNKNOWN) for name in names], np.int64)
 
 
 @kernel
 def _mark_plain(moves: PlainMoves, replicas: _Replicas) -> None:
-    """Find which moves are plain, and return the replicas to their places."""
+    """Set which moves are plain, and their rows: make them one after another, then put the replicas back."""
     for move in range(moves.row.shape[0]):
         moves.is_plain[move] = moves.first[move] != NOWHERE and _find_rows(moves, replicas, move)
         if moves.is_plain[move]:
-            _go(moves, replicas, move)
+            _make(moves, replicas, move)
         elif moves.first[move] != NOWHERE:
-            replicas.is_odd[moves.first[move]] = True
+            replicas.has_special_move[moves.first[move]] = True
     for move in range(moves.row.shape[0] - 1, -1, -1):
         if moves.is_plain[move]:
             replicas.node[moves.row[move]] = moves.source[move]
             if moves.partner[move] != NOWHERE:
                 replicas.node[moves.partner[move]] = moves.target[move]
-            moves.is_plain[move] = not replicas.is_odd[moves.first[move]]
+            moves.is_plain[move] = not replicas.has_special_move[moves.first[move]]
 
 
 @kernel
-def _go(moves: PlainMoves, replicas: _Replicas, move: int) -> None:
-    """Put the replicas of a move on their nodes."""
+def _make(moves: PlainMoves, replicas: _Replicas, move: int) -> None:
+    """Put the replicas of the plain move of number `move` on their new nodes."""
     replicas.node[moves.row[move]] = moves.target[move]
     if moves.partner[move] != NOWHERE:
         replicas.node[moves.partner[move]] = moves.source[move]
-    if moves.kind[move] == _MOVE and replicas.held.shape[0]:
-        replicas.held[moves.row[move]] = moves.source[move]
+    if moves.kind[move] == _MOVE and replicas.end_node.shape[0]:
+        replicas.end_node[moves.row[move]] = moves.source[move]
 
 
 @kernel
 def _find_rows(moves: PlainMoves, replicas: _Replicas, move: int) -> bool:
-    """Find the rows of a move; return whether it is plain and fits after those before it."""
+    """Set `row` and `partner` of the move of number `move`; return whether it fits after the moves before it."""
     kind, source, target = moves.kind[move], moves.source[move], moves.target[move]
     if target < 0 or (source == NOWHERE) != (kind == _ADD):
         return False
@@ -152,14 +158,17 @@ def _find_rows(moves: PlainMoves, replicas: _Replicas, move: int) -> bool:
     if kind == _SWAP and moves.role[move] == PRIMARY:
         moves.partner[move] = _slot_on(moves, replicas, move, SECONDARY, target)
         return bool(moves.partner[move] != NOWHERE)
-    if kind == _MOVE and replicas.held.shape[0] and replicas.held[row] != NOWHERE:
+    if kind == _MOVE and replicas.end_node.shape[0] and replicas.end_node[row] != NOWHERE:
         return False
     return (kind in (_ADD, _MOVE)) and _is_vacant(moves, replicas, move)
 
 
 @kernel
 def _slot_on(moves: PlainMoves, replicas: _Replicas, move: int, role: int, node: int) -> int:
-    """Return a slot of a role on a node: the requested row if it is one, else the first, or NOWHERE."""
+    """Return a slot of the move's partition with a role on a node: the requested row if it fits, else the first.
+
+    NOWHERE if there is none.
+    """
     first = NOWHERE
     row = moves.first[move]
     while True:
@@ -176,13 +185,13 @@ def _slot_on(moves: PlainMoves, replicas: _Replicas, move: int, role: int, node:
 
 @kernel
 def _is_vacant(moves: PlainMoves, replicas: _Replicas, move: int) -> bool:
-    """Return whether the target has no replica of the partition, and a new primary is the only one."""
+    """Return whether the target has no replica of the partition, and, for a new primary, no primary is placed."""
     adds_primary = moves.kind[move] == _ADD and moves.role[move] == PRIMARY
     row = moves.first[move]
     while True:
         if replicas.node[row] == moves.target[move]:
             return False
-        if replicas.held.shape[0] and replicas.held[row] == moves.target[move]:
+        if replicas.end_node.shape[0] and replicas.end_node[row] == moves.target[move]:
             return False
         is_slot = not (replicas.leaving[row] or replicas.standby[row])
         if adds_primary and is_slot and replicas.role[row] == PRIMARY and replicas.node[row] != NOWHERE:
@@ -193,22 +202,22 @@ def _is_vacant(moves: PlainMoves, replicas: _Replicas, move: int) -> bool:
 
 
 @kernel
-def _carry_out(moves: PlainMoves, replicas: _Replicas, concerned: Bool) -> None:
-    """Put the replicas of all plain moves on their nodes, and mark the rows of their partitions, (M,)."""
+def _carry_out(moves: PlainMoves, replicas: _Replicas, changed: Bool) -> None:
+    """Put the replicas of all plain moves on their nodes, and set `changed`, (M,), for all rows of their partitions."""
     for move in range(moves.row.shape[0]):
         if moves.is_plain[move]:
-            _go(moves, replicas, move)
+            _make(moves, replicas, move)
             if moves.partner[move] != NOWHERE:
                 _answer_upgrade(moves, replicas, move)
             row = moves.row[move]
-            while not concerned[row]:
-                concerned[row] = True
+            while not changed[row]:
+                changed[row] = True
                 row = replicas.sibling[row]
 
 
 @kernel
 def _answer_upgrade(moves: PlainMoves, replicas: _Replicas, move: int) -> None:
-    """Clear the marks of upgrades that a swap answers."""
+    """Clear the marks of upgrades that the swap of number `move` answers."""
     replicas.swaps_out[moves.row[move]] = False
     row = moves.partner[move]
     while replicas.regains[moves.partner[move]]:
@@ -232,13 +241,16 @@ ONLY_ROLE = {SWAP: Role.PRIMARY, PROMOTE: Role.SECONDARY}
 
 
 def check_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) -> PlainMoves | None:
-    """Raise `ConflictError` if `moves` cannot be applied in sequence; return the plain ones of an engine's plan."""
+    """Raise `ConflictError` if `moves` cannot be applied in sequence; with `leaving`, they keep departing ends.
+
+    Return the moves of an engine's plan with their rows; None for other sequences.
+    """
     replay = _Replay(state, leaving)
     if not isinstance(moves, PlanMoves):
         replay.make_all(check_items("plan", "moves", moves, Move))
         return None
     plain = find_plain(state, moves, leaving=leaving)
-    replay.make_all(moves[place] for place in np.flatnonzero(~plain.is_plain).tolist())
+    replay.make_all(moves[index] for index in np.flatnonzero(~plain.is_plain).tolist())
     return plain
 
 
@@ -248,9 +260,9 @@ def _check_fields(move: Move) -> None:
     check_kind("move", "role", move.role, Role)
     check_kind("move", "reason", move.reason, Reason)
     check_whole("move", "index", move.index)
-    for field, has in zip(("source", "target"), ENDS[move.kind], strict=True):
-        if (getattr(move, field) is not None) != has:
-            allowed = f"{'the name of a node' if has else 'None'} for kind {move.kind.value}"
+    for field, is_required in zip(("source", "target"), ENDS[move.kind], strict=True):
+        if (getattr(move, field) is not None) != is_required:
+            allowed = f"{'the name of a node' if is_required else 'None'} for kind {move.kind.value}"
             raise InvalidValueError("move", field, getattr(move, field), allowed)
     if move.role is not ONLY_ROLE.get(move.kind, move.role):
         allowed = f"{ONLY_ROLE[move.kind]!r} for kind {move.kind.value}"
@@ -259,10 +271,11 @@ def _check_fields(move: Move) -> None:
 
 @attrs.define(eq=False)
 class _Slot:
-    """A replica after the checked moves."""
+    """A replica after the moves that were checked so far."""
 
     row: int
     node: int
+    """Index, or NOWHERE."""
     role: Role
     leaving: bool
     """Whether it is only the departing end of a move."""
@@ -271,23 +284,24 @@ class _Slot:
 
 @attrs.define(eq=False)
 class _Replay:
-    """The replicas of the partitions after the checked moves, without dropped and replaced ones."""
+    """The replicas of the partitions after the moves that were checked so far."""
 
     state: ClusterState
     leaving: bool
     """Whether replicas that move leave a departing end on their source, which still takes up that node."""
     replicas: dict[str, list[_Slot]] = attrs.field(factory=dict)
-    """By partition, if it has a move."""
+    """By name of a partition with a move, its replicas without dropped and replaced ones."""
     occupied: set[tuple[str, int]] = attrs.field(factory=set)
-    """Nodes that departing ends will hold."""
+    """Name of the partition and index of the node of each departing end that the moves leave."""
 
     def make_all(self, moves: Iterable[Move]) -> None:
-        """Check and record moves."""
+        """Check moves, and record what they change."""
         for move in moves:
             _check_fields(move)
             self._make(move)
 
     def _make(self, move: Move) -> None:
+        """Check a move whose fields are valid, and record what it changes."""
         state = self.state
         replicas = self._replicas_of(state.partition(move.partition))
         source = NOWHERE if move.source is None else state.node(move.source)
@@ -301,9 +315,10 @@ class _Replay:
         elif move.kind is PROMOTE:
             self._promote(replicas, move, target)
         else:
-            self._give_up(replicas, move, source)
+            self._check_void(replicas, move, source)
 
     def _replicas_of(self, record: PartitionRecord) -> list[_Slot]:
+        """Return the replicas of a partition after the moves that were checked so far, to be changed in place."""
         if record.name not in self.replicas:
             table = self.state.rows
             self.replicas[record.name] = [
@@ -313,7 +328,7 @@ class _Replay:
         return self.replicas[record.name]
 
     def _arrive(self, replicas: list[_Slot], move: Move, source: int, target: int) -> None:
-        """Check and record an add or a move; a primary added beside another makes that one a secondary."""
+        """Check and record an add or a move between node indices; a primary added beside one makes it a secondary."""
         slots = _slots_of(replicas)
         if adds_second_primary(move, ((slot.role, slot.node) for slot in slots)):
             moved = _slot_of(attrs.evolve(move, role=Role.SECONDARY), source, slots)
@@ -321,16 +336,17 @@ class _Replay:
             next(slot for slot in slots if slot.role is Role.PRIMARY).role = Role.SECONDARY
         else:
             moved = _slot_of(move, source, slots)
-        there = [replica for replica in replicas if replica.node == target]
-        if not all(replica.standby for replica in there) or (move.partition, target) in self.occupied:
+        on_target = [replica for replica in replicas if replica.node == target]
+        if not all(replica.standby for replica in on_target) or (move.partition, target) in self.occupied:
             raise ConflictError(f"{move}: a replica of the partition is on {move.target}; make a new plan")
         if self.leaving and move.kind is MOVE:
             self.occupied.add((move.partition, source))
-        for standby in there:
+        for standby in on_target:
             replicas.remove(standby)
         moved.node = target
 
     def _promote(self, replicas: list[_Slot], move: Move, node: int) -> None:
+        """Check and record the promotion of the secondary on `node`; an empty slot of the primary is removed."""
         slots = _slots_of(replicas)
         promoted = _slot_of(move, node, slots)
         for primary in [slot for slot in slots if slot.role is Role.PRIMARY]:
@@ -340,7 +356,8 @@ class _Replay:
             replicas.remove(primary)
         promoted.role = Role.PRIMARY
 
-    def _give_up(self, replicas: list[_Slot], move: Move, node: int) -> None:
+    def _check_void(self, replicas: list[_Slot], move: Move, node: int) -> None:
+        """Check that the replica of a void move is on `node`, and that an upgrade marks the partition for it."""
         table = self.state.rows
         if not any(replica.node == node and replica.role is move.role for replica in replicas):
             raise ConflictError(f"{move}: there is no such replica any more; make a new plan")
@@ -355,7 +372,7 @@ def _slots_of(replicas: Iterable[_Slot]) -> list[_Slot]:
 
 
 def _slot_of(move: Move, node: int, slots: Iterable[_Slot]) -> _Slot:
-    """Return the replica of `slots` that a move names."""
+    """Return the replica of `slots` on the node `node` that a move names: the row `move.index` if it fits."""
     fitting = [slot for slot in slots if slot.node == node and slot.role is move.role]
     if not fitting:
         raise ConflictError(f"{move}: there is no such replica any more; make a new plan")
@@ -363,6 +380,7 @@ def _slot_of(move: Move, node: int, slots: Iterable[_Slot]) -> _Slot:
 
 
 def _swap(replicas: list[_Slot], move: Move, source: int, target: int) -> None:
+    """Check and record a swap of the primary on `source` with the secondary on `target`."""
     slots = _slots_of(replicas)
     moved = _slot_of(move, source, slots)
     partner = next((slot for slot in slots if slot.node == target and slot.role is Role.SECONDARY), None)

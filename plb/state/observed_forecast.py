@@ -20,9 +20,9 @@ from plb.state.demand_forecast import EACH_COLUMN, Forecast
 from plb.state.replica_table import LARGEST_SAMPLE
 
 NEVER = -1
-"""Number of samples of a row that was not processed yet."""
+"""Number of samples of a row whose columns were not computed yet."""
 UPDATED_TOGETHER = 2**14
-"""Rows that are processed together: more would only need more memory."""
+"""Number of rows whose columns are computed together: more would only need more memory."""
 VARIANCE_DIGITS = 12
 """A standard deviation of the largest node has a variance of 2^24 units, so that sums stay within 32 bits."""
 
@@ -41,51 +41,53 @@ class ObservedDemandForecast(Forecast):
         self._columns = int(max(self.estimator_rows[:, LAST].max(), self.estimator_rows[:, CAP].max() + 1))
         self._needed = max(1, samples_needed(estimator))
         self.variance_unit: Float = np.ones(self._metrics)
-        self._most: Int = np.zeros(self._metrics, np.int64)
+        self._largest_node: Int = np.zeros(self._metrics, np.int64)
+        """(R,) quanta: 1 more than the largest bounded capacity of a node; 0 without one."""
         self._quanta: Float = np.zeros(0)
         self._services_version = 0
         self._is_under_way = False
-        """Whether rows were found whose columns are not computed; after an error those of all rows are."""
+        """Whether `find_due` found rows that `renew` has not computed; if an error left it set, all rows are due."""
         self._allocate(0)
 
     def _allocate(self, capacity: int) -> None:
+        """Make empty columns for a table with `capacity` rows; all its rows are due."""
         self.peak: Int32 = np.zeros((capacity + 1, self._metrics, self._columns), np.int32)
         self.peak_ceiling: Int = np.zeros((capacity + 1, self._metrics), np.int64)
         self._due: Int = np.zeros(0, np.int64)
-        # of the last update of each row
+        # what each row was when its columns were last computed
         self._seen: Int = np.full(capacity, NEVER, np.int64)
         self._generation: Int = np.zeros(capacity, np.int64)
         self._vacant: Bool = np.zeros(capacity, np.bool_)
         self._load: Int = np.zeros((capacity, self._metrics), np.int64)
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
-        """Return the rows whose columns have to be computed again, ascending."""
+        """Return the rows whose columns have to be computed again, ascending; `changed` as in `Forecast`."""
         del now  # demand is assumed to continue
         table = state.rows
-        is_same, self._is_under_way = not self._is_under_way and len(self.peak) == table.capacity + 1, True
-        if not is_same:
+        is_current, self._is_under_way = not self._is_under_way and len(self.peak) == table.capacity + 1, True
+        if not is_current:
             self._allocate(table.capacity)
             changed = None
-        is_same = self._measure(state) & self._note_quanta(state)
+        is_same = self._note_largest_node(state) & self._note_quanta(state)
         self._due = self._changed_rows(state, changed if is_same else None)
         self._services_version = state.services_version
         self._is_under_way = bool(len(self._due))
         return self._due
 
     def renew(self, state: ClusterState) -> None:
-        """Compute the columns of the rows that were found last."""
+        """Compute the columns of the rows that `find_due` returned last."""
         for first in range(0, len(self._due), UPDATED_TOGETHER):
             self._update(self._due[first : first + UPDATED_TOGETHER], state)
         self._is_under_way = False
 
-    def _measure(self, state: ClusterState) -> bool:
+    def _note_largest_node(self, state: ClusterState) -> bool:
         """Record the largest node, which determines the unit of variances; return whether it is the same."""
         bounded = state.capacity < UNLIMITED
-        most = np.where(bounded, state.capacity, 0).max(axis=0, initial=0) + bounded.any(axis=0)
-        most = np.minimum(most, LARGEST_SAMPLE)
-        if not np.array_equal(most, self._most):
-            self.variance_unit = variance_units(most, VARIANCE_DIGITS)
-            self._most = most
+        largest = np.where(bounded, state.capacity, 0).max(axis=0, initial=0) + bounded.any(axis=0)
+        largest = np.minimum(largest, LARGEST_SAMPLE)
+        if not np.array_equal(largest, self._largest_node):
+            self.variance_unit = variance_units(largest, VARIANCE_DIGITS)
+            self._largest_node = largest
             self._seen[:] = NEVER
             return False
         return True
@@ -101,26 +103,26 @@ class ObservedDemandForecast(Forecast):
 
     def _limit_of(self, state: ClusterState, rows: Int) -> Int:
         """Return the promised maximum of rows, (m, R) quanta; `UNLIMITED` without a promise."""
-        whole = np.ceil(state.service_table.limit[state.rows.service[rows]] / state.quanta.quanta)
-        return np.where(whole < UNLIMITED, whole, UNLIMITED).astype(np.int64)
+        limit = np.ceil(state.service_table.limit[state.rows.service[rows]] / state.quanta.quanta)
+        return np.where(limit < UNLIMITED, limit, UNLIMITED).astype(np.int64)
 
     def _changed_rows(self, state: ClusterState, candidates: Int | None) -> Int:
-        """Return those of the candidates whose columns have changed; None: of all rows.
+        """Return the rows among `candidates`, None: all, whose columns have changed since they were computed.
 
-        They have new samples, or limits and another load, or their service has changed.
+        They have new samples, or too few samples and another load, or their service has changed.
         """
         table = state.rows
         rows = np.flatnonzero(table.used & ~table.leaving) if candidates is None else candidates
         seen = table.seen[rows]
-        new = (seen != self._seen[rows]) | (table.generation[rows] != self._generation[rows])
-        new |= table.vacant[rows] != self._vacant[rows]
-        new |= state.service_table.changed_at[table.service[rows]] > self._services_version
-        new |= (seen < self._needed) & (table.load[rows] != self._load[rows]).any(axis=1)
-        changed: Int = rows[table.used[rows] & ~table.leaving[rows] & new]
-        return changed
+        is_due = (seen != self._seen[rows]) | (table.generation[rows] != self._generation[rows])
+        is_due |= table.vacant[rows] != self._vacant[rows]
+        is_due |= state.service_table.changed_at[table.service[rows]] > self._services_version
+        is_due |= (seen < self._needed) & (table.load[rows] != self._load[rows]).any(axis=1)
+        due: Int = rows[table.used[rows] & ~table.leaving[rows] & is_due]
+        return due
 
     def _update(self, rows: Int, state: ClusterState) -> None:
-        """Compute the columns of rows from scratch."""
+        """Compute the columns of `rows` from scratch, and note what they follow from."""
         table = state.rows
         columns = self._columns_of(state, rows)
         self._seen[rows], self._generation[rows] = table.seen[rows], table.generation[rows]
@@ -129,13 +131,15 @@ class ObservedDemandForecast(Forecast):
         self.peak_ceiling[rows] = columns.max(axis=2, initial=0)
 
     def _columns_of(self, state: ClusterState, rows: Int) -> Int32:
-        """Return the columns of rows, (m, R, C); values above the largest node are limited to just more than that."""
+        """Return the columns of rows, (m, R, C) quanta; values above the largest node are cut to 1 more than it."""
         table = state.rows
         samples, seen = table.shown(rows)
         demanded = np.ceil(table.largest_demand[rows] / state.quanta.quanta).astype(np.int64)
         limit = self._limit_of(state, rows)
         limit = np.where(limit < UNLIMITED, limit, np.maximum(demanded, table.load[rows]))
-        shown = Shown(np.minimum(samples, self._most[:, np.newaxis]), seen, np.minimum(limit, self._most))
+        shown = Shown(
+            np.minimum(samples, self._largest_node[:, np.newaxis]), seen, np.minimum(limit, self._largest_node)
+        )
         columns = columns_of(self._estimator, shown, self.variance_unit)
         counted = state.service_table.has_metric[table.service[rows]] & ~table.vacant[rows, np.newaxis]
         return (columns * counted[:, :, np.newaxis]).astype(np.int32)

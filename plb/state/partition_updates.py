@@ -1,6 +1,7 @@
 """Updates of partitions in the state, many at once; a refused update changes nothing.
 
-New partitions with nothing but places get their rows together; `match_slots` brings the others to their description.
+New partitions with nothing but placed replicas are plain: they get their rows together. All others are special, and
+`match_slots` brings them to their description.
 """
 
 from __future__ import annotations
@@ -32,30 +33,36 @@ class _Batch(NamedTuple):
     """Descriptions of n partitions with m replicas; services and nodes by their indices."""
 
     partitions: Sequence[Partition]
+    """(n,)"""
     names: Sequence[str]
+    """(n,)"""
     service: list[int]
+    """(n,) index of each service."""
     created: list[float]
+    """(n,) seconds."""
     version: list[int | None]
+    """(n,) number of each description."""
     is_special: list[bool]
-    """(n,) whether more is described than places and roles of replicas."""
+    """(n,) whether more is described than nodes and roles of replicas."""
     size: list[int]
-    """(n,) replicas of each partition."""
+    """(n,) number of replicas of each partition."""
     node: list[int]
-    """(m,) partition by partition; so is `role`."""
+    """(m,) node of each replica, partition by partition."""
     role: list[int]
+    """(m,) role of each replica, partition by partition."""
 
 
 class _Slots(NamedTuple):
-    """The slots of new partitions, partition by partition."""
+    """The m slots of n new partitions, partition by partition."""
 
     size: list[int]
-    """(n,) slots of each partition."""
+    """(n,) number of slots of each partition."""
     service: list[int]
-    """(m,)"""
+    """(m,) index of the service."""
     node: list[int]
-    """(m,)"""
+    """(m,) index of the node, NOWHERE for a missing replica."""
     role: list[int]
-    """(m,)"""
+    """(m,) value of `Role`."""
 
 
 @uninterrupted
@@ -68,19 +75,19 @@ def put_partitions(state: ClusterState, partitions: Sequence[Partition]) -> list
     _check(state, batch)
     state.quanta, defaults = _defaults(state, batch.service)
     state.default_loads.update(defaults)
-    special = [at for at, name in enumerate(batch.names) if batch.is_special[at] or name in state.partitions]
+    special = [index for index, name in enumerate(batch.names) if batch.is_special[index] or name in state.partitions]
     begin, offset = 0, [0, *accumulate(batch.size)]
-    for at in (*special, len(batch.names)):
-        if begin < at:
-            _add_plain(state, _part_of(batch, offset, begin, at))
-        if at < len(batch.names):
-            _put(state, batch.partitions[at], batch.service[at])
-        begin = at + 1
+    for end in (*special, len(batch.names)):
+        if begin < end:
+            _add_plain(state, _part_of(batch, offset, begin, end))
+        if end < len(batch.names):
+            _put_special(state, batch.partitions[end], batch.service[end])
+        begin = end + 1
     return [state.partitions[name] for name in batch.names]
 
 
 def _batch_of(state: ClusterState, partitions: Sequence[Partition]) -> _Batch:
-    """Return descriptions as a batch; refuse unknown services and nodes."""
+    """Return described partitions as a batch; refuse unknown services and nodes."""
     replicas = [replica for partition in partitions for replica in partition.replicas]
     names = [partition.name for partition in partitions]
     size = [len(partition.replicas) for partition in partitions]
@@ -98,7 +105,7 @@ def _batch_of(state: ClusterState, partitions: Sequence[Partition]) -> _Batch:
 
 
 def _batch_of_columns(state: ClusterState, columns: PartitionColumns) -> _Batch:
-    """Return `_batch_of` columns, without an object for each replica."""
+    """Return partitions described by columns as a batch, without an object for each replica."""
     names, is_there = columns.names, columns.is_there
     size = np.count_nonzero(is_there, axis=1).tolist()
     return _Batch(
@@ -115,30 +122,33 @@ def _batch_of_columns(state: ClusterState, columns: PartitionColumns) -> _Batch:
 
 
 def _services(state: ClusterState, names: Sequence[str], services: Sequence[str]) -> list[int]:
-    """Return the indices of the services of partitions with these names."""
+    """Return the indices of `services`, (n,), named by the partitions with these `names`; refuse unknown ones."""
     indices = [state.service_index.get(service, NOWHERE) for service in services]
     if NOWHERE in indices:
-        at = indices.index(NOWHERE)
-        state.service(services[at], f"partition {names[at]}")  # raises
+        unknown = indices.index(NOWHERE)
+        state.service(services[unknown], f"partition {names[unknown]}")  # raises
     return indices
 
 
 def _nodes(state: ClusterState, names: Sequence[str], size: Sequence[int], nodes: Sequence[str]) -> list[int]:
-    """Return the indices of the nodes of all replicas."""
+    """Return the indices of `nodes`, (m,), the names of the nodes of all replicas; refuse unknown ones.
+
+    `names`, `size`: (n,) name and number of replicas of each partition.
+    """
     indices = [state.node_index.get(node, NOWHERE) for node in nodes]
     if NOWHERE in indices:
-        at = indices.index(NOWHERE)
-        state.node(nodes[at], f"partition {_of_replicas(names, size)[at]}")  # raises
+        unknown = indices.index(NOWHERE)
+        state.node(nodes[unknown], f"partition {_by_replica(names, size)[unknown]}")  # raises
     return indices
 
 
-def _of_replicas(values: Iterable[Value], size: Iterable[int]) -> list[Value]:
-    """Return a value of each partition for each of its replicas; `size`: how many these are."""
+def _by_replica(values: Iterable[Value], size: Iterable[int]) -> list[Value]:
+    """Return the value of each replica's partition, (m,); `values`, `size`: (n,), with the number of replicas."""
     return [value for value, replicas in zip(values, size, strict=True) for _ in range(replicas)]
 
 
 def _is_special(partition: Partition) -> bool:
-    """Return whether a description has more than places and roles of replicas."""
+    """Return whether a description has more than nodes and roles of replicas."""
     if partition.missing is not None or partition.in_transition or partition.in_quorum_loss or partition.upgrading:
         return True
     for replica in partition.replicas:
@@ -152,12 +162,12 @@ def _is_special(partition: Partition) -> bool:
 def _check(state: ClusterState, batch: _Batch) -> None:
     """Refuse a name that is there twice, a role that the service does not have, and another service than before."""
     check_distinct("partition", batch.names)
-    uses = [*zip(_of_replicas(batch.service, batch.size), batch.role, strict=True)]
+    uses = [*zip(_by_replica(batch.service, batch.size), batch.role, strict=True)]
     for service, role in dict.fromkeys(uses):
         allowed = roles_of(state.services[service])
         if role not in allowed:
-            name = _of_replicas(batch.names, batch.size)[uses.index((service, role))]
-            roles = f"{' or '.join(of.name for of in allowed)} for service {state.services[service].name}"
+            name = _by_replica(batch.names, batch.size)[uses.index((service, role))]
+            roles = f"{' or '.join(each.name for each in allowed)} for service {state.services[service].name}"
             raise InvalidValueError(f"partition {name}", "replicas", ROLES[role], roles)
     for name, service in zip(batch.names, batch.service, strict=True):
         record = state.partitions.get(name)
@@ -167,7 +177,10 @@ def _check(state: ClusterState, batch: _Batch) -> None:
 
 
 def _defaults(state: ClusterState, services: Iterable[int]) -> tuple[MetricQuanta, dict[int, Mapping[Role, Int]]]:
-    """Return the default loads of services that were not needed yet, and the quanta that they fix."""
+    """Return the quanta that the default loads of `services` fix, and these loads by service and role.
+
+    Services whose default loads the state has already are left out.
+    """
     quanta, defaults = state.quanta, dict[int, Mapping[Role, Int]]()
     for service in services:
         if service not in state.default_loads and service not in defaults:
@@ -177,17 +190,17 @@ def _defaults(state: ClusterState, services: Iterable[int]) -> tuple[MetricQuant
 
 
 def _part_of(batch: _Batch, offset: Sequence[int], begin: int, end: int) -> _Batch:
-    """Return the partitions of a batch from `begin` to `end`; `offset`: the first replica of each, and their number."""
+    """Return the plain partitions of a batch from `begin` up to `end`; `offset`: (n+1,) first replica of each."""
     if (begin, end) == (0, len(batch.names)):
         return batch
-    low, high = offset[begin], offset[end]
+    first, last = offset[begin], offset[end]
     fields = ("names", "service", "created", "version", "size")
     columns = {field: getattr(batch, field)[begin:end] for field in fields}
-    return batch._replace(**columns, node=batch.node[low:high], role=batch.role[low:high])
+    return batch._replace(**columns, node=batch.node[first:last], role=batch.role[first:last])
 
 
 def _add_plain(state: ClusterState, batch: _Batch) -> None:
-    """Add new partitions without anything special, with the slots that they have and miss."""
+    """Add new plain partitions, with slots for their placed and missing replicas."""
     slots = _slots_of_new(state, batch)
     table = state.rows
     rows = table.take(len(slots.node))
@@ -216,31 +229,34 @@ def _slots_of_new(state: ClusterState, batch: _Batch) -> _Slots:
         slots.node.extend(batch.node[begin:end])
         slots.role.extend(batch.role[begin:end])
         if missing:
-            leads = described.stateful and PRIMARY not in batch.role[begin:end]
+            misses_primary = described.stateful and PRIMARY not in batch.role[begin:end]
             slots.node.extend([NOWHERE] * missing)
-            slots.role.extend([PRIMARY] * leads)
-            slots.role.extend([SECONDARY if described.stateful else INSTANCE] * (missing - leads))
+            slots.role.extend([PRIMARY] * misses_primary)
+            slots.role.extend([SECONDARY if described.stateful else INSTANCE] * (missing - misses_primary))
     return slots
 
 
 def _loads(state: ClusterState, slots: _Slots) -> Int:
-    """Return the default loads of slots, (m, R)."""
+    """Return the default loads of slots, (m, R) quanta."""
     kinds = [service * len(Role) + role for service, role in zip(slots.service, slots.role, strict=True)]
-    position = {kind: at for at, kind in enumerate(dict.fromkeys(kinds))}
-    reports = state.service_table.has_metric
-    loads = np.zeros((len(position), reports.shape[1]), np.int64)
-    for kind, at in position.items():
+    index_of = {kind: index for index, kind in enumerate(dict.fromkeys(kinds))}
+    has_metric = state.service_table.has_metric
+    loads = np.zeros((len(index_of), has_metric.shape[1]), np.int64)
+    for kind, index in index_of.items():
         service, role = divmod(kind, len(Role))
-        loads[at] = state.default_loads[service][ROLES[role]] * reports[service]
-    return loads[[position[kind] for kind in kinds]]
+        loads[index] = state.default_loads[service][ROLES[role]] * has_metric[service]
+    return loads[[index_of[kind] for kind in kinds]]
 
 
 def _records(batch: _Batch, size: Sequence[int], rows: list[int], number: int) -> list[PartitionRecord]:
-    """Return the records of new partitions with their rows; `number`: that of the first."""
+    """Return the records of the new partitions of a batch; `number`: `PartitionRecord.number` of the first.
+
+    `size`: (n,) number of slots of each; `rows`: (m,) rows of their slots, partition by partition.
+    """
     records: list[PartitionRecord] = []
     end = 0
-    of_partitions = zip(batch.names, batch.service, batch.created, size, batch.version, strict=True)
-    for name, service, created, slots, version in of_partitions:
+    columns = zip(batch.names, batch.service, batch.created, size, batch.version, strict=True)
+    for name, service, created, slots, version in columns:
         begin, end = end, end + slots
         record = PartitionRecord(name, service, created, rows[begin:end], number + len(records))
         record.version, record.described = 1, UNNUMBERED if version is None else (version, None)
@@ -248,8 +264,8 @@ def _records(batch: _Batch, size: Sequence[int], rows: list[int], number: int) -
     return records
 
 
-def _put(state: ClusterState, partition: Partition, service: int) -> None:
-    """Add or update a partition of any description."""
+def _put_special(state: ClusterState, partition: Partition, service: int) -> None:
+    """Add or update a partition with any description; `service`: index of its service."""
     record = state.partitions.get(partition.name)
     if record is None:
         record = PartitionRecord(partition.name, service, partition.created, [], state.partitions_made)
@@ -264,7 +280,7 @@ def _put(state: ClusterState, partition: Partition, service: int) -> None:
 
 
 def _describe(state: ClusterState, record: PartitionRecord, partition: Partition) -> None:
-    """Note all of a description but its replicas."""
+    """Enter all of a description but its replicas in the record of the partition."""
     version, record.missing = partition.version, partition.missing
     record.described = UNNUMBERED if version is None else (version, partition.missing)
     if (partition.missing or 0) < 0:

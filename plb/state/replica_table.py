@@ -20,12 +20,14 @@ NO_SLOT = -(2**62)
 
 
 class EnteredSlot(NamedTuple):
-    """What was in the columns that an entry has changed."""
+    """What the columns of `PastLoads` held before an entry changed them."""
 
     newest: int
+    """`PastLoads.newest` before."""
     columns: Int
+    """(c,) the columns that the entry has changed."""
     values: Int32
-    """(M, R, c)"""
+    """(M, R, c) quanta in these columns before."""
 
 
 class PastLoads:
@@ -33,7 +35,7 @@ class PastLoads:
 
     def __init__(self, metrics: int, capacity: int, slots: int = 0, slot_minutes: int = 0) -> None:
         self.slot_minutes = slot_minutes
-        """The length of a slot; 0: nothing is kept."""
+        """The length of a slot in minutes; 0: nothing is kept."""
         self.values: Int32 = np.full((capacity, metrics, slots), MISSING, np.int32)
         """(M, R, K) quanta, slot s in column s modulo K; `MISSING` where the row had no node or no reported load."""
         self.newest = NO_SLOT
@@ -41,11 +43,11 @@ class PastLoads:
 
     @property
     def slots(self) -> int:
-        """K."""
+        """K, the number of slots that are kept."""
         return int(self.values.shape[2])
 
     def grow(self, added: int) -> None:
-        """Add rows."""
+        """Add a number of rows."""
         more = np.full((added, *self.values.shape[1:]), MISSING, np.int32)
         self.values = np.concatenate([self.values, more])
 
@@ -54,9 +56,10 @@ class PastLoads:
         self.values[row] = MISSING
 
     def enter(self, slot: int, load: Int, shown: Bool) -> EnteredSlot | None:
-        """Enter loads, (M, R) quanta, of `shown` rows, (M,), for a slot; return what was there, None if it is not new.
+        """Enter the loads, (M, R) quanta, of the rows with `shown`, (M,), in a slot; the others have `MISSING` there.
 
-        Slots that passed without being entered are missing in all rows; after a slot before the kept ones, all are.
+        Return what the columns held before; None, and enter nothing, if the slot is kept already. Slots that passed
+        without being entered are missing in all rows; after a slot before the kept ones, all other slots are.
         """
         if self.newest - self.slots < slot <= self.newest:
             return None
@@ -69,7 +72,7 @@ class PastLoads:
         return before
 
     def add(self, slot: int, load: Int, rows: Int) -> None:
-        """Enter loads, (M, R) quanta, of rows that have none in a slot that is kept."""
+        """Enter the loads, (M, R) quanta, of those `rows`, (m,), that have none in a slot that is kept."""
         column = self.values[:, :, slot % self.slots]
         rows = rows[(column[rows] == MISSING).all(axis=1)]
         column[rows] = np.minimum(load[rows], LARGEST_LEVEL)
@@ -98,14 +101,14 @@ FLAGS = (
     "used",
     "reported",
 )
-"""Arrays that are true or false of each row; a row that is given back has none."""
+"""Names of the boolean arrays of `RowTable`; all are false for a row out of use."""
 OUT_OF_USE = {"node": NOWHERE, "arriving": NOWHERE, "past": MISSING, "load": 0, **dict.fromkeys(FLAGS, False)}
-"""The entries of a row that is given back."""
+"""By name of an array of `RowTable`, the entry of a row out of use."""
 
 FEW_ROWS = 1000
 """Number of rows below which a sort is faster than a mask of all rows."""
 MOST_ARRAYS = 16
-"""Arrays of changed rows that are kept apart."""
+"""Number of arrays of changed rows above which they are merged."""
 SHORT_ARRAY = 64
 """Length from which an array of changed rows is kept as it is."""
 LARGEST_SAMPLE = 2**31 - 2
@@ -114,18 +117,18 @@ LARGEST_SAMPLE = 2**31 - 2
 
 def merged(*rows: Int) -> Int:
     """Return the rows of all arrays, ascending, each once; each array but the first may be in any order."""
-    some = [array for array in rows if len(array)]
-    if not some or (len(some) == 1 and some[0] is rows[0]):
+    nonempty = [array for array in rows if len(array)]
+    if not nonempty or (len(nonempty) == 1 and nonempty[0] is rows[0]):
         return rows[0]
-    together = np.concatenate(some)
-    if len(together) < FEW_ROWS:
-        together.sort()
-        is_first = np.ones(len(together), np.bool_)
-        np.not_equal(together[1:], together[:-1], out=is_first[1:])
-        return together[is_first]
-    is_there = np.zeros(int(together.max()) + 1, np.bool_)  # faster than a sort
-    is_there[together] = True
-    return np.flatnonzero(is_there)
+    joined = np.concatenate(nonempty)
+    if len(joined) < FEW_ROWS:
+        joined.sort()
+        is_first = np.ones(len(joined), np.bool_)
+        np.not_equal(joined[1:], joined[:-1], out=is_first[1:])
+        return joined[is_first]
+    is_member = np.zeros(int(joined.max()) + 1, np.bool_)  # faster than a sort
+    is_member[joined] = True
+    return np.flatnonzero(is_member)
 
 
 class _NotedRows:
@@ -159,13 +162,13 @@ class _NotedRows:
 
 
 class ChangedRows:
-    """The rows that a caller has changed since they were last taken."""
+    """The rows of a table that have changed since `take` was last called."""
 
     def __init__(self) -> None:
         self._described, self._reported = _NotedRows(), _NotedRows()
 
     def note(self, rows: Iterable[int], *, loads_only: bool = False) -> None:
-        """Note a few rows; `loads_only`: no more than their loads and samples have changed."""
+        """Note a few rows; `loads_only`: nothing but their loads and samples has changed."""
         (self._reported if loads_only else self._described).update(rows)
 
     def note_many(self, rows: Int, *, loads_only: bool = False) -> None:
@@ -194,11 +197,17 @@ class RowTable:
 
     def __init__(self, metrics: int, capacity: int = 64) -> None:
         self.load: Int = np.zeros((capacity + 1, metrics), np.int64)
+        """(M+1, R) quanta."""
         self.node: Int = np.full(capacity, NOWHERE, np.int64)
+        """Index of the node, or NOWHERE for a missing replica."""
         self.sibling: Int = np.arange(capacity, dtype=np.int64)
+        """Next row of the same partition; a ring."""
         self.role: Int = np.zeros(capacity, np.int64)
+        """Value of `Role`."""
         self.leaving: Bool = np.zeros(capacity, np.bool_)
+        """A replica on its way out, or the departing end of a move."""
         self.pinned: Bool = np.zeros(capacity, np.bool_)
+        """Its owner forbids moves."""
         self.standby: Bool = np.zeros(capacity, np.bool_)
         """Copy of an earlier replica: it has load and does not move, and a new replica may replace it."""
         self.vacant: Bool = np.zeros(capacity, np.bool_)
@@ -226,15 +235,21 @@ class RowTable:
         self.arriving: Int = np.full(capacity, NOWHERE, np.int64)
         """Row of the departing end while a move of the row is in progress, else NOWHERE; such a row does not move."""
         self.used: Bool = np.zeros(capacity, np.bool_)
+        """Whether the row belongs to a partition."""
         self.service: Int = np.zeros(capacity, np.int64)
+        """Index of the service."""
         self.created: Float = np.zeros(capacity)
+        """Time of the partition, in seconds."""
         self.key = np.zeros(capacity, np.uint64)
+        """Key with which the slot samples its traces: `plb.state.role_slots.slot_key`."""
         self.generation: Int = np.zeros(capacity, np.int64)
         """Increases each time the row is reused, so that a new replica is distinguished from the previous one."""
         self.largest_demand: Float = np.zeros((capacity, metrics))
+        """(M, R) user units: the largest load reported by the replica so far."""
         self.reported: Bool = np.zeros(capacity, np.bool_)
+        """Whether the replica has reported its load."""
         self.samples: Int32 = np.zeros((capacity, metrics, 0), np.int32)
-        """The newest reported loads of each row, quanta, in a ring; `keep_reports` sets their number."""
+        """(M, R, H) quanta: the newest H reported loads of each row, in a ring; `keep_reports` sets H."""
         self.seen: Int = np.zeros(capacity, np.int64)
         """Number of reports of each row since the number of samples was set."""
         self.past = PastLoads(metrics, capacity)
@@ -249,14 +264,14 @@ class RowTable:
         return len(self.node)
 
     def take(self, count: int) -> Int:
-        """Return free rows, (count,)."""
+        """Take a number of free rows into use and return them, (count,)."""
         taken: list[int] = []
         while len(taken) < count:
             if not self._free:
                 self._grow()
-            first = max(0, len(self._free) - (count - len(taken)))
-            taken += self._free[first:][::-1]
-            del self._free[first:]
+            start = max(0, len(self._free) - (count - len(taken)))
+            taken += self._free[start:][::-1]
+            del self._free[start:]
         rows = np.array(taken, np.int64)
         self.used[rows] = True
         self.generation[rows] += 1
@@ -278,7 +293,7 @@ class RowTable:
         self.changes.note((row,))
 
     def keep_reports(self, kept: Kept) -> None:
-        """Set how many reports of each row are kept; a change of a number forgets them."""
+        """Set how many samples and slots of each row are kept; a change of a number forgets what was kept."""
         if kept.samples != self.samples.shape[2]:
             self.samples = np.zeros((self.capacity, self.load.shape[1], kept.samples), np.int32)
             self.seen[:] = 0
@@ -286,7 +301,7 @@ class RowTable:
             self.past = PastLoads(self.load.shape[1], self.capacity, kept.slots, kept.slot_minutes)
 
     def note_samples(self, rows: Int) -> None:
-        """Record the present loads of rows as a sample of each."""
+        """Record the present load of each of `rows` as its newest sample."""
         kept = self.samples.shape[2]
         if kept:
             self.samples[rows, :, self.seen[rows] % kept] = np.minimum(self.load[rows], LARGEST_SAMPLE)
@@ -299,6 +314,7 @@ class RowTable:
         return np.take_along_axis(self.samples[rows], newest_first[:, np.newaxis, :], axis=2), seen
 
     def _grow(self) -> None:
+        """Lengthen the arrays by half, when no row is free."""
         old = self.capacity
         added = max(1, old // 2)
         new = old + added
@@ -313,25 +329,25 @@ class RowTable:
         self._free = list(range(new - 1, old - 1, -1))
 
     def _arrays(self) -> dict[str, Array]:
-        """Return what a snapshot holds of each row, by name; siblings follow from partitions."""
+        """Return by name the arrays that a snapshot holds, one entry a row; siblings follow from partitions."""
         arrays = {name: array for name, array in vars(self).items() if isinstance(array, np.ndarray)}
         del arrays["sibling"]
         return arrays | {"load": self.load[:-1], "past": self.past.values}
 
     def to_arrays(self) -> dict[str, Array]:
         """Return the table for a snapshot: all rows that were ever used, and the free rows in their order."""
-        made = int(np.flatnonzero(self.generation).max(initial=NOWHERE)) + 1
-        arrays = {name: array[:made] for name, array in self._arrays().items()}
+        ever_used = int(np.flatnonzero(self.generation).max(initial=NOWHERE)) + 1
+        arrays = {name: array[:ever_used] for name, array in self._arrays().items()}
         arrays |= {"free": np.array(self._free, np.int64), "newest": np.array([self.past.newest])}
         return {f"rows.{name}": array for name, array in arrays.items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], kept: Kept, metrics: int, nodes: int, services: int) -> RowTable:
-        """Return the table of `to_arrays`, for these numbers of metrics, nodes and services; no ring is closed."""
+        """Return the table of `to_arrays`, for numbers of metrics, nodes and services; the caller links siblings."""
         used = read_array(arrays, "rows.used", (None,), np.bool_)
         free = read_array(arrays, "rows.free", (None,), np.int64)
-        made, capacity = len(used), int(np.count_nonzero(used)) + len(free)
-        if not np.array_equal(np.sort(free), np.append(np.flatnonzero(~used), np.arange(made, capacity))):
+        ever_used, capacity = len(used), int(np.count_nonzero(used)) + len(free)
+        if not np.array_equal(np.sort(free), np.append(np.flatnonzero(~used), np.arange(ever_used, capacity))):
             raise InvalidValueError(ITEM, "rows.free", f"{len(free)} rows", "each row that is not in use, once")
         table = cls(metrics, capacity)
         table.keep_reports(kept)
@@ -339,15 +355,15 @@ class RowTable:
             "node": (NOWHERE, nodes - 1),
             "service": (0, max(0, services - 1)),
             "role": (0, len(Role) - 1),
-            "arriving": (NOWHERE, made - 1),
+            "arriving": (NOWHERE, ever_used - 1),
             "past": (MISSING, LARGEST_LEVEL),
             **dict.fromkeys(("load", "samples", "seen", "generation"), (0, None)),
         }
         for name, array in table._arrays().items():
             low, high = bounds.get(name, (None, None))
-            shape = (made, *array.shape[1:])
-            array[:made] = read_array(arrays, f"rows.{name}", shape, array.dtype, low=low, high=high)
-            if name in OUT_OF_USE and (array[:made][~used] != OUT_OF_USE[name]).any():
+            shape = (ever_used, *array.shape[1:])
+            array[:ever_used] = read_array(arrays, f"rows.{name}", shape, array.dtype, low=low, high=high)
+            if name in OUT_OF_USE and (array[:ever_used][~used] != OUT_OF_USE[name]).any():
                 allowed = f"{OUT_OF_USE[name]} for rows out of use"
                 raise InvalidValueError(ITEM, f"rows.{name}", "a row out of use with one", allowed)
         if not table.used[table.arriving[table.arriving != NOWHERE]].all():

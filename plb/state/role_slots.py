@@ -26,14 +26,17 @@ def roles_of(service: Service) -> tuple[Role, ...]:
 
 
 def default_loads(quanta: MetricQuanta, service: Service) -> dict[Role, Int]:
-    """Return, for each role of a service, the load of a replica until its first report, (R,); fixes `quanta`."""
+    """Return for each role of a service the load of a replica until its first report, (R,) quanta.
+
+    `quanta` is changed: the loads fix the quanta that are open.
+    """
     loads = {role: service.default_load.get(role, {}) for role in roles_of(service)}
     item = f"service {service.name}"
     return {role: quanta.loads(item, f"default_load[{role.name}]", load) for role, load in loads.items()}
 
 
 def next_role(state: ClusterState, record: PartitionRecord) -> Role:
-    """Return the role of the next replica to be added: a primary first if a stateful partition is to have none yet."""
+    """Return the role of the next replica to be added: for a stateful partition without a primary, the primary."""
     if not state.services[record.service].stateful:
         return Role.INSTANCE
     return Role.SECONDARY if has_primary(state, record) else Role.PRIMARY
@@ -53,7 +56,10 @@ def slots_of(state: ClusterState, record: PartitionRecord) -> list[int]:
 
 
 def rows_in_order(state: ClusterState, records: Iterable[PartitionRecord]) -> Int:
-    """Return the rows of partitions, (m,), departing ends last, without missing replicas of services on every node."""
+    """Return the rows of partitions, (m,), the departing ends of each last.
+
+    Missing replicas of services on every node are left out.
+    """
     table, records = state.rows, [*records]
     rows = np.array([row for record in records for row in record.rows], np.int64)
     if table.leaving[rows].any():
@@ -66,7 +72,7 @@ def rows_in_order(state: ClusterState, records: Iterable[PartitionRecord]) -> In
 
 
 def may_change_role(state: ClusterState, rows: Sequence[int] | slice = slice(None)) -> Bool:
-    """Return which of `rows` are ready replicas that no move under way and no pin holds, of their shape."""
+    """Return whether each of `rows`, (m,), is a ready replica that no move under way and no pin holds, (m,)."""
     table = state.rows
     free: Bool = table.used & ~(table.leaving | table.standby | table.still | table.pinned)
     free &= table.arriving == NOWHERE
@@ -74,7 +80,10 @@ def may_change_role(state: ClusterState, rows: Sequence[int] | slice = slice(Non
 
 
 def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: Int) -> int:
-    """Add an empty slot and return its row; `default`: (R,) quanta for metrics without a report for its role."""
+    """Add an empty slot of a role to a partition and return its row; `default` as in `expected_load`.
+
+    The caller links the rows.
+    """
     table = state.rows
     row = int(table.take(1)[0])
     table.role[row] = role
@@ -89,7 +98,7 @@ def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: 
 
 
 def expected_load(state: ClusterState, record: PartitionRecord, role: Role, default: Int) -> Int:
-    """Return the load of a replica without a report, (R,): the reported load of its role, else the default."""
+    """Return the load of a replica without a report, (R,) quanta: the reported load of its role, else `default`."""
     load = default.copy()
     for name, value in record.role_load.get(role, {}).items():
         load[state.quanta.index[name]] = state.quanta.loads("", "", {name: value})[state.quanta.index[name]]
@@ -98,7 +107,7 @@ def expected_load(state: ClusterState, record: PartitionRecord, role: Role, defa
 
 
 def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
-    """Return the load of the next primary of a partition without one, (R,): of its waiting slot, or of a new one."""
+    """Return the load of the next primary of a partition without one, (R,) quanta: of its empty slot, or a new one."""
     table = state.rows
     for row in slots_of(state, record):
         if table.role[row] == PRIMARY and table.node[row] == NOWHERE:
@@ -109,7 +118,7 @@ def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
 
 
 def slot_key(record: PartitionRecord, slot: int) -> int:
-    """Return the key with which the slot of this number samples its traces; another one after each promotion."""
+    """Return the key with which slot number `slot` of a partition samples its traces; each promotion changes it."""
     name = f"{record.name}@{record.promotions}" if record.promotions else record.name
     while len(record.slot_keys) <= slot:
         record.slot_keys += (replica_key(name, len(record.slot_keys)),)
@@ -117,7 +126,7 @@ def slot_key(record: PartitionRecord, slot: int) -> int:
 
 
 def note_promotion(state: ClusterState, record: PartitionRecord, row: int) -> None:
-    """Sample the traces of the slot of the primary again, because another replica has become the primary."""
+    """Sample the traces of the slot of the primary, `row`, again, because another replica has become the primary."""
     record.promotions += 1
     record.slot_keys = ()
     state.rows.key[row] = slot_key(record, record.rows.index(row))
@@ -155,36 +164,42 @@ def link(state: ClusterState, record: PartitionRecord) -> None:
 
 
 def _target(state: ClusterState, record: PartitionRecord, standing: int) -> int:
-    """Return how many replicas a partition should have of which `standing` are there."""
+    """Return how many replicas a partition with `standing` placed replicas should have; 0 on every node."""
     service = state.services[record.service]
     if service.on_every_node:
         return 0
     return service.target_replicas if record.missing is None else standing + max(0, record.missing)
 
 
-def trim(state: ClusterState, record: PartitionRecord, role: Role, free: list[int], standing: int) -> None:
-    """Remove empty slots of a role, `free`, beyond the target of a partition with `standing` replicas."""
-    waiting = sum(1 for row in record.rows if state.rows.node[row] == NOWHERE)
-    surplus = standing + waiting - _target(state, record, standing)
-    for row in reversed(free):
+def trim(state: ClusterState, record: PartitionRecord, role: Role, empty: list[int], standing: int) -> None:
+    """Remove the last of the `empty` slots of a role beyond the target of a partition with `standing` placed replicas.
+
+    The slot of a primary stays.
+    """
+    missing = sum(1 for row in record.rows if state.rows.node[row] == NOWHERE)
+    surplus = standing + missing - _target(state, record, standing)
+    for row in reversed(empty):
         if surplus <= 0 or role == Role.PRIMARY:
             return
         remove_slot(state, record, row)
         surplus -= 1
 
 
-def trim_waiting(state: ClusterState, record: PartitionRecord) -> None:
-    """Remove the slots that a lower target leaves unused."""
+def trim_all(state: ClusterState, record: PartitionRecord) -> None:
+    """Remove the empty slots of all roles beyond the target of a partition."""
     table = state.rows
-    waiting = [row for row in record.rows if table.node[row] == NOWHERE and table.role[row] != PRIMARY]
+    empty = [row for row in record.rows if table.node[row] == NOWHERE and table.role[row] != PRIMARY]
     standing = sum(1 for row in slots_of(state, record) if table.node[row] != NOWHERE)
-    for role in {Role(table.role[row]) for row in waiting}:
-        trim(state, record, role, [row for row in waiting if table.role[row] == int(role)], standing)
+    for role in {Role(table.role[row]) for row in empty}:
+        trim(state, record, role, [row for row in empty if table.role[row] == int(role)], standing)
     link(state, record)
 
 
 def fill_up(state: ClusterState, record: PartitionRecord, defaults: Mapping[Role, Int], *, led: bool = False) -> None:
-    """Add empty slots up to the target, a primary first if there is none; `led`: there is one without a row."""
+    """Add empty slots up to the target, a primary first if there is none; `led`: a replica without a slot is primary.
+
+    `defaults`: `default_loads` of the service. The caller links the rows.
+    """
     slots = slots_of(state, record)
     standing = sum(1 for row in slots if state.rows.node[row] != NOWHERE)
     role = Role.SECONDARY if led else next_role(state, record)
@@ -200,22 +215,20 @@ def fill_every_node(state: ClusterState, topology: Topology) -> None:
 
 
 def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRecord) -> None:
-    """Fill every node for one partition, and count its replicas on wrong nodes if no node misses one."""
+    """Do `fill_every_node` for a partition, and set `PartitionRecord.misplaced`."""
     service, table = state.services[record.service], state.rows
-    feasibility_classes = topology.feasibility_classes[state.service_table.feasibility_class[record.service]]
+    feasible = topology.feasibility_classes[state.service_table.feasibility_class[record.service]]
     taken = {int(table.node[row]) for row in record.rows if table.node[row] != NOWHERE and not table.vacant[row]}
-    requested = sum(
-        1 for node in np.flatnonzero(topology.receives[2] & feasibility_classes).tolist() if node not in taken
-    )
-    waiting = [row for row in record.rows if table.node[row] == NOWHERE]
-    for row in waiting[requested:]:
+    missing = sum(1 for node in np.flatnonzero(topology.receives[2] & feasible).tolist() if node not in taken)
+    empty = [row for row in record.rows if table.node[row] == NOWHERE]
+    for row in empty[missing:]:
         remove_slot(state, record, row)
     defaults = default_loads(state.quanta, service)
-    for _ in range(requested - len(waiting)):
+    for _ in range(missing - len(empty)):
         role = next_role(state, record)
         new_slot(state, record, role, defaults[role])
-    wrong = topology.drained | ~feasibility_classes
-    record.misplaced = 0 if requested else sum(1 for node in taken if wrong[node])
+    infeasible = topology.drained | ~feasible
+    record.misplaced = 0 if missing else sum(1 for node in taken if infeasible[node])
     link(state, record)
 
 
@@ -230,7 +243,7 @@ def surplus_of(state: ClusterState, record: PartitionRecord) -> int:
 
 
 End = tuple[Role, int, bool, bool, int]
-"""Identity of a replica without a slot: role, node, whether it leaves, whether it is vacant, and a running number."""
+"""Identity of a departing end or standby: role, node, whether it leaves, whether it is vacant, a running number."""
 
 
 MOVING_STATES = frozenset({ReplicaState.READY, ReplicaState.IN_BUILD, ReplicaState.DOWN})
@@ -239,11 +252,13 @@ MOVING_STATES = frozenset({ReplicaState.READY, ReplicaState.IN_BUILD, ReplicaSta
 
 @attrs.frozen(eq=False)
 class _Seat:
-    """A replica with its new slot and its node."""
+    """The slot that a described replica gets."""
 
     row: int
+    """Row of the slot."""
     replica: Replica
     node: int
+    """Index of the replica's node."""
 
 
 def match_slots(
@@ -252,20 +267,21 @@ def match_slots(
     placed: Sequence[tuple[Replica, int]],
     defaults: Mapping[Role, Int],
 ) -> None:
-    """Give replicas, each with its node, slots of their roles: the slots on their nodes, else free or new ones.
+    """Bring the rows of a partition to its described replicas: slots, departing ends and standbys.
 
-    `defaults`: for each role of the service, (R,) quanta that a new replica carries.
+    A replica gets the slot of its role on its node, else a free or a new one. `placed`: each replica with the index of
+    its node; `defaults`: `default_loads` of the service.
     """
     table = state.rows
     placed = [(_as_it_counts(record, replica, len(placed)), node) for replica, node in placed]
     slots = slots_of(state, record)
-    before = {row: int(table.node[row]) for row in slots}
+    node_before = {row: int(table.node[row]) for row in slots}
     standing = [(replica, node) for replica, node in placed if _holds_slot(replica)]
-    others = _without_slot(placed)
-    kept = _keep_ends(state, record, before, others)
+    ends = _ends_of(placed)
+    end_rows = _keep_ends(state, record, slots, ends)
     record.rows = slots
-    seats, free = _seats(state, record, standing, before, defaults)
-    _take_seats(state, record, seats, before)
+    seats, free = _seats(state, record, standing, node_before, defaults)
+    _take_seats(state, record, seats, node_before)
     for role, rows in free.items():
         for row in rows:
             table.node[row], table.still[row] = NOWHERE, record.still
@@ -277,20 +293,23 @@ def match_slots(
         if table.role[row] == PRIMARY and table.node[row] == NOWHERE:  # it waits for a place
             remove_slot(state, record, row)
     fill_up(state, record, defaults, led=led)
-    record.rows += kept.values()
-    for key, replica in others.items():
-        if key not in kept:
-            kept[key] = _note_departure(state, record, replica.role, key[1], defaults, before)
-        _describe(state, kept[key], replica)
+    record.rows += end_rows.values()
+    for end, replica in ends.items():
+        if end not in end_rows:
+            end_rows[end] = _add_end(state, record, replica.role, end[1], defaults, node_before)
+        _describe_end(state, end_rows[end], replica)
     if record.still:
         table.still[record.rows] = True
     table.upgrading[record.rows] = record.upgrading
-    _note_marked(state, record)
+    _set_marked(state, record)
     link(state, record)
 
 
 def _as_it_counts(record: PartitionRecord, replica: Replica, replicas: int) -> Replica:
-    """Return a replica; a single one that an upgrade will replace stays, so that the new one is in another domain."""
+    """Return the replica as the partition counts it; `replicas`: how many are described.
+
+    A single one that an upgrade will replace stays, so that the new one is in another domain.
+    """
     replaced = replicas == 1 and replica.upgrade is UpgradeMark.SWAP_OUT and (record.missing or 0) > 0
     return attrs.evolve(replica, to_be_dropped=False) if replaced and replica.to_be_dropped else replica
 
@@ -302,37 +321,43 @@ def _still_leads(replica: Replica) -> bool:
 
 
 def _keep_ends(
-    state: ClusterState, record: PartitionRecord, before: Mapping[int, int], others: Mapping[End, Replica]
+    state: ClusterState, record: PartitionRecord, slots: Container[int], ends: Mapping[End, Replica]
 ) -> dict[End, int]:
-    """Return the rows of the remaining departing ends and standbys; the rows of the others are freed."""
+    """Return the rows of the departing ends and standbys that are still described, `ends`; free the rows of the rest.
+
+    `slots`: the rows of the partition that are neither.
+    """
     table = state.rows
-    kept: dict[End, int] = {}
+    end_rows: dict[End, int] = {}
     for row in record.rows:
-        if row in before:
+        if row in slots:
             continue
         role, node = Role(table.role[row]), int(table.node[row])
-        key = _next_end(kept, role, node, leaves=bool(table.leaving[row]), vacant=bool(table.vacant[row]))
-        if key in others:
-            kept[key] = row
+        end = _next_end(end_rows, role, node, leaves=bool(table.leaving[row]), vacant=bool(table.vacant[row]))
+        if end in ends:
+            end_rows[end] = row
         else:
             release(state, row)
-    return kept
+    return end_rows
 
 
 def _seats(
     state: ClusterState,
     record: PartitionRecord,
     standing: Sequence[tuple[Replica, int]],
-    before: Mapping[int, int],
+    node_before: Mapping[int, int],
     defaults: Mapping[Role, Int],
 ) -> tuple[list[_Seat], dict[Role, list[int]]]:
-    """Return the slot of each placed replica, and the remaining rows by role; `before`: present node of each slot."""
+    """Return the slot of each `standing` replica, and by role the slots that no replica gets.
+
+    `standing`: each replica that holds a slot, with its node; `node_before`: present node of each slot.
+    """
     free: dict[Role, list[int]] = {role: [] for role in defaults}
     for row in record.rows:
         free[ROLES[state.rows.role[row]]].append(row)
     seats, later = [], []
     for replica, node in standing:
-        same = [row for row in free[replica.role] if before[row] == node]
+        same = [row for row in free[replica.role] if node_before[row] == node]
         if same:
             free[replica.role].remove(same[0])
             seats.append(_Seat(same[0], replica, node))
@@ -346,13 +371,14 @@ def _seats(
 
 
 def _take_seats(
-    state: ClusterState, record: PartitionRecord, seats: Sequence[_Seat], before: Mapping[int, int]
+    state: ClusterState, record: PartitionRecord, seats: Sequence[_Seat], node_before: Mapping[int, int]
 ) -> None:
+    """Enter the described replicas in the rows of their slots; `node_before`: node of each slot until now."""
     table = state.rows
     secondaries = {seat.node for seat in seats if seat.replica.role is Role.SECONDARY}
     for seat in seats:
         row, replica = seat.row, seat.replica
-        _note_promotion(state, record, row, seat.node, before, secondaries)
+        _detect_promotion(state, record, row, seat.node, node_before, secondaries)
         table.node[row], table.pinned[row] = seat.node, replica.pinned
         table.still[row] = record.still or replica.state is not ReplicaState.READY
         table.building[row] = replica.state is ReplicaState.IN_BUILD
@@ -360,15 +386,15 @@ def _take_seats(
 
 
 def _note_mark(state: ClusterState, row: int, replica: Replica) -> None:
-    """Record the mark of an upgrade; a replica that disappears does not ask for the primary."""
+    """Record the mark of an upgrade on a replica's row; a replica that disappears does not ask for the primary."""
     table, asks = state.rows, replica.upgrade is UpgradeMark.PRIMARY_RETURNS
     table.swaps_out[row] = replica.upgrade is UpgradeMark.SWAP_OUT
     table.regains[row] = asks and replica.role is Role.SECONDARY and not replica.disappears
     table.kept[row] = replica.upgrade is UpgradeMark.REPLICA_RETURNS
 
 
-def _note_marked(state: ClusterState, record: PartitionRecord) -> None:
-    """Record which replicas no repair moves while the partition is upgraded."""
+def _set_marked(state: ClusterState, record: PartitionRecord) -> None:
+    """Set `RowTable.marked` for the rows of a partition."""
     table, rows = state.rows, np.array(record.rows, np.int64)
     if not record.upgrading:  # no replica is marked
         table.marked[rows] = False
@@ -378,44 +404,52 @@ def _note_marked(state: ClusterState, record: PartitionRecord) -> None:
     table.marked[rows] = own | ((table.role[rows] == PRIMARY) & returns)
 
 
-def _note_promotion(
+def _detect_promotion(
     state: ClusterState,
     record: PartitionRecord,
     row: int,
     node: int,
-    before: Mapping[int, int],
+    node_before: Mapping[int, int],
     secondaries: set[int],
 ) -> None:
-    """Sample again if a secondary became the primary and the old primary did not become a secondary."""
-    came_from = before.get(row, NOWHERE)
-    if came_from in (NOWHERE, node) or state.rows.role[row] != PRIMARY:
+    """Sample the slot `row` again if a secondary became the primary and the old primary did not become a secondary.
+
+    `node`: the new node of the slot; `node_before`: node of each slot until now; `secondaries`: nodes of secondaries.
+    """
+    old_node = node_before.get(row, NOWHERE)
+    if old_node in (NOWHERE, node) or state.rows.role[row] != PRIMARY:
         return
-    others = {place for sibling, place in before.items() if sibling != row}
-    if node in others and came_from not in secondaries:
+    sibling_nodes = {sibling_node for sibling, sibling_node in node_before.items() if sibling != row}
+    if node in sibling_nodes and old_node not in secondaries:
         note_promotion(state, record, row)
 
 
-def _note_departure(
+def _add_end(
     state: ClusterState,
     record: PartitionRecord,
     role: Role,
     node: int,
     defaults: Mapping[Role, Int],
-    before: Mapping[int, int],
+    node_before: Mapping[int, int],
 ) -> int:
-    """Add a departing end, with the load of its slot, until its own report."""
+    """Add a departing end or standby on `node` and return its row; until its own report it has the load of its slot.
+
+    `defaults`: `default_loads` of the service; `node_before`: node of each slot until now.
+    """
     table = state.rows
-    moved = [row for row in record.rows if before.get(row) == node != table.node[row] and table.role[row] == int(role)]
-    twins = moved or [row for row in record.rows if table.role[row] == int(role)]
-    end = new_slot(state, record, role, table.load[twins[-1]].copy() if twins else defaults[role])
+    moved = [
+        row for row in record.rows if node_before.get(row) == node != table.node[row] and table.role[row] == int(role)
+    ]
+    slots = moved or [row for row in record.rows if table.role[row] == int(role)]
+    end = new_slot(state, record, role, table.load[slots[-1]].copy() if slots else defaults[role])
     table.node[end] = node
     if moved:
         table.arriving[moved[0]] = end
     return end
 
 
-def _describe(state: ClusterState, row: int, replica: Replica) -> None:
-    """Record the kind of a replica without a slot: it is a standby, or leaves."""
+def _describe_end(state: ClusterState, row: int, replica: Replica) -> None:
+    """Enter a replica without a slot in its row: it is a standby, or leaves."""
     table = state.rows
     table.still[row] = True
     table.leaving[row] = _leaves(replica)
@@ -429,19 +463,19 @@ def _describe(state: ClusterState, row: int, replica: Replica) -> None:
         table.load[row] = 0
 
 
-def _without_slot(placed: Iterable[tuple[Replica, int]]) -> dict[End, Replica]:
-    """Return the replicas that hold no slot, by their identity."""
-    others: dict[End, Replica] = {}
+def _ends_of(placed: Iterable[tuple[Replica, int]]) -> dict[End, Replica]:
+    """Return by identity the replicas that hold no slot; `placed`: each replica with its node."""
+    ends: dict[End, Replica] = {}
     for replica, node in placed:
         if not _holds_slot(replica):
-            key = _next_end(others, replica.role, node, leaves=_leaves(replica), vacant=_is_vacant(replica))
-            others[key] = replica
-    return others
+            end = _next_end(ends, replica.role, node, leaves=_leaves(replica), vacant=_is_vacant(replica))
+            ends[end] = replica
+    return ends
 
 
 def _next_end(taken: Container[End], role: Role, node: int, *, leaves: bool, vacant: bool) -> End:
-    """Return the first identity of this role, node and kind that is not taken."""
-    return next(key for number in count() if (key := (role, node, leaves, vacant, number)) not in taken)
+    """Return the identity of this role, node and kind with the first number that is not `taken`."""
+    return next(end for number in count() if (end := (role, node, leaves, vacant, number)) not in taken)
 
 
 def _holds_slot(replica: Replica) -> bool:
@@ -450,11 +484,11 @@ def _holds_slot(replica: Replica) -> bool:
 
 
 def _leaves(replica: Replica) -> bool:
-    """Return whether a replica without a slot is on its way out; else it is a standby, or holds a place for one."""
+    """Return whether a replica without a slot is on its way out; else it is a standby, or the place of one."""
     gone = replica.state is ReplicaState.DROPPED and replica.upgrade is UpgradeMark.NONE
     return replica.disappears or gone
 
 
 def _is_vacant(replica: Replica) -> bool:
-    """Return whether a replica without a slot only reserves a place for one."""
+    """Return whether a replica without a slot was dropped and only reserves its place for a new one."""
     return replica.state is ReplicaState.DROPPED and not _leaves(replica)

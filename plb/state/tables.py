@@ -32,15 +32,15 @@ class ApplicationTable:
         self.removed: dict[str, None] = {}
         """The names of applications that were removed last, until they are made again; no service may join them."""
         self.entry: dict[str, int] = {}
-        """The entries of applications with limits."""
+        """By name of an application with limits, its index in the arrays."""
         self.services: dict[str, dict[int, None]] = {}
-        """The services that name each application, whether there is one or not."""
+        """By name of an application, also of one that does not exist, the indices of the services that name it."""
         self.most_nodes: Int = np.zeros(0, np.int64)
-        """Most nodes that its replicas use."""
+        """(A,) most nodes that the replicas of the application use."""
         self.total_limit: Int = np.zeros((0, metrics), np.int64)
-        """(A, R) quanta of all its replicas."""
+        """(A, R) most quanta of all its replicas together."""
         self.node_limit: Int = np.zeros((0, metrics), np.int64)
-        """(A, R) quanta of its replicas on a node."""
+        """(A, R) most quanta of its replicas on one node."""
         self.reservation: Int = np.zeros((0, metrics), np.int64)
         """(A, R) quanta that a node with a replica keeps free for it."""
 
@@ -56,7 +56,7 @@ class ApplicationTable:
 
     @property
     def upgrading(self) -> list[int]:
-        """The entries of the applications with upgraded domains."""
+        """The entries of the applications with limits that have upgraded domains."""
         return [entry for name, entry in self.entry.items() if self.applications[name].upgraded_domains]
 
     def entry_of(self, name: str | None) -> int:
@@ -65,17 +65,17 @@ class ApplicationTable:
 
     def name_of(self, entry: int) -> str:
         """Return the name of the application with an entry."""
-        return next(name for name, at in self.entry.items() if at == entry)
+        return next(name for name, index in self.entry.items() if index == entry)
 
     def names(self) -> list[str | None]:
-        """Return the name of the application with each entry; None for one without, of which the last is none."""
+        """Return the name of the application of each entry up to the last one in use; None for an entry not in use."""
         names: list[str | None] = [None] * (max(self.entry.values(), default=NOWHERE) + 1)
         for name, entry in self.entry.items():
             names[entry] = name
         return names
 
     def reserved_metrics(self) -> dict[str, list[str]]:
-        """Return the names of the applications with limits, and the metrics that each reserves."""
+        """Return by name of each application with limits the names of the metrics that it reserves."""
         reservations = {name: self.applications[name].node_reservation for name in self.entry}
         return {name: [metric for metric, load in loads.items() if load > 0] for name, loads in reservations.items()}
 
@@ -90,10 +90,10 @@ class ApplicationTable:
         if not application.binds:
             self._give_back(application.name)
             return
-        at = self.entry.setdefault(application.name, self._free_entry())
+        entry = self.entry.setdefault(application.name, self._free_entry())
         self._fit()
-        self.most_nodes[at] = most_or_any(application.most_nodes)
-        self.total_limit[at], self.node_limit[at], self.reservation[at] = total, on_node, reserved
+        self.most_nodes[entry] = most_or_any(application.most_nodes)
+        self.total_limit[entry], self.node_limit[entry], self.reservation[entry] = total, on_node, reserved
 
     def remove(self, name: str) -> None:
         """Forget an application."""
@@ -103,18 +103,18 @@ class ApplicationTable:
             del self.removed[next(iter(self.removed))]
         self._give_back(name)
 
-    def enter(self, name: str, at: int) -> None:
-        """Give an application an entry, before it is put."""
-        self.entry[name] = at
+    def enter(self, name: str, entry: int) -> None:
+        """Give an application the entry of this index, before it is put."""
+        self.entry[name] = entry
         self._fit()
 
     def join(self, service: int, name: str | None) -> None:
-        """Note that a service names an application."""
+        """Note that the service of index `service` names an application; None: it names none."""
         if name is not None:
             self.services.setdefault(name, {})[service] = None
 
     def leave(self, service: int, name: str | None) -> None:
-        """Note that a service no longer names an application."""
+        """Note that the service of index `service` no longer names an application; None: it named none."""
         if name is not None:
             del self.services[name][service]
             if not self.services[name]:
@@ -122,49 +122,49 @@ class ApplicationTable:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of `Problem` that follow from the table alone; they are copies."""
-        kept = self.capacity
         return {
-            "grouped": kept > 0,
+            "grouped": self.capacity > 0,
             "reserves": self.reserves,
-            "most_nodes": self.most_nodes[:kept].copy(),
-            "application_limit": self.total_limit[:kept].copy(),
-            "application_node_limit": self.node_limit[:kept].copy(),
-            "reservation": self.reservation[:kept].copy(),
+            "most_nodes": self.most_nodes.copy(),
+            "application_limit": self.total_limit.copy(),
+            "application_node_limit": self.node_limit.copy(),
+            "reservation": self.reservation.copy(),
         }
 
     def _give_back(self, name: str) -> None:
         """Free the entry of an application that has no limits any more."""
-        at = self.entry.pop(name, NOWHERE)
-        if at != NOWHERE:
-            for field, array in self._without_applications(1).items():
-                getattr(self, field)[at] = array[0]
+        entry = self.entry.pop(name, NOWHERE)
+        if entry != NOWHERE:
+            for field, array in self._unlimited(1).items():
+                getattr(self, field)[entry] = array[0]
             self._fit()
 
     def _free_entry(self) -> int:
+        """Return the first index that no application has as its entry."""
         used = set(self.entry.values())
-        return next(at for at in range(len(used) + 1) if at not in used)
+        return next(entry for entry in range(len(used) + 1) if entry not in used)
 
     def _fit(self) -> None:
-        """Give the arrays the size for the last entry, which grows by half."""
+        """Give the arrays the size that holds the last entry in use; sizes grow by half."""
         last = max(self.entry.values(), default=NOWHERE)
         size = 0 if last == NOWHERE else FIRST_CAPACITY
         while size <= last:
             size += size // 2
         if size == self.capacity:
             return
-        for field, array in self._without_applications(size).items():
+        for field, array in self._unlimited(size).items():
             kept = getattr(self, field)[:size]
             array[: len(kept)] = kept
             setattr(self, field, array)
 
-    def _without_applications(self, size: int) -> dict[str, Int]:
-        """Return the arrays with entries of no application."""
-        of_metrics = (size, self._metrics)
+    def _unlimited(self, size: int) -> dict[str, Int]:
+        """Return by name the arrays with `size` entries that limit and reserve nothing."""
+        shape = (size, self._metrics)
         return {
             "most_nodes": np.full(size, most_or_any(None)),
-            "total_limit": np.full(of_metrics, UNLIMITED),
-            "node_limit": np.full(of_metrics, UNLIMITED),
-            "reservation": np.zeros(of_metrics, np.int64),
+            "total_limit": np.full(shape, UNLIMITED),
+            "node_limit": np.full(shape, UNLIMITED),
+            "reservation": np.zeros(shape, np.int64),
         }
 
 
@@ -189,7 +189,7 @@ class ServiceTable:
         self.living: Bool = np.zeros(capacity, np.bool_)
         """Whether there is such a service."""
         self.feasibility_class: Int32 = np.zeros(capacity, np.int32)
-        """Its requirements on nodes."""
+        """Index of its requirements on nodes in `ClusterState.feasibility_classes`."""
         self.target_replicas: Int = np.zeros(capacity, np.int64)
         self.stateful: Bool = np.zeros(capacity, np.bool_)
         self.on_every_node: Bool = np.zeros(capacity, np.bool_)
@@ -223,19 +223,23 @@ class ServiceTable:
         return self.capacity - 1
 
     def children(self) -> list[int]:
-        """Return the services with an affinity, in the order in which they were made."""
+        """Return the indices of the services with an affinity, in the order in which they were made."""
         following = np.flatnonzero(self.follows)
         children: list[int] = following[np.argsort(self.made_at[following], kind="stable")].tolist()
         return children
 
     def changed_since(self, version: int) -> Int:
-        """Return the services that were made, changed or removed after a version, ascending."""
+        """Return the indices of the services that were made, changed or removed after a version, ascending."""
         return np.flatnonzero(self.changed_at > version)
 
     def put(
         self, index: int, service: Service, feasibility_class: int, version: int, application: int = NOWHERE
     ) -> None:
-        """Enter a service that is new or has changed; `application` is the entry of its application."""
+        """Enter a service that is new or has changed.
+
+        `index`, `feasibility_class`: its indices in `ClusterState.services` and `feasibility_classes`; `version`: of
+        the services after the change; `application`: the entry of its application, or NOWHERE.
+        """
         while index >= self.none:
             self._grow()
         if not self.living[index]:
@@ -256,16 +260,18 @@ class ServiceTable:
         self.changed_at[index] = version
 
     def remove(self, index: int, version: int) -> None:
-        """Enter that a service was removed."""
-        nothing = ServiceTable(self._metric_names, capacity=1)
+        """Reset the entry of a removed service; `version`: of the services after the removal."""
+        unused = ServiceTable(self._metric_names, capacity=1)
         for name, array in self._arrays().items():
-            array[index] = getattr(nothing, name)[0]
+            array[index] = getattr(unused, name)[0]
         self.changed_at[index] = version
 
     def _grow(self) -> None:
+        """Lengthen the arrays by half."""
         added = ServiceTable(self._metric_names, capacity=self.capacity // 2)
         for name, array in self._arrays().items():
             setattr(self, name, np.concatenate([array, getattr(added, name)]))
 
     def _arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays by name."""
         return {name: array for name, array in vars(self).items() if isinstance(array, np.ndarray)}

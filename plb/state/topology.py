@@ -40,7 +40,7 @@ def receiving_nodes(nodes: Sequence[Node]) -> Bool:
 
 
 def evacuating_nodes(nodes: Sequence[Node]) -> Bool:
-    """Return from which deactivated nodes a repair may move replicas: they restart or go, and are being checked."""
+    """Return whether a repair may move replicas from each node, (N,): it restarts or goes, and its check is running."""
     goes = (DeactivationIntent.RESTART, DeactivationIntent.REMOVE_DATA, DeactivationIntent.REMOVE_NODE)
     checking = DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
     evacuates = [
@@ -50,7 +50,7 @@ def evacuating_nodes(nodes: Sequence[Node]) -> Bool:
 
 
 def drained_nodes(nodes: Sequence[Node], *, drains: bool) -> Bool:
-    """Return `Problem.drained`: nodes to be removed that are not being activated again; none without `drains`."""
+    """Return `Problem.drained`, (N,): a node to be removed that is not being activated again; none without `drains`."""
     goes = (DeactivationIntent.REMOVE_DATA, DeactivationIntent.REMOVE_NODE)
     back = DeactivationStatus.ACTIVATION_IN_PROGRESS
     drained = [node.up and node.deactivation_intent in goes and node.deactivation_status is not back for node in nodes]
@@ -58,17 +58,22 @@ def drained_nodes(nodes: Sequence[Node], *, drains: bool) -> Bool:
 
 
 def feasible_nodes(state: ClusterState, *, primary: bool) -> Bool:
-    """Return the feasible nodes of each feasibility class, (X, N): not blocked, and with a true expression."""
-    compares = any(of.expression.properties for of in state.feasibility_classes)
+    """Return the feasible nodes of each feasibility class, (X, N): not blocked, and with a true expression.
+
+    `primary`: for primaries, to which clauses of an expression may apply alone.
+    """
+    compares = any(feasibility_class.expression.properties for feasibility_class in state.feasibility_classes)
     properties = [node.placement_properties for node in state.nodes] if compares else []
     feasible = np.empty((len(state.feasibility_classes), len(state.nodes)), np.bool_)
-    for of_class, feasibility_class in zip(feasible, state.feasibility_classes, strict=True):
+    for feasible_of_class, feasibility_class in zip(feasible, state.feasibility_classes, strict=True):
         expression, blocked = feasibility_class.expression, feasibility_class.blocked
         if expression.properties:
-            of_class[:] = [expression.holds(has, primary=primary) for has in properties]
+            feasible_of_class[:] = [
+                expression.holds(node_properties, primary=primary) for node_properties in properties
+            ]
         else:
-            of_class[:] = expression.holds({}, primary=primary)
-        of_class[[state.node_index[name] for name in blocked if name in state.node_index]] = False
+            feasible_of_class[:] = expression.holds({}, primary=primary)
+        feasible_of_class[[state.node_index[name] for name in blocked if name in state.node_index]] = False
     return feasible
 
 
@@ -78,11 +83,14 @@ def blocked_nodes(state: ClusterState) -> Bool | None:
     if not any(feasibility_class.blocked for feasibility_class in classes):
         return None
     blocked = [[node.name in feasibility_class.blocked for node in state.nodes] for feasibility_class in classes]
-    return np.array([[*of_class, False] for of_class in blocked], np.bool_)
+    return np.array([[*blocked_of_class, False] for blocked_of_class in blocked], np.bool_)
 
 
 def domain_paths(state: ClusterState) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """Return fault and upgrade domain of every node as paths; if these are off, each node has its own."""
+    """Return the fault domain and the upgrade domain of every node as paths, (N,) each.
+
+    If the settings turn a kind of domains off, each node has its own.
+    """
     config = state.config
     fault = [node.fault_domain_path if config.fault_domain_enabled else (node.name,) for node in state.nodes]
     upgrade: list[tuple[str, ...]] = [
@@ -92,9 +100,10 @@ def domain_paths(state: ClusterState) -> tuple[list[tuple[str, ...]], list[tuple
 
 
 def domain_levels(state: ClusterState, usable_nodes: Bool) -> tuple[Int32, Int32, Int32, Int]:
-    """Return domain and parent, (N, D), usable siblings for each class, (X, N, D), and the rule of each level, (D,).
+    """Return `Problem.domain`, `parent`, both (N, D), `siblings`, (X, N, D), and `domain_rule`, (D,).
 
-    A tree in which every node has its own top-level domain constrains nothing and is omitted.
+    `usable_nodes`: (X, N) whether replicas of a feasibility class may be placed on a node. A tree in which every node
+    has its own top-level domain constrains nothing and is omitted.
     """
     levels: list[tuple[list[tuple[str, ...]], Rule]] = []
     paths, upgrade = domain_paths(state)
@@ -120,9 +129,10 @@ def domain_levels(state: ClusterState, usable_nodes: Bool) -> tuple[Int32, Int32
     return domain, parent, siblings, np.array([rule for _, rule in levels], np.int64)
 
 
-def _codes(names: list[tuple[str, ...]]) -> Int:
-    index = {name: code for code, name in enumerate(dict.fromkeys(names))}
-    return np.array([index[name] for name in names], np.int64)
+def _codes(paths: list[tuple[str, ...]]) -> Int:
+    """Return a number for each path, (N,): equal paths have equal numbers, from 0 in the order of their occurrence."""
+    code_of = {path: code for code, path in enumerate(dict.fromkeys(paths))}
+    return np.array([code_of[path] for path in paths], np.int64)
 
 
 LARGEST_THRESHOLD = 2**31 - 1
@@ -130,15 +140,15 @@ LARGEST_THRESHOLD = 2**31 - 1
 
 
 def total_capacity(metric: Metric, capacity: int) -> int:
-    """Return the total capacity of a node in quanta: floor((1 + o)·c) with over-booking o, or `UNLIMITED`."""
-    share = metric.node_overbooking_percentage
-    if capacity >= UNLIMITED or share is None:
+    """Return the total capacity of a node with a `capacity`, both in quanta: floor((1 + o)·c) with over-booking o."""
+    overbooking = metric.node_overbooking_percentage
+    if capacity >= UNLIMITED or overbooking is None:
         return UNLIMITED
-    return min(UNLIMITED, math.floor((1 + Fraction(str(share))) * capacity))
+    return min(UNLIMITED, math.floor((1 + Fraction(str(overbooking))) * capacity))
 
 
 def limits_and_thresholds(state: ClusterState) -> tuple[Int, Int32]:
-    """Return limit and threshold of every node, both (N, R) in quanta."""
+    """Return `Problem.limit` and `Problem.threshold`, both (N, R) quanta."""
     limit = np.full_like(state.capacity, UNLIMITED)
     threshold = np.full(state.capacity.shape, LARGEST_THRESHOLD, np.int32)
     inclusive = state.config.capacity_limit is CapacityLimit.CAPACITY
@@ -154,15 +164,15 @@ def limits_and_thresholds(state: ClusterState) -> tuple[Int, Int32]:
 
 
 def buffered_limits(state: ClusterState, limit: Int) -> Int:
-    """Return the limit of replicas that move, (N, R) in quanta: at most floor((1 - b)·c) with a buffer b."""
-    left = limit.copy()
+    """Return `limit` reduced by the buffers of nodes, both (N, R) quanta: at most floor((1 - b)·c) with a buffer b."""
+    buffered = limit.copy()
     for metric, description in enumerate(state.config.metrics):
-        share = 1 - Fraction(str(description.node_buffer_percentage))
+        usable_share = 1 - Fraction(str(description.node_buffer_percentage))
         for capacity in np.unique(state.capacity[:, metric]) if description.keeps_capacity_free else ():
             if capacity < UNLIMITED:
                 nodes = state.capacity[:, metric] == capacity
-                left[nodes, metric] = np.minimum(limit[nodes, metric], math.floor(share * int(capacity)))
-    return left
+                buffered[nodes, metric] = np.minimum(limit[nodes, metric], math.floor(usable_share * int(capacity)))
+    return buffered
 
 
 def inverse_of_capacity(capacity: Int) -> Float:
@@ -174,7 +184,7 @@ def inverse_of_capacity(capacity: Int) -> Float:
 
 
 def move_limits(limit: Int, buffered: Int, load: Int) -> Int:
-    """Return `Problem.move_limit`, (N, R) in quanta: a node above its buffered limit may keep its load."""
+    """Return `Problem.move_limit`; all (N, R) quanta: a node whose `load` is above its `buffered` limit may keep it."""
     return np.minimum(limit, np.maximum(buffered, load))
 
 
@@ -183,11 +193,14 @@ class Topology:
     """Arrays of the nodes; see `plb.state.arrays.Problem` for their meaning."""
 
     version: tuple[object, ...]
+    """`topology_version` of the state for which it was made."""
     structure: tuple[object, ...]
-    """What all but the availability of the nodes depends on."""
+    """The part of `version` on which all but the availability of the nodes depends."""
     limit: Int
     move_limit: Int
+    """`buffered_limits`: without the load that a node above its buffered limit may keep."""
     buffered: bool
+    """Whether any metric has a buffer."""
     threshold: Int32
     inverse_capacity: Float
     counted: Bool
@@ -206,8 +219,9 @@ class Topology:
     token: object = attrs.field(factory=object)
     """Identifies the topology."""
     follows: object = None
-    """Token of the topology from which this one differs in the availability of `changed_nodes`; None: of none."""
+    """Token of the topology from which this one differs in the availability of `changed_nodes`; None: there is none."""
     changed_nodes: tuple[int, ...] = ()
+    """Indices of nodes."""
 
     @property
     def node_version(self) -> int:
@@ -223,11 +237,12 @@ def topology_version(state: ClusterState) -> tuple[object, ...]:
 
 
 def _structure(state: ClusterState) -> tuple[object, ...]:
+    """Return `Topology.structure` of the present state."""
     return (state.structure_version, state.config, state.quanta.quanta.tobytes())
 
 
 def present_topology(state: ClusterState, before: Topology | None) -> Topology:
-    """Return the topology of the present nodes: the former one while it holds, else made from it or new."""
+    """Return the topology of the present nodes: `before` while it holds, else made from it or new."""
     if before is not None and before.version == topology_version(state):
         return before
     if before is None or before.structure != _structure(state):
@@ -239,18 +254,21 @@ def present_topology(state: ClusterState, before: Topology | None) -> Topology:
 
 
 def _with_availability(state: ClusterState, before: Topology, nodes: list[int]) -> Topology | None:
-    """Return a topology after changes of the availability of some nodes; None where other domains are usable."""
-    chosen = [state.nodes[index] for index in nodes]
+    """Return the topology `before` after changes of the availability of `nodes`, indices.
+
+    None if other domains than before have usable nodes.
+    """
+    changed = [state.nodes[index] for index in nodes]
     receives, watched, drained = before.receives.copy(), before.watched.copy(), before.drained.copy()
-    receives[:, nodes] = receiving_nodes(chosen)
-    drained[nodes] = drained_nodes(chosen, drains=state.config.drain_removed_nodes)
-    watched[nodes] = receives[0, nodes] | evacuating_nodes(chosen) | drained[nodes]
+    receives[:, nodes] = receiving_nodes(changed)
+    drained[nodes] = drained_nodes(changed, drains=state.config.drain_removed_nodes)
+    watched[nodes] = receives[0, nodes] | evacuating_nodes(changed) | drained[nodes]
     classes = before.feasibility_classes[: len(state.feasibility_classes)]
     usable = classes & before.receives[1], classes & receives[1]
     for index in nodes:
         for level in range(before.domain.shape[1]):
             inside = before.domain[:, level] == before.domain[index, level]
-            if not np.array_equal(*(of[:, inside].any(axis=1) for of in usable)):
+            if not np.array_equal(*(usable_nodes[:, inside].any(axis=1) for usable_nodes in usable)):
                 return None
     return attrs.evolve(
         before,
@@ -302,8 +320,8 @@ def build_topology(state: ClusterState) -> Topology:
 
 def _upgraded_nodes(state: ClusterState) -> Bool:
     """Return `Problem.upgraded`, (N,)."""
-    done = state.upgraded_domains if state.config.prefer_upgraded_uds else frozenset()
-    return np.array([node.upgrade_domain_name in done for node in state.nodes], np.bool_)
+    upgraded = state.upgraded_domains if state.config.prefer_upgraded_uds else frozenset()
+    return np.array([node.upgrade_domain_name in upgraded for node in state.nodes], np.bool_)
 
 
 PACKING = (PlacementStrategy.RESERVATION_AND_PACK, PlacementStrategy.DEFRAGMENTATION)
@@ -317,7 +335,7 @@ ALMOST_ALL = 0.999
 
 
 def strategy_of(metric: Metric) -> PlacementStrategy:
-    """Return the strategy of a metric: its own, or by its switches of defragmentation."""
+    """Return the placement strategy of a metric: the configured one, else the one that `defragmentation` means."""
     if metric.placement_strategy is not None:
         return metric.placement_strategy
     if not metric.defragmentation:
@@ -327,7 +345,7 @@ def strategy_of(metric: Metric) -> PlacementStrategy:
 
 
 def packs(metric: Metric) -> bool:
-    """Return whether load is to be packed on few nodes."""
+    """Return whether the load of the metric is to be packed on few nodes."""
     return strategy_of(metric) in PACKING
 
 
@@ -342,16 +360,16 @@ def is_packed(metric: Metric) -> bool:
 
 
 def emptiness_weights(metric: Metric) -> tuple[float, float]:
-    """Return the weights of the empty nodes and of the balance of the others in the score."""
+    """Return `Problem.empty_weight` and `Problem.other_weight` of a metric."""
     strategy = strategy_of(metric)
-    usual = 1.0 if strategy is PlacementStrategy.RESERVATION else ALMOST_ALL
-    empty = usual if metric.empty_node_weight is None else metric.empty_node_weight
-    rest = max(0.0, 1.0 - empty) if metric.non_empty_node_weight is None else metric.non_empty_node_weight
-    return empty, 0.0 if strategy is PlacementStrategy.RESERVATION else rest
+    default = 1.0 if strategy is PlacementStrategy.RESERVATION else ALMOST_ALL
+    empty = default if metric.empty_node_weight is None else metric.empty_node_weight
+    non_empty = max(0.0, 1.0 - empty) if metric.non_empty_node_weight is None else metric.non_empty_node_weight
+    return empty, 0.0 if strategy is PlacementStrategy.RESERVATION else non_empty
 
 
 def target_empty_nodes(metric: Metric, nodes: int) -> int:
-    """Return the number of nodes to be empty."""
+    """Return how many of a number of `nodes` are to be empty for a metric."""
     requested = metric.empty_nodes or 0.0
     return math.floor(requested * nodes) if requested < 1 else int(requested)
 
@@ -373,12 +391,12 @@ def empty_limits(state: ClusterState) -> Int:
 
 
 def _in_quanta(load: float, quantum: float) -> float:
-    """Return a load of a setting in quanta, at most `UNLIMITED`, which no load of a node reaches."""
+    """Return a load in quanta of a size `quantum`, both in user units; at most `UNLIMITED`, which no node's reaches."""
     return min(load / quantum, float(UNLIMITED))
 
 
 def packing_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:
-    """Return the fields of `Problem` on strategies."""
+    """Return the fields of `Problem` on placement strategies, by name; `counted_for` as in `Problem`."""
     metrics = state.config.metrics
     weights = np.array([emptiness_weights(metric) for metric in metrics])
     requested = [target_empty_nodes(metric, int(counted_for[:, index].sum())) for index, metric in enumerate(metrics)]
@@ -395,17 +413,17 @@ def packing_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:
 
 
 def node_groups(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    """Return the leaf fault domains and upgrade domains that have a counted node; none without packed metrics."""
+    """Return `Problem.group`, `groups` and `deviation_factor` by name; no groups unless a metric `is_packed`."""
     config = state.config
     group = np.zeros((2, len(state.nodes)), np.int64)
     groups = np.zeros(2, np.int64)
     packed = any(is_packed(metric) for metric in config.metrics)
     for kind, paths in enumerate(domain_paths(state) if packed else ()):
-        of_kind = ["/".join(path) for path in paths]
-        counted = dict.fromkeys(np.array(of_kind)[topology.counted].tolist())
-        number = {name: index for index, name in enumerate(counted)}
-        group[kind] = [number.get(name, 0) for name in of_kind]
-        groups[kind] = len(number)
+        names = ["/".join(path) for path in paths]
+        counted = dict.fromkeys(np.array(names)[topology.counted].tolist())
+        index_of = {name: index for index, name in enumerate(counted)}
+        group[kind] = [index_of.get(name, 0) for name in names]
+        groups[kind] = len(index_of)
     factors = (
         config.defragmentation_nodes_std_dev_factor,
         config.defragmentation_fds_std_dev_factor,

@@ -19,7 +19,7 @@ from plb.model.expressions import parse_expression
 from plb.model.service import Application
 from plb.phrasing import listed
 from plb.state.cluster_state import NO_REPORTS, ClusterState, FeasibilityClass, PartitionRecord
-from plb.state.role_slots import default_loads, expected_load, fill_up, link, roles_of, trim_waiting
+from plb.state.role_slots import default_loads, expected_load, fill_up, link, roles_of, trim_all
 from plb.validation import check_distinct, check_loads, check_mapping, check_metrics, check_names
 
 
@@ -35,7 +35,10 @@ def put_nodes(state: ClusterState, nodes: Sequence[Node]) -> list[Node | None]:
 
 
 def _put_node(state: ClusterState, node: Node, capacity: Int) -> Node | None:
-    """Enter a node, whose capacity is in the array if it is new; return its previous description."""
+    """Enter a node with its `capacity`, (R,) quanta, which the array already has for a new one.
+
+    Return the previous description, None for a new node.
+    """
     state.node_version += 1
     index = state.node_index.setdefault(node.name, len(state.nodes))
     if index == len(state.nodes):
@@ -52,7 +55,7 @@ def _put_node(state: ClusterState, node: Node, capacity: Int) -> Node | None:
 
 
 def _differ_in_availability(before: Node, after: Node) -> bool:
-    """Return whether a node has changed in its availability only."""
+    """Return whether two descriptions of a node differ in its availability only."""
     return after == attrs.evolve(
         before,
         up=after.up,
@@ -84,8 +87,8 @@ def put_service(state: ClusterState, service: Service) -> None:
     if index is not None and service.stateful != state.services[index].stateful:
         raise ConflictError(f"{item}: stateful cannot change")
     _check_parents(state, service)
-    joins = index is None or service.application != state.services[index].application
-    if joins and service.application in state.applications.removed:
+    changes_application = index is None or service.application != state.services[index].application
+    if changes_application and service.application in state.applications.removed:
         raise ConflictError(f"{item}: application {service.application} was removed; make it again first")
     for role, load in service.default_load.items():
         state.quanta.copy().loads(item, f"default_load[{role.name}]", load)
@@ -107,16 +110,16 @@ def put_service(state: ClusterState, service: Service) -> None:
 
 def _check_parents(state: ClusterState, service: Service) -> None:
     """Raise `ConflictError` if the parents of a service lead back to it, so that each would wait for the next."""
-    line, parent = {service.name: None}, service.affinity_to
-    while parent in state.service_index and parent not in line:
-        line[parent] = None
+    ancestors, parent = {service.name: None}, service.affinity_to
+    while parent in state.service_index and parent not in ancestors:
+        ancestors[parent] = None
         parent = state.services[state.service_index[parent]].affinity_to
     if parent == service.name:
-        raise ConflictError(f"service {parent}: affinity_to makes a circle: {' -> '.join([*line, parent])}")
+        raise ConflictError(f"service {parent}: affinity_to makes a circle: {' -> '.join([*ancestors, parent])}")
 
 
 def _free_index(state: ClusterState) -> int:
-    """Return the index of a new service: the smallest of a removed one, or the next; its entries have to be set."""
+    """Return the index for a new service: the smallest of a removed one, or the next; the caller sets its entries."""
     if state.free_services:
         return heapq.heappop(state.free_services)
     state.services.append(Service("none"))
@@ -127,7 +130,7 @@ def _free_index(state: ClusterState) -> int:
 
 
 def _replace_service(state: ClusterState, index: int, service: Service) -> None:
-    """Replace a service if each of its default loads fits the quanta; if replicas have them, their sums have to fit."""
+    """Replace the service of this index, and adapt its partitions to its target and its default loads."""
     records = [*state.service_partitions[index].values()]
     quanta = state.quanta.copy()
     defaults = default_loads(quanta, service) if records else {}
@@ -145,21 +148,21 @@ def _replace_service(state: ClusterState, index: int, service: Service) -> None:
     state.rows.changes.note_many(rows)
     for record in records:
         record.version += 1
-        trim_waiting(state, record)
+        trim_all(state, record)
         _apply_service(state, record, service, defaults)
     if service.metrics is not None:
-        rows = np.flatnonzero(state.rows.used & (state.rows.service == index))  # with those of a higher target
+        rows = np.flatnonzero(state.rows.used & (state.rows.service == index))  # a higher target has added rows
         state.rows.load[rows] *= state.service_table.has_metric[index]
 
 
 def _apply_service(
     state: ClusterState, record: PartitionRecord, service: Service, defaults: Mapping[Role, Int]
 ) -> None:
-    """Give a partition the slots of a higher target, and replicas without a report their default loads."""
+    """Give a partition the slots of a higher target, and replicas without a report their `defaults`, (R,) by role."""
     for row in record.rows:
         role = Role(state.rows.role[row])
-        keeps = state.rows.reported[row] or state.rows.leaving[row] or state.rows.dropped[row]
-        if not keeps and (role is Role.PRIMARY or not record.secondary_load):
+        keeps_load = state.rows.reported[row] or state.rows.leaving[row] or state.rows.dropped[row]
+        if not keeps_load and (role is Role.PRIMARY or not record.secondary_load):
             state.rows.load[row] = expected_load(state, record, role, defaults[role])
     if not service.on_every_node:
         fill_up(state, record, defaults)
@@ -167,16 +170,16 @@ def _apply_service(
 
 
 def _feasibility_class(state: ClusterState, service: Service) -> int:
-    """Return the index of the requirements of a service on nodes; new ones take the index of unused requirements."""
-    key, indices = (service.placement_constraint, service.blocked_nodes), state.feasibility_class_index
-    if key in indices:
-        return indices[key]
+    """Return the index of the feasibility class of a service; a new class takes the index of an unused one."""
+    key, index_of = (service.placement_constraint, service.blocked_nodes), state.feasibility_class_index
+    if key in index_of:
+        return index_of[key]
     expression = parse_expression(service.placement_constraint, f"service {service.name}")
-    made, table = len(state.feasibility_classes), state.service_table
-    used = np.bincount(table.feasibility_class, minlength=made) > 0  # the class without requirements always is
-    index = made if used.all() else int(used.argmin())
+    classes, table = len(state.feasibility_classes), state.service_table
+    used = np.bincount(table.feasibility_class, minlength=classes) > 0  # the class without requirements always is
+    index = classes if used.all() else int(used.argmin())
     state.feasibility_classes[index : index + 1] = [FeasibilityClass(expression, service.blocked_nodes)]
-    state.feasibility_class_index = {of: number for of, number in indices.items() if number != index}
+    state.feasibility_class_index = {class_key: number for class_key, number in index_of.items() if number != index}
     state.feasibility_class_index[key] = index
     state.structure_version += 1
     return index
@@ -198,7 +201,7 @@ def remove_service(state: ClusterState, name: str) -> int:
 
 
 def put_upgraded_domains(state: ClusterState, domains: Iterable[str]) -> None:
-    """Note which upgrade domains are done."""
+    """Note which upgrade domains are completed in the running upgrade."""
     state.upgraded_domains = frozenset(check_names("engine", "upgraded domains", domains))
     state.node_version += 1
     state.structure_version += 1
@@ -207,7 +210,7 @@ def put_upgraded_domains(state: ClusterState, domains: Iterable[str]) -> None:
 def put_application(state: ClusterState, application: Application) -> None:
     """Add an application, or replace its namesake; the services that name it belong to it."""
     table, quanta = state.applications, state.quanta.copy()
-    before = _described(state, application.name)
+    before = _entry_and_attraction(state, application.name)
     table.put(application, quanta)
     state.quanta = quanta
     _note_change(state, application.name, before)
@@ -224,21 +227,24 @@ def application_named(state: ClusterState, name: str) -> Application:
 def remove_application(state: ClusterState, name: str) -> None:
     """Remove an application; its services keep its name, without limits."""
     application_named(state, name)
-    before = _described(state, name)
+    before = _entry_and_attraction(state, name)
     state.applications.remove(name)
     _note_change(state, name, before)
 
 
-def _described(state: ClusterState, name: str) -> tuple[int, bool]:
-    """Return the entry of an application, and whether upgraded domains attract its replicas."""
+def _entry_and_attraction(state: ClusterState, name: str) -> tuple[int, bool]:
+    """Return the entry of an application, or NOWHERE, and whether upgraded domains attract its replicas."""
     application = state.applications.applications.get(name)
     return state.applications.entry_of(name), application is not None and bool(application.upgraded_domains)
 
 
 def _note_change(state: ClusterState, name: str, before: tuple[int, bool]) -> None:
-    """Note that an application has changed from what was `_described`, so that searches describe its services again."""
+    """Note that an application has changed, so that searches read its services again.
+
+    `before`: `_entry_and_attraction` before the change.
+    """
     state.services_version += 1
-    after, table = _described(state, name), state.service_table
+    after, table = _entry_and_attraction(state, name), state.service_table
     for service in state.applications.services.get(name, ()):
         state.service_version[service] += 1
         if after != before:
@@ -265,6 +271,7 @@ def _row_on(state: ClusterState, partition: str, node: str) -> int:
 
 
 def _set_load(state: ClusterState, row: int, item: str, loads: Mapping[str, float]) -> None:
+    """Enter a report of a replica: load by metric in user units; `item` names the replica in errors."""
     quanta = state.quanta.copy()
     new = quanta.loads(item, "load", loads)
     state.quanta = quanta
@@ -294,8 +301,8 @@ def set_role_load(
     state.quanta = quanta
     record.role_load = {**record.role_load, role: {**record.role_load.get(role, {}), **loads}}
     for row in record.rows:
-        concerned = state.rows.node[row] == NOWHERE if only_to_come else not state.rows.reported[row]
-        if state.rows.role[row] == int(role) and concerned and not state.rows.dropped[row]:
+        is_set = state.rows.node[row] == NOWHERE if only_to_come else not state.rows.reported[row]
+        if state.rows.role[row] == int(role) and is_set and not state.rows.dropped[row]:
             for metric in [quanta.index[name] for name in loads]:
                 state.rows.load[row, metric] = new[metric] * state.service_table.has_metric[record.service, metric]
     state.rows.changes.note(record.rows, loads_only=True)
@@ -313,15 +320,15 @@ def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str,
     loads = {node: check_loads(item, f"loads[{node}]", load) for node, load in checked.items()}
     record = state.partition(partition)
     role = Role.SECONDARY if state.services[record.service].stateful else Role.INSTANCE
-    at = {name: state.node(name, item) for name in loads}
+    node_of = {name: state.node(name, item) for name in loads}
     quanta = state.quanta.copy()
     for name, load in loads.items():
         quanta.loads(item, f"loads[{name}]", load)
     reported = [*dict.fromkeys(metric for load in loads.values() for metric in load)]
     for metric in reported:
         by_node = {name: load[metric] for name, load in loads.items() if metric in load}
-        together = {**record.secondary_load.get(metric, {}), **by_node}
-        record.secondary_load = {**record.secondary_load, metric: together}
+        all_by_node = {**record.secondary_load.get(metric, {}), **by_node}
+        record.secondary_load = {**record.secondary_load, metric: all_by_node}
     if not state.config.use_separate_secondary_load:
         means = {metric: _mean(record.secondary_load[metric].values()) for metric in reported}
         set_role_load(state, partition, role, means)
@@ -329,12 +336,12 @@ def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str,
     rows = [row for row in record.rows if state.rows.role[row] == int(role) and state.rows.node[row] != NOWHERE]
     for name, load in loads.items():
         for row in rows:
-            if state.rows.node[row] == at[name]:
+            if state.rows.node[row] == node_of[name]:
                 _set_load(state, row, item, load)
     everywhere = state.services[record.service].on_every_node
     if rows and not (everywhere and state.config.use_default_load_for_service_on_every_node):
-        columns = {metric: state.rows.load[rows, state.quanta.index[metric]] for metric in reported}
-        means = {metric: _mean(state.quanta.in_user_units(metric, of).tolist()) for metric, of in columns.items()}
+        present = {metric: state.rows.load[rows, state.quanta.index[metric]] for metric in reported}
+        means = {metric: _mean(state.quanta.in_user_units(metric, load).tolist()) for metric, load in present.items()}
         set_role_load(state, partition, role, means, only_to_come=True)
 
 
@@ -380,7 +387,10 @@ def _check_role(state: ClusterState, record: PartitionRecord, role: Role) -> Non
 
 
 def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.ArrayLike) -> None:
-    """Set the loads of many rows at once; shapes (m,) and (m, R), user units. Checked as a whole first."""
+    """Set the loads of many rows at once, checked as a whole first.
+
+    `replica_index`: (m,) rows; `reported`: (m, R) user units.
+    """
     rows = np.asarray(_array(replica_index, "replica_index", "iu", "whole numbers"), np.int64, order="C")
     loads = np.asarray(_array(reported, "loads", "iuf", "numbers, one row a replica"), np.float64, order="C")
     if rows.size == 0 and loads.size == 0:
@@ -394,12 +404,12 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
     table, reports = state.rows, state.service_table.has_metric
     if not reports.all():
         new, loads = new * reports[table.service[rows]], loads * reports[table.service[rows]]
-    changed, services = np.empty(len(rows), np.int64), np.zeros(len(state.services), np.bool_)
-    entered = (table.load, table.largest_demand, table.reported, table.service)
-    count = enter_loads(rows, new, loads, *entered, changed, services)
+    changed, has_report = np.empty(len(rows), np.int64), np.zeros(len(state.services), np.bool_)
+    columns = (table.load, table.largest_demand, table.reported, table.service)
+    count = enter_loads(rows, new, loads, *columns, changed, has_report)
     table.note_samples(rows)
     table.changes.note_many(rows.copy() if table.samples.shape[2] else changed[:count], loads_only=True)
-    for service in np.flatnonzero(services).tolist():
+    for service in np.flatnonzero(has_report).tolist():
         state.load_version[service] += 1
 
 
@@ -428,20 +438,20 @@ def enter_loads(
     reported: Bool,
     service: Int,
     changed: Int,
-    services: Bool,
+    has_report: Bool,
 ) -> int:
-    """Enter reports in the rows, and return how many rows have changed: the first entries of `changed`, (m,).
+    """Enter m reports in the arrays of `RowTable`, and return how many rows have changed.
 
     `rows`, `new`, `demand`: (m,), (m, R) quanta and (m, R) user units: the reports.
-    `load`, `largest_demand`, `reported`: (M+1, R) quanta, (M, R) user units and (M,): modified.
-    `services`: (S,) set to true for services with a report.
+    `load`, `largest_demand`, `reported`, `service`: arrays of `RowTable`; all but `service` are modified.
+    `changed`: (m,) receives the rows that have changed; `has_report`: (S,) set to true for services with a report.
     """
     count = 0
     for position in range(len(rows)):
         row = rows[position]
         is_changed = not reported[row]
         reported[row] = True
-        services[service[row]] = True
+        has_report[service[row]] = True
         for metric in range(new.shape[1]):
             is_changed |= load[row, metric] != new[position, metric]
             load[row, metric] = new[position, metric]
@@ -455,7 +465,10 @@ def enter_loads(
 
 
 def _array(values: npt.ArrayLike, field: str, kinds: str, allowed: str) -> npt.NDArray[Any]:
-    """Return values as an array of one of these kinds of numbers, as NumPy has them by letter, or refuse them."""
+    """Return values as an array whose type is of one of `kinds`, letters of NumPy; else raise `InvalidValueError`.
+
+    `field`, `allowed`: the argument and what it may be, for the error.
+    """
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, OverflowError):  # for example rows of several lengths
