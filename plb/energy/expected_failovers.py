@@ -21,7 +21,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int, Int32, UInt8
 from plb.compiler import kernel
-from plb.energy.node_sums import may_both_lose, peaks_by_hand, replace_share, total_of_others
+from plb.energy.node_sums import may_lower_target, peaks_by_hand, replace_share, total_without
 from plb.energy.score import TermDescription
 from plb.risk.anchoring import GROWTH, INITIAL, LEVEL, growth_age_of, growth_share
 from plb.risk.estimator_columns import node_violations, violations_of_sums
@@ -31,17 +31,17 @@ from plb.state.arrays import Problem, Proposal, Solution, proposed
 
 @kernel
 def after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
-    """Return the violations of the whole solution after a proposal."""
-    others = total_of_others(solution.totals.expected_failovers, solution.violating, proposal.source, proposal.target)
+    """Return the violations of the whole solution after a proposal, as in `Totals.expected_failovers`."""
+    unchanged = total_without(solution.totals.expected_failovers, solution.violating, proposal.source, proposal.target)
     source = at_source(problem, solution, proposal)
-    return int(others + source + at_target(problem, solution, proposal))
+    return int(unchanged + source + at_target(problem, solution, proposal))
 
 
 @kernel
 def least_after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
-    """Return the least violations after a proposal: the source loses at most all, the target all or none."""
-    lost = proposal.target if may_both_lose(problem, proposal.partner) else NOWHERE
-    return total_of_others(solution.totals.expected_failovers, solution.violating, proposal.source, lost)
+    """Return a lower bound of `after`: the source has no violation, nor the target if its violations may fall."""
+    target = proposal.target if may_lower_target(problem, proposal.partner) else NOWHERE
+    return total_without(solution.totals.expected_failovers, solution.violating, proposal.source, target)
 
 
 @kernel
@@ -50,17 +50,17 @@ def at_source(problem: Problem, solution: Solution, proposal: Proposal) -> int:
 
     With repetitions, a replica that leaves adds no violation, so a node without violations is not evaluated.
     """
-    here = proposal.source
-    if here == NOWHERE or not problem.counted[here]:
+    source = proposal.source
+    if source == NOWHERE or not problem.counted[source]:
         return 0
-    if proposal.partner == NOWHERE and solution.violating[here] == 0 and problem.estimator_rows.shape[0] == 0:
+    if proposal.partner == NOWHERE and solution.violating[source] == 0 and problem.estimator_rows.shape[0] == 0:
         return 0
-    return _violations(problem, solution, here, proposal.partner, proposal.row)
+    return _violations(problem, solution, source, proposal.partner, proposal.row)
 
 
 @kernel
 def at_target(problem: Problem, solution: Solution, proposal: Proposal) -> int:
-    """Return the violations of the target node after a proposal."""
+    """Return the violations of the target node after a proposal; 0 without a counted target node."""
     target = proposal.target
     if target == NOWHERE or not problem.counted[target]:
         return 0
@@ -69,21 +69,22 @@ def at_target(problem: Problem, solution: Solution, proposal: Proposal) -> int:
 
 @kernel(inline=True)
 def _violations(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Return the violations of a node after a row joined and one left, in units; the row NOWHERE has peaks of 0.
+    """Return the violations of a node after the row `incoming` joined and `outgoing` left, as in `Solution.violating`.
 
-    Unlike counted repetitions, estimates may fall when a replica joins: negative correlation reduces the variance.
+    Each row may be NOWHERE. Unlike counted repetitions, estimates may fall when a replica joins: negative correlation
+    reduces the variance.
     """
     aggregate, threshold = solution.aggregate[node], problem.threshold[node]
-    peak, leaving = problem.peak[incoming], problem.peak[outgoing]
+    joining, leaving = problem.peak[incoming], problem.peak[outgoing]
     if problem.estimator_rows.shape[0] > 0:
-        return node_violations(problem.estimator_rows, problem.variance_unit, aggregate, threshold, peak, leaving)
+        return node_violations(problem.estimator_rows, problem.variance_unit, aggregate, threshold, joining, leaving)
     ceilings, hit, windows = (solution.ceiling[node], problem.peak_ceiling[incoming]), solution.hit, problem.windows
     if outgoing == NOWHERE:
-        count = violations_with(aggregate, threshold, ceilings, peak, None, hit, windows)
+        count = violations_with(aggregate, threshold, ceilings, joining, None, hit, windows)
     elif incoming == NOWHERE:
         count = violations_with(aggregate, threshold, ceilings, None, leaving, hit, windows)
     else:
-        count = violations_with(aggregate, threshold, ceilings, peak, leaving, hit, windows)
+        count = violations_with(aggregate, threshold, ceilings, joining, leaving, hit, windows)
     if problem.timeline and count > 0:
         return count_lasting(problem, solution, node, incoming, outgoing)
     return count
@@ -91,7 +92,7 @@ def _violations(problem: Problem, solution: Solution, node: int, incoming: int, 
 
 @kernel
 def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
-    """Set the violations of source and target to those after a proposal, before the rows move."""
+    """Update the violations of source and target, and their total, for a proposal whose rows have yet to move."""
     source_after = at_source(problem, solution, proposal)
     target_after = at_target(problem, solution, proposal)
     solution.totals.expected_failovers += replace_share(solution.violating, proposal.source, source_after)
@@ -130,10 +131,10 @@ def violations_with(
 ) -> int:
     """Return the repetitions, or windows, in which a node is in violation after a replica joined and one left; O(R·K).
 
-    `aggregate` (R, K), `threshold` (R,) and `ceilings`, upper bounds (R,) on the node's sums and on the peaks that
-    join, are in quanta. So are `incoming` and `outgoing`, (R, K); they are None for no replica, to read less memory.
-    `hit` (K,) marks the repetitions in violation if there are any, and is else scratch. `windows` is that of
-    `plb.state.arrays.Problem`.
+    `aggregate`, (R, K), and `threshold`, (R,): of the node; `ceilings`: upper bounds, (R,), on the sums of the node and
+    on the peaks of the replica that joins; `incoming`, `outgoing`: (R, K) peaks of the replicas, None without one, to
+    read less memory; all in quanta. `hit`: (K,) receives the repetitions in violation; unchanged if the bounds exclude
+    any. `windows`: of `Problem`.
     """
     evaluated = False
     for metric in range(aggregate.shape[0]):
@@ -156,6 +157,7 @@ def violations_with(
 
 @kernel(inline=True)
 def _count(hit: UInt8, windows: Int) -> int:
+    """Return the number of repetitions in violation, `hit` (K,), or of windows with one; `windows`: of `Problem`."""
     if windows[HORIZON] > 1:
         return bad_windows(hit, windows)
     violations = np.int32(0)
@@ -168,7 +170,7 @@ def _count(hit: UInt8, windows: Int) -> int:
 def count_lasting(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
     """Return the number of repetitions marked in `Solution.hit` in which a node is in violation at some departure.
 
-    `incoming` joins its present rows and `outgoing` leaves them; each may be NOWHERE.
+    The rows on the node are its present ones with `incoming` and without `outgoing`; each may be NOWHERE.
     """
     count = 0
     for k in range(solution.hit.shape[0]):
@@ -184,7 +186,10 @@ def count_lasting(problem: Problem, solution: Solution, node: int, incoming: int
 def _reaches(
     problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int, k: int, metric: int
 ) -> bool:
-    """Return whether a metric of a node reaches its threshold at some departure of repetition k."""
+    """Return whether a metric of a node reaches its threshold at some departure of repetition `k`.
+
+    The rows on the node are those of `count_lasting`.
+    """
     threshold = problem.threshold[node, metric]
     peaks = solution.aggregate[node, metric, k] + problem.peak[incoming, metric, k] - problem.peak[outgoing, metric, k]
     before = -1.0
@@ -211,7 +216,10 @@ def _reaches(
 def _next_departure(
     problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int, k: int, before: float
 ) -> float:
-    """Return the first departure after the time `before`; infinite if there is none."""
+    """Return the first departure from a node after the time `before` in repetition `k`; infinite if there is none.
+
+    The rows on the node are those of `count_lasting`.
+    """
     soonest = math.inf
     row = _first(solution, node, incoming, outgoing)
     while row != NOWHERE:
@@ -224,14 +232,14 @@ def _next_departure(
 
 @kernel
 def _first(solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Return the first row of a node after the change, or NOWHERE; the incoming row is last."""
+    """Return the first of the rows on a node without `outgoing` and then `incoming`, or NOWHERE."""
     row = _skip_outgoing(solution, int(solution.first_on[node]), outgoing)
     return incoming if row == NOWHERE else row
 
 
 @kernel
 def _next(solution: Solution, row: int, incoming: int, outgoing: int) -> int:
-    """Return the row after `row`, or NOWHERE."""
+    """Return the row after `row` among the rows on its node without `outgoing` and then `incoming`, or NOWHERE."""
     if row == incoming:
         return NOWHERE
     after = _skip_outgoing(solution, int(solution.next_on[row]), outgoing)
@@ -240,23 +248,23 @@ def _next(solution: Solution, row: int, incoming: int, outgoing: int) -> int:
 
 @kernel
 def _skip_outgoing(solution: Solution, row: int, outgoing: int) -> int:
-    """Return `row`, or the next row if `row` is outgoing."""
+    """Return `row`, or the next row on its node if `row` is `outgoing`."""
     return int(solution.next_on[row]) if row != NOWHERE and row == outgoing else row
 
 
 @kernel
 def departure_of(problem: Problem, row: int, k: int) -> float:
-    """Return the departure of a row in a repetition, in seconds from now; 0 if the row has outlived its trace.
+    """Return the departure of a row in repetition `k`, in seconds from now; 0 if the row has outlived its trace.
 
     A row that is still there at the end of the horizon departs then.
     """
-    left = problem.lifetime[problem.trace[row, k]] - problem.age[row]
-    return float(min(max(0.0, left), problem.horizon))
+    remaining = problem.lifetime[problem.trace[row, k]] - problem.age[row]
+    return float(min(max(0.0, remaining), problem.horizon))
 
 
 @kernel
 def demand_after(problem: Problem, row: int, metric: int, k: int, time: float) -> int:
-    """Return the demand of a row in a repetition after `time` seconds, in quanta, rounded up, at most its peak.
+    """Return the demand of a row in repetition `k` after `time` seconds, in quanta, rounded up, at most its peak.
 
     The demand of a metric with trend is that of the trace at this age. For an anchored row (`plb.risk.anchoring`) it is
     the peak without the growth of the trace that is still to come, in whole quanta. A metric without trend is at its
@@ -271,13 +279,14 @@ def demand_after(problem: Problem, row: int, metric: int, k: int, time: float) -
     initial = float(problem.curves[trace, metric, INITIAL])
     rise = float(problem.curves[trace, metric, LEVEL]) - initial
     if problem.anchored[row]:
-        later = rise * (growth_share(duration, growth_age_of(age), problem.horizon) - time / duration)
-        return int(peak - math.floor(max(0.0, later) / problem.unit[metric]))
+        remaining_growth = rise * (growth_share(duration, growth_age_of(age), problem.horizon) - time / duration)
+        return int(peak - math.floor(max(0.0, remaining_growth) / problem.unit[metric]))
     demand = initial + rise * ((age + time) / duration)
     return int(min(math.ceil(demand / problem.unit[metric]), peak))
 
 
 def _new_sums(problem: Problem) -> dict[str, Any]:
+    """Return the arrays of `Solution` that only this term needs, by name."""
     return {
         "violating": np.zeros(len(problem.limit), np.int64),
         "hit": np.zeros(problem.peak.shape[2], np.uint8),
@@ -285,21 +294,21 @@ def _new_sums(problem: Problem) -> dict[str, Any]:
 
 
 def _total(problem: Problem, solution: Solution) -> float:
-    """Return V from the peaks of every node's replicas in every repetition; at departures from the sums."""
+    """Return V from the peaks of every node's replicas in every repetition; with `timeline`, from `Totals`."""
     if problem.timeline:
         return float(solution.totals.expected_failovers / problem.weights.repetitions)
-    reached = 0
+    violations = 0
     for node in np.flatnonzero(problem.counted):
-        peaks = peaks_by_hand(problem, solution, int(node))
+        peaks, threshold = peaks_by_hand(problem, solution, int(node)), problem.threshold[node]
         if len(problem.estimator_rows):
-            reached += violations_of_sums(problem.estimator_rows, problem.variance_unit, peaks, problem.threshold[node])
+            violations += violations_of_sums(problem.estimator_rows, problem.variance_unit, peaks, threshold)
         else:
-            reached += _windows_by_hand((peaks >= problem.threshold[node][:, None]).any(axis=0), problem.windows)
-    return reached / float(problem.weights.repetitions)
+            violations += _windows_by_hand((peaks >= threshold[:, None]).any(axis=0), problem.windows)
+    return violations / float(problem.weights.repetitions)
 
 
 def _windows_by_hand(hit: Bool, windows: Int) -> int:
-    """Return the number of windows with a column that is true in `hit`, (K,), by listing the columns of each."""
+    """Return the number of `windows`, of `Problem`, with a column that is true in `hit`, (K,), in plain NumPy."""
     length, first = windows.tolist()
     if len(hit) < length:  # without repetitions
         return 0

@@ -14,7 +14,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool
 from plb.compiler import kernel
-from plb.energy.node_sums import may_both_lose, peaks_by_hand, replace_share, total_of_others
+from plb.energy.node_sums import may_lower_target, peaks_by_hand, replace_share, total_without
 from plb.energy.score import UNITS, TermDescription
 from plb.state.arrays import Problem, Proposal, Solution
 
@@ -24,17 +24,17 @@ MOST = 2**10 * UNITS
 
 @kernel
 def after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
-    """Return the overload of the whole solution after a proposal, in units summed over nodes and repetitions."""
-    others = total_of_others(solution.totals.expected_overload, solution.overload, proposal.source, proposal.target)
+    """Return the overload of the whole solution after a proposal, as in `Totals.expected_overload`."""
+    unchanged = total_without(solution.totals.expected_overload, solution.overload, proposal.source, proposal.target)
     source = at_source(problem, solution, proposal)
-    return int(others + source + at_target(problem, solution, proposal))
+    return int(unchanged + source + at_target(problem, solution, proposal))
 
 
 @kernel
 def least_after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
-    """Return the least overload after a proposal: the source loses at most all, the target all or none."""
-    lost = proposal.target if may_both_lose(problem, proposal.partner) else NOWHERE
-    return total_of_others(solution.totals.expected_overload, solution.overload, proposal.source, lost)
+    """Return a lower bound of `after`: the source has no overload, nor the target if its overload may fall."""
+    target = proposal.target if may_lower_target(problem, proposal.partner) else NOWHERE
+    return total_without(solution.totals.expected_overload, solution.overload, proposal.source, target)
 
 
 @kernel
@@ -43,17 +43,17 @@ def at_source(problem: Problem, solution: Solution, proposal: Proposal) -> int:
 
     A replica that leaves adds no overload, so a node without overload is not evaluated.
     """
-    here = proposal.source
-    if here == NOWHERE or not problem.counted[here] or not _is_weighed(problem):
+    source = proposal.source
+    if source == NOWHERE or not problem.counted[source] or not _is_weighed(problem):
         return 0
-    if proposal.partner == NOWHERE and solution.overload[here] == 0:
+    if proposal.partner == NOWHERE and solution.overload[source] == 0:
         return 0
-    return _overload(problem, solution, here, proposal.partner, proposal.row)
+    return _overload(problem, solution, source, proposal.partner, proposal.row)
 
 
 @kernel
 def at_target(problem: Problem, solution: Solution, proposal: Proposal) -> int:
-    """Return the overload of the target node after a proposal."""
+    """Return the overload of the target node after a proposal; 0 without a counted target node."""
     target = proposal.target
     if target == NOWHERE or not problem.counted[target] or not _is_weighed(problem):
         return 0
@@ -62,7 +62,7 @@ def at_target(problem: Problem, solution: Solution, proposal: Proposal) -> int:
 
 @kernel
 def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
-    """Set the overload of source and target to that after a proposal, before the rows move."""
+    """Update the overload of source and target, and its total, for a proposal whose rows have yet to move."""
     source_after = at_source(problem, solution, proposal)
     target_after = at_target(problem, solution, proposal)
     solution.totals.expected_overload += replace_share(solution.overload, proposal.source, source_after)
@@ -87,9 +87,9 @@ def _is_weighed(problem: Problem) -> bool:
 
 @kernel
 def _overload(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Return the overload of a node after `incoming` joined and `outgoing` left, summed over repetitions; O(R·K).
+    """Return the overload of a node after the row `incoming` joined and `outgoing` left, as in `Solution.overload`.
 
-    The row NOWHERE has peaks of 0.
+    Each row may be NOWHERE; O(R·K).
     """
     aggregate, ceiling, threshold = solution.aggregate[node], solution.ceiling[node], problem.threshold[node]
     joining, leaving, joining_ceiling = problem.peak[incoming], problem.peak[outgoing], problem.peak_ceiling[incoming]

@@ -20,30 +20,30 @@ from plb.state.topology import Topology
 @kernel(inline=True)
 def after(problem: Problem, solution: Solution, proposal: Proposal) -> float:
     """Return the fragmentation after a proposal; the present value if the proposal changes no held-out node."""
-    here = proposal.source
-    if not (_is_held_out(problem.held_out, proposal.target) or _is_held_out(problem.held_out, here)):
+    held_out = problem.held_out
+    if not (_is_held_out(held_out, proposal.target) or _is_held_out(held_out, proposal.source)):
         return float(solution.totals.fragmentation)
     return _fragmentation_after(problem, solution, proposal)
 
 
 @kernel
 def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
-    """Set the fragmentation to that after a proposal, before the rows move."""
+    """Update the fragmentation for a proposal whose rows have yet to move."""
     solution.totals.fragmentation = after(problem, solution, proposal)
 
 
 @kernel
 def from_scratch(problem: Problem, solution: Solution) -> None:
     """Compute the fragmentation from the loads of the nodes."""
-    still = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
-    solution.totals.fragmentation = _fragmentation_after(problem, solution, still)
+    no_move = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    solution.totals.fragmentation = _fragmentation_after(problem, solution, no_move)
 
 
 @kernel(inline=True)
 def _is_held_out(held_out: Int, node: int) -> bool:
-    """Return whether `node` is among the held-out nodes."""
-    for held in held_out:  # noqa: SIM110 (compiled; a generator would not be)
-        if held == node:
+    """Return whether `node` is one of the nodes `held_out`, (h,)."""
+    for held_out_node in held_out:  # noqa: SIM110 (compiled; a generator would not be)
+        if held_out_node == node:
             return True
     return False
 
@@ -53,7 +53,7 @@ def _fragmentation_after(problem: Problem, solution: Solution, proposal: Proposa
     """Return F(X) after a proposal; O(R) per held-out node."""
     incoming, outgoing = problem.load[proposal.row], problem.load[proposal.partner]
     metrics = solution.node_load.shape[1]
-    result = 0.0
+    fragmentation = 0.0
     for node in problem.held_out:
         share = 0.0
         for metric in range(metrics):
@@ -63,14 +63,15 @@ def _fragmentation_after(problem: Problem, solution: Solution, proposal: Proposa
             if node == proposal.source:
                 load -= incoming[metric] - outgoing[metric]
             share += float(load) * problem.inverse_capacity[node, metric]
-        result += share / metrics
-    return result
+        fragmentation += share / metrics
+    return fragmentation
 
 
 def held_out_nodes(state: ClusterState, topology: Topology, load: Int) -> Int:
-    """Return the M nodes that are up and of least W_Max = max over metrics of load/capacity ([1] equation (4)).
+    """Return the indices of `config.held_out_nodes` receiving nodes with the least load, ascending.
 
-    `load` (N, R) quanta is without departing replicas.
+    The load of a node is the largest load/capacity of a metric, W_Max in [1] equation (4). `load`: (N, R) quanta
+    without departing replicas.
     """
     if not state.config.held_out_nodes:
         return np.zeros(0, np.int64)

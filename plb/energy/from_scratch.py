@@ -15,7 +15,7 @@ from plb.state.arrays import SCRATCH, Problem, Solution, Totals
 
 
 def solution_from_scratch(problem: Problem, node: Int) -> Solution:
-    """Return the solution with row i on ``node[i]``, (M,), which is not copied, and all sums computed from scratch."""
+    """Return the solution with row i on ``node[i]``, (M,), and all sums computed from scratch; `node` is not copied."""
     solution = _without_sums(problem, node)
     _add_rows(problem, solution)
     add_peaks(problem, solution)
@@ -25,7 +25,7 @@ def solution_from_scratch(problem: Problem, node: Int) -> Solution:
 
 
 def take_over(solution: Solution, source: Solution) -> None:
-    """Give `solution` the sums of another one of the same problem, in its own memory; its nodes stay."""
+    """Copy the sums of `source`, of the same problem, into the arrays of `solution`, which keeps its nodes."""
     for name in set(Solution._fields) - {"node", "totals", *SCRATCH}:
         getattr(solution, name)[...] = getattr(source, name)
     for name in Totals.names():
@@ -33,7 +33,7 @@ def take_over(solution: Solution, source: Solution) -> None:
 
 
 def _without_sums(problem: Problem, node: Int) -> Solution:
-    """Return a solution with zeros in all sums; unused arrays have size 0."""
+    """Return a solution with row i on ``node[i]``, (M,), and zeros in all sums; unused arrays have size 0."""
     nodes, metrics = problem.limit.shape
     return Solution(
         node=node,
@@ -76,19 +76,19 @@ def _add_rows(problem: Problem, solution: Solution) -> None:
 def _record_displacement(problem: Problem, solution: Solution, row: int) -> None:
     """Add a row to the list of displaced rows and the move counts if it is not on its origin."""
     origin = problem.origin[row]
-    at = solution.node[row]
-    if origin in (NOWHERE, at):
+    node = solution.node[row]
+    if origin in (NOWHERE, node):
         return
     solution.displaced[solution.totals.displaced] = row
     solution.displaced_at[row] = solution.totals.displaced
     solution.totals.displaced += 1
-    solution.node_moves[at] += 1
+    solution.node_moves[node] += 1
     solution.node_moves[origin] += 1
     solution.service_moves[problem.service[row]] += 1
 
 
 @kernel
-def _add_load(problem: Problem, solution: Solution, row: int, at: int) -> None:
-    """Add the load of a row to the load of its node."""
+def _add_load(problem: Problem, solution: Solution, row: int, node: int) -> None:
+    """Add the load of a row to the load of a node."""
     for metric in range(problem.load.shape[1]):
-        solution.node_load[at, metric] += problem.load[row, metric]
+        solution.node_load[node, metric] += problem.load[row, metric]

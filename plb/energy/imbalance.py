@@ -39,7 +39,7 @@ _REWARD = 2.0
 
 @kernel
 def lack_of_empty_nodes(problem: Problem, solution: Solution, metric: int) -> float:
-    """Return the lack of empty nodes and mark the selected nodes in `solution.picked`; O(N·target_empty)."""
+    """Return the lack of empty nodes for a metric; mark the selected nodes in `solution.picked`; O(N·target_empty)."""
     for node in range(solution.picked.shape[0]):
         solution.picked[node] = 0
         for kind in range(2):
@@ -61,10 +61,13 @@ def lack_of_empty_nodes(problem: Problem, solution: Solution, metric: int) -> fl
 
 @kernel
 def _next_pick(problem: Problem, solution: Solution, metric: int) -> int:
-    """Return the node to select next, or NOWHERE; ties go to the first."""
-    chosen = NOWHERE
-    fewest = 0
-    least = 0.0
+    """Return the node to select next as empty for a metric, or NOWHERE; ties go to the first.
+
+    It has the fewest selected nodes in its domains where these count, then the least occupancy.
+    """
+    best = NOWHERE
+    fewest_uses = 0
+    least_occupied = 0.0
     for node in range(solution.picked.shape[0]):
         if solution.picked[node] == 1 or not problem.counted_for[node, metric]:
             continue
@@ -76,11 +79,11 @@ def _next_pick(problem: Problem, solution: Solution, metric: int) -> int:
         for reserving in range(problem.load.shape[1]):
             if reserving == metric or (problem.empty_overlap and problem.reserving[reserving]):
                 occupied += _share_above_limit(problem, solution, reserving, node)
-        if chosen == NOWHERE or uses < fewest or (uses == fewest and occupied < least):
-            chosen = node
-            fewest = uses
-            least = occupied
-    return int(chosen)
+        if best == NOWHERE or uses < fewest_uses or (uses == fewest_uses and occupied < least_occupied):
+            best = node
+            fewest_uses = uses
+            least_occupied = occupied
+    return int(best)
 
 
 @kernel
@@ -102,7 +105,7 @@ PARTS = 2**20
 
 @kernel(inline=True)
 def after(problem: Problem, solution: Solution, proposal: Proposal) -> float:
-    """Return the imbalance after a proposal; only for `PLAIN_DEVIATION`; O(R)."""
+    """Return the imbalance after a proposal; only with `Weights.plain_deviation`; O(R)."""
     source, target, node_load, counted = proposal.source, proposal.target, solution.node_load, problem.counted_for
     incoming, outgoing = problem.load[proposal.row], problem.load[proposal.partner]
     # arrays of a record are read again in every round of a loop
@@ -132,7 +135,7 @@ def apply(problem: Problem, solution: Solution) -> None:
 
 @kernel
 def add(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load of `row` to `node` and to all sums of the imbalance."""
+    """Add `sign` times the load of `row` to the load of `node` and to all sums of the imbalance."""
     if not problem.weights.plain_deviation:
         _change_load_deviation(problem, solution, row, node, sign)
         return
@@ -166,9 +169,9 @@ def sum_nodes(problem: Problem, solution: Solution) -> None:
     for node in range(solution.node_load.shape[0]):
         for metric in range(solution.node_load.shape[1]):
             if problem.counted_for[node, metric]:
-                counted = counted_as(problem, node, metric, solution.node_load[node, metric])
-                solution.total[metric] += counted
-                solution.squares[metric] += counted * counted
+                x = counted_as(problem, node, metric, solution.node_load[node, metric])
+                solution.total[metric] += x
+                solution.squares[metric] += x * x
 
 
 @kernel(inline=True)
@@ -182,7 +185,7 @@ def _deviation(nodes: int, total: int, squares: int) -> float:
 
 @kernel(inline=True)
 def imbalance(nodes: Int, total: Int, squares: Int, metric_weight: Float) -> float:
-    """Return I(X) for n, Σx and Σx² over the counted nodes of each metric, (R,); 0 if all weights (R,) are."""
+    """Return I(X) for `nodes` n, `total` Σx, `squares` Σx² and `metric_weight`, each (R,); 0 if all weights are."""
     weighted = 0.0
     weights = 0.0
     for metric in range(total.shape[0]):
@@ -204,7 +207,7 @@ def counted_as(problem: Problem, node: int, metric: int, load: int) -> int:
 
 @kernel
 def load_deviation(problem: Problem, solution: Solution) -> float:
-    """Return the deviation of the present sums."""
+    """Return the imbalance of the present sums: A of the module's docstring."""
     if problem.weights.plain_deviation:
         return imbalance(problem.nodes_of_metric, solution.total, solution.squares, problem.metric_weight)
     weighted = 0.0
@@ -213,57 +216,60 @@ def load_deviation(problem: Problem, solution: Solution) -> float:
         lack = 0.0
         if problem.reserving[metric]:
             lack = lack_of_empty_nodes(problem, solution, metric)
-            uneven = _deviation_of_others(problem, solution, metric)
+            deviation = _deviation_of_unpicked(problem, solution, metric)
         else:
-            uneven = _deviation(problem.nodes_of_metric[metric], solution.total[metric], solution.squares[metric])
+            deviation = _deviation(problem.nodes_of_metric[metric], solution.total[metric], solution.squares[metric])
         if problem.defragmented[metric]:
-            uneven = problem.deviation_factor[0] * (1.0 - uneven)
+            deviation = problem.deviation_factor[0] * (1.0 - deviation)
             for kind in range(2):
-                domains = _deviation_of_groups(
+                of_domains = _deviation_of_groups(
                     solution.group_load[kind], problem.groups[kind], metric, problem.coarseness[metric]
                 )
-                uneven += problem.deviation_factor[1 + kind] * domains
+                deviation += problem.deviation_factor[1 + kind] * of_domains
         if problem.reserving[metric]:
-            uneven = problem.other_weight[metric] * uneven + problem.empty_weight[metric] * lack
-        weighted += problem.metric_weight[metric] * uneven
+            deviation = problem.other_weight[metric] * deviation + problem.empty_weight[metric] * lack
+        weighted += problem.metric_weight[metric] * deviation
         weights += problem.metric_weight[metric]
-    over_all = weighted / weights if weights > 0.0 else 0.0
+    global_score = weighted / weights if weights > 0.0 else 0.0
     domains = solution.local_score.shape[0]
-    local = solution.totals.local_scores / UNIT / domains if domains > 0 else 0.0
-    share = problem.weights.local_domains
-    return float(share * local + (1.0 - share) * over_all)
+    local_score = solution.totals.local_scores / UNIT / domains if domains > 0 else 0.0
+    local_share = problem.weights.local_domains
+    return float(local_share * local_score + (1.0 - local_share) * global_score)
 
 
 @kernel
-def _deviation_of_others(problem: Problem, solution: Solution, metric: int) -> float:
-    """Return the deviation of a metric over the nodes that are not selected to be empty."""
+def _deviation_of_unpicked(problem: Problem, solution: Solution, metric: int) -> float:
+    """Return the deviation of a metric over the counted nodes that `Solution.picked` does not select to be empty."""
     nodes = problem.nodes_of_metric[metric]
     total = solution.total[metric]
     squares = solution.squares[metric]
     for node in range(solution.picked.shape[0]):
         if solution.picked[node] == 1:
-            counted = counted_as(problem, node, metric, solution.node_load[node, metric])
+            x = counted_as(problem, node, metric, solution.node_load[node, metric])
             nodes -= 1
-            total -= counted
-            squares -= counted * counted
+            total -= x
+            squares -= x * x
     return _deviation(nodes, total, squares)
 
 
 @kernel
 def _deviation_of_groups(load: Int, groups: int, metric: int, coarseness: int) -> float:
-    """Return the deviation of a metric over the first `groups` rows of `load`, (G, R), without `coarseness` bits."""
+    """Return the deviation of a metric over `groups` domains, the first rows of `load`, (G, R) quanta.
+
+    `coarseness`: number of the last bits that are cut from each load.
+    """
     total = 0
     squares = 0
     for group in range(groups):
-        counted = load[group, metric] >> coarseness
-        total += counted
-        squares += counted * counted
+        x = load[group, metric] >> coarseness
+        total += x
+        squares += x * x
     return _deviation(groups, total, squares)
 
 
 @kernel
 def _change_load_deviation(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load of `row` to `node` and update all sums of the deviation."""
+    """Add `sign` times the load of `row` to the load of `node` and to all sums of the imbalance."""
     for metric in range(problem.load.shape[1]):
         load = solution.node_load[node, metric]
         solution.node_load[node, metric] = load + sign * problem.load[row, metric]
@@ -290,7 +296,7 @@ def _change_domains(problem: Problem, solution: Solution, row: int, node: int, s
 
 @kernel
 def _change_local(problem: Problem, solution: Solution, local: int, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load of `row` on `node` to the sums of its local domain."""
+    """Add `sign` times the load of `row` on `node` to the sums and the score of its local domain, index `local`."""
     for metric in range(problem.load.shape[1]):
         load = solution.local_load[local, node, metric]
         solution.local_load[local, node, metric] = load + sign * problem.load[row, metric]
@@ -305,24 +311,24 @@ def _change_local(problem: Problem, solution: Solution, local: int, row: int, no
 
 @kernel
 def _local_score(problem: Problem, solution: Solution, local: int) -> int:
-    """Return the score of a local domain in units of 2^-40."""
+    """Return the score of the local domain of index `local`, in units of 2^-40."""
     weighted = 0.0
     weights = 0.0
     nodes = problem.local_nodes[local]
     for metric in range(problem.load.shape[1]):
-        uneven = _deviation(nodes, solution.local_total[local, metric], solution.local_squares[local, metric])
+        deviation = _deviation(nodes, solution.local_total[local, metric], solution.local_squares[local, metric])
         if problem.defragmented[metric]:
-            uneven = problem.deviation_factor[0] * (1.0 - uneven)
+            deviation = problem.deviation_factor[0] * (1.0 - deviation)
         if problem.reserving[metric]:
-            uneven *= problem.other_weight[metric]
-        weighted += problem.local_weight[local, metric] * uneven
+            deviation *= problem.other_weight[metric]
+        weighted += problem.local_weight[local, metric] * deviation
         weights += problem.local_weight[local, metric]
     return int(weighted / weights * UNIT) if weights > 0.0 else 0
 
 
 @kernel
 def of_node(problem: Problem, solution: Solution, node: int) -> float:
-    """Return the part of the imbalance of the nodes that load above the mean causes on one node.
+    """Return the part of the imbalance that the load of one node above the mean causes.
 
     Each metric's deviation is shared among the nodes by the square of their distance from the mean. Packed metrics and
     local domains are left out.
@@ -344,25 +350,26 @@ def of_node(problem: Problem, solution: Solution, node: int) -> float:
 
 
 def metric_weights(state: ClusterState, services: Sequence[int]) -> Float:
-    """Return the weight of every metric in the imbalance, (R,).
+    """Return the weight of every metric in the imbalance of the services of these indices, (R,).
 
-    The weight of the metric comes first; else it is the mean of the weights of the services, and 0 if none
-    has it (docs/terms/imbalance.md). Services without weights have all metrics at 1.
+    `Metric.global_weight` comes first; else it is the mean of the weights of the services that have the metric, and 0
+    if none has it (docs/terms/imbalance.md). A service without a weight for it has `Metric.weight`.
     """
-    table, some = state.service_table, np.array(services, np.int64)
+    table, indices = state.service_table, np.array(services, np.int64)
     weights = np.zeros(len(state.config.metrics))
     for index, metric in enumerate(state.config.metrics):
-        shares = table.metric_weight[some[table.has_metric[some, index]], index]
-        if len(shares) or not len(some):
-            mean = np.mean(np.where(np.isnan(shares), metric.weight, shares)) if len(shares) else metric.weight
+        own = table.metric_weight[indices[table.has_metric[indices, index]], index]
+        if len(own) or not len(indices):
+            mean = np.mean(np.where(np.isnan(own), metric.weight, own)) if len(own) else metric.weight
             weights[index] = mean if metric.global_weight is None else metric.global_weight
     return weights
 
 
 def _new_sums(problem: Problem) -> dict[str, Any]:
+    """Return the arrays of `Solution` that only this term needs, by name, all 0."""
     nodes, metrics = problem.limit.shape
     domains = len(problem.local_nodes)
-    most = int(problem.groups.max())
+    groups = int(problem.groups.max())
     reserves = bool(problem.reserving.any())
     return {
         "total": np.zeros(metrics, np.int64),
@@ -371,27 +378,30 @@ def _new_sums(problem: Problem) -> dict[str, Any]:
         "local_total": np.zeros((domains, metrics), np.int64),
         "local_squares": np.zeros((domains, metrics), np.int64),
         "local_score": np.zeros(domains, np.int64),
-        "group_load": np.zeros((2, most if problem.defragmented.any() else 0, metrics), np.int64),
+        "group_load": np.zeros((2, groups if problem.defragmented.any() else 0, metrics), np.int64),
         "picked": np.zeros(nodes if reserves else 0, np.int64),
-        "uses": np.zeros((2, max(1, most) if reserves else 0), np.int64),
+        "uses": np.zeros((2, max(1, groups) if reserves else 0), np.int64),
     }
 
 
 def _total(problem: Problem, solution: Solution) -> float:
-    """Return the imbalance of the loads of the nodes, summed row by row; other forms are computed by their kernels."""
+    """Return the imbalance of the loads of the nodes, summed row by row; from `Totals` unless it is the deviation."""
     if not problem.weights.plain_deviation:
         return float(solution.totals.imbalance)
     load, weight = load_by_hand(problem, solution), problem.metric_weight
     weighted = 0.0
     for metric in range(len(weight)):
-        counted = load[problem.counted_for[:, metric], metric]
-        if counted.sum() > 0:
-            weighted += weight[metric] * float(counted.std() / counted.mean())
+        loads = load[problem.counted_for[:, metric], metric]
+        if loads.sum() > 0:
+            weighted += weight[metric] * float(loads.std() / loads.mean())
     return weighted / float(weight.sum()) if weight.sum() > 0 else 0.0
 
 
 def _reason(named: NamedSolution, after: Solution, phase: Phase) -> Reason:
-    """Return the metric with the largest decrease of weighted imbalance, or increase for a packed metric."""
+    """Return as reason the metric whose weighted deviation falls most, or rises most for a packed metric.
+
+    `named`, `after`: the solutions before and after the phase.
+    """
     problem = named.problem
     old, new = (_deviations(problem, solution) for solution in (named.solution, after))
     gains = problem.metric_weight * (old - new) * np.where(problem.defragmented, -1, 1)
@@ -403,9 +413,9 @@ def _reason(named: NamedSolution, after: Solution, phase: Phase) -> Reason:
 
 
 def _deviations(problem: Problem, solution: Solution) -> Float:
-    """Return the deviation of every metric, (R,)."""
+    """Return the deviation of every metric over the counted nodes, (R,)."""
     sums = zip(problem.nodes_of_metric.tolist(), solution.total.tolist(), solution.squares.tolist(), strict=True)
-    return np.array([_deviation(*of_metric) for of_metric in sums])
+    return np.array([_deviation(nodes, total, squares) for nodes, total, squares in sums])
 
 
 DESCRIPTION = TermDescription(

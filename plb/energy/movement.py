@@ -35,19 +35,19 @@ def builds_and_swaps_after(problem: Problem, solution: Solution, proposal: Propo
     New and moved replicas are built; those of a swap are not.
     """
     builds = _change(problem, solution, problem.unit_cost, 0, TENTHS, proposal)
-    both = _change(problem, solution, problem.unit_cost, TENTHS, TENTHS, proposal)
-    return solution.totals.builds + builds, solution.totals.swaps + both - builds
+    builds_and_swaps = _change(problem, solution, problem.unit_cost, TENTHS, TENTHS, proposal)
+    return solution.totals.builds + builds, solution.totals.swaps + builds_and_swaps - builds
 
 
 @kernel(shared=True)
 def _count_builds_and_swaps(problem: Problem, solution: Solution, proposal: Proposal) -> None:
-    """Set builds and swaps to those after a proposal; shared, as it would make the innermost loop longer."""
+    """Update builds and swaps for a proposal whose rows have yet to move; shared, to keep the innermost loop short."""
     solution.totals.builds, solution.totals.swaps = builds_and_swaps_after(problem, solution, proposal)
 
 
 @kernel(inline=True)
 def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
-    """Set movement and moves to those after a proposal, before the rows move."""
+    """Update movement, moves and, if throttled, builds and swaps for a proposal whose rows have yet to move."""
     movement = after(problem, solution, proposal)
     if problem.throttled:
         _count_builds_and_swaps(problem, solution, proposal)
@@ -57,18 +57,18 @@ def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
 
 @kernel
 def from_scratch(problem: Problem, solution: Solution) -> None:
-    """Compute movement and moves, and where they count builds and swaps, from the nodes of all rows."""
+    """Compute movement and moves and, if throttled, builds and swaps from the nodes of all rows."""
     solution.totals.movement = _total(problem, solution.node, problem.move_cost, problem.swap_cost, problem.add_cost)
     solution.totals.moves = _total(problem, solution.node, problem.unit_cost, problem.unit_cost[0], 0)
     if problem.throttled:
-        both = _total(problem, solution.node, problem.unit_cost, TENTHS, TENTHS)
+        builds_and_swaps = _total(problem, solution.node, problem.unit_cost, TENTHS, TENTHS)
         solution.totals.builds = _total(problem, solution.node, problem.unit_cost, 0, TENTHS)
-        solution.totals.swaps = both - solution.totals.builds
+        solution.totals.swaps = builds_and_swaps - solution.totals.builds
 
 
 @kernel(inline=True)
 def _change(problem: Problem, solution: Solution, cost: Int, swap_cost: int, add_cost: int, proposal: Proposal) -> int:
-    """Return the change of a movement cost by a proposal; arguments as in `_partition_movement`."""
+    """Return by how much a proposal raises a movement cost, in tenths; costs as in `_partition_movement`."""
     row, target, partner, source = proposal
     # without a sibling off its origin there can be no swap of roles, so the row counts alone
     if partner == NOWHERE and _siblings_stand_still(problem, solution, row):
@@ -99,13 +99,13 @@ def _siblings_stand_still(problem: Problem, solution: Solution, row: int) -> boo
 
 
 @kernel(inline=True)
-def _movement_alone(problem: Problem, cost: Int, add_cost: int, row: int, place: int) -> int:
-    """Return the movement cost of `row` at `place` without a swap; arguments as in `_partition_movement`."""
-    if place == NOWHERE:
+def _movement_alone(problem: Problem, cost: Int, add_cost: int, row: int, node: int) -> int:
+    """Return the movement cost of `row` on `node`, or NOWHERE, without a swap; costs as in `_partition_movement`."""
+    if node == NOWHERE:
         return 0
     if problem.origin[row] == NOWHERE:
         return add_cost
-    return int(cost[row]) if place != problem.origin[row] else 0
+    return int(cost[row]) if node != problem.origin[row] else 0
 
 
 @kernel(inline=True)
@@ -116,44 +116,46 @@ def _partition_movement(
     swap_cost: int,
     add_cost: int,
     row: int,
-    place: int,
+    row_node: int,
     partner: int,
-    partner_place: int,
+    partner_node: int,
 ) -> int:
-    """Return the movement cost of the partition of `row` with `row` at `place` and `partner` at `partner_place`.
+    """Return the movement cost of the partition of `row` with `row` on `row_node` and `partner` on `partner_node`.
 
     `cost` (M,) is the cost of a move of each row, `swap_cost` of a swap of roles and `add_cost` of a new replica, all
-    in tenths. `partner`, perhaps NOWHERE, is a second row of the partition.
+    in tenths. `partner`, perhaps NOWHERE, is a second row of the partition. Nodes may be NOWHERE.
     """
     movement = 0
     primary = NOWHERE
-    primary_at = NOWHERE
-    this = row
+    primary_node = NOWHERE
+    sibling = row
     while True:
-        at = place if this == row else (partner_place if this == partner else solution.node[this])
-        if problem.origin[this] == NOWHERE:
-            movement += add_cost if at != NOWHERE else 0
-        elif at != problem.origin[this] and at != NOWHERE:
-            movement += cost[this]
-            if problem.role[this] == PRIMARY:
-                primary = this
-                primary_at = at
-        this = problem.sibling[this]
-        if this == row:
+        node = row_node if sibling == row else (partner_node if sibling == partner else solution.node[sibling])
+        origin = problem.origin[sibling]
+        if origin == NOWHERE:
+            movement += add_cost if node != NOWHERE else 0
+        elif node != origin and node != NOWHERE:
+            movement += cost[sibling]
+            if problem.role[sibling] == PRIMARY:
+                primary = sibling
+                primary_node = node
+        sibling = problem.sibling[sibling]
+        if sibling == row:
             break
     if primary == NOWHERE:
         return movement
     while True:
-        at = place if this == row else (partner_place if this == partner else solution.node[this])
-        if problem.role[this] == SECONDARY and at == problem.origin[primary] and primary_at == problem.origin[this]:
-            return int(movement - cost[primary] - cost[this] + swap_cost)
-        this = problem.sibling[this]
-        if this == row:
+        node = row_node if sibling == row else (partner_node if sibling == partner else solution.node[sibling])
+        crosses = node == problem.origin[primary] and primary_node == problem.origin[sibling]
+        if problem.role[sibling] == SECONDARY and crosses:
+            return int(movement - cost[primary] - cost[sibling] + swap_cost)
+        sibling = problem.sibling[sibling]
+        if sibling == row:
             return movement
 
 
 def move_cost_values(config: PlbConfig) -> dict[MoveCost, int]:
-    """Return what a move of each cost counts, in tenths of a move."""
+    """Return what a move of a replica with each level of move cost counts, in tenths of a move."""
     values = {
         MoveCost.ZERO: config.move_cost_zero_value,
         MoveCost.LOW: config.move_cost_low_value,
@@ -165,10 +167,7 @@ def move_cost_values(config: PlbConfig) -> dict[MoveCost, int]:
 
 @kernel
 def _total(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int) -> int:
-    """Return m of a whole solution in tenths: the costs of displaced rows, of swapped pairs and of adds.
-
-    `node` (M,) is that of each row, `cost` (M,) that of a move of it, in tenths like the others.
-    """
+    """Return the movement cost of all rows on their nodes `node`, (M,); costs as in `_partition_movement`."""
     movement = 0
     for row in range(node.shape[0]):
         if node[row] in (NOWHERE, problem.origin[row]):
@@ -186,11 +185,11 @@ def _total(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int
 
 @kernel
 def _swapped_with(problem: Problem, node: Int, primary: int) -> int:
-    """Return the secondary that exchanged nodes with a displaced primary, or NOWHERE."""
+    """Return the secondary that exchanged nodes with a displaced primary, or NOWHERE; `node`: (M,) node of each row."""
     candidate = problem.sibling[primary]
     while candidate != primary:
-        secondary = problem.role[candidate] == SECONDARY and not problem.leaving[candidate]
-        if secondary and node[candidate] == problem.origin[primary] and node[primary] == problem.origin[candidate]:
+        is_secondary = problem.role[candidate] == SECONDARY and not problem.leaving[candidate]
+        if is_secondary and node[candidate] == problem.origin[primary] and node[primary] == problem.origin[candidate]:
             return int(candidate)
         candidate = problem.sibling[candidate]
     return NOWHERE

@@ -1,7 +1,6 @@
 """What is kept of the rows of a node: sums of loads and of peaks by repetition, and a list of the rows.
 
-All sums are exact integers. A list is in the order of the rows, not that in which they came, so that it depends on the
-places alone.
+All sums are exact integers. A list is in ascending order of the rows, so that it depends on their nodes alone.
 """
 
 from __future__ import annotations
@@ -31,14 +30,17 @@ def evaluates_peaks(problem: Problem) -> bool:
 
 
 @kernel
-def may_both_lose(problem: Problem, partner: int) -> bool:
-    """Return whether a proposal may lower what the peaks on its target count: in an exchange, or with estimators."""
+def may_lower_target(problem: Problem, partner: int) -> bool:
+    """Return whether a proposal with this `partner` may lower the violations and the overload of its target.
+
+    It may in an exchange, where `partner` is a row, and with estimators.
+    """
     return bool(partner != NOWHERE or problem.estimator_rows.shape[0] > 0)
 
 
 @kernel
-def total_of_others(total: int, by_node: Int, source: int, target: int) -> int:
-    """Return a total without the contributions, `by_node` (N,), of source and target, each perhaps NOWHERE."""
+def total_without(total: int, by_node: Int, source: int, target: int) -> int:
+    """Return a total of contributions `by_node`, (N,), without those of `source` and `target`, each perhaps NOWHERE."""
     if target != NOWHERE:
         total -= by_node[target]
     if source != NOWHERE:
@@ -48,7 +50,10 @@ def total_of_others(total: int, by_node: Int, source: int, target: int) -> int:
 
 @kernel
 def replace_share(by_node: Int, node: int, value: int) -> int:
-    """Set what a node, perhaps NOWHERE, contributes to a total, `by_node` (N,); return by how much the total rises."""
+    """Set the contribution of a node in `by_node`, (N,), to `value`; return by how much their total rises.
+
+    `node` may be NOWHERE.
+    """
     if node == NOWHERE:
         return 0
     rise = value - by_node[node]
@@ -58,7 +63,10 @@ def replace_share(by_node: Int, node: int, value: int) -> int:
 
 @kernel
 def change_aggregate(aggregate: Int32, ceiling: Int, node: int, peak: Int32, peak_ceiling: Int, sign: int) -> None:
-    """Add `sign` times a replica's peaks, (R, K), to the aggregates of `node`, (N, R, K), and the ceiling, (N, R)."""
+    """Add `sign` times a replica's `peak`, (R, K), and `peak_ceiling`, (R,), to the sums of `node`.
+
+    `aggregate`, (N, R, K), and `ceiling`, (N, R): of `Solution`.
+    """
     for metric in range(peak.shape[0]):
         ceiling[node, metric] += sign * peak_ceiling[metric]
         if sign > 0:
@@ -83,19 +91,19 @@ def add_peaks(problem: Problem, solution: Solution) -> None:
 
 @kernel
 def _add(aggregate: Int32, peak: Int32) -> None:
-    """Add the peaks of a row to those of its node, (K,) each; a separate kernel, so that the loop is vectorized."""
+    """Add the peaks of a row to the sums of its node, (K,) each; a separate kernel, so that the loop is vectorized."""
     for k in range(aggregate.shape[0]):
         aggregate[k] += peak[k]
 
 
 def peaks_by_hand(problem: Problem, solution: Solution, node: int) -> Int:
-    """Return the sums of the peaks on a node, (R, K), in plain NumPy."""
+    """Return the sums of the peaks on a node, (R, K) quanta, in plain NumPy."""
     total: Int = problem.peak[:-1][(solution.node == node) & ~problem.leaving].sum(axis=0, dtype=np.int64)
     return total
 
 
 def new_lists(problem: Problem) -> dict[str, Any]:
-    """Return empty lists; arrays of size 0 where none are kept."""
+    """Return the arrays of empty lists in `Solution`, by name; they have size 0 if `Problem.lists_rows` is off."""
     nodes, rows = (len(problem.limit), len(problem.origin)) if problem.lists_rows else (0, 0)
     return {"first_on": np.full(nodes, NOWHERE, np.int64), "next_on": np.full(rows, NOWHERE, np.int64)}
 
@@ -104,9 +112,9 @@ def new_lists(problem: Problem) -> dict[str, Any]:
 def change_list(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Insert `row` into the list of `node` (`sign` 1), or remove it (−1), where lists are kept."""
     if problem.lists_rows and sign > 0:
-        stand_in_list(solution.first_on, solution.next_on, row, node)
+        insert_in_list(solution.first_on, solution.next_on, row, node)
     elif problem.lists_rows:
-        leave_list(solution.first_on, solution.next_on, row, node)
+        remove_from_list(solution.first_on, solution.next_on, row, node)
 
 
 @kernel
@@ -118,11 +126,11 @@ def list_rows(problem: Problem, solution: Solution) -> None:
 
 
 @kernel
-def stand_in_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
+def insert_in_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
     """Insert a row into the list of rows on a node, in ascending order, unless it is in the list.
 
-    It is there if an extension in Python has failed before it took back what it tried: the search goes on to the next
-    point at which it can end, and must not make the list a circle. `first_on`, `next_on`: those of `Solution`.
+    It is there if an extension in Python has failed before it undid a trial: the search goes on to the next point at
+    which it can end, and must not make the list a circle. `first_on`, `next_on`: arrays of `Solution`.
     """
     before = NOWHERE
     after = first_on[node]
@@ -139,15 +147,15 @@ def stand_in_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
 
 
 @kernel
-def leave_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
-    """Remove a row from the list of rows on a node, if it is in the list; see `stand_in_list`."""
+def remove_from_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
+    """Remove a row from the list of rows on a node, if it is in the list; see `insert_in_list`."""
     before = NOWHERE
-    at = first_on[node]
-    while at != row:
-        if at == NOWHERE:
+    current = first_on[node]
+    while current != row:
+        if current == NOWHERE:
             return
-        before = at
-        at = next_on[at]
+        before = current
+        current = next_on[current]
     if before == NOWHERE:
         first_on[node] = next_on[row]
     else:
@@ -165,9 +173,9 @@ def random_row_on(problem: Problem, solution: Solution, node: int, rng: Stream) 
         row = solution.next_on[row]
     if movable == 0:
         return NOWHERE
-    left = int(uniform(rng) * movable)
+    skipped = int(uniform(rng) * movable)
     row = solution.first_on[node]
-    while left > 0 or not problem.movable[row]:
-        left -= problem.movable[row]
+    while skipped > 0 or not problem.movable[row]:
+        skipped -= problem.movable[row]
         row = solution.next_on[row]
     return int(row)

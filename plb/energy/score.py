@@ -27,16 +27,16 @@ LEAST_DEVIATION = 0.001
 
 
 class TermValues(NamedTuple):
-    """The value of each term, in the order of the tally: whole numbers where the sums are."""
+    """The value of each term; counts and sums of whole numbers are whole numbers."""
 
     movement: int
     """m in tenths."""
     imbalance: float
     fragmentation: float
     expected_failovers: int
-    """Repetitions in violation, summed over the nodes: V = violations / K."""
+    """V in units of `Weights.repetitions`, summed over the nodes."""
     expected_overload: int
-    """O in units, summed over nodes and repetitions."""
+    """O in `UNITS`, summed over nodes and repetitions."""
 
 
 def weights_of(
@@ -50,9 +50,9 @@ def weights_of(
 ) -> Weights:
     """Return `Problem.weights` for a search over `replicas` replicas.
 
-    If costs are ignored, moves contribute nothing and the second factor of the product form is 1. `repetitions`: the
-    violations of a node that certainly fails, 0: they are not estimated; `sampled`: whether repetitions, K `columns`,
-    are sampled; without them there is no overload.
+    If costs are ignored, moves contribute nothing and the second factor of the product form is 1. `repetitions`:
+    `Weights.repetitions`, 0 if violations are not estimated; `columns`, `plain_deviation`: as in `Weights`; `sampled`:
+    whether the columns are sampled repetitions; if not, there is no overload.
     """
     product_form = config.combination is Combination.SERVICE_FABRIC
     without_costs = config.ignore_cost_in_scoring and product_form
@@ -88,23 +88,23 @@ def energy_of(weights: Weights, values: TermValues) -> float:
     move_cost_offset ± (m + w_f·V + w_O·O))``, with minus if the first factor is negative. With `ignore_cost_in_scoring`
     the first form has no m, and the second is ``E = I + w_F·F``.
     """
-    first = values.movement / weights.tenths_of_move
-    first += weights.expected_failovers * (values.expected_failovers / weights.repetitions)
-    first += weights.expected_overload * (values.expected_overload / (UNITS * weights.columns))
-    second = weights.fragmentation * values.fragmentation
+    cost = values.movement / weights.tenths_of_move
+    cost += weights.expected_failovers * (values.expected_failovers / weights.repetitions)
+    cost += weights.expected_overload * (values.expected_overload / (UNITS * weights.columns))
+    fragmentation = weights.fragmentation * values.fragmentation
     if weights.product_form:
-        factor = values.imbalance + second + weights.least_deviation
+        factor = values.imbalance + fragmentation + weights.least_deviation
         if factor < 0.0:
-            first = -first  # moves must also cost where packing makes the factor negative
-        return float(factor * (weights.product_offset + first))
-    return float(first + weights.imbalance * values.imbalance + second)
+            cost = -cost  # moves must also cost where packing makes the factor negative
+        return float(factor * (weights.product_offset + cost))
+    return float(cost + weights.imbalance * values.imbalance + fragmentation)
 
 
 def weights_in_balancing(problem: Problem, solution: Solution) -> Weights:
     """Return the weights of the energy for balancing, in which the imbalance weighs w_I·n·I.
 
-    The weight is that of the start: n replicas with load stand on nodes with the imbalance I. Moving a replica of s
-    times the mean load between nodes whose loads differ by a share d of the mean lowers I by about s·d/(n·I), so that
+    `solution` is the start of balancing: n replicas with load stand on nodes with the imbalance I. Moving a replica of
+    s times the mean load between nodes whose loads differ by a share d of the mean lowers I by about s·d/(n·I), so that
     it wins w_I·s·d at any size of the cluster, and is worth a move from s·d = 1/w_I (docs/terms/imbalance.md).
     The product form, and metrics that are packed or reserve nodes, keep their weights. So do clusters with n·I below 1,
     where other terms could otherwise make an even cluster uneven.
@@ -129,7 +129,7 @@ class TermDescription:
     weight: Callable[[PlbConfig], float]
     """Returns what a term of 1 adds to the additive energy."""
     unit: Callable[[Problem], float] = lambda _problem: 1.0
-    """Returns what a term of 1 is in `TermValues`."""
+    """Returns the number in `TermValues` that stands for a term of 1."""
     drives_moves: bool = True
     """Whether a move may be made because of it."""
     new_sums: Callable[[Problem], Mapping[str, Any]] = lambda _problem: {}
@@ -139,6 +139,6 @@ class TermDescription:
     tests. None: the sums from scratch are the oracle.
     """
     reason: Callable[[NamedSolution, Solution, Phase], Reason] | None = None
-    """Returns why a move is made that lowers the energy by this term, from the solution with names before a phase and
-    the solution after it; None: the values before and after say it.
+    """Returns why a move is made that lowers the energy by this term, from the solution before a phase, the solution
+    after it and the phase; None: the values of the term before and after are the reason.
     """

@@ -11,7 +11,7 @@ from typing import Any
 from plb.array_types import Bool
 from plb.compiler import kernel
 from plb.energy import expected_failovers, expected_overload, fragmentation, imbalance, movement
-from plb.energy.node_sums import change_aggregate, may_both_lose
+from plb.energy.node_sums import change_aggregate, may_lower_target
 from plb.energy.score import UNITS, TermDescription, TermValues, energy_of
 from plb.model.plan import Energy
 from plb.settings.config import Combination, PlbConfig
@@ -24,7 +24,7 @@ TERMS_IN_ORDER: tuple[TermDescription, ...] = (
     expected_failovers.DESCRIPTION,
     expected_overload.DESCRIPTION,
 )
-"""All terms in the order of `TermValues`, which is that of every tally."""
+"""All terms in the order of `TermValues`; a term's number is its position."""
 TERM_NAMES = tuple(term.name for term in TERMS_IN_ORDER)
 _MOVEMENT, _IMBALANCE, _FRAGMENTATION, _EXPECTED_FAILOVERS, _EXPECTED_OVERLOAD = range(5)
 BY_TRIAL = _IMBALANCE
@@ -57,7 +57,7 @@ def values_of(solution: Solution) -> TermValues:
 
 @kernel
 def without_peaks(problem: Problem, solution: Solution, proposal: Proposal) -> TermValues:
-    """Return the terms after a proposal; those that are computed from peaks, or do not count, as they are now."""
+    """Return the terms after a proposal, but present violations and overload, and an imbalance without weight."""
     deviation = solution.totals.imbalance
     if problem.weights.imbalance != 0.0 or problem.weights.product_form:
         deviation = imbalance.after(problem, solution, proposal)
@@ -72,7 +72,7 @@ def without_peaks(problem: Problem, solution: Solution, proposal: Proposal) -> T
 
 @kernel
 def with_least(problem: Problem, solution: Solution, values: TermValues, proposal: Proposal) -> TermValues:
-    """Return values with the terms that are computed from peaks at their least after a proposal."""
+    """Return `values` with lower bounds of violations and overload after a proposal; `values`: of `without_peaks`."""
     return _with_peaks(
         values,
         expected_failovers.least_after(problem, solution, proposal),
@@ -82,7 +82,7 @@ def with_least(problem: Problem, solution: Solution, values: TermValues, proposa
 
 @kernel
 def with_source(problem: Problem, solution: Solution, values: TermValues, proposal: Proposal) -> TermValues:
-    """Return the values of `with_least` with what the source has after a proposal."""
+    """Return `values`, of `with_least`, plus violations and overload of the source after a proposal."""
     return _with_peaks(
         values,
         values.expected_failovers + expected_failovers.at_source(problem, solution, proposal),
@@ -92,9 +92,9 @@ def with_source(problem: Problem, solution: Solution, values: TermValues, propos
 
 @kernel
 def with_target(problem: Problem, solution: Solution, values: TermValues, proposal: Proposal) -> TermValues:
-    """Return the values of `with_source` with what the target has after a proposal: all terms are exact."""
+    """Return the exact terms after a proposal: `values`, of `with_source`, plus what the peaks on its target cause."""
     violations, overload = values.expected_failovers, values.expected_overload
-    if not may_both_lose(problem, proposal.partner):
+    if not may_lower_target(problem, proposal.partner):
         violations -= solution.violating[proposal.target]
         overload -= solution.overload[proposal.target]
     return _with_peaks(
@@ -106,13 +106,13 @@ def with_target(problem: Problem, solution: Solution, values: TermValues, propos
 
 @kernel
 def _with_peaks(values: TermValues, violations: int, overload: int) -> TermValues:
-    """Return values with other ones of the terms that are computed from peaks."""
+    """Return `values` with these `violations` and this `overload` instead of their own."""
     return TermValues(values.movement, values.imbalance, values.fragmentation, violations, overload)
 
 
 @kernel
 def energy_without(problem: Problem, before: TermValues, after: TermValues, term: int) -> float:
-    """Return the energy after a change if one term, given by its number, had not changed."""
+    """Return the energy of the terms `after`, but with the term of number `term` as it was `before`."""
     return energy_of(
         problem.weights,
         TermValues(
@@ -127,7 +127,7 @@ def energy_without(problem: Problem, before: TermValues, after: TermValues, term
 
 @kernel
 def worst_term(problem: Problem, before: TermValues, after: TermValues) -> int:
-    """Return the term that increased the energy most: without its change the energy would be lowest."""
+    """Return the number of the term that increased the energy most: without its change the energy would be lowest."""
     worst = 0
     lowest = energy_without(problem, before, after, 0)
     for term in range(1, len(before)):
@@ -139,7 +139,7 @@ def worst_term(problem: Problem, before: TermValues, after: TermValues) -> int:
 
 @kernel
 def apply_before_rows(problem: Problem, solution: Solution, proposal: Proposal) -> None:
-    """Set the terms that follow from the sums before a proposal to their values after it."""
+    """Update all terms but the imbalance for a proposal whose rows have yet to move."""
     movement.apply(problem, solution, proposal)
     fragmentation.apply(problem, solution, proposal)
     if problem.peak.shape[2] > 0:
@@ -149,7 +149,7 @@ def apply_before_rows(problem: Problem, solution: Solution, proposal: Proposal) 
 
 @kernel
 def apply_after_rows(problem: Problem, solution: Solution) -> None:
-    """Set the terms that follow from the sums after a proposal."""
+    """Update the imbalance, after the rows of a proposal have moved."""
     imbalance.apply(problem, solution)
 
 
@@ -168,7 +168,7 @@ def add_load_to_terms(problem: Problem, solution: Solution, row: int, node: int,
 
 @kernel
 def cost_of_node(problem: Problem, solution: Solution, node: int) -> float:
-    """Return what the load and the demand of a node contribute to the additive energy, moves and fragmentation aside.
+    """Return what imbalance, violations and overload of a node contribute to the additive energy.
 
     In the product form it is only a measure of which node costs most.
     """
@@ -182,26 +182,26 @@ def cost_of_node(problem: Problem, solution: Solution, node: int) -> float:
 
 
 def new_sums(problem: Problem) -> dict[str, Any]:
-    """Return the sums that the terms keep in `Solution`, all 0 or NOWHERE; unused arrays have size 0."""
+    """Return the arrays that the terms keep in `Solution`, by name, all 0; unused arrays have size 0."""
     return {name: array for term in TERMS_IN_ORDER for name, array in term.new_sums(problem).items()}
 
 
 @kernel
 def add_rows(problem: Problem, solution: Solution) -> None:
-    """Compute the sums of the terms from the nodes of the rows and the loads of the nodes; they are new before."""
+    """Compute the sums of movement and imbalance, which are 0 before, from the nodes of rows and the loads of nodes."""
     movement.from_scratch(problem, solution)
     imbalance.from_scratch(problem, solution)
 
 
 def count_again(problem: Problem, solution: Solution, stale: Bool) -> None:
-    """Compute what the terms count on the nodes in `stale`, (N,), from the sums of the peaks on these."""
+    """Compute violations and overload of the nodes in `stale`, (N,), from the sums of the peaks on them."""
     expected_failovers.count_again(problem, solution, stale)
     expected_overload.count_again(problem, solution, stale)
 
 
 @kernel
 def sum_up(problem: Problem, solution: Solution) -> None:
-    """Compute the terms that follow from the sums of each node."""
+    """Compute all terms but the movement from the sums of each node."""
     fragmentation.from_scratch(problem, solution)
     solution.totals.expected_failovers = solution.violating.sum()
     solution.totals.expected_overload = solution.overload.sum()
@@ -209,15 +209,14 @@ def sum_up(problem: Problem, solution: Solution) -> None:
 
 
 def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
-    """Return the energy of a solution and its terms."""
-    values = values_of(solution)
-    of_terms = zip(TERMS_IN_ORDER, values, strict=True)
-    by_name: dict[str, Any] = {term.name: float(value / term.unit(problem)) for term, value in of_terms}
+    """Return the energy of a solution and its terms, as users see them."""
+    terms_with_values = zip(TERMS_IN_ORDER, values_of(solution), strict=True)
+    by_name: dict[str, Any] = {term.name: float(value / term.unit(problem)) for term, value in terms_with_values}
     return Energy(total=float(present_energy(problem, solution)), **by_name)
 
 
 def energies_without(problem: Problem, before: Solution, after: Solution) -> dict[str, float]:
-    """Return the energy `after` if one term had not changed, by the name of each term that may be a reason to move."""
+    """Return by name of each term that may be a reason to move the energy `after`, with this term as `before`."""
     values = values_of(before), values_of(after)
     return {
         term.name: energy_without(problem, *values, number)

@@ -193,11 +193,11 @@ class ChangedRows:
 
 
 class RowTable:
-    """Arrays with one row for each replica slot, which grow by half; the last row stays zero, for NOWHERE."""
+    """Arrays with one row for each replica slot, which grow by half; the last row of `load` stays zero, for NOWHERE."""
 
     def __init__(self, metrics: int, capacity: int = 64) -> None:
         self.load: Int = np.zeros((capacity + 1, metrics), np.int64)
-        """(M+1, R) quanta."""
+        """Quanta."""
         self.node: Int = np.full(capacity, NOWHERE, np.int64)
         """Index of the node, or NOWHERE for a missing replica."""
         self.sibling: Int = np.arange(capacity, dtype=np.int64)
@@ -235,9 +235,7 @@ class RowTable:
         self.arriving: Int = np.full(capacity, NOWHERE, np.int64)
         """Row of the departing end while a move of the row is in progress, else NOWHERE; such a row does not move."""
         self.used: Bool = np.zeros(capacity, np.bool_)
-        """Whether the row belongs to a partition."""
         self.service: Int = np.zeros(capacity, np.int64)
-        """Index of the service."""
         self.created: Float = np.zeros(capacity)
         """Time of the partition, in seconds."""
         self.key = np.zeros(capacity, np.uint64)

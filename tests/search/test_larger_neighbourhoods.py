@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from plb import Checks, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.compiler import Stream
-from plb.energy.node_sums import stand_in_list
+from plb.energy.node_sums import insert_in_list
 from plb.evaluation.delta import compare_with_scratch
 from plb.search.annealing import annealing
 from plb.search.annealing.move_generation import Choice
@@ -354,7 +354,7 @@ def test_row_joins_the_list_of_its_node_once(rows):
     """A list is ascending and without repetitions, also where a row joins again."""
     first, following = np.full(1, NOWHERE), np.full(7, NOWHERE)
     for row in rows:
-        stand_in_list(first, following, row, 0)
+        insert_in_list(first, following, row, 0)
     found, row = [], int(first[0])
     while row != NOWHERE and len(found) <= len(rows):
         found.append(row)
