@@ -20,18 +20,18 @@ from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.outcome import RuledOut
 from plb.model.role import PRIMARY, Role
-from plb.model.rules import JOINING, Breach, Rule
+from plb.model.rules import JOINING, Breach, Rule, RuleMask
 from plb.phrasing import counted, listed
 from plb.state.arrays import Problem, Proposal, Solution, siblings_of
 
 RULE = int(Rule.AFFINITY)
 
 FREE, AFFINITY_CHILD, STRANDED = 0, 1, 2
-"""Values of `Problem.affinity`: no parent, one parent partition, or a parent that is absent or not one partition."""
+"""Values of `Problem.affinity`: no parent, one parent partition, a parent that is absent or has several partitions."""
 
 
 @kernel(inline=True)
-def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
     """Return whether `row` on `target` would be apart from its parent, or leave siblings apart from it."""
     if not problem.related or not enforced >> RULE & 1 or problem.affinity[row] == FREE:
         return False
@@ -39,36 +39,39 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
 
 
 @kernel
-def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:
+def refuses_swap(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> bool:
     """Return whether a swap of two siblings would part one of them from its parent."""
-    row, there, partner, here = proposal
+    row, target, partner, source = proposal
     if not enforced >> RULE & 1 or problem.affinity[row] == FREE:
         return False
-    if _leaves_parent(problem, solution, enforced, row, there):
+    if _leaves_parent(problem, solution, enforced, row, target):
         return True
-    return _leaves_parent(problem, solution, enforced, partner, here)
+    return _leaves_parent(problem, solution, enforced, partner, source)
 
 
 @kernel
-def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
     """Return whether a placed `row` is apart from its parent."""
-    return bool(enforced >> RULE & 1 and parts_from_parent(problem, solution, row, solution.node[row]))
+    return bool(enforced >> RULE & 1 and is_apart_on(problem, solution, row, solution.node[row]))
 
 
 @kernel
-def _leaves_parent(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
-    """Return whether a child would be apart from its parent on `target`, and was not before or JOINING is enforced."""
-    if not parts_from_parent(problem, solution, row, target):
+def _leaves_parent(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
+    """Return whether `row` must not move to `target` because it would be apart from its parent there.
+
+    Without JOINING it may if it was apart before the search, and still is on its present node.
+    """
+    if not is_apart_on(problem, solution, row, target):
         return False
-    here = solution.node[row]
-    if enforced & JOINING or here == NOWHERE or not was_apart(problem, row):
+    node = solution.node[row]
+    if enforced & JOINING or node == NOWHERE or not was_apart(problem, row):
         return True
-    return not parts_from_parent(problem, solution, row, here)
+    return not is_apart_on(problem, solution, row, node)
 
 
 @kernel
-def parts_from_parent(problem: Problem, solution: Solution, row: int, target: int) -> bool:
-    """Return whether `row`, a replica of a child, would be apart from its parent on `target`."""
+def is_apart_on(problem: Problem, solution: Solution, row: int, target: int) -> bool:
+    """Return whether `row` would be apart from its parent on `target`; false for a row without a parent."""
     return _is_apart(problem, solution.node, row, target)
 
 
@@ -82,48 +85,51 @@ def was_apart(problem: Problem, row: int) -> bool:
 
 
 @kernel
-def _is_apart(problem: Problem, places: Int, row: int, target: int) -> bool:
-    """Return whether `row` on `target` is apart from its parent, with all other rows on `places`, (M,)."""
+def _is_apart(problem: Problem, nodes: Int, row: int, target: int) -> bool:
+    """Return whether `row` on `target` is apart from its parent; `nodes`: (M,) node of each other row."""
     if problem.affinity[row] == FREE:
         return False
     if problem.affinity[row] == STRANDED:
         return True
-    parent = problem.parent_row[row]
-    this = parent
+    first_parent = problem.parent_row[row]
+    parent = first_parent
     while True:
-        if places[this] == target and not problem.unspread[this]:
-            return bool(problem.aligned[row] and (problem.role[this] == PRIMARY) != (problem.role[row] == PRIMARY))
-        this = problem.sibling[this]
-        if this == parent:
+        if nodes[parent] == target and not problem.unspread[parent]:
+            return bool(problem.aligned[row] and (problem.role[parent] == PRIMARY) != (problem.role[row] == PRIMARY))
+        parent = problem.sibling[parent]
+        if parent == first_parent:
             break
-    return not (problem.loose[row] and _accompanies_all(problem, places, row, parent))
+    return not (problem.loose[row] and _accompanies_all(problem, nodes, row, first_parent))
 
 
 @kernel
 def leaves_siblings_apart(problem: Problem, solution: Solution, row: int) -> bool:
-    """Return whether siblings of `row` are apart from their parent once `row` has left its node.
+    """Return whether siblings of `row` are newly apart from their parent once `row` has left its node.
 
     They are not while each replica of the parent has a replica of the child on its node.
     """
-    here = solution.node[row]
-    if not problem.loose[row] or problem.unspread[row] or here == NOWHERE:
+    source = solution.node[row]
+    if not problem.loose[row] or problem.unspread[row] or source == NOWHERE:
         return False
-    parent = problem.parent_row[row]
-    if has_company(problem, solution.node, row, here) or not _has_replica_on(problem, solution, parent, here):
+    first_parent = problem.parent_row[row]
+    if has_sibling_on(problem, solution.node, row, source):
         return False
-    this = parent
+    if not _has_replica_on(problem, solution, first_parent, source):
+        return False
+    parent = first_parent
     while True:
-        at = solution.node[this]
-        is_elsewhere = at not in (NOWHERE, here) and not problem.unspread[this]
-        if is_elsewhere and not has_company(problem, solution.node, row, at):
-            return False  # they are apart already
-        this = problem.sibling[this]
-        if this == parent:
+        node = solution.node[parent]
+        is_elsewhere = node not in (NOWHERE, source) and not problem.unspread[parent]
+        if is_elsewhere and not has_sibling_on(problem, solution.node, row, node):
+            return False  # the siblings are apart already
+        parent = problem.sibling[parent]
+        if parent == first_parent:
             break
     sibling = problem.sibling[row]
     while sibling != row:
-        at = solution.node[sibling]
-        if at != NOWHERE and not problem.unspread[sibling] and not _has_replica_on(problem, solution, parent, at):
+        node = solution.node[sibling]
+        is_placed = node != NOWHERE and not problem.unspread[sibling]
+        if is_placed and not _has_replica_on(problem, solution, first_parent, node):
             return True
         sibling = problem.sibling[sibling]
     return False
@@ -131,63 +137,66 @@ def leaves_siblings_apart(problem: Problem, solution: Solution, row: int) -> boo
 
 @kernel
 def breaks_pair(problem: Problem, solution: Solution, row: int) -> bool:
-    """Return whether dropping `row` separates it from a replica of a parent or child on its node.
+    """Return whether the node of `row` has a replica of its parent or of a child, which dropping `row` would separate.
 
     Replicas of a child count also while they leave; children with more replicas than their parent do not.
     """
-    at = solution.node[row]
+    node = solution.node[row]
     parent = problem.parent_row[row]
-    if parent != NOWHERE and _has_replica_on(problem, solution, parent, at):
+    if parent != NOWHERE and _has_replica_on(problem, solution, parent, node):
         return True
     child = problem.first_child[row]
     while child != NOWHERE:
-        if not problem.loose[child] and _stands_or_leaves(problem, solution, child, at):
+        if not problem.loose[child] and _has_any_on(problem, solution, child, node):
             return True
         child = problem.next_child[child]
     return False
 
 
 @kernel
-def _stands_or_leaves(problem: Problem, solution: Solution, row: int, node: int) -> bool:
+def _has_any_on(problem: Problem, solution: Solution, row: int, node: int) -> bool:
     """Return whether a replica of the partition of `row` is on `node`, even if it leaves; standbys do not count."""
-    this = row
+    replica = row
     while True:
-        if solution.node[this] == node and not problem.standby[this]:
+        if solution.node[replica] == node and not problem.standby[replica]:
             return True
-        this = problem.sibling[this]
-        if this == row:
+        replica = problem.sibling[replica]
+        if replica == row:
             return False
 
 
 @kernel
 def _has_replica_on(problem: Problem, solution: Solution, row: int, node: int) -> bool:
-    """Return whether a replica of the partition of `row` is on `node`."""
+    """Return whether a replica of the partition of `row` is on `node`, standbys and leaving ones aside."""
     if solution.node[row] == node and not problem.unspread[row]:
         return True
-    return has_company(problem, solution.node, row, node)
+    return has_sibling_on(problem, solution.node, row, node)
 
 
 @kernel
-def has_company(problem: Problem, places: Int, row: int, node: int) -> bool:
-    """Return whether a sibling of `row` is on `node`, with all rows on `places`, (M,)."""
+def has_sibling_on(problem: Problem, nodes: Int, row: int, node: int) -> bool:
+    """Return whether a sibling of `row` that counts (not `unspread`) is on `node`; `nodes`: (M,) node of each row."""
     sibling = problem.sibling[row]
     while sibling != row:
-        if places[sibling] == node and not problem.unspread[sibling]:
+        if nodes[sibling] == node and not problem.unspread[sibling]:
             return True
         sibling = problem.sibling[sibling]
     return False
 
 
 @kernel
-def _accompanies_all(problem: Problem, places: Int, row: int, parent: int) -> bool:
-    """Return whether every replica of the parent has a replica of the child, other than `row`, on its node."""
-    this = parent
+def _accompanies_all(problem: Problem, nodes: Int, row: int, first_parent: int) -> bool:
+    """Return whether every replica of the parent has a sibling of `row` on its node.
+
+    `nodes`: (M,) node of each row; `first_parent`: a row of the parent's partition.
+    """
+    parent = first_parent
     while True:
-        at = places[this]
-        if at != NOWHERE and not problem.unspread[this] and not has_company(problem, places, row, at):
+        node = nodes[parent]
+        if node != NOWHERE and not problem.unspread[parent] and not has_sibling_on(problem, nodes, row, node):
             return False
-        this = problem.sibling[this]
-        if this == parent:
+        parent = problem.sibling[parent]
+        if parent == first_parent:
             return True
 
 
@@ -198,6 +207,7 @@ class WithoutParent(RuledOut):
     rule: ClassVar[str] = "affinity"
 
     nodes: int
+    """Number of these nodes."""
     parent: str
     parent_partitions: int
     together_on: tuple[str, ...]
@@ -239,7 +249,7 @@ class Apart(Breach):
 
 
 def _parent_in_words(parent: str, partitions: int, together_on: tuple[str, ...]) -> str:
-    """Return the nodes that affinity allows for a child, in words."""
+    """Return in words the nodes that affinity allows for a child; arguments as the fields of `Apart`."""
     if partitions != 1:
         return f"its parent {parent} has {counted(partitions, 'partition')}, and affinity requires exactly one"
     if not together_on:
@@ -248,15 +258,15 @@ def _parent_in_words(parent: str, partitions: int, together_on: tuple[str, ...])
 
 
 def _parent_of(named: NamedSolution, row: int) -> tuple[str, int, tuple[str, ...]]:
-    """Return the parent service of a child, its number of partitions, and the nodes that affinity allows."""
+    """Return the parent service of a child's `row`, its number of partitions, and the nodes that the row may join."""
     problem, node, state = named.problem, named.solution.node, named.state
     parent = str(state.services[int(problem.service[row])].affinity_to)
-    head = int(problem.parent_row[row])
-    if head == NOWHERE:
+    first_parent = int(problem.parent_row[row])
+    if first_parent == NOWHERE:
         return parent, named.partitions_of_service[state.service_index[parent]], ()
     nodes = [
         named.node_of(replica)
-        for replica in siblings_of(problem, head)
+        for replica in siblings_of(problem, first_parent)
         if node[replica] != NOWHERE
         and not problem.unspread[replica]
         and (not problem.aligned[row] or (problem.role[replica] == PRIMARY) == (problem.role[row] == PRIMARY))
@@ -265,7 +275,7 @@ def _parent_of(named: NamedSolution, row: int) -> tuple[str, int, tuple[str, ...
 
 
 def _apart(named: NamedSolution, row: int) -> Apart:
-    """Return the verdict on a child that is not on a node of its parent."""
+    """Return the verdict on a child's replica `row` that is not on a node of its parent."""
     parent, partitions, together_on = _parent_of(named, row)
     return Apart(
         partition=named.state.row_partition[row],
@@ -279,6 +289,7 @@ def _apart(named: NamedSolution, row: int) -> Apart:
 
 
 def _breaches(named: NamedSolution) -> Iterator[Apart]:
+    """Return the verdicts on all replicas that are apart from their parents."""
     problem, solution = named.problem, named.solution
     apart = np.zeros(len(solution.node), np.bool_)
     if (problem.affinity != FREE).any():
@@ -288,36 +299,43 @@ def _breaches(named: NamedSolution) -> Iterator[Apart]:
 
 @kernel
 def _mark_apart(problem: Problem, solution: Solution, apart: Bool) -> None:
+    """Set `apart`, (M,), to whether each row is placed and apart from its parent."""
     for row in range(apart.shape[0]):
-        at = solution.node[row]
-        apart[row] = at != NOWHERE and not problem.unspread[row] and parts_from_parent(problem, solution, row, at)
+        node = solution.node[row]
+        apart[row] = node != NOWHERE and not problem.unspread[row] and is_apart_on(problem, solution, row, node)
 
 
 def _reasons_to_follow(named: NamedSolution, after: Solution, phase: Phase, rows: Int) -> dict[int, Reason]:
-    """Return the partitions of the parents as the reasons of children whose nodes a replica of the parent left."""
+    """Return the reasons, by row, of those of the moved `rows`, (m,), whose nodes a replica of their parent has left.
+
+    `named`, `after`: the solutions before and after the moves.
+    """
     children = rows[named.problem.affinity[rows] == AFFINITY_CHILD]
-    left = np.full(len(children), NOWHERE)
+    departed = np.full(len(children), NOWHERE)
     if len(children):
-        _find_left(named.problem, named.solution, after, children, left)
-    followed = left != NOWHERE
+        _find_departed(named.problem, named.solution, after, children, departed)
+    follows = departed != NOWHERE
     return {
         row: Reason(phase, "affinity", named.node_of(row), other=named.state.row_partition[parent])
-        for row, parent in zip(children[followed].tolist(), left[followed].tolist(), strict=True)
+        for row, parent in zip(children[follows].tolist(), departed[follows].tolist(), strict=True)
     }
 
 
 @kernel
-def _find_left(problem: Problem, solution: Solution, after: Solution, children: Int, left: Int) -> None:
-    """Write the replica of the parent of each child that left the child's node, if there is one."""
-    for place in range(children.shape[0]):
-        node, parent = solution.node[children[place]], problem.parent_row[children[place]]
-        this = parent
+def _find_departed(problem: Problem, solution: Solution, after: Solution, children: Int, departed: Int) -> None:
+    """Write to `departed`, (c,), for each of the rows `children`, (c,), the parent's replica that has left its node.
+
+    `solution`, `after`: before and after the moves. Entries of children without such a replica stay.
+    """
+    for index in range(children.shape[0]):
+        node, first_parent = solution.node[children[index]], problem.parent_row[children[index]]
+        parent = first_parent
         while True:
-            if solution.node[this] == node and after.node[this] != node:
-                left[place] = this
+            if solution.node[parent] == node and after.node[parent] != node:
+                departed[index] = parent
                 break
-            this = problem.sibling[this]
-            if this == parent:
+            parent = problem.sibling[parent]
+            if parent == first_parent:
                 break
 
 

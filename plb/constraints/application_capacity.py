@@ -15,7 +15,7 @@ from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescri
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.outcome import RuledOut
-from plb.model.rules import Breach, Rule
+from plb.model.rules import Breach, Rule, RuleMask
 from plb.phrasing import amount
 from plb.state.arrays import Problem, Proposal, Solution
 from plb.state.cluster_state import ClusterState
@@ -25,13 +25,14 @@ RULE = int(Rule.APPLICATION_CAPACITY)
 
 
 @kernel(inline=True)
-def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
     """Return whether `row` on `target`, where it replaces a standby, exceeds a capacity of its application."""
     return bool(problem.grouped and enforced >> RULE & 1 and _exceeds_any(problem, solution, row, target))
 
 
 @kernel
 def _exceeds_any(problem: Problem, solution: Solution, row: int, target: int) -> bool:
+    """Return whether `row` on `target` exceeds the total capacity of its application, or the one on a node."""
     if problem.application[row] == NOWHERE:
         return False
     outgoing = standby_on(problem, solution, row, target)
@@ -41,42 +42,48 @@ def _exceeds_any(problem: Problem, solution: Solution, row: int, target: int) ->
 
 
 @kernel
-def refuses_exchange(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:
+def refuses_exchange(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> bool:
     """Return whether an exchange would exceed a capacity of an application on one of the nodes."""
     if not problem.grouped or not enforced >> RULE & 1:
         return False
-    row, there, partner, here = proposal
-    return exceeds_on_node(problem, solution, row, partner, there) or exceeds_on_node(
-        problem, solution, partner, row, here
+    row, target, partner, source = proposal
+    return exceeds_on_node(problem, solution, row, partner, target) or exceeds_on_node(
+        problem, solution, partner, row, source
     )
 
 
 @kernel
 def _exceeds_total(problem: Problem, solution: Solution, row: int, outgoing: int) -> bool:
-    """Return whether a new `row` exceeds the total capacity of its application; moves do not change the total."""
+    """Return whether a new `row` exceeds the total capacity of its application; moves do not change the total.
+
+    `outgoing`: the standby that `row` replaces, or NOWHERE.
+    """
     if problem.origin[row] != NOWHERE:
         return False
     application = problem.application[row]
-    stands = solution.node[row] != NOWHERE
+    is_placed = solution.node[row] != NOWHERE
     for metric in range(problem.load.shape[1]):
         growth = problem.load[row, metric] - problem.load[outgoing, metric]
-        others = solution.application_total[application, metric] - problem.load[row, metric] * int(stands)
-        if growth > 0 and others + growth > problem.application_limit[application, metric]:
+        without_row = solution.application_total[application, metric] - problem.load[row, metric] * int(is_placed)
+        if growth > 0 and without_row + growth > problem.application_limit[application, metric]:
             return True
     return False
 
 
 @kernel
 def exceeds_on_node(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether the application of `row` would grow on `target` above its capacity; see `overfills`."""
+    """Return whether the application of `row` would grow on `target` above its capacity there.
+
+    `outgoing`: the row that leaves `target` in exchange or is replaced, or NOWHERE.
+    """
     application = problem.application[row]
     if application == NOWHERE:
         return False
-    leaver = outgoing
+    same_application = outgoing
     if outgoing != NOWHERE and problem.application[outgoing] != application:
-        leaver = NOWHERE
+        same_application = NOWHERE
     for metric in range(problem.load.shape[1]):
-        growth = problem.load[row, metric] - problem.load[leaver, metric]
+        growth = problem.load[row, metric] - problem.load[same_application, metric]
         present = solution.application_load[application, target, metric]
         present += problem.application_leaving[application, target, metric]
         if growth > 0 and present + growth > problem.application_node_limit[application, metric]:
@@ -85,8 +92,8 @@ def exceeds_on_node(problem: Problem, solution: Solution, row: int, outgoing: in
 
 
 @kernel
-def is_full(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
-    """Return whether `row`, which replaces none, would exceed the capacity of its application on `target`."""
+def is_full(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
+    """Return whether `row`, which replaces no standby, would exceed the capacity of its application on `target`."""
     if not problem.grouped or not enforced >> RULE & 1:
         return False
     return exceeds_on_node(problem, solution, row, NOWHERE, target)
@@ -94,7 +101,10 @@ def is_full(problem: Problem, solution: Solution, enforced: int, row: int, targe
 
 @kernel
 def excess_on_node(problem: Problem, solution: Solution, application: int, node: int, metric: int) -> int:
-    """Return by how many quanta the load of an application on a node exceeds its capacity there."""
+    """Return by how many quanta the load of an application on a node exceeds its capacity there, at least 0.
+
+    Standbys that other replicas replace do not count.
+    """
     excess = solution.application_load[application, node, metric] - problem.application_node_limit[application, metric]
     if excess > 0:
         excess -= replaced_load(problem, solution, application, node, metric, solution.node.shape[0])
@@ -102,7 +112,7 @@ def excess_on_node(problem: Problem, solution: Solution, application: int, node:
 
 
 @kernel
-def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
     """Return whether the application of a placed `row` exceeds its capacity on the node of the row."""
     application = problem.application[row]
     if not problem.grouped or not enforced >> RULE & 1 or application == NOWHERE:
@@ -113,10 +123,10 @@ def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> 
     return False
 
 
-def overfull(problem: Problem, solution: Solution, enforced: int) -> Bool:
+def overfull(problem: Problem, solution: Solution, enforced: RuleMask) -> Bool:
     """Return whether an application exceeds its capacity on a node, (A, N, R); all False if not enforced."""
-    over: Bool = solution.application_load > problem.application_node_limit[:, None, :]
-    return over & bool(enforced >> RULE & 1)
+    exceeds: Bool = solution.application_load > problem.application_node_limit[:, None, :]
+    return exceeds & bool(enforced >> RULE & 1)
 
 
 @attrs.frozen
@@ -126,15 +136,18 @@ class ApplicationFull(RuledOut):
     rule: ClassVar[str] = "application_capacity"
 
     nodes: int
+    """Number of these nodes."""
     application: str
     metric: str
-    """Names of the application and of the metric with the largest excess there."""
+    """The metric with the largest excess on the emptiest node."""
     node: str | None
-    """Name of that node; None: the application exceeds its total capacity."""
+    """The emptiest node; None: the application exceeds its total capacity."""
     needed: float
+    """What the replica adds, in user units."""
     load: float
+    """Load of the application on the node or in all, in user units."""
     limit: float
-    """What the replica adds, the load of the application on the node or in all, and its capacity; user units."""
+    """Capacity of the application on the node or in all, in user units."""
 
     def __str__(self) -> str:
         where = "in all" if self.node is None else f"on {self.node}"
@@ -161,12 +174,12 @@ class OverApplicationCapacity(Breach):
 
     application: str
     metric: str
-    """Their names."""
     node: str | None
     """Name of the node; None: in all."""
     load: float
+    """Load of the application on the node or in all, without departing replicas, in user units."""
     limit: float
-    """Load of the application there, without departing replicas, and its capacity; user units."""
+    """Capacity of the application on the node or in all, in user units."""
     priority: int = 0
     """Priority of the rule: 0 hard, 1 soft, 2 optimisation."""
 
@@ -194,19 +207,26 @@ def _full(excluded: ExcludedNodes, node: int) -> ApplicationFull:
     application, outgoing = int(problem.application[row]), standby_on(problem, solution, row, node)
     growth = problem.load[row] - problem.load[outgoing]
     on_node = solution.application_load[application, node] + problem.application_leaving[application, node]
-    of_node = on_node, problem.application_node_limit[application]
-    in_all = solution.application_total[application], problem.application_limit[application]
-    excess = [np.where(growth > 0, load + growth - limit, -1) for load, limit in (in_all, of_node)]
-    total = problem.origin[row] == NOWHERE and bool((excess[0] > 0).any())
-    load, limit = in_all if total else of_node
-    metric = int(excess[0 if total else 1].argmax())
+    in_all = solution.application_total[application]
+    node_limit, total_limit = problem.application_node_limit[application], problem.application_limit[application]
+    node_excess = np.where(growth > 0, on_node + growth - node_limit, -1)
+    total_excess = np.where(growth > 0, in_all + growth - total_limit, -1)
+    exceeds_total = problem.origin[row] == NOWHERE and bool((total_excess > 0).any())
+    load, limit = (in_all, total_limit) if exceeds_total else (on_node, node_limit)
+    metric = int((total_excess if exceeds_total else node_excess).argmax())
     name = state.config.metrics[metric].name
-    numbers = (state.quanta.to_user(name, int(of[metric])) for of in (growth, load, limit))
-    where = None if total else state.nodes[node].name
-    return ApplicationFull(len(excluded.nodes), state.applications.name_of(application), name, where, *numbers)
+    return ApplicationFull(
+        nodes=len(excluded.nodes),
+        application=state.applications.name_of(application),
+        metric=name,
+        node=None if exceeds_total else state.nodes[node].name,
+        needed=state.quanta.to_user(name, int(growth[metric])),
+        load=state.quanta.to_user(name, int(load[metric])),
+        limit=state.quanta.to_user(name, int(limit[metric])),
+    )
 
 
-def _over(named: NamedSolution, application: int, node: int, metric: int) -> OverApplicationCapacity:
+def _verdict(named: NamedSolution, application: int, node: int, metric: int) -> OverApplicationCapacity:
     """Return the verdict on an application above its capacity on a node, or in all for NOWHERE."""
     problem, solution, state = named.problem, named.solution, named.state
     name = state.config.metrics[metric].name
@@ -225,29 +245,30 @@ def _over(named: NamedSolution, application: int, node: int, metric: int) -> Ove
 
 
 def _breaches(named: NamedSolution) -> Iterator[OverApplicationCapacity]:
-    """Yield the verdicts on totals, then those on nodes."""
+    """Yield the verdicts on total capacities, then on capacities on nodes."""
     problem, solution = named.problem, named.solution
     for application, metric in np.argwhere(solution.application_total > problem.application_limit).tolist():
-        yield _over(named, application, NOWHERE, metric)
+        yield _verdict(named, application, NOWHERE, metric)
     for application, node, metric in np.argwhere(overfull(problem, solution, 1 << RULE)).tolist():
-        yield _over(named, application, node, metric)
+        yield _verdict(named, application, node, metric)
 
 
 def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
+    """Return as reason the first metric whose capacity the application of `row` exceeds on its node."""
     application, node = int(named.problem.application[row]), int(named.solution.node[row])
-    over = overfull(named.problem, named.solution, 1 << RULE)[application, node]
-    return named.reason(phase, row, _over(named, application, node, int(over.argmax())))
+    exceeds = overfull(named.problem, named.solution, 1 << RULE)[application, node]
+    return named.reason(phase, row, _verdict(named, application, node, int(exceeds.argmax())))
 
 
 def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    """Return the load of the replicas on their way out, by application."""
+    """Return `Problem.application_leaving` by name."""
     table, applications = state.rows, state.applications
     leaving = np.zeros((applications.capacity, len(state.nodes), len(state.config.metrics)), np.int64)
     if applications.capacity:
         rows = np.flatnonzero(table.used & table.leaving & (table.node != NOWHERE))
-        of_rows = state.service_table.application[table.service[rows]]
-        rows, of_rows = rows[of_rows != NOWHERE], of_rows[of_rows != NOWHERE]
-        np.add.at(leaving, (of_rows, table.node[rows]), table.load[rows])
+        application = state.service_table.application[table.service[rows]]
+        rows, application = rows[application != NOWHERE], application[application != NOWHERE]
+        np.add.at(leaving, (application, table.node[rows]), table.load[rows])
     return {"application_leaving": leaving}
 
 

@@ -21,7 +21,7 @@ from plb.state.arrays import Problem, Solution
 
 
 def new_sums(problem: Problem) -> dict[str, Any]:
-    """Return the sums that `Solution` keeps of applications, all 0; without applications they have size 0."""
+    """Return the arrays of `Solution` on applications by name, all 0; without applications they have size 0."""
     applications, metrics = problem.reservation.shape
     nodes = len(problem.limit)
     return {
@@ -35,7 +35,7 @@ def new_sums(problem: Problem) -> dict[str, Any]:
 
 @kernel(shared=True)
 def count_replica(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times `row` to the sums of its application on `node`."""
+    """Add `row` (`sign` 1) to the sums of its application on `node`, or take it away (−1)."""
     application = problem.application[row]
     if application == NOWHERE:
         return
@@ -53,7 +53,7 @@ def count_replica(problem: Problem, solution: Solution, row: int, node: int, sig
 
 @kernel
 def _add_reserved(problem: Problem, solution: Solution, application: int, node: int, sign: int) -> None:
-    """Add `sign` times what `node` keeps free for an application to what it keeps free for all."""
+    """Add `sign` times what `node` keeps free for an application to `Solution.reserved`."""
     if problem.reserves:
         for metric in range(problem.reservation.shape[1]):
             solution.reserved[node, metric] += sign * kept_free(problem, solution, application, node, metric, 0, 0)
@@ -63,7 +63,10 @@ def _add_reserved(problem: Problem, solution: Solution, application: int, node: 
 def kept_free(
     problem: Problem, solution: Solution, application: int, node: int, metric: int, growth: int, joining: int
 ) -> int:
-    """Return the reservation, in quanta, that a node keeps free after `growth` of load and `joining` replicas there."""
+    """Return the quanta that a node keeps free for an application after its load and replicas there have changed.
+
+    `growth`: by how many quanta the load grows; `joining`: how many replicas join, below 0 if they leave.
+    """
     if solution.application_replicas[application, node] + joining <= 0:
         return 0
     load = solution.application_load[application, node, metric] + growth
@@ -74,15 +77,18 @@ def kept_free(
 def growth_with_reservations(
     problem: Problem, solution: Solution, row: int, outgoing: int, target: int, metric: int
 ) -> int:
-    """Return by how much load and reservations of `target` grow if `row` joins and `outgoing` (or NOWHERE) leaves."""
-    application = problem.application[row]
+    """Return by how many quanta load and reservations of `target` grow if `row` joins and `outgoing` leaves.
+
+    `outgoing` may be NOWHERE.
+    """
+    joining = problem.application[row]
     leaving = NOWHERE if outgoing == NOWHERE else problem.application[outgoing]
-    incoming, freed = problem.load[row, metric], problem.load[outgoing, metric]
-    growth = incoming - freed
-    if application == leaving and application != NOWHERE:
-        return int(growth + _change(problem, solution, application, target, metric, growth, 0))
-    if application != NOWHERE:
-        growth += _change(problem, solution, application, target, metric, incoming, 1)
+    added, freed = problem.load[row, metric], problem.load[outgoing, metric]
+    growth = added - freed
+    if joining == leaving and joining != NOWHERE:
+        return int(growth + _change(problem, solution, joining, target, metric, growth, 0))
+    if joining != NOWHERE:
+        growth += _change(problem, solution, joining, target, metric, added, 1)
     if leaving != NOWHERE:
         growth += _change(problem, solution, leaving, target, metric, -freed, -1)
     return int(growth)
@@ -92,14 +98,14 @@ def growth_with_reservations(
 def _change(
     problem: Problem, solution: Solution, application: int, node: int, metric: int, growth: int, joining: int
 ) -> int:
-    """Return the change of what a node keeps free for an application; parameters of `kept_free`."""
+    """Return by how many quanta `kept_free` rises by a growth of load and joining replicas; parameters as there."""
     after = kept_free(problem, solution, application, node, metric, growth, joining)
     return after - kept_free(problem, solution, application, node, metric, 0, 0)
 
 
 @kernel
 def count_leaving(problem: Problem, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load of a leaving row to what its application takes off `node`."""
+    """Add `sign` times the load of a leaving row on `node` to `Problem.application_leaving`."""
     application = problem.application[row]
     if application == NOWHERE:
         return
@@ -109,18 +115,18 @@ def count_leaving(problem: Problem, row: int, node: int, sign: int) -> None:
 
 @kernel
 def sum_reserved(problem: Problem, solution: Solution) -> None:
-    """Compute what every node keeps free from the sums of the applications."""
+    """Compute `Solution.reserved` from the sums of the applications."""
     for node in range(solution.reserved.shape[0]):
         for metric in range(solution.reserved.shape[1]):
-            kept = 0
+            reserved = 0
             for application in range(problem.reservation.shape[0]):
-                kept += kept_free(problem, solution, application, node, metric, 0, 0)
-            solution.reserved[node, metric] = kept
+                reserved += kept_free(problem, solution, application, node, metric, 0, 0)
+            solution.reserved[node, metric] = reserved
 
 
 @kernel(inline=True)
 def occupied(problem: Problem, solution: Solution, node: int, metric: int) -> int:
-    """Return the load of a node and what it keeps free for applications, in quanta."""
+    """Return the load of a node plus what it keeps free for applications, in quanta."""
     load = solution.node_load[node, metric]
     if problem.reserves:
         load += solution.reserved[node, metric]
@@ -128,13 +134,13 @@ def occupied(problem: Problem, solution: Solution, node: int, metric: int) -> in
 
 
 def occupied_nodes(problem: Problem, solution: Solution) -> Int:
-    """Return the load of every node and what it keeps free for applications, (N, R) in quanta."""
+    """Return the load of every node plus what it keeps free for applications, (N, R) quanta."""
     return solution.node_load + solution.reserved if problem.reserves else solution.node_load
 
 
 @kernel
 def has_standby(problem: Problem, row: int) -> bool:
-    """Return whether the partition of `row` has a standby besides it."""
+    """Return whether a sibling of `row` is a standby."""
     sibling = problem.sibling[row]
     while sibling != row:
         if problem.standby[sibling]:
@@ -158,7 +164,7 @@ def standby_on(problem: Problem, solution: Solution, row: int, target: int) -> i
 
 @kernel
 def is_replaced(problem: Problem, solution: Solution, row: int, node: int) -> bool:
-    """Return whether `row` is a standby on `node` that a replica of its partition replaces, as it came there."""
+    """Return whether `row` is a standby on `node` that a sibling replaces, which this plan has placed there."""
     if not problem.standby[row] or problem.leaving[row] or solution.node[row] != node:
         return False
     sibling = problem.sibling[row]
@@ -171,7 +177,10 @@ def is_replaced(problem: Problem, solution: Solution, row: int, node: int) -> bo
 
 @kernel
 def replaced_load(problem: Problem, solution: Solution, application: int, node: int, metric: int, below: int) -> int:
-    """Return the load of the standbys of an application on a node that others replace, of rows below `below`."""
+    """Return the load of the standbys of an application on a node that siblings replace, in quanta.
+
+    Only rows with a number less than `below` count.
+    """
     replaced = 0
     for row in range(below if problem.standbys else 0):
         if problem.application[row] == application and is_replaced(problem, solution, row, node):
@@ -187,13 +196,12 @@ class ReservationViolation(Violation):
 
     node: str
     metric: str
-    """Their names."""
     load: float
+    """Load of the node, without departing replicas, in user units."""
     reserved: float
+    """What the node keeps free for applications beyond their loads, in user units."""
     limit: float
-    """Load of the node, without departing replicas; what it keeps free for the applications beyond their loads; the
-    load to which the engine fills the node, inclusive. User units.
-    """
+    """Load to which the engine fills the node, inclusive, in user units."""
     applications: tuple[str, ...]
     """Names of the applications for which it keeps some free."""
 
@@ -209,7 +217,7 @@ class ReservationViolation(Violation):
 
 
 def reservation_violations(named: NamedSolution) -> list[ReservationViolation]:
-    """Return the nodes in the statistics that only reservations lift above their limit, by metric."""
+    """Return the verdicts on counted nodes and metrics whose limit is exceeded only because of reservations."""
     problem, solution = named.problem, named.solution
     if not problem.reserves:
         return []
@@ -219,6 +227,7 @@ def reservation_violations(named: NamedSolution) -> list[ReservationViolation]:
 
 
 def _violation(named: NamedSolution, node: int, metric: int) -> ReservationViolation:
+    """Return the verdict on a node and a metric."""
     problem, solution, quanta = named.problem, named.solution, named.state.quanta
     name = named.state.config.metrics[metric].name
     return ReservationViolation(
@@ -240,7 +249,7 @@ def applications_kept(named: NamedSolution, node: int, metric: int) -> tuple[str
 
 
 def needed_with_reservations(named: NamedSolution, row: int, node: int) -> list[int]:
-    """Return by how much load and reservations of a node grow together with `row`, by metric in quanta."""
+    """Return by how many quanta of each metric load and reservations of `node` grow if `row` joins it."""
     problem, solution = named.problem, named.solution
     outgoing = standby_on(problem, solution, row, node)
     return [
@@ -250,14 +259,17 @@ def needed_with_reservations(named: NamedSolution, row: int, node: int) -> list[
 
 
 def gains_too_much(problem: Problem, solution: Solution, row: int, growth: Int) -> bool:
-    """Return whether a node, or the application of a row on it, would exceed its limit by `growth` of the row, (R,)."""
+    """Return whether a growth of the load of a placed `row`, (R,) quanta, would exceed a limit.
+
+    The limits are those of its node and of its application there.
+    """
     node, application = int(solution.node[row]), int(problem.application[row])
     load = occupied_nodes(problem, solution)[node] + problem.leaving_load[node]
-    more = growth
+    node_growth = growth
     if problem.grouped and application != NOWHERE:
-        own = solution.application_load[application, node]
-        more = growth - np.clip(problem.reservation[application] - own, 0, growth)
-        present = own + problem.application_leaving[application, node]
+        application_load = solution.application_load[application, node]
+        node_growth = growth - np.clip(problem.reservation[application] - application_load, 0, growth)
+        present = application_load + problem.application_leaving[application, node]
         if ((growth > 0) & (present + growth > problem.application_node_limit[application])).any():
             return True
-    return bool(((more > 0) & (load + more > problem.limit[node])).any())
+    return bool(((node_growth > 0) & (load + node_growth > problem.limit[node])).any())

@@ -27,7 +27,7 @@ from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.outcome import RuledOut
 from plb.model.quanta import UNLIMITED
-from plb.model.rules import Rule, Violation
+from plb.model.rules import Rule, RuleMask, Violation
 from plb.phrasing import amount, listed
 from plb.state.arrays import Problem, Proposal, Solution, siblings_of
 from plb.state.cluster_state import ClusterState, load_by_node, reserved_load, standing_load
@@ -37,7 +37,7 @@ RULE = int(Rule.CAPACITY)
 
 
 @kernel(inline=True)
-def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
     """Return whether `row` would overfill `target`, where it replaces a standby of its partition."""
     if not enforced >> RULE & 1:
         return False
@@ -45,23 +45,23 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
 
 
 @kernel(inline=True)
-def refuses_exchange(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:
-    """Return whether an exchange would overfill one of them."""
+def refuses_exchange(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> bool:
+    """Return whether an exchange would overfill one of its nodes."""
     if not enforced >> RULE & 1:
         return False
-    row, there, partner, here = proposal
-    return overfills(problem, solution, row, partner, there) or overfills(problem, solution, partner, row, here)
+    row, target, partner, source = proposal
+    return overfills(problem, solution, row, partner, target) or overfills(problem, solution, partner, row, source)
 
 
 @kernel
-def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
     """Return whether the node of a placed `row` is overloaded."""
     return bool(enforced >> RULE & 1 and is_overloaded(problem, solution, solution.node[row]))
 
 
 @kernel
 def is_overloaded(problem: Problem, solution: Solution, node: int) -> bool:
-    """Return whether a node is watched and exceeds its limit for some metric, less the buffer."""
+    """Return whether a node is watched and above `Problem.repair_limit` for some metric."""
     if not problem.watched[node]:
         return False
     largest = 0
@@ -72,7 +72,7 @@ def is_overloaded(problem: Problem, solution: Solution, node: int) -> bool:
 
 @kernel
 def excess_of(problem: Problem, solution: Solution, node: int, metric: int) -> int:
-    """Return by how many quanta a node exceeds its limit, less the buffer and the standbys that others replace."""
+    """Return by how many quanta a node is above `Problem.repair_limit`, without standbys that siblings replace."""
     excess = occupied(problem, solution, node, metric) - problem.repair_limit[node, metric]
     if excess > 0:
         excess -= freed_by_replacing(problem, solution, node, metric)
@@ -81,7 +81,7 @@ def excess_of(problem: Problem, solution: Solution, node: int, metric: int) -> i
 
 @kernel
 def freed_by_replacing(problem: Problem, solution: Solution, node: int, metric: int) -> int:
-    """Return the load and reservations of a node that end with its standbys, as other replicas replace them."""
+    """Return by how many quanta load and reservations of a node fall when the standbys that siblings replace go."""
     freed = 0
     for row in range(solution.node.shape[0] if problem.standbys else 0):
         if not is_replaced(problem, solution, row, node):
@@ -97,7 +97,10 @@ def freed_by_replacing(problem: Problem, solution: Solution, node: int, metric: 
 
 @kernel(inline=True)
 def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether `row` would overfill `target`; `outgoing` leaves it in exchange or is replaced, or is NOWHERE."""
+    """Return whether `row` would overfill `target`.
+
+    `outgoing`: the row that leaves `target` in exchange or is a replaced standby, or NOWHERE.
+    """
     if exceeds_capacity(
         problem.limit,
         problem.leaving_load,
@@ -112,7 +115,10 @@ def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, tar
 
 @kernel
 def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether `row` would use capacity reserved for applications or new replicas, or that only moves free."""
+    """Return whether `row` on `target` would use reserved capacity, or capacity that this plan has yet to free.
+
+    Reserved is capacity for applications, and the buffer against replicas that move; `outgoing` as in `overfills`.
+    """
     origin_node = problem.origin[row]
     if problem.reserves and exceeds_with_reservations(problem, solution, row, outgoing, target):
         return True
@@ -134,7 +140,7 @@ def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoi
 
 @kernel(shared=True)
 def exceeds_with_reservations(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether load and reservations of `target` would grow together and exceed its limit."""
+    """Return whether `row` makes load and reservations of `target` grow above its limit; `outgoing`: see `overfills`."""
     limit = problem.limit if problem.origin[row] == NOWHERE else problem.move_limit
     for metric in range(problem.load.shape[1]):
         growth = growth_with_reservations(problem, solution, row, outgoing, target, metric)
@@ -146,7 +152,10 @@ def exceeds_with_reservations(problem: Problem, solution: Solution, row: int, ou
 
 @kernel
 def _overcommits_temporarily(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether `target`, not the origin of `row`, would exceed its limit until the plan is executed."""
+    """Return whether `row` on `target` would exceed its limit while the plan is executed, with loads yet to depart.
+
+    `target` is not the origin of `row`; `outgoing` as in `overfills`.
+    """
     replaced = outgoing if outgoing == NOWHERE or _is_free_at_once(problem, row, outgoing, target) else NOWHERE
     for metric in range(problem.load.shape[1]):
         growth = problem.load[row, metric] - problem.load[replaced, metric]
@@ -160,7 +169,7 @@ def _overcommits_temporarily(problem: Problem, solution: Solution, row: int, out
 
 @kernel
 def load_in_transit(problem: Problem, solution: Solution, node: int, metric: int) -> int:
-    """Return the load that leaves a node in this plan, if it still counts there; else 0."""
+    """Return the quanta that leave a node in this plan and still count there, 0 for a metric that is not transient."""
     if problem.counts_departed and problem.transient[metric]:
         return int(solution.departed[node, metric])
     return 0
@@ -168,7 +177,10 @@ def load_in_transit(problem: Problem, solution: Solution, node: int, metric: int
 
 @kernel
 def _is_free_at_once(problem: Problem, row: int, outgoing: int, target: int) -> bool:
-    """Return whether the load of `outgoing` is free at once: it came by this plan, or only swaps its role."""
+    """Return whether the load of `outgoing` on `target` is free at once.
+
+    It came by this plan, or is a sibling of `row`, with which it only swaps roles.
+    """
     if problem.origin[outgoing] != target:
         return True
     sibling = problem.sibling[row]
@@ -181,7 +193,10 @@ def _is_free_at_once(problem: Problem, row: int, outgoing: int, target: int) -> 
 
 @kernel
 def leave_behind(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` times the load that `row` has moved off its origin, less a sibling's that swapped with it."""
+    """Add `sign` times the load that `row` has moved off its origin to `Solution.departed`.
+
+    The load of a sibling that has swapped nodes with `row` is subtracted.
+    """
     origin_node = problem.origin[row]
     if origin_node == NOWHERE or solution.node[row] == origin_node:
         return
@@ -201,7 +216,7 @@ def leave_behind(problem: Problem, solution: Solution, row: int, sign: int) -> N
 def exceeds_capacity(limit: Int, leaving_load: Int, node_load: Int, incoming: Int, outgoing: Int, target: int) -> bool:
     """Return whether the load of `target`, with leaving replicas, would grow above its limit for some metric.
 
-    `limit`, `leaving_load`, `node_load`: (N, R) quanta; `incoming`, `outgoing`: (R,) quanta.
+    `limit`, `leaving_load`, `node_load`: (N, R) quanta; `incoming`, `outgoing`: (R,) quanta that join and leave.
     """
     for metric in range(incoming.shape[0]):
         growth = incoming[metric] - outgoing[metric]
@@ -214,16 +229,16 @@ def exceeds_capacity(limit: Int, leaving_load: Int, node_load: Int, incoming: In
 
 @kernel
 def is_full_for(problem: Problem, solution: Solution, row: int, without: Int, target: int) -> bool:
-    """Return whether `row` would exceed the capacity of `target` if some load, (R,), were gone from it."""
+    """Return whether `row` would exceed the capacity of `target` after the load `without`, (R,) quanta, has left it."""
     limit, leaving, load = problem.limit, problem.leaving_load, solution.node_load
     return exceeds_capacity(limit, leaving, load, problem.load[row], without, target)
 
 
-def overloads(problem: Problem, solution: Solution, enforced: int) -> Bool:
-    """Return a mask, (N, R), of the metrics of which a watched node exceeds its limit; all False if not enforced."""
+def overloads(problem: Problem, solution: Solution, enforced: RuleMask) -> Bool:
+    """Return whether a node is watched and above `Problem.repair_limit`, (N, R); all False if not enforced."""
     watched = problem.watched & bool(enforced >> RULE & 1)
-    over: Bool = (occupied_nodes(problem, solution) > problem.repair_limit) & watched[:, None]
-    return over
+    exceeds: Bool = (occupied_nodes(problem, solution) > problem.repair_limit) & watched[:, None]
+    return exceeds
 
 
 @attrs.frozen
@@ -236,16 +251,15 @@ class Shortage:
     metrics.
     """
     needed: float
+    """The load of the replica, and what the node has to reserve for its application, in user units."""
     free: float
-    """The load of the replica, and the largest free capacity of these nodes; user units."""
+    """The free capacity of the emptiest of these nodes, in user units."""
     emptiest: str
-    """Name of that node."""
+    """Name of the emptiest node."""
     missing: float
-    """Missing free capacity of that node, in user units; more than `needed` if its load exceeds its limit."""
+    """Missing free capacity of the emptiest node, in user units; more than `needed` if its load exceeds its limit."""
     reserved_for: tuple[str, ...] = ()
-    """Names of the applications for which that node keeps some free; `needed` counts the reservation of the replica's
-    own application.
-    """
+    """Names of the applications for which the emptiest node keeps some free."""
 
     def __str__(self) -> str:
         text = f"{amount(self.needed)} {self.metric} needed, at most {amount(self.free)} free, on {self.emptiest}"
@@ -259,6 +273,7 @@ class Full(RuledOut):
     rule: ClassVar[str] = "capacity"
 
     nodes: int
+    """Number of these nodes."""
     shortages: tuple[Shortage, ...]
 
     def __str__(self) -> str:
@@ -285,8 +300,9 @@ class NodeViolation(Violation):
     node: str
     metric: str
     load: float
+    """Load of the node in user units, without departing replicas."""
     threshold: float
-    """Load in user units, without departing replicas."""
+    """In user units."""
     limit: float | None = None
     """Load to which the engine fills the node, inclusive, in user units; None: unknown."""
 
@@ -304,11 +320,11 @@ class NodeViolation(Violation):
 
 
 def _node_violations(named: NamedSolution) -> list[Violation]:
-    """Return the nodes in the statistics whose load has reached a violation threshold, then those with reservations."""
+    """Return the verdicts on counted nodes at their violation thresholds, then on nodes above them by reservations."""
     problem, load, quanta = named.problem, named.solution.node_load, named.state.quanta
-    places = np.argwhere((load >= problem.threshold) & (problem.limit < UNLIMITED) & problem.counted[:, None])
+    reached = np.argwhere((load >= problem.threshold) & (problem.limit < UNLIMITED) & problem.counted[:, None])
     metrics = named.state.config.metric_names
-    of_loads = [
+    load_violations = [
         NodeViolation(
             named.state.nodes[node].name,
             metrics[metric],
@@ -316,9 +332,9 @@ def _node_violations(named: NamedSolution) -> list[Violation]:
             quanta.to_user(metrics[metric], int(problem.threshold[node, metric])),
             quanta.to_user(metrics[metric], int(problem.limit[node, metric])),
         )
-        for node, metric in places.tolist()
+        for node, metric in reached.tolist()
     ]
-    return [*of_loads, *reservation_violations(named)]
+    return [*load_violations, *reservation_violations(named)]
 
 
 def _ruled_out(excluded: ExcludedNodes) -> Full:
@@ -342,12 +358,12 @@ def _ruled_out(excluded: ExcludedNodes) -> Full:
     shortages = []
     for metric in np.flatnonzero(short.any(axis=0)).tolist():
         name = state.config.metrics[metric].name
-        of_metric = np.flatnonzero(short[:, metric])
-        best = int(of_metric[np.argmax((free - needed)[of_metric, metric])])
+        short_nodes = np.flatnonzero(short[:, metric])
+        best = int(short_nodes[np.argmax((free - needed)[short_nodes, metric])])
         shortages.append(
             Shortage(
                 metric=name,
-                nodes=len(of_metric),
+                nodes=len(short_nodes),
                 needed=state.quanta.to_user(name, int(needed[best, metric])),
                 free=state.quanta.to_user(name, max(0, int(free[best, metric]))),
                 emptiest=state.nodes[int(nodes[best])].name,
@@ -359,7 +375,7 @@ def _ruled_out(excluded: ExcludedNodes) -> Full:
 
 
 def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
-    """Return the first metric of which the node of `row` exceeds its limit."""
+    """Return as reason the first metric for which the node of `row` is above `Problem.repair_limit`."""
     node, state = int(named.solution.node[row]), named.state
     load, limit = named.solution.node_load[node], named.problem.repair_limit[node]
     metric = int(np.flatnonzero(occupied_nodes(named.problem, named.solution)[node] > limit)[0])
@@ -374,21 +390,22 @@ def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
 
 
 def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    """Return the fields of `Problem` that only this rule needs, by name."""
     transient = np.array(
         [state.config.prevent_transient_overcommit or metric.transient for metric in state.config.metrics]
     )
-    kept = bool(transient.any())
-    moved = topology.limit
+    any_transient = bool(transient.any())
+    move_limit = topology.limit
     if topology.buffered:
-        moved = move_limits(topology.limit, topology.move_limit, standing_load(state) + reserved_load(state))
+        move_limit = move_limits(topology.limit, topology.move_limit, standing_load(state) + reserved_load(state))
     return {
         "limit": topology.limit,
-        "move_limit": moved,
+        "move_limit": move_limit,
         "repair_limit": topology.move_limit if topology.buffered else topology.limit,
         "leaving_load": load_by_node(state, state.rows.leaving),
-        "tight": kept or topology.buffered or state.applications.capacity > 0,
-        "keeps_departed": kept,
-        "counts_departed": kept,
+        "tight": any_transient or topology.buffered or state.applications.capacity > 0,
+        "keeps_departed": any_transient,
+        "counts_departed": any_transient,
         "transient": transient,
         "watched": topology.watched,
     }

@@ -24,7 +24,7 @@ from plb.state.topology import Topology
 
 
 class NamedSolution:
-    """A solution, and the cluster that it belongs to."""
+    """A solution, and the cluster that it belongs to; `priorities`: of each rule."""
 
     def __init__(
         self, state: ClusterState, problem: Problem, solution: Solution, priorities: Mapping[Rule, int]
@@ -38,7 +38,7 @@ class NamedSolution:
         return self.state.nodes[int(self.solution.node[row])].name
 
     def names(self, nodes: Int) -> tuple[str, ...]:
-        """Return the names of nodes."""
+        """Return the names of nodes; `nodes`: (n,) indices."""
         return tuple(self.state.nodes[node].name for node in nodes.tolist())
 
     def role_of(self, row: int) -> Role:
@@ -50,21 +50,21 @@ class NamedSolution:
         return self.state.feasibility_class_of(int(self.problem.service[row]))
 
     def reason(self, phase: Phase, row: int, breach: Breach) -> Reason:
-        """Return the reason of a move that ends a breach."""
+        """Return the reason of a move of `row` in a phase that ends a breach."""
         return Reason(phase, breach.rule, self.node_of(row), numbers=breach.numbers, breach=breach)
 
     @cached_property
     def partitions_of_service(self) -> Counter[int]:
-        """Number of partitions of each service."""
+        """Number of partitions of each service, by its index."""
         return Counter(record.service for record in self.state.partitions.values())
 
     @cached_property
     def partition_of_row(self) -> Int:
-        """The index of the partition of each row, (M,)."""
-        number = np.full(len(self.solution.node), NOWHERE)
+        """The position of each row's partition in `ClusterState.partitions`, (M,), or NOWHERE."""
+        position = np.full(len(self.solution.node), NOWHERE)
         rows = [record.rows for record in self.state.partitions.values()]
-        number[[*chain.from_iterable(rows)]] = np.repeat(np.arange(len(rows)), [*map(len, rows)])
-        return number
+        position[[*chain.from_iterable(rows)]] = np.repeat(np.arange(len(rows)), [*map(len, rows)])
+        return position
 
 
 @attrs.frozen(eq=False)
@@ -83,10 +83,10 @@ class RuleDescription:
     """A rule as diagnosis, violations, reasons of moves and settings see it."""
 
     rule: Rule
-    """Its number."""
     ruled_out: Callable[[ExcludedNodes], RuledOut] | None = None
-    """Returns the data of the nodes that it excludes; None: `words` say why without numbers."""
+    """Returns why it excludes nodes, with numbers; None: `words` say why."""
     words: str = ""
+    """Why it excludes nodes, for a rule without `ruled_out`."""
     priority: Callable[[PlbConfig], int] | None = None
     """Returns its priority: 0 hard, 1 soft, 2 optimisation, -1 off. None: the rule is always hard."""
     concerns: Callable[[Problem, int], bool] = lambda _problem, _row: True
@@ -100,14 +100,14 @@ class RuleDescription:
     reason: Callable[[NamedSolution, Phase, int], Reason] | None = None
     """Returns why a move of a row that breaks it is made; None for a rule that no repair enforces."""
     reasons_to_follow: Callable[[NamedSolution, Solution, Phase, Int], Mapping[int, Reason]] = lambda *_moved: {}
-    """Returns why those of some rows move, though they break nothing, that this rule makes follow others that move. It
-    gets the solution with names before the moves, that after them, the phase and the rows, (m,).
+    """Returns by row the reasons of moved rows that break nothing, but that this rule makes follow another replica. It
+    gets the solution before the moves, the solution after them, the phase and the moved rows, (m,).
     """
     unmet: Callable[[NamedSolution, int, int], tuple[UnmetClause, ...]] = lambda _named, _row, _node: ()
-    """Returns the parts of its condition that a node does not satisfy."""
+    """Returns the parts of its condition on a row that a node does not satisfy."""
 
     def diagnosis(self, excluded: ExcludedNodes) -> RuledOut:
-        """Return the data of the nodes that it excludes."""
+        """Return why the rule excludes nodes."""
         if self.ruled_out is None:
             return Refused(self.rule.name.lower(), len(excluded.nodes), self.words)
         return self.ruled_out(excluded)

@@ -16,23 +16,29 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
-from plb.constraints.spread import misses_of_spread, siblings_in_domain, some_domain_below, spreads_badly, under_parent
+from plb.constraints.spread import (
+    excess_above_ceiling,
+    siblings_in_domain,
+    some_domain_below,
+    spreads_badly,
+    under_parent,
+)
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.outcome import RuledOut
-from plb.model.rules import NO_REFUSAL, Breach, Rule
+from plb.model.rules import NO_REFUSAL, Breach, Rule, RuleMask
 from plb.phrasing import counted, listed, rule_in_words
 from plb.state.arrays import Problem, Solution, siblings_of
 
 FAULT_DOMAIN, UPGRADE_DOMAIN = int(Rule.FAULT_DOMAIN), int(Rule.UPGRADE_DOMAIN)
 SPREADING = 1 << FAULT_DOMAIN | 1 << UPGRADE_DOMAIN
-"""Bits of the two rules."""
+"""`RuleMask` of the two rules."""
 EVEN, ANY = 0, -1
 """Values of `Problem.most_in_domain` for an even spread and for no rule."""
 
 
 @kernel(inline=True)
-def refusal(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
+def refusal(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> int:
     """Return the enforced rule that `row` on `target` would violate at the first level, or NO_REFUSAL."""
     for level in range(problem.domain.shape[1]):
         if enforced >> problem.domain_rule[level] & 1 and _breaks_spread(problem, solution, level, row, target):
@@ -41,19 +47,19 @@ def refusal(problem: Problem, solution: Solution, enforced: int, row: int, targe
 
 
 @kernel
-def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
-    """Return the enforced ones of the two rules that a placed `row` breaks, as a bit mask."""
+def broken_rules(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> RuleMask:
+    """Return the enforced ones of the two rules that a placed `row` breaks."""
     broken = 0
     for level in range(problem.domain.shape[1]):
         rule = problem.domain_rule[level]
-        if enforced >> rule & 1 and stands_wrongly(problem, solution, level, row):
+        if enforced >> rule & 1 and breaks_level(problem, solution, level, row):
             broken |= 1 << rule
     return broken
 
 
 @kernel
-def count_by_partition(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
-    """Return the number of enforced ones of the two rules that `row` is the first of its partition to break."""
+def count_by_partition(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> int:
+    """Return the number of enforced ones of the two rules that `row` breaks and no lower row of its partition does."""
     broken = broken_rules(problem, solution, enforced, row)
     sibling = problem.sibling[row]
     while sibling != row:
@@ -64,12 +70,12 @@ def count_by_partition(problem: Problem, solution: Solution, enforced: int, row:
 
 
 @kernel
-def count_breaches(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
-    """Return the number of levels of enforced rules at which the domain of `row` has more than its share."""
+def count_breaches(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> int:
+    """Return the number of levels of enforced rules at which `row` breaks the spread."""
     broken = 0
     for level in range(problem.domain.shape[1]):
         if enforced >> problem.domain_rule[level] & 1:
-            broken += stands_wrongly(problem, solution, level, row)
+            broken += breaks_level(problem, solution, level, row)
     return broken
 
 
@@ -100,13 +106,13 @@ def _breaks_spread(problem: Problem, solution: Solution, level: int, row: int, t
 
 @kernel(inline=True)
 def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int) -> int:
-    """Return the number of excess replicas of its partition in the domain of `row` at this level."""
+    """Return the number of excess replicas of its partition in the domain of `row` at this level; 0 if not placed."""
     most = problem.most_in_domain[problem.service[row], level]
-    at = solution.node[row]
-    if most == ANY or at == NOWHERE or problem.unspread[row]:
+    node = solution.node[row]
+    if most == ANY or node == NOWHERE or problem.unspread[row]:
         return 0
     if most == EVEN:
-        return misses_of_spread(
+        return excess_above_ceiling(
             problem.domain[:, level],
             problem.parent[:, level],
             problem.siblings[problem.feasibility_class[row], :, level],
@@ -121,29 +127,29 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
     sibling = problem.sibling[row]
     while sibling != row:
         if counts_for_limit(problem, solution, level, sibling):
-            inside += problem.domain[solution.node[sibling], level] == problem.domain[at, level]
+            inside += problem.domain[solution.node[sibling], level] == problem.domain[node, level]
         sibling = problem.sibling[sibling]
     return int(max(0, inside - most))
 
 
 @kernel
 def counts_for_limit(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether a largest number of replicas in a domain counts `row`.
+    """Return whether `row` counts for a largest number of replicas in a domain (`Problem.most_in_domain` above 0).
 
-    It counts replicas on nodes that are out of service, unless these are not allowed for the service.
+    It counts also on a node that is out of service, unless the node is not allowed for the service.
     """
-    at = solution.node[row]
-    if at == NOWHERE or problem.unspread[row]:
+    node = solution.node[row]
+    if node == NOWHERE or problem.unspread[row]:
         return False
     feasibility_class = problem.feasibility_class[row]
     return bool(
-        problem.siblings[feasibility_class, at, level] > 0 or problem.feasibility_classes[feasibility_class, at]
+        problem.siblings[feasibility_class, node, level] > 0 or problem.feasibility_classes[feasibility_class, node]
     )
 
 
 @kernel
-def stands_wrongly(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether the domain of `row` has excess replicas of its partition, or more than its share (below)."""
+def breaks_level(problem: Problem, solution: Solution, level: int, row: int) -> bool:
+    """Return whether the domain of `row` at this level has excess replicas of its partition, or starves another."""
     if problem.sibling[row] == row:
         return False
     return excess_in_domain(problem, solution, level, row) > 0 or starves_another(problem, solution, level, row)
@@ -151,64 +157,74 @@ def stands_wrongly(problem: Problem, solution: Solution, level: int, row: int) -
 
 @kernel
 def starves_another(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether the domain of `row` has more than floor(r/k) replicas of its partition while another has fewer."""
-    at = solution.node[row]
+    """Return whether the domain of `row` has more than floor(r/k) replicas of its partition while another has fewer.
+
+    r replicas are under the parent of the domain, with k usable domains; false unless the spread is even.
+    """
+    node = solution.node[row]
     siblings = problem.siblings[problem.feasibility_class[row], :, level]
-    even = problem.most_in_domain[problem.service[row], level] == EVEN
-    if not even or at == NOWHERE or problem.unspread[row] or siblings[at] == 0:
+    is_even = problem.most_in_domain[problem.service[row], level] == EVEN
+    if not is_even or node == NOWHERE or problem.unspread[row] or siblings[node] == 0:
         return False
     domain = problem.domain[:, level]
     parent = problem.parent[:, level]
-    replicas, inside = under_parent(domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at)
-    floor = replicas // siblings[at]
+    replicas, inside = under_parent(
+        domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, node
+    )
+    floor = replicas // siblings[node]
     return inside > floor > 0 and some_domain_below(
-        domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at, floor
+        domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, node, floor
     )
 
 
 @kernel
 def exceeds_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether an even spread keeps floor((r-1)/k) replicas in the domain of a placed `row` without it."""
-    at = solution.node[row]
+    """Return whether dropping a placed `row` leaves at least floor((r-1)/k) replicas in its domain at this level.
+
+    r replicas are under the parent of the domain, with k usable domains; true unless the spread is even.
+    """
+    node = solution.node[row]
     siblings = problem.siblings[problem.feasibility_class[row], :, level]
-    even = problem.most_in_domain[problem.service[row], level] == EVEN
-    if not even or problem.unspread[row] or siblings[at] == 0:
+    is_even = problem.most_in_domain[problem.service[row], level] == EVEN
+    if not is_even or problem.unspread[row] or siblings[node] == 0:
         return True
     domain, parent = problem.domain[:, level], problem.parent[:, level]
-    replicas, inside = under_parent(domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at)
-    return bool(inside > (replicas - 1) // siblings[at])
+    replicas, inside = under_parent(
+        domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, node
+    )
+    return bool(inside > (replicas - 1) // siblings[node])
 
 
 @kernel
 def others_leave_first(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether as many siblings as have to leave the domain of `row` are in unusable domains below it.
+    """Return whether `row` may stay as enough siblings to end the excess of its domain are in unusable domains below.
 
-    Then `row`, if in a usable one, stays. At least one replica has to leave; the spread has to be even.
+    False if `row` is in an unusable domain itself, without such a sibling, and unless the spread is even.
     """
-    at = solution.node[row]
-    even = problem.most_in_domain[problem.service[row], level] == EVEN
-    if not even or at == NOWHERE or _is_in_unusable(problem, level, row, at):
+    node = solution.node[row]
+    is_even = problem.most_in_domain[problem.service[row], level] == EVEN
+    if not is_even or node == NOWHERE or _is_in_unusable(problem, level, row, node):
         return False
-    below = 0
+    in_unusable = 0
     sibling = problem.sibling[row]
     while sibling != row:
-        where = solution.node[sibling]
+        sibling_node = solution.node[sibling]
         if (
-            where != NOWHERE
+            sibling_node != NOWHERE
             and not problem.unspread[sibling]
-            and problem.domain[where, level] == problem.domain[at, level]
+            and problem.domain[sibling_node, level] == problem.domain[node, level]
         ):
-            below += _is_in_unusable(problem, level, sibling, where)
+            in_unusable += _is_in_unusable(problem, level, sibling, sibling_node)
         sibling = problem.sibling[sibling]
-    return bool(below > 0 and below >= excess_in_domain(problem, solution, level, row))
+    return bool(in_unusable > 0 and in_unusable >= excess_in_domain(problem, solution, level, row))
 
 
 @kernel
-def _is_in_unusable(problem: Problem, level: int, row: int, at: int) -> bool:
-    """Return whether a domain of `at` below a level, of the same rule, has no usable node for `row`."""
-    for below in range(level + 1, problem.domain.shape[1]):
-        same_rule = problem.domain_rule[below] == problem.domain_rule[level]
-        if same_rule and problem.siblings[problem.feasibility_class[row], at, below] == 0:
+def _is_in_unusable(problem: Problem, level: int, row: int, node: int) -> bool:
+    """Return whether a domain of `node` at a lower level of the same rule has no usable node for `row`."""
+    for lower in range(level + 1, problem.domain.shape[1]):
+        same_rule = problem.domain_rule[lower] == problem.domain_rule[level]
+        if same_rule and problem.siblings[problem.feasibility_class[row], node, lower] == 0:
             return True
     return False
 
@@ -219,8 +235,9 @@ class FullDomain:
 
     domain: str
     replicas: int
+    """Number of replicas of the partition in it."""
     most: int
-    """Number of its replicas, and the largest number with the present replicas of the other domains of its level."""
+    """Largest number allowed in it, with the present replicas in the other domains of its level."""
 
     def __str__(self) -> str:
         return f"{self.domain} holds {self.replicas} and may hold {self.most}"
@@ -233,8 +250,8 @@ class Crowded(RuledOut):
     rule: str
     """``"fault_domain"`` or ``"upgrade_domain"``."""
     nodes: int
+    """Number of these nodes."""
     domains: tuple[FullDomain, ...]
-    """The full domains."""
 
     def __str__(self) -> str:
         return listed([str(domain) for domain in self.domains])
@@ -257,9 +274,11 @@ class UnevenSpread(Breach):
     level: int
     """Its depth in the tree, 1 at the top."""
     replicas: int
+    """Number of replicas of the partition in the domain."""
     least: int
+    """Smallest number that is allowed."""
     most: int
-    """Number of its replicas of the partition, and the allowed range, inclusive."""
+    """Largest number that is allowed."""
     priority: int = 0
     """Priority of the rule: 0 hard, 1 soft, 2 optimisation."""
 
@@ -275,10 +294,12 @@ class UnevenSpread(Breach):
 
 
 def _levels_of(problem: Problem, rule: Rule) -> list[int]:
-    return [level for level, of in enumerate(problem.domain_rule.tolist()) if of == rule]
+    """Return the levels of a rule, from the top down."""
+    return [level for level, level_rule in enumerate(problem.domain_rule.tolist()) if level_rule == rule]
 
 
 def _ruled_out(excluded: ExcludedNodes) -> Crowded:
+    """Return the full domains of the excluded nodes."""
     named, nodes = excluded.named, excluded.nodes
     levels = np.full(len(nodes), NOWHERE)
     _find_levels(named.problem, named.solution, int(excluded.rule), excluded.row, nodes, levels)
@@ -292,38 +313,39 @@ def _ruled_out(excluded: ExcludedNodes) -> Crowded:
 
 @kernel
 def _find_levels(problem: Problem, solution: Solution, rule: int, row: int, nodes: Int, levels: Int) -> None:
-    """Write to `levels`, (n,), the first level of a rule that `row` would violate on each of `nodes`, (n,)."""
+    """Write to `levels`, (n,), the first level of a rule that `row` would violate on each of `nodes`, (n,), if any."""
     for index in range(nodes.shape[0]):
         for level in range(problem.domain.shape[1]):
-            of_rule = problem.domain_rule[level] == rule
-            if of_rule and _breaks_spread(problem, solution, level, row, nodes[index]):
+            is_of_rule = problem.domain_rule[level] == rule
+            if is_of_rule and _breaks_spread(problem, solution, level, row, nodes[index]):
                 levels[index] = level
                 break
 
 
 def _full_domain(named: NamedSolution, row: int, name: str, node: int, level: int) -> FullDomain:
-    """Return the number of replicas in the domain of `node`, and its largest number with one replica more."""
+    """Return the replicas of `row`'s partition in the domain `name` of `node`, and the largest number with `row`."""
     problem = named.problem
     by_domain = _replicas_by_domain(named, level, row)
-    here = by_domain[int(problem.domain[node, level])]
-    allowed = int(problem.most_in_domain[problem.service[row], level])
-    if allowed != EVEN:
-        return FullDomain(name, here, allowed)
-    beside = np.unique(problem.domain[problem.parent[:, level] == problem.parent[node, level], level])
-    replicas = 1 + sum(by_domain[int(domain)] for domain in beside)
-    floor, rest = divmod(replicas, int(problem.siblings[problem.feasibility_class[row], node, level]))
-    ceiling = floor + (rest > 0)
-    return FullDomain(name, here, ceiling if here >= ceiling else floor)
+    inside = by_domain[int(problem.domain[node, level])]
+    most = int(problem.most_in_domain[problem.service[row], level])
+    if most != EVEN:
+        return FullDomain(name, inside, most)
+    domains = np.unique(problem.domain[problem.parent[:, level] == problem.parent[node, level], level])
+    replicas = 1 + sum(by_domain[int(domain)] for domain in domains)
+    floor, remainder = divmod(replicas, int(problem.siblings[problem.feasibility_class[row], node, level]))
+    ceiling = floor + (remainder > 0)
+    return FullDomain(name, inside, ceiling if inside >= ceiling else floor)
 
 
 def _breaches(named: NamedSolution, rule: Rule) -> Iterator[UnevenSpread]:
+    """Yield the verdicts on all domains with too many or too few replicas of a partition."""
     for level in _levels_of(named.problem, rule):
         for row in _rows_of_uneven_groups(named, level):
             yield from _uneven(named, rule, level, row)
 
 
 def _uneven(named: NamedSolution, rule: Rule, level: int, row: int) -> list[UnevenSpread]:
-    """Return the domains, except the domain of `row`, with too many or too few replicas of its partition."""
+    """Return the domains under the parent of `row`'s with too many or too few replicas of its partition."""
     least, most, replicas = _share(named, level, row)
     return [
         UnevenSpread(
@@ -349,31 +371,37 @@ def _domain_name(named: NamedSolution, level: int, node: int) -> str:
 
 
 def _share(named: NamedSolution, level: int, row: int) -> tuple[int, int, dict[int, int]]:
-    """Return the allowed range of replicas in a domain, and the number in each that counts, given by a node of each."""
+    """Return the least and most allowed replicas in a domain under the parent of `row`'s, and the replicas in each.
+
+    These are counted for the partition of `row`, by the first node of each domain.
+    """
     problem = named.problem
-    at = int(named.solution.node[row])
+    parent = int(problem.parent[int(named.solution.node[row]), level])
     by_domain = _replicas_by_domain(named, level, row)
-    allowed = int(problem.most_in_domain[problem.service[row], level])
-    feasibility_class = int(problem.feasibility_class[row]) if allowed == EVEN else None
-    beside = _domains_beside(named, level, feasibility_class, int(problem.parent[at, level]))
-    replicas = {node: by_domain[domain] for node, domain in beside}
-    if allowed != EVEN:
-        return 0, allowed, replicas
-    floor, rest = divmod(sum(replicas.values()), len(replicas))
-    return floor, floor + (rest > 0), replicas
+    most = int(problem.most_in_domain[problem.service[row], level])
+    feasibility_class = int(problem.feasibility_class[row]) if most == EVEN else None
+    domains = _domains_under(named, level, feasibility_class, parent)
+    replicas = {node: by_domain[domain] for node, domain in domains}
+    if most != EVEN:
+        return 0, most, replicas
+    floor, remainder = divmod(sum(replicas.values()), len(replicas))
+    return floor, floor + (remainder > 0), replicas
 
 
-def _domains_beside(
+def _domains_under(
     named: NamedSolution, level: int, feasibility_class: int | None, parent: int
 ) -> list[tuple[int, int]]:
-    """Return a node of each domain under a parent, and the domain, if usable for a feasibility class (None: any)."""
+    """Return the first node and the number of each domain of a level under a parent domain.
+
+    Only domains that are usable for a feasibility class count; None: all.
+    """
     key = ("domains", level, feasibility_class, parent)
     if key not in named.kept:
         problem = named.problem
-        beside = problem.parent[:, level] == parent
+        is_inside = problem.parent[:, level] == parent
         if feasibility_class is not None:
-            beside &= problem.siblings[feasibility_class, :, level] > 0
-        inside = np.flatnonzero(beside)
+            is_inside &= problem.siblings[feasibility_class, :, level] > 0
+        inside = np.flatnonzero(is_inside)
         domain, first = np.unique(problem.domain[inside, level], return_index=True)
         named.kept[key] = list(zip(inside[first].tolist(), domain.tolist(), strict=True))
     domains: list[tuple[int, int]] = named.kept[key]
@@ -383,59 +411,67 @@ def _domains_beside(
 def _replicas_by_domain(named: NamedSolution, level: int, row: int) -> Counter[int]:
     """Return how many replicas of the partition of `row` count in each domain of a level."""
     problem, node = named.problem, named.solution.node
-    siblings = problem.siblings[problem.feasibility_class[row], :, level]
     standing = [
         sibling for sibling in siblings_of(problem, row) if node[sibling] != NOWHERE and not problem.unspread[sibling]
     ]
-    counts = siblings > 0
+    counts = problem.siblings[problem.feasibility_class[row], :, level] > 0
     if problem.most_in_domain[problem.service[row], level] != EVEN:
         counts |= problem.feasibility_classes[problem.feasibility_class[row]]
     return Counter(int(problem.domain[node[sibling], level]) for sibling in standing if counts[node[sibling]])
 
 
 def _rows_of_uneven_groups(named: NamedSolution, level: int) -> list[int]:
-    """Return a row of each partition and parent domain whose replicas are unevenly spread below it."""
+    """Return a row of each partition and parent domain whose replicas are unevenly spread over the domains of a level.
+
+    A group is the replicas of a partition under a parent domain.
+    """
     problem, node = named.problem, named.solution.node
     siblings = np.where(node == NOWHERE, 0, problem.siblings[problem.feasibility_class, node, level])
-    allowed = problem.most_in_domain[problem.service, level]
+    most = problem.most_in_domain[problem.service, level]
     feasible = (node != NOWHERE) & problem.feasibility_classes[problem.feasibility_class, node]
-    counts = (siblings > 0) | ((allowed != EVEN) & feasible)
-    rows = np.flatnonzero(counts & ~problem.unspread & (allowed != ANY))
-    partition, at = named.partition_of_row[rows], node[rows]
-    first, _, count = _grouped(partition, problem.domain[at, level])
-    head, of_parent, _ = _grouped(partition[first], problem.parent[at[first], level])
-    groups = len(head)
+    counts = (siblings > 0) | ((most != EVEN) & feasible)
+    rows = np.flatnonzero(counts & ~problem.unspread & (most != ANY))
+    partition, row_node = named.partition_of_row[rows], node[rows]
+    first_in_domain, _, count = _grouped(partition, problem.domain[row_node, level])
+    parent = problem.parent[row_node[first_in_domain], level]
+    first_in_group, group, _ = _grouped(partition[first_in_domain], parent)
+    groups = len(first_in_group)
     replicas, fullest, emptiest = np.zeros(groups, np.int64), np.zeros(groups, np.int64), np.full(groups, len(node))
-    np.add.at(replicas, of_parent, count)
-    np.maximum.at(fullest, of_parent, count)
-    np.minimum.at(emptiest, of_parent, count)
-    heads = rows[first[head]]
-    domains, most = siblings[heads], allowed[heads]
-    emptiest[np.bincount(of_parent, minlength=groups) < domains] = 0
+    np.add.at(replicas, group, count)
+    np.maximum.at(fullest, group, count)
+    np.minimum.at(emptiest, group, count)
+    group_rows = rows[first_in_domain[first_in_group]]
+    domains, group_most = siblings[group_rows], most[group_rows]
+    emptiest[np.bincount(group, minlength=groups) < domains] = 0
     uneven = (fullest > -(-replicas // np.maximum(1, domains))) | (emptiest < replicas // np.maximum(1, domains))
-    broken = np.where(most == EVEN, uneven, fullest > most)
-    return [int(row) for row in heads[broken]]
+    broken = np.where(group_most == EVEN, uneven, fullest > group_most)
+    return [int(row) for row in group_rows[broken]]
 
 
 def _grouped(first: Int, second: Int) -> tuple[Int, Int, Int]:
-    """Return where each distinct pair occurs first, which pair each element is, and how often each occurs."""
+    """Return for the n pairs of whole numbers in `first` and `second`, (n,), which p are distinct.
+
+    The index of the first occurrence of each, (p,), the number of each element's pair, (n,), and how often each
+    occurs, (p,).
+    """
     width = int(second.max(initial=0)) + 1
-    _, where, inverse, count = np.unique(
+    _, first_index, number, count = np.unique(
         first * width + second, return_index=True, return_inverse=True, return_counts=True
     )
-    return where, inverse, count
+    return first_index, number, count
 
 
 def _reason(named: NamedSolution, phase: Phase, row: int, rule: Rule) -> Reason:
-    """Return the domain of `row` at the first level at which it has more than its share."""
+    """Return as reason the domain of `row` at the first level at which `row` breaks the spread."""
     problem, solution = named.problem, named.solution
-    level = next(each for each in _levels_of(problem, rule) if stands_wrongly(problem, solution, each, row))
+    level = next(each for each in _levels_of(problem, rule) if breaks_level(problem, solution, each, row))
     name = _domain_name(named, level, int(solution.node[row]))
     uneven = _uneven(named, rule, level, row)
     return named.reason(phase, row, next((each for each in uneven if each.domain == name), uneven[0]))
 
 
 def _concerns(problem: Problem, row: int, rule: Rule) -> bool:
+    """Return whether a rule limits the domains of `row` at any of its levels."""
     levels = problem.domain_rule == int(rule)
     return bool((problem.most_in_domain[problem.service[row], levels] != ANY).any())
 

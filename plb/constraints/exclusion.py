@@ -14,7 +14,7 @@ from plb.constraints.description import NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.outcome import RuledOut
 from plb.model.role import PRIMARY
-from plb.model.rules import Breach, Rule
+from plb.model.rules import Breach, Rule, RuleMask
 from plb.phrasing import counted, listed
 from plb.state.arrays import Problem, Proposal, Solution, siblings_of
 
@@ -22,7 +22,7 @@ RULE = int(Rule.EXCLUSION)
 
 
 @kernel(inline=True)
-def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
     """Return whether a replica of the same partition is on `target`, or was there before the search.
 
     A node that a sibling leaves in the same plan stays excluded, so that moves can run in any order; so a row that has
@@ -30,7 +30,7 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
     leave a sibling that was on its node before, and may replace a standby.
     """
     node, origin, sibling, chains = solution.node, problem.origin, problem.sibling, problem.chains
-    origin_node = origin[row]
+    row_origin = origin[row]
     replica = sibling[row]
     while replica != row:
         if problem.standbys > 0 and problem.standby[replica]:
@@ -40,58 +40,62 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
             return True
         if not chains and origin[replica] == target:
             return True
-        if not chains and origin_node != NOWHERE and node[replica] == origin_node and origin[replica] != origin_node:
+        if not chains and row_origin != NOWHERE and node[replica] == row_origin and origin[replica] != row_origin:
             return True
         replica = sibling[replica]
-    if not chains or origin_node == NOWHERE or target == origin_node:
+    if not chains or row_origin == NOWHERE or target == row_origin:
         return False
     return _closes_cycle(node, origin, sibling, problem.role, row, target)
 
 
 @kernel
 def _closes_cycle(node: Int, origin: Int, sibling: Int, role: Int, row: int, target: int) -> bool:
-    """Return whether the move of `row` to `target` closes a cycle of siblings, other than a swap of two roles."""
-    at = target
+    """Return whether the move of `row` to `target` closes a cycle of siblings, other than a swap of two roles.
+
+    In a cycle each moves to the node that the next one leaves. `node`, `origin`, `sibling`, `role`: (M,) of `Solution`
+    and `Problem`.
+    """
+    freed_node = target
     followed = 0
     while True:
-        after = NOWHERE
+        next_node = NOWHERE
         siblings = 0
         replica = sibling[row]
         while replica != row:
             siblings += 1
-            swaps = at == target and node[replica] == origin[row] and role[replica] != role[row]
-            if origin[replica] == at and node[replica] != at and not swaps:
-                after = node[replica]
+            is_swap = freed_node == target and node[replica] == origin[row] and role[replica] != role[row]
+            if origin[replica] == freed_node and node[replica] != freed_node and not is_swap:
+                next_node = node[replica]
             replica = sibling[replica]
-        if after == NOWHERE:
+        if next_node == NOWHERE:
             return False
-        if after == origin[row] or followed > siblings:
+        if next_node == origin[row] or followed > siblings:
             return True
-        at = after
+        freed_node = next_node
         followed += 1
 
 
 @kernel(inline=True)
-def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:
+def refuses_swap(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> bool:
     """Return whether a swap of two siblings would cause moves that depend on their order.
 
-    Two siblings may exchange their origins, or return from that. Otherwise neither may be on the origin of a sibling.
+    Two siblings may exchange their origins, or undo this. Otherwise neither may be on the origin of a sibling.
     """
     node, origin, sibling = solution.node, problem.origin, problem.sibling
-    row, there, partner, here = proposal
-    if here == there:
+    row, target, partner, source = proposal
+    if source == target:
         return True
-    crosses = here == origin[row] and there == origin[partner]
-    returns = there == origin[row] and here == origin[partner]
+    crosses = source == origin[row] and target == origin[partner]
+    returns = target == origin[row] and source == origin[partner]
     if crosses or returns:
         return False
-    if here == origin[row] or there == origin[partner]:
+    if source == origin[row] or target == origin[partner]:
         return True
     replica = sibling[row]
     while replica != row:
         if replica != partner:
             on_origin = node[replica] != NOWHERE and (node[replica] == origin[row] or node[replica] == origin[partner])
-            if on_origin or origin[replica] == here or origin[replica] == there:
+            if on_origin or origin[replica] == source or origin[replica] == target:
                 return True
         replica = sibling[replica]
     return False
@@ -101,14 +105,14 @@ def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: 
 def is_broken(problem: Problem, solution: Solution, row: int) -> bool:
     """Return whether a placed `row` has to leave its node, as another replica of its partition stays there.
 
-    One stays: one that may not move, else the primary, else the first. Leaving replicas and standbys do not count.
+    The one that stays may not move, else is the primary, else the first. Leaving replicas and standbys do not count.
     """
     if problem.unspread[row]:
         return False
-    at = solution.node[row]
+    node = solution.node[row]
     sibling = problem.sibling[row]
     while sibling != row:
-        if solution.node[sibling] == at and not problem.unspread[sibling] and _stays_before(problem, sibling, row):
+        if solution.node[sibling] == node and not problem.unspread[sibling] and _stays_before(problem, sibling, row):
             return True
         sibling = problem.sibling[sibling]
     return False
@@ -116,12 +120,12 @@ def is_broken(problem: Problem, solution: Solution, row: int) -> bool:
 
 @kernel
 def _stays_before(problem: Problem, first: int, second: int) -> bool:
-    """Return whether `first` of two replicas on a node stays rather than the other."""
+    """Return whether of two replicas of a partition on a node, given by their rows, `first` stays."""
     if problem.repairable[first] != problem.repairable[second]:
         return bool(not problem.repairable[first])
-    leads = problem.role[first] == PRIMARY
-    if leads != (problem.role[second] == PRIMARY):
-        return bool(leads)
+    is_primary = problem.role[first] == PRIMARY
+    if is_primary != (problem.role[second] == PRIMARY):
+        return bool(is_primary)
     return first < second
 
 
@@ -134,9 +138,8 @@ class SharedNode(Breach):
 
     partition: str
     node: str
-    """Their names."""
     replicas: int
-    """The number of its replicas there, without standbys and departing ones."""
+    """Number of replicas of the partition on the node, without standbys and departing ones."""
 
     @property
     def numbers(self) -> Mapping[str, float]:
@@ -154,7 +157,9 @@ class Taken(RuledOut):
     rule: ClassVar[str] = "exclusion"
 
     nodes: int
+    """Number of these nodes."""
     names: tuple[str, ...]
+    """Names of these nodes."""
 
     def __str__(self) -> str:
         return f"another replica of the partition is on {listed(self.names)}"
@@ -165,15 +170,16 @@ class Taken(RuledOut):
 
 
 def _shared_node(named: NamedSolution, row: int) -> SharedNode:
-    """Return the verdict on the node of a row, which has several replicas of its partition."""
+    """Return the verdict on the node of `row`, which has several replicas of its partition."""
     problem, node = named.problem, named.solution.node
-    there = [
+    on_node = [
         sibling for sibling in siblings_of(problem, row) if node[sibling] == node[row] and not problem.unspread[sibling]
     ]
-    return SharedNode(named.state.row_partition[row], named.node_of(row), len(there))
+    return SharedNode(named.state.row_partition[row], named.node_of(row), len(on_node))
 
 
 def _breaches(named: NamedSolution) -> Iterator[SharedNode]:
+    """Return the verdicts on all nodes with several replicas of a partition."""
     node, nodes = named.solution.node, len(named.state.nodes)
     rows = np.flatnonzero((node != NOWHERE) & ~named.problem.unspread)
     _, first, replicas = np.unique(

@@ -26,29 +26,31 @@ _SWAPS = int(Rule.SWAPS)
 
 @kernel
 def refusal_of_budget(problem: Problem, solution: Solution, moves: int, proposal: Proposal) -> int:
-    """Return the budget that a proposal would exceed, or NO_REFUSAL; `moves`: of the solution after it, in tenths.
+    """Return the rule of the budget that a proposal would exceed, or NO_REFUSAL.
 
-    No node or service budget refuses a proposal that does not increase its number of moves.
+    `moves`: `Totals.moves` after the proposal. No budget of a node or a service refuses a proposal that does not
+    increase its number of moves.
     """
     if moves > problem.max_moves * TENTHS:
         return _MOVES
-    row, target, partner, here = proposal
-    origin_node = problem.origin[row]
-    other_origin = problem.origin[partner] if partner != NOWHERE else NOWHERE
-    for node in (target, here, origin_node, other_origin):
-        change = _touches(origin_node, target, node) - _touches(origin_node, here, node)
+    row, target, partner, source = proposal
+    row_origin = problem.origin[row]
+    partner_origin = problem.origin[partner] if partner != NOWHERE else NOWHERE
+    for node in (target, source, row_origin, partner_origin):
+        change = _touches(row_origin, target, node) - _touches(row_origin, source, node)
         if partner != NOWHERE:
-            change += _touches(other_origin, here, node) - _touches(other_origin, target, node)
+            change += _touches(partner_origin, source, node) - _touches(partner_origin, target, node)
         if change > 0 and solution.node_moves[node] + change > problem.max_node_moves[node]:
             return _NODE_MOVES
-    change = _is_move(origin_node, target) - _is_move(origin_node, here)
-    other_change = _is_move(other_origin, here) - _is_move(other_origin, target)
+    change = _is_move(row_origin, target) - _is_move(row_origin, source)
+    partner_change = _is_move(partner_origin, source) - _is_move(partner_origin, target)
     service = problem.service[row]
     if partner != NOWHERE:
-        other_service = problem.service[partner]
-        if other_service == service:
-            change += other_change
-        elif _exceeds(solution.service_moves[other_service], other_change, problem.max_service_moves[other_service]):
+        partner_service = problem.service[partner]
+        partner_budget = problem.max_service_moves[partner_service]
+        if partner_service == service:
+            change += partner_change
+        elif _exceeds(solution.service_moves[partner_service], partner_change, partner_budget):
             return _SERVICE_MOVES
     if _exceeds(solution.service_moves[service], change, problem.max_service_moves[service]):
         return _SERVICE_MOVES
@@ -57,7 +59,7 @@ def refusal_of_budget(problem: Problem, solution: Solution, moves: int, proposal
 
 @kernel
 def budget_that_holds(problem: Problem, solution: Solution, row: int) -> int:
-    """Return the budget that keeps a placed `row`, if it has not moved yet, from any other node, or NO_REFUSAL."""
+    """Return the rule of the budget that keeps a placed `row` on its node; NO_REFUSAL if none, or if it has moved."""
     source = solution.node[row]
     if not problem.bounded or source != problem.origin[row]:
         return NO_REFUSAL
@@ -73,7 +75,10 @@ def budget_that_holds(problem: Problem, solution: Solution, row: int) -> int:
 
 @kernel
 def refusal_of_throttle(problem: Problem, solution: Solution, builds: int, swaps: int) -> int:
-    """Return the throttle of the cluster that a proposal would exceed, or NO_REFUSAL; counts after it, in tenths."""
+    """Return the rule of the throttle of the cluster that a proposal would exceed, or NO_REFUSAL.
+
+    `builds`, `swaps`: of `Totals` after the proposal.
+    """
     if builds > solution.totals.builds and builds > problem.max_builds * TENTHS:
         return _BUILDS
     if swaps > solution.totals.swaps and swaps > problem.max_swaps * TENTHS:
@@ -82,23 +87,25 @@ def refusal_of_throttle(problem: Problem, solution: Solution, builds: int, swaps
 
 
 @kernel
-def _is_move(origin_node: int, place: int) -> int:
-    """Return 1 if a row with origin `origin_node` on node `place` is a move of the plan, else 0."""
-    return int(origin_node != NOWHERE and place != NOWHERE and place != origin_node)
+def _is_move(origin_node: int, node: int) -> int:
+    """Return 1 if a row with the origin `origin_node` on `node` is a move of the plan, else 0; each may be NOWHERE."""
+    return int(origin_node != NOWHERE and node != NOWHERE and node != origin_node)
 
 
 @kernel
-def _touches(origin_node: int, place: int, node: int) -> int:
-    """Return how many ends, source or target, the move of a row from `origin_node` to `place` has on `node`."""
-    return _is_move(origin_node, place) * (int(origin_node == node) + int(place == node))
+def _touches(origin_node: int, target: int, node: int) -> int:
+    """Return how many ends, source or target, the move of a row from `origin_node` to `target` has on `node`."""
+    return _is_move(origin_node, target) * (int(origin_node == node) + int(target == node))
 
 
 @kernel
 def _exceeds(moves: int, change: int, budget: int) -> bool:
+    """Return whether `change` more moves exceed a budget; fewer moves never do."""
     return change > 0 and moves + change > budget
 
 
 def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    """Return the fields of `Problem` on budgets that follow from settings, by name."""
     config = state.config
     return {
         "bounded": state.limits_moves,

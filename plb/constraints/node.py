@@ -16,26 +16,28 @@ from plb.model import DeactivationIntent, Node
 from plb.model.expressions import UnmetClause
 from plb.model.outcome import RuledOut
 from plb.model.role import Role
-from plb.model.rules import NO_NUMBERS, Breach, Rule
+from plb.model.rules import NO_NUMBERS, Breach, Rule, RuleMask
 from plb.state.arrays import Problem, Proposal, Solution
 
 RULE = int(Rule.NODE)
 
 
 @kernel
-def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
     """Return whether `target` is down or deactivated, so that it may not receive `row`."""
     return not problem.receives[problem.kind[row], target]
 
 
 @kernel
-def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:  # as of every rule
-    """Return whether a node of two siblings may not receive the other one."""
+def refuses_swap(
+    problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal
+) -> bool:  # as of every rule
+    """Return whether one of two siblings may not be received by the node of the other."""
     return not (problem.receives[0, proposal.source] and problem.receives[0, proposal.target])
 
 
 @kernel
-def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
     """Return whether a placed `row` is on a node that has to be emptied; departing ends and standbys do not count."""
     return bool(enforced >> RULE & 1 and problem.drained[solution.node[row]] and not problem.unspread[row])
 
@@ -66,6 +68,7 @@ class OutOfService(RuledOut):
     rule: ClassVar[str] = "node"
 
     nodes: int
+    """Number of these nodes."""
     states: Mapping[str, int]
     """Number of these nodes by state, such as ``"down"`` or ``"deactivated (restart, safety_check_complete)"``."""
 
@@ -78,12 +81,14 @@ class OutOfService(RuledOut):
 
 
 def _ruled_out(excluded: ExcludedNodes) -> OutOfService:
-    described = excluded.named.state.nodes
-    states = Counter(_state_of(described[node]) for node in excluded.nodes.tolist())
+    """Return how many excluded nodes are in each state."""
+    nodes = excluded.named.state.nodes
+    states = Counter(_state_of(nodes[index]) for index in excluded.nodes.tolist())
     return OutOfService(len(excluded.nodes), dict(states))
 
 
 def _state_of(node: Node) -> str:
+    """Return the availability of a node in words."""
     if not node.up:
         return "down"
     if node.deactivation_intent is DeactivationIntent.NONE:
@@ -92,6 +97,7 @@ def _state_of(node: Node) -> str:
 
 
 def _on_removed_node(named: NamedSolution, row: int) -> OnRemovedNode:
+    """Return the verdict on a placed `row`, whose node has to be emptied."""
     node = named.state.nodes[int(named.solution.node[row])]
     return OnRemovedNode(named.state.row_partition[row], named.role_of(row), node.name, node.deactivation_intent.value)
 
@@ -106,6 +112,7 @@ def rows_to_drain(problem: Problem, solution: Solution) -> Sequence[int]:
 
 
 def _breaches(named: NamedSolution) -> Iterator[OnRemovedNode]:
+    """Return the verdicts on all replicas on nodes that have to be emptied."""
     return (_on_removed_node(named, row) for row in rows_to_drain(named.problem, named.solution))
 
 

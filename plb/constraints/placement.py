@@ -14,27 +14,27 @@ from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescri
 from plb.model.expressions import Expression, UnmetClause, unmet_clauses
 from plb.model.outcome import RuledOut
 from plb.model.role import Role
-from plb.model.rules import NO_NUMBERS, Breach, Rule
+from plb.model.rules import NO_NUMBERS, Breach, Rule, RuleMask
 from plb.state.arrays import Problem, Proposal, Solution
 
 RULE = int(Rule.PLACEMENT)
 
 
 @kernel
-def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
     """Return whether `target` is blocked for the service of `row`, or does not satisfy its placement constraint."""
     return bool(enforced >> RULE & 1 and not problem.feasibility_classes[problem.feasibility_class[row], target])
 
 
 @kernel
-def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:
+def refuses_swap(problem: Problem, solution: Solution, enforced: RuleMask, proposal: Proposal) -> bool:
     """Return whether one of two siblings may not be on the node of the other: roles may have constraints."""
-    row, there, partner, here = proposal
-    return refuses(problem, solution, enforced, row, there) or refuses(problem, solution, enforced, partner, here)
+    row, target, partner, source = proposal
+    return refuses(problem, solution, enforced, row, target) or refuses(problem, solution, enforced, partner, source)
 
 
 @kernel
-def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
     """Return whether a placed `row` is on a node that its service excludes."""
     return refuses(problem, solution, enforced, row, solution.node[row])
 
@@ -46,11 +46,11 @@ class Infeasible(RuledOut):
     rule: ClassVar[str] = "placement"
 
     nodes: int
+    """Number of these nodes."""
     blocked: int
+    """Number of nodes in the block list of the service."""
     unfit: int
-    """Number of nodes in the block list of the service, and of other nodes that do not satisfy its placement
-    constraint.
-    """
+    """Number of other nodes, which do not satisfy the placement constraint."""
     constraint: str
     """The placement constraint."""
     unknown: tuple[str, ...] = ()
@@ -93,6 +93,7 @@ class Misplaced(Breach):
 
 
 def _ruled_out(excluded: ExcludedNodes) -> Infeasible:
+    """Return how many excluded nodes are blocked and how many do not satisfy the placement constraint."""
     required = excluded.named.feasibility_class_of(excluded.row)
     blocked = sum(name in required.blocked for name in excluded.named.names(excluded.nodes))
     unfit = len(excluded.nodes) - blocked
@@ -109,7 +110,7 @@ def _unknown_properties(named: NamedSolution, expression: Expression) -> tuple[s
 
 
 def _misplaced(named: NamedSolution, row: int) -> Misplaced:
-    """Return the verdict on a replica on a node that its service does not allow."""
+    """Return the verdict on a placed `row` on a node that its service does not allow."""
     node, required = named.node_of(row), named.feasibility_class_of(row)
     return Misplaced(
         partition=named.state.row_partition[row],
@@ -122,12 +123,14 @@ def _misplaced(named: NamedSolution, row: int) -> Misplaced:
 
 
 def _breaches(named: NamedSolution) -> Iterator[Misplaced]:
+    """Return the verdicts on all replicas on nodes that their services do not allow."""
     problem, node = named.problem, named.solution.node
-    wrong = (node != NOWHERE) & ~problem.unspread & ~problem.feasibility_classes[problem.feasibility_class, node]
-    return (_misplaced(named, row) for row in np.flatnonzero(wrong).tolist())
+    infeasible = (node != NOWHERE) & ~problem.unspread & ~problem.feasibility_classes[problem.feasibility_class, node]
+    return (_misplaced(named, row) for row in np.flatnonzero(infeasible).tolist())
 
 
 def _unmet(named: NamedSolution, row: int, node: int) -> tuple[UnmetClause, ...]:
+    """Return the clauses of the placement constraint of `row` that a node does not satisfy."""
     properties = named.state.nodes[node].placement_properties
     primary = named.role_of(row) is Role.PRIMARY
     return unmet_clauses(named.feasibility_class_of(row).expression.text, properties, primary=primary)

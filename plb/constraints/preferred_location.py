@@ -14,7 +14,7 @@ from plb.constraints.description import ExcludedNodes, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.outcome import RuledOut
 from plb.model.role import PRIMARY
-from plb.model.rules import Rule
+from plb.model.rules import Rule, RuleMask
 from plb.phrasing import listed
 from plb.state.arrays import Problem, Solution, siblings_of
 
@@ -22,10 +22,10 @@ RULE = int(Rule.PREFERRED_LOCATION)
 
 
 @kernel(inline=True)
-def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
     """Return whether `row` prefers other nodes: `target` has no standby of its partition and is not upgraded.
 
-    If the partition has a standby, or a place that an upgrade has kept, upgraded nodes are not preferred.
+    If the partition has a standby, upgraded nodes are not preferred.
     """
     if not (problem.preferring and enforced >> RULE & 1 and problem.prefers_siblings[row]):
         return False
@@ -38,23 +38,23 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
 def is_upgraded(problem: Problem, row: int, target: int) -> bool:
     """Return whether `target` is upgraded in the running upgrade that `row` follows.
 
-    Of two upgrades that is the one that has yet to reach the primary of the partition; if both have, or neither, the
-    one that has completed more domains.
+    Of an upgrade of the cluster and one of its application it follows the one that has yet to reach the primary of the
+    partition; if both have, or neither, the one that has completed more domains.
     """
     application = problem.application[row]
     if application == NOWHERE or not problem.grouped or problem.completed_domains[application] == 0:
         return bool(problem.upgraded[target])
     of_application, of_cluster = problem.completed_domains[application], problem.completed_domains[-1]
     follows_cluster = of_cluster > of_application
-    this = row
+    sibling = row
     while of_cluster > 0:
-        place = problem.origin[this]
-        if problem.role[this] == PRIMARY and place != NOWHERE:
-            if problem.upgraded[place] != problem.application_upgraded[application, place]:
-                follows_cluster = not problem.upgraded[place]
+        node = problem.origin[sibling]
+        if problem.role[sibling] == PRIMARY and node != NOWHERE:
+            if problem.upgraded[node] != problem.application_upgraded[application, node]:
+                follows_cluster = not problem.upgraded[node]
             break
-        this = problem.sibling[this]
-        if this == row:
+        sibling = problem.sibling[sibling]
+        if sibling == row:
             break
     if follows_cluster:
         return bool(problem.upgraded[target])
@@ -68,6 +68,7 @@ class NotPreferred(RuledOut):
     rule: ClassVar[str] = "preferred_location"
 
     nodes: int
+    """Number of these nodes."""
     preferred: tuple[str, ...]
     """Names of the nodes with a standby."""
     upgraded: tuple[str, ...] = ()
@@ -84,6 +85,7 @@ class NotPreferred(RuledOut):
 
 
 def _ruled_out(excluded: ExcludedNodes) -> NotPreferred:
+    """Return the nodes with standbys of the partition, and the upgraded domains."""
     problem, named = excluded.named.problem, excluded.named
     standbys = [sibling for sibling in siblings_of(problem, excluded.row) if problem.standby[sibling]]
     nodes = [node for node in range(len(problem.upgraded)) if is_upgraded.py_func(problem, excluded.row, node)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plb.compiler import kernel
 from plb.constraints.description import RuleDescription
 from plb.errors import InvalidValueError
-from plb.model.rules import Rule
+from plb.model.rules import Rule, RuleMask
 from plb.state.arrays import Problem, Solution
 
 RULE = int(Rule.RANGE)
@@ -14,7 +14,7 @@ LARGEST_SUM = 2**31 - 2
 
 
 @kernel(inline=True)
-def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
     """Return whether the largest peaks of `row` and of all replicas on `target` could exceed LARGEST_SUM."""
     ceiling, peak_ceiling = solution.ceiling, problem.peak_ceiling
     for metric in range(ceiling.shape[1]):  # noqa: SIM110 (compiled; a generator would not be)

@@ -60,5 +60,5 @@ def description_of(rule: Rule) -> RuleDescription:
 
 
 def fields_of_rules(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    """Return the fields of `Problem` that single rules read and that follow from nodes and settings."""
+    """Return the fields of `Problem` that single rules read and that follow from nodes and settings, by name."""
     return {name: value for rule in RULES_IN_ORDER for name, value in rule.fields(state, topology).items()}

@@ -13,7 +13,7 @@ from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, NamedSolution, RuleDescription
 from plb.model.expressions import UnmetClause
 from plb.model.outcome import RuledOut
-from plb.model.rules import Breach, Rule
+from plb.model.rules import Breach, Rule, RuleMask
 from plb.phrasing import counted, listed
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import application_fields
@@ -22,13 +22,14 @@ RULE = int(Rule.SCALE_OUT)
 
 
 @kernel(inline=True)
-def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
-    """Return whether `row` on `target` makes its application use more nodes than it may; a node left last is free."""
+def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
+    """Return whether `row` on `target` makes its application use more nodes than it may."""
     return bool(problem.grouped and enforced >> RULE & 1 and _is_beyond_limit(problem, solution, row, target))
 
 
 @kernel
 def _is_beyond_limit(problem: Problem, solution: Solution, row: int, target: int) -> bool:
+    """Return whether `row` on `target` makes its application use more nodes; the node that it leaves may be freed."""
     application = problem.application[row]
     if application == NOWHERE or solution.application_replicas[application, target] > 0:
         return False
@@ -39,20 +40,20 @@ def _is_beyond_limit(problem: Problem, solution: Solution, row: int, target: int
 
 @kernel
 def nodes_above_limit(problem: Problem, solution: Solution, application: int) -> int:
-    """Return by how many nodes an application exceeds its limit."""
+    """Return by how many nodes an application exceeds `Problem.most_nodes`, at least 0."""
     return max(0, int(solution.application_nodes[application] - problem.most_nodes[application]))
 
 
 @kernel
-def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+def is_broken(problem: Problem, solution: Solution, enforced: RuleMask, row: int) -> bool:
     """Return whether the application of a placed `row` uses too many nodes."""
     if not problem.grouped or not enforced >> RULE & 1 or problem.application[row] == NOWHERE:
         return False
     return nodes_above_limit(problem, solution, problem.application[row]) > 0
 
 
-def broken_applications(problem: Problem, solution: Solution, enforced: int) -> Int:
-    """Return the applications, ascending, that use too many nodes; none if the rule is not enforced."""
+def broken_applications(problem: Problem, solution: Solution, enforced: RuleMask) -> Int:
+    """Return the indices of the applications, ascending, that use too many nodes; none if the rule is not enforced."""
     return np.flatnonzero((solution.application_nodes > problem.most_nodes) & bool(enforced >> RULE & 1))
 
 
@@ -68,10 +69,10 @@ class BeyondScaleOut(RuledOut):
     rule: ClassVar[str] = "scale_out"
 
     nodes: int
+    """Number of these nodes."""
     application: str
-    """Its name."""
     most_nodes: int
-    """Most nodes that it uses."""
+    """Most nodes that the application may use."""
     used: tuple[str, ...]
     """Names of the nodes that it uses."""
 
@@ -91,7 +92,6 @@ class TooManyNodes(Breach):
     rule: ClassVar[str] = "scale_out"
 
     application: str
-    """Its name."""
     nodes: tuple[str, ...]
     """Names of the nodes that its replicas use."""
     most_nodes: int
@@ -110,6 +110,7 @@ class TooManyNodes(Breach):
 
 
 def _ruled_out(excluded: ExcludedNodes) -> BeyondScaleOut:
+    """Return the limit of nodes of the row's application, and the nodes that it uses."""
     named = excluded.named
     application = int(named.problem.application[excluded.row])
     return BeyondScaleOut(
@@ -136,6 +137,7 @@ def _too_many(named: NamedSolution, application: int) -> TooManyNodes:
 
 
 def _breaches(named: NamedSolution) -> Iterator[TooManyNodes]:
+    """Return the verdicts on all applications that use too many nodes."""
     broken = broken_applications(named.problem, named.solution, 1 << RULE)
     return (_too_many(named, application) for application in broken.tolist())
 

@@ -12,12 +12,12 @@ from plb.compiler import kernel
 
 @kernel(inline=True)
 def siblings_in_domain(domain: Int32, node: Int, sibling: Int, unspread: Bool, row: int, target: int) -> int:
-    """Return the number of siblings of `row` in the domain of `target`."""
+    """Return the number of siblings of `row` in the domain of `target`; arrays as in `spreads_badly`."""
     count = 0
     replica = sibling[row]
     while replica != row:
-        at = node[replica]
-        count += at != NOWHERE and not unspread[replica] and domain[at] == domain[target]
+        replica_node = node[replica]
+        count += replica_node != NOWHERE and not unspread[replica] and domain[replica_node] == domain[target]
         replica = sibling[replica]
     return int(count)
 
@@ -39,8 +39,8 @@ def spreads_badly(
     An empty domain always accepts a replica. A domain at the ceiling accepts none, nor does a domain at the floor while
     another is below it. No domain may fall below the floor. So a violated spread can improve but never get worse.
 
-    `domain`, `parent`, `siblings`: (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
-    `node`, `sibling`, `unspread`: (M,) see `plb.state.arrays`; `any_unspread`: whether there is any such row.
+    `domain`, `parent`, `siblings`: (N,) this level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
+    `node`, `sibling`, `unspread`: (M,) of `Solution` and `Problem`; `any_unspread`: whether `unspread` is ever true.
     """
     source = node[row]
     if sibling[row] == row or (source != NOWHERE and domain[source] == domain[target]):
@@ -51,19 +51,19 @@ def spreads_badly(
     in_source = 0
     replica = sibling[row]
     while replica != row:
-        at = node[replica]
-        if at != NOWHERE and not (any_unspread and unspread[replica]) and siblings[at] > 0:
-            if parent[at] == parent[target]:
+        replica_node = node[replica]
+        if replica_node != NOWHERE and not (any_unspread and unspread[replica]) and siblings[replica_node] > 0:
+            if parent[replica_node] == parent[target]:
                 under_target += 1
-                in_target += domain[at] == domain[target]
-            if source != NOWHERE and parent[at] == parent[source]:
+                in_target += domain[replica_node] == domain[target]
+            if source != NOWHERE and parent[replica_node] == parent[source]:
                 under_source += 1
-                in_source += domain[at] == domain[source]
+                in_source += domain[replica_node] == domain[source]
         replica = sibling[replica]
     if source != NOWHERE and siblings[source] > 0:
         stays_inside = parent[source] == parent[target]
-        left = under_source + 1 if stays_inside else under_source
-        if (in_source + 1) * siblings[source] <= left:  # below the floor
+        replicas_after = under_source + 1 if stays_inside else under_source
+        if (in_source + 1) * siblings[source] <= replicas_after:  # below the floor
             return True
     if in_target == 0:
         return False
@@ -89,53 +89,69 @@ def some_domain_below(
     target: int,
     floor: int,
 ) -> bool:
-    """Return whether, without `row`, some usable domain count that of `target` holds fewer than `floor` replicas."""
+    """Return whether some usable domain under the parent of `target`'s has fewer than `floor` replicas without `row`.
+
+    Arrays as in `spreads_badly`. A domain counts as occupied at the first of the replicas in it.
+    """
     occupied = 0
     replica = sibling[row]
     while replica != row:
-        at = node[replica]
-        if at != NOWHERE and not unspread[replica] and siblings[at] > 0 and parent[at] == parent[target]:
+        replica_node = node[replica]
+        counts = replica_node != NOWHERE and not unspread[replica] and siblings[replica_node] > 0
+        if counts and parent[replica_node] == parent[target]:
             inside = 0
-            first = True
-            again = sibling[row]
-            while again != row:
-                where = node[again]
-                if where != NOWHERE and not unspread[again] and domain[where] == domain[at]:
-                    first = first and (inside > 0 or again == replica)
+            is_first = True
+            neighbour = sibling[row]
+            while neighbour != row:
+                neighbour_node = node[neighbour]
+                if (
+                    neighbour_node != NOWHERE
+                    and not unspread[neighbour]
+                    and domain[neighbour_node] == domain[replica_node]
+                ):
+                    is_first = is_first and (inside > 0 or neighbour == replica)
                     inside += 1
-                again = sibling[again]
+                neighbour = sibling[neighbour]
             if inside < floor:
                 return True
-            occupied += first
+            occupied += is_first
         replica = sibling[replica]
     return occupied < int(siblings[target])
 
 
 @kernel
-def misses_of_spread(
+def excess_above_ceiling(
     domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int
 ) -> int:
-    """Return the replicas in the domain of `row` above the ceiling at this level; arguments of `spreads_badly`."""
-    at = node[row]
-    if at == NOWHERE or unspread[row] or siblings[at] == 0:
+    """Return the number of replicas above the ceiling in the domain of `row` at this level; arrays: `spreads_badly`."""
+    row_node = node[row]
+    if row_node == NOWHERE or unspread[row] or siblings[row_node] == 0:
         return 0
-    replicas, inside = under_parent(domain, parent, siblings, node, sibling, unspread, row, at)
-    ceiling = (replicas + siblings[at] - 1) // siblings[at]
+    replicas, inside = under_parent(domain, parent, siblings, node, sibling, unspread, row, row_node)
+    ceiling = (replicas + siblings[row_node] - 1) // siblings[row_node]
     return int(max(0, inside - ceiling))
 
 
 @kernel
 def under_parent(
-    domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int, at: int
+    domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int, target: int
 ) -> tuple[int, int]:
-    """Return the counted replicas of the partition, with `row` on `at`, under the parent and in the domain of `at`."""
+    """Return the replicas of the partition under the parent of the domain of `target`, and in this domain itself.
+
+    `row` counts as on `target`; arrays as in `spreads_badly`.
+    """
     replicas = 1
     inside = 1
     replica = sibling[row]
     while replica != row:
-        where = node[replica]
-        if where != NOWHERE and not unspread[replica] and siblings[where] > 0 and parent[where] == parent[at]:
+        replica_node = node[replica]
+        if (
+            replica_node != NOWHERE
+            and not unspread[replica]
+            and siblings[replica_node] > 0
+            and parent[replica_node] == parent[target]
+        ):
             replicas += 1
-            inside += domain[where] == domain[at]
+            inside += domain[replica_node] == domain[target]
         replica = sibling[replica]
     return replicas, inside

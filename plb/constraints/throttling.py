@@ -12,7 +12,7 @@ from plb.compiler import kernel
 from plb.constraints.description import RuleDescription
 from plb.model.move import Phase
 from plb.model.role import INSTANCE, PRIMARY
-from plb.model.rules import Rule
+from plb.model.rules import Rule, RuleMask
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
@@ -20,13 +20,13 @@ from plb.state.topology import Topology
 
 RULE = int(Rule.THROTTLING)
 NODE_TYPE = "NodeType"
-"""The node property that the limits go by."""
+"""The node property by whose value the limits are set."""
 NO_LIMIT = 2**31
-"""Stands for any number of replicas."""
+"""A limit that is never reached."""
 
 
 @kernel(inline=True)
-def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+def refuses(problem: Problem, solution: Solution, enforced: RuleMask, row: int, target: int) -> bool:
     """Return whether `target` has no free build slot for `row`; a return to the origin is never throttled."""
     if not problem.throttles or not enforced >> RULE & 1 or problem.origin[row] == target:
         return False
@@ -37,7 +37,10 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
 
 @kernel
 def is_exempt(problem: Problem, row: int) -> bool:
-    """Return whether `row` is a child, an instance, or the first primary of a partition without other replicas."""
+    """Return whether no limit applies to `row`: a child, an instance, or the first primary of a partition without rest.
+
+    Standbys do not count.
+    """
     if problem.role[row] == INSTANCE or problem.parent_row[row] != NOWHERE:
         return True
     if problem.role[row] != PRIMARY or problem.origin[row] != NOWHERE:
@@ -56,20 +59,20 @@ def arrive(problem: Problem, solution: Solution, row: int, sign: int) -> None:
 
     A replica that swaps roles with a sibling is already built; one that takes the node of a moving sibling is not.
     """
-    at = solution.node[row]
-    if at == NOWHERE or at == problem.origin[row]:
+    node = solution.node[row]
+    if node == NOWHERE or node == problem.origin[row]:
         return
     sibling = problem.sibling[row]
     while sibling != row:
-        crossed = problem.origin[sibling] == at and solution.node[sibling] == problem.origin[row]
+        crossed = problem.origin[sibling] == node and solution.node[sibling] == problem.origin[row]
         if crossed and problem.origin[row] != NOWHERE and not problem.unspread[sibling]:
             return
         sibling = problem.sibling[sibling]
-    solution.arrivals[at] += sign
+    solution.arrivals[node] += sign
 
 
 def most_in_build(state: ClusterState, phase: Phase) -> Int:
-    """Return `Problem.most_in_build`, (N,): the smaller of the general limit and the limit of the phase."""
+    """Return `Problem.most_in_build` in a phase, (N,): the smaller of the general limit and the limit of the phase."""
     limits = _limits(state.config, phase)
     if not limits:
         return np.full(len(state.nodes), NO_LIMIT)
@@ -77,6 +80,7 @@ def most_in_build(state: ClusterState, phase: Phase) -> Int:
 
 
 def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    """Return the fields of `Problem` that only this rule needs, by name."""
     table, config = state.rows, state.config
     building = table.node[table.building & (table.node != NOWHERE)]
     return {
@@ -87,8 +91,8 @@ def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
 
 
 def _limits(config: PlbConfig, phase: Phase) -> Mapping[str, int]:
-    """Return the limit of a phase by node type; none where the phase is not throttled. 0 means no limit."""
-    throttled, of_phase = {
+    """Return the limits of a phase by node type; none if the phase is not throttled, or for a setting of 0."""
+    is_throttled, phase_limits = {
         Phase.PLACEMENT: (
             config.throttle_placement_phase,
             config.maximum_in_build_replicas_per_node_placement_throttle,
@@ -102,13 +106,12 @@ def _limits(config: PlbConfig, phase: Phase) -> Mapping[str, int]:
             config.maximum_in_build_replicas_per_node_balancing_throttle,
         ),
     }[phase]
-    if not throttled:
+    if not is_throttled:
         return {}
-    both = (*config.maximum_in_build_replicas_per_node.items(), *of_phase.items())
     limits: dict[str, int] = {}
-    for kind, most in both:
+    for node_type, most in (*config.maximum_in_build_replicas_per_node.items(), *phase_limits.items()):
         if most > 0:
-            limits[kind] = min(most, limits.get(kind, most))
+            limits[node_type] = min(most, limits.get(node_type, most))
     return limits
 
 

@@ -18,7 +18,7 @@ from plb.evaluation.delta import apply_proposal, compare_with_scratch
 from plb.evaluation.proposals import find_refusals, refusal
 from plb.model import Node, Role, Service
 from plb.model.quanta import UNLIMITED
-from plb.model.rules import ALL_RULES, NO_REFUSAL, Rule
+from plb.model.rules import ALL_RULES, NO_REFUSAL, Rule, RuleMask
 from plb.risk.demand_history import DemandHistory
 from plb.risk.risk_model import ReplicaForecast
 from plb.state.arrays import Problem, Proposal, Solution
@@ -191,20 +191,20 @@ class Configuration:
             count_violations_with(self.problem, self.solution, row, violating)
         return np.asarray(violating / self.problem.weights.repetitions, np.float64)
 
-    def refusals(self, row: int, enforced: int = ALL_RULES) -> Int:
+    def refusals(self, row: int, enforced: RuleMask = ALL_RULES) -> Int:
         """Return the first enforced rule that refuses a replica on each node, or NO_REFUSAL, (N,)."""
         refused = np.full(self.nodes, NO_REFUSAL)
         find_refusals(self.problem, self.solution, enforced, row, refused)
         return refused
 
-    def nodes_for(self, row: int, enforced: int = ALL_RULES) -> Int:
+    def nodes_for(self, row: int, enforced: RuleMask = ALL_RULES) -> Int:
         """Return the nodes, ascending, on which no enforced rule refuses a replica, without its own node."""
         allowed = self.refusals(row, enforced) == NO_REFUSAL
         if self.node_of(row) != NOWHERE:
             allowed[self.node_of(row)] = False
         return np.flatnonzero(allowed)
 
-    def refusal(self, proposal: Proposal, enforced: int = ALL_RULES) -> Rule | None:
+    def refusal(self, proposal: Proposal, enforced: RuleMask = ALL_RULES) -> Rule | None:
         """Return the first enforced rule that refuses a proposal, or None."""
         rule = refusal(self.problem, self.solution, enforced, self.from_its_node(proposal))
         return None if rule == NO_REFUSAL else Rule(rule)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
-from plb.constraints.domains import FAULT_DOMAIN, SPREADING, UPGRADE_DOMAIN, excess_in_domain, stands_wrongly
+from plb.constraints.domains import FAULT_DOMAIN, SPREADING, UPGRADE_DOMAIN, breaks_level, excess_in_domain
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import apply_proposal, move_row
 from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, SCORED, refusal
@@ -84,7 +84,7 @@ def _is_uneven(problem: Problem, solution: Solution, level: int, row: int) -> bo
     """Return whether some domain of a level has too many or too few replicas of the partition of `row`."""
     member = row
     while True:
-        if stands_wrongly(problem, solution, level, member):
+        if breaks_level(problem, solution, level, member):
             return True
         member = problem.sibling[member]
         if member == row:

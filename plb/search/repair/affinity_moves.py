@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
-from plb.constraints.affinity import has_company, parts_from_parent, was_apart
+from plb.constraints.affinity import has_sibling_on, is_apart_on, was_apart
 from plb.model.role import PRIMARY
 from plb.model.rules import JOINING, Rule, RuleMask
 from plb.search.transactions import Draft, is_allowed, may_move, random_target, try_move, undo_transaction
@@ -28,7 +28,7 @@ def move_children(
         while True:
             node = solution.node[member]
             is_placed = node != NOWHERE and not problem.unspread[member]
-            if is_placed and parts_from_parent(problem, solution, member, node):
+            if is_placed and is_apart_on(problem, solution, member, node):
                 may_stay = node == problem.origin[member] and was_apart(problem, member)
                 for entry in range(first_entry, length):
                     may_stay = may_stay and draft.transaction.source[entry] != node
@@ -80,8 +80,8 @@ def rejoin(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMas
     while sibling != row:
         target = solution.node[sibling]
         may_swap = target != NOWHERE and problem.role[sibling] != problem.role[row] and problem.movable[sibling]
-        joins_parent = may_swap and not parts_from_parent(problem, solution, row, target)
-        partner_parts = parts_from_parent(problem, solution, sibling, source) and not parts_from_parent(
+        joins_parent = may_swap and not is_apart_on(problem, solution, row, target)
+        partner_parts = is_apart_on(problem, solution, sibling, source) and not is_apart_on(
             problem, solution, sibling, target
         )
         swap = proposed(solution, row, target, sibling)
@@ -102,7 +102,7 @@ def lacks_child(problem: Problem, solution: Solution, row: int, parent: int) -> 
     """Return whether `parent`, a row of the parent of `row`, may move, has its role, and no child beside it."""
     can_move = problem.movable[parent] and solution.node[parent] != NOWHERE and not problem.unspread[parent]
     same_role = (problem.role[parent] == PRIMARY) == (problem.role[row] == PRIMARY)
-    return bool(can_move and same_role and not has_company(problem, solution.node, row, solution.node[parent]))
+    return bool(can_move and same_role and not has_sibling_on(problem, solution.node, row, solution.node[parent]))
 
 
 @kernel

@@ -6,7 +6,7 @@ from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel, uniform
 from plb.constraints import affinity, exclusion
 from plb.constraints.capacity import RULE, excess_of
-from plb.constraints.domains import others_leave_first, stands_wrongly
+from plb.constraints.domains import breaks_level, others_leave_first
 from plb.model.rules import RuleMask
 from plb.search.repair.affinity_moves import bring_parent, lacks_child, move_children, move_with_children, rejoin
 from plb.search.repair.applications import holds_reservation, relieve_by
@@ -183,7 +183,7 @@ def leave_crowded_domains(
                 continue
             if attempt.unusable_first and others_leave_first(problem, solution, level, row):
                 continue
-            if stands_wrongly(problem, solution, level, row) and has_capacity(solution, draft.transaction):
+            if breaks_level(problem, solution, level, row) and has_capacity(solution, draft.transaction):
                 length_before = draft.transaction.length[0]
                 _leave_domain(problem, solution, draft, attempt.binding, level, row)
                 note_moves(problem, solution, state, length_before)
