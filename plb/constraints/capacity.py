@@ -140,7 +140,7 @@ def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoi
 
 @kernel(shared=True)
 def exceeds_with_reservations(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether `row` makes load and reservations of `target` grow above its limit; `outgoing`: see `overfills`."""
+    """Return whether `row` makes load and reservations of `target` grow above its limit; `outgoing`: of `overfills`."""
     limit = problem.limit if problem.origin[row] == NOWHERE else problem.move_limit
     for metric in range(problem.load.shape[1]):
         growth = growth_with_reservations(problem, solution, row, outgoing, target, metric)
