@@ -137,12 +137,12 @@ class Configuration:
             raise ConflictError("configuration: it has no description, so nothing is known of its replicas")
         service, quanta = self.service_of(row), self.description.quanta
         names = [metric.name for metric in self.description.metrics]
-        reported = np.array([service.metrics is None or name in service.metrics for name in names]) & ~table.vacant[row]
+        has_load = np.array([service.metrics is None or name in service.metrics for name in names]) & ~table.vacant[row]
         samples, seen = table.shown(np.array([row]))
-        oldest_first = (samples[0, :, : int(seen[0])][:, ::-1] * quanta[:, np.newaxis]) * reported[:, np.newaxis]
-        demanded = table.largest_demand[row] * reported
-        most = np.maximum(demanded, table.load[row] * quanta * reported)
-        promised = zip(names, most.tolist(), reported.tolist(), strict=True)
+        oldest_first = (samples[0, :, : int(seen[0])][:, ::-1] * quanta[:, np.newaxis]) * has_load[:, np.newaxis]
+        demanded = table.largest_demand[row] * has_load
+        largest = np.maximum(demanded, table.load[row] * quanta * has_load)
+        metrics = zip(names, largest.tolist(), has_load.tolist(), strict=True)
         return ReplicaForecast(
             service.tenant_class,
             self.role_of(row),
@@ -152,17 +152,18 @@ class Configuration:
             samples=dict(zip(names, oldest_first, strict=True)),
             seen=int(seen[0]),
             limits={
-                name: service.limits.get(name, value) if is_reported else 0.0 for name, value, is_reported in promised
+                name: service.limits.get(name, demand) if has_this_load else 0.0
+                for name, demand, has_this_load in metrics
             },
         )
 
     def relocations(self, proposal: Proposal) -> tuple[Relocation, ...]:
         """Return the replicas that a proposal moves, with their nodes before and after: one, or two in an exchange."""
-        here = self.node_of(proposal.row)
-        first = Relocation(proposal.row, here, proposal.target)
+        source = self.node_of(proposal.row)
+        first = Relocation(proposal.row, source, proposal.target)
         if proposal.partner == NOWHERE:
             return (first,)
-        return first, Relocation(proposal.partner, proposal.target, here)
+        return first, Relocation(proposal.partner, proposal.target, source)
 
     def from_its_node(self, proposal: Proposal) -> Proposal:
         """Return a proposal with the present node of its row as the source."""
@@ -185,7 +186,7 @@ class Configuration:
         return np.asarray(self.solution.violating / self.problem.weights.repetitions, np.float64)
 
     def violation_probabilities_with(self, row: int) -> Float:
-        """Return the same for each node with one more replica on it, (N,)."""
+        """Return `violation_probabilities` of each node with the replica `row` on it besides its own, (N,)."""
         violating = np.zeros(self.nodes, np.int64)
         if self.problem.peak.shape[2]:
             count_violations_with(self.problem, self.solution, row, violating)
@@ -240,13 +241,13 @@ class Admission:
     def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
         """Return whether a new replica would make a violation too likely on its node."""
         new = [move for move in configuration.relocations(proposal) if self._is_new(configuration, move.row)]
-        taken = [move.target for move in new if move.target != NOWHERE]
-        if not taken:
+        targets = [move.target for move in new if move.target != NOWHERE]
+        if not targets:
             return False
-        back = configuration.apply(proposal)
-        likely = bool((configuration.violation_probabilities[taken] >= self.probability).any())
-        configuration.apply(back)
-        return likely
+        inverse = configuration.apply(proposal)
+        too_likely = bool((configuration.violation_probabilities[targets] >= self.probability).any())
+        configuration.apply(inverse)
+        return too_likely
 
     def broken(self, configuration: Configuration) -> Collection[int]:
         """Return the new replicas on nodes where a violation is too likely: they are not placed there."""
@@ -260,11 +261,12 @@ class Admission:
         ]
 
     def _is_new(self, configuration: Configuration, row: int) -> bool:
+        """Return whether a replica had no node before the search."""
         return bool(configuration.problem.origin[row] == NOWHERE)
 
 
 class BuiltInTerm:
-    """A built-in term; its sums are part of every solution, so that it keeps none."""
+    """A built-in term, of a number in `TERMS_IN_ORDER`; its sums are part of every solution, so that it keeps none."""
 
     def __init__(self, number: int, description: TermDescription) -> None:
         self._number, self._description = number, description
@@ -285,9 +287,9 @@ class BuiltInTerm:
         if problem.weights.plain_deviation:
             after = self._description.after(problem, solution, configuration.from_its_node(proposal))
         else:
-            back = configuration.apply(proposal)
+            inverse = configuration.apply(proposal)
             after = values_of(solution)[self._number]
-            configuration.apply(back)
+            configuration.apply(inverse)
         return float((after - before) / self._description.unit(problem))
 
 

@@ -51,6 +51,7 @@ class CompiledConstraint(WithKernels):
     order but possibly later, so that it must not read the solution. None: there are no sums.
     """
     _followed: tuple[Problem, Solution, int] | None = None
+    """The problem and the solution for which data and sums hold, and `moves_of` this solution then."""
 
     def __getstate__(self) -> Any:
         """Return the state of a copy, which begins anew: without the arrays of the configuration that was followed."""
@@ -60,7 +61,7 @@ class CompiledConstraint(WithKernels):
         return state
 
     def begin(self, configuration: Configuration) -> None:
-        """Make the data and the sums of a configuration, unless they are known."""
+        """Make the data and the sums of a configuration, unless they hold already."""
         self.check_sums()
         problem, solution = configuration.problem, configuration.solution
         moves, followed = moves_of(solution), self._followed
@@ -81,12 +82,12 @@ class CompiledConstraint(WithKernels):
         """Return whether a proposal must not be made."""
         self.begin(configuration)
         problem, solution = configuration.problem, configuration.solution
-        test, whole = self.kernel_of("test", self.sums), configuration.from_its_node(proposal)
-        return bool(test(problem, solution, self.data, self.sums, whole))
+        test, complete = self.kernel_of("test", self.sums), configuration.from_its_node(proposal)
+        return bool(test(problem, solution, self.data, self.sums, complete))
 
 
 def sums_from_scratch(constraint: Constraint, configuration: Configuration) -> Any:
-    """Return the sums of a constraint, computed from scratch; nothing for one without kernels."""
+    """Return the sums of a constraint, computed from scratch; `NO_VALUES` for one without kernels."""
     if not isinstance(constraint, CompiledConstraint):
         return NO_VALUES
     constraint.check_sums()
@@ -94,7 +95,7 @@ def sums_from_scratch(constraint: Constraint, configuration: Configuration) -> A
 
 
 def count_in(constraint: Constraint, configuration: Configuration, sums: Any, row: int, node: int, sign: int) -> None:
-    """Let a constraint add a replica on a node to its sums `sign` times, if it has any."""
+    """Let a constraint add a replica on a node (`sign` 1) to its `sums`, if it has any, or take it away (-1)."""
     if isinstance(constraint, CompiledConstraint) and constraint.count is not None:
         count = constraint.kernel_of("count", sums)
         count(configuration.problem, constraint.checked_data(configuration), sums, row, node, sign)

@@ -96,14 +96,14 @@ def delta(term: EnergyTerm, configuration: Configuration, proposal: Proposal) ->
     if tells_change(term):
         return term.delta(configuration, proposal)
     before = term.total(configuration)
-    back = configuration.apply(proposal)
+    inverse = configuration.apply(proposal)
     after = term.total(configuration)
-    configuration.apply(back)
+    configuration.apply(inverse)
     return after - before
 
 
 def cost_at_node(term: EnergyTerm, configuration: Configuration, node: int) -> float:
-    """Return what a node contributes to a term with the sums of the configuration; 0 if the term does not say it."""
+    """Return what a node contributes to a term that has begun with the configuration; 0 if it has no `node_cost`."""
     if isinstance(term, CompiledTerm):
         if term.node_cost is None:
             return 0.0
@@ -115,7 +115,7 @@ def cost_at_node(term: EnergyTerm, configuration: Configuration, node: int) -> f
 def apply_proposal_of_terms(
     terms: tuple[EnergyTerm, ...], configuration: Configuration, proposal: Proposal
 ) -> Proposal:
-    """Apply a proposal with the sums of the terms; return the proposal that undoes it."""
+    """Apply a proposal to the sums of the terms and the configuration; return the proposal that undoes it."""
     proposal = configuration.from_its_node(proposal)
     for term in terms:
         if keeps_sums(term):
@@ -123,9 +123,11 @@ def apply_proposal_of_terms(
     return configuration.apply(proposal)
 
 
-def take_back(terms: tuple[EnergyTerm, ...], configuration: Configuration, proposal: Proposal, back: Proposal) -> None:
-    """Undo the last applied proposal; `back` is the result of `apply_proposal_of_terms`."""
-    configuration.apply(back)
+def take_back(
+    terms: tuple[EnergyTerm, ...], configuration: Configuration, proposal: Proposal, inverse: Proposal
+) -> None:
+    """Undo the last applied proposal; `inverse` is the result of `apply_proposal_of_terms`."""
+    configuration.apply(inverse)
     for term in terms:
         if keeps_sums(term):
             term.undo(configuration, proposal)
@@ -163,22 +165,22 @@ class CompiledTerm(WithKernels):
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
         """Return the change of the term by a proposal."""
         problem, solution = configuration.problem, configuration.solution
-        change, whole = self.kernel_of("change", self.sums), configuration.from_its_node(proposal)
-        return float(change(problem, solution, self.data, self.sums, whole))
+        change, complete = self.kernel_of("change", self.sums), configuration.from_its_node(proposal)
+        return float(change(problem, solution, self.data, self.sums, complete))
 
     def apply(self, configuration: Configuration, proposal: Proposal) -> None:
         """Update the sums, before the configuration applies the proposal."""
         if self.keep is not None:
             problem, solution = configuration.problem, configuration.solution
-            keep, whole = self.kernel_of("keep", self.sums), configuration.from_its_node(proposal)
-            keep(problem, solution, self.data, self.sums, whole)
+            keep, complete = self.kernel_of("keep", self.sums), configuration.from_its_node(proposal)
+            keep(problem, solution, self.data, self.sums, complete)
 
     def undo(self, configuration: Configuration, proposal: Proposal) -> None:
         """Undo `apply` of the same proposal, as a chain does: by the inverse proposal."""
         if self.keep is not None:
-            back = configuration.apply(proposal)
-            self.apply(configuration, back)
-            configuration.apply(back)
+            inverse = configuration.apply(proposal)
+            self.apply(configuration, inverse)
+            configuration.apply(inverse)
 
 
 class VanishingTerm(CompiledTerm):

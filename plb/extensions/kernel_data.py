@@ -33,12 +33,17 @@ class Values(NamedTuple):
 
 
 NO_VALUES: Any = Values(np.empty(0, np.int64))
+"""Data or sums of an extension without any."""
 DATA = "arrays of numbers or switches, or single ones, in a named tuple"
 SUMS = "whole numbers of 64 bits"
+"""What errors say that data and sums have to be."""
 
 
 def data_of(item: str, data: object) -> Any:
-    """Return the data of an extension for its kernels; arrays of a common type and layout are not copied."""
+    """Return the result of `new_data` as kernels get it; arrays of a common type and layout are not copied.
+
+    `item` names the extension in errors.
+    """
     fields = _fields_of(data)
     if fields is None:
         raise InvalidValueError(item, "new_data", data, DATA)
@@ -46,7 +51,10 @@ def data_of(item: str, data: object) -> Any:
 
 
 def sums_of(item: str, sums: object) -> Any:
-    """Return the sums of an extension for its kernels: a named tuple of arrays, or one array, which becomes flat."""
+    """Return the result of `new_sums` as kernels get it: a named tuple of arrays; one array becomes flat `Values`.
+
+    `item` names the extension in errors.
+    """
     fields = _fields_of(sums)
     if fields is None:
         return Values(_whole_numbers(item, "new_sums", sums).ravel())
@@ -54,38 +62,46 @@ def sums_of(item: str, sums: object) -> Any:
 
 
 def _fields_of(values: object) -> dict[str, object] | None:
+    """Return the fields of a named tuple by name; None for another object."""
     names = getattr(values, "_fields", None)
     return dict(zip(names, values, strict=True)) if isinstance(values, tuple) and names else None
 
 
 def _by_pointer(original: object, values: list[Any]) -> Any:
+    """Return a named tuple of the class of `original`, taken by pointer, with other values."""
     kind: Any = type(original)
     return (kind if issubclass(kind, ByPointer) else _pointed(kind))(*values)
 
 
 @cache
 def _pointed(kind: type[tuple[Any, ...]]) -> type[tuple[Any, ...]]:
-    """Return a class of the same fields that kernels take by pointer."""
+    """Return a class with the fields of a class of named tuples that kernels take by pointer."""
     return by_pointer(kind)
 
 
 def _constant(item: str, name: str, value: object) -> object:
-    """Return a value of data as kernels get it: whole numbers and others of 64 bits, or switches."""
+    """Return a field of data as kernels get it: whole numbers or floating-point numbers of 64 bits, or switches.
+
+    `item` names the extension and `name` the field in errors.
+    """
     numbers: npt.NDArray[Any] = np.asarray(value)
-    for kind, ours in ((np.bool_, np.bool_), (np.integer, np.int64), (np.floating, np.float64)):
+    for kind, kernel_type in ((np.bool_, np.bool_), (np.integer, np.int64), (np.floating, np.float64)):
         if np.issubdtype(numbers.dtype, kind) and _fits(numbers):
-            converted = np.require(numbers, ours, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE"])
+            converted = np.require(numbers, kernel_type, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE"])
             return converted if numbers.ndim else converted.item()
     raise InvalidValueError(item, f"new_data.{name}", value, DATA)
 
 
 def _fits(values: npt.NDArray[Any]) -> bool:
-    """Return whether whole numbers without a sign fit into 64 bits with one; others do."""
+    """Return whether the values, if unsigned whole numbers of 64 bits, fit into signed ones; true for other types."""
     return values.dtype != np.uint64 or bool(values.max(initial=0) <= np.iinfo(np.int64).max)
 
 
 def _whole_numbers(item: str, field: str, values: object) -> Int:
-    """Return values as an array of 64 bits of its own; raise an error if the conversion is not exact."""
+    """Return a copy of values as 64-bit whole numbers; raise an error if the conversion is not exact.
+
+    `item` names the extension and `field` the value in errors.
+    """
     try:
         original = np.array(values)
         with np.errstate(invalid="ignore"):
@@ -98,13 +114,14 @@ def _whole_numbers(item: str, field: str, values: object) -> Int:
 
 
 def difference(kept: Any, right: Any) -> tuple[str, int, int] | None:
-    """Return where sums first differ from those computed from scratch, with both numbers, or None."""
+    """Return where `kept` sums first differ from the `right` ones from scratch, as text, and both numbers; or None."""
     for name, present, correct in zip(type(kept)._fields, kept, right, strict=True):
-        places = np.argwhere(present != correct)
-        if len(places):
-            at = tuple(places[0].tolist())
-            inside = ", ".join(map(str, at))
-            return inside if isinstance(kept, Values) else f"{name}[{inside}]", int(present[at]), int(correct[at])
+        differing = np.argwhere(present != correct)
+        if len(differing):
+            index = tuple(differing[0].tolist())
+            index_text = ", ".join(map(str, index))
+            where = index_text if isinstance(kept, Values) else f"{name}[{index_text}]"
+            return where, int(present[index]), int(correct[index])
     return None
 
 
@@ -114,18 +131,19 @@ class WithKernels:
     name: str
     """The name with which settings choose the extension and plans report it."""
     kind: ClassVar[str]
-    """Kind of the extension."""
+    """Kind of the extension, such as `TERM`."""
     data: Any = NO_VALUES
+    """`checked_data` of the configuration that was begun."""
     sums: Any = NO_VALUES
-    """What the kernels get, named tuples of arrays."""
+    """`checked_sums` of the configuration that was begun."""
     made: tuple[Problem, Any] | None = None
-    """Data that were made already, and for which problem."""
+    """A problem and its `checked_data`, if they were made before."""
 
-    def new_data(self, configuration: Configuration) -> Any:  # noqa: ARG002  # those of a class of its own use it
+    def new_data(self, configuration: Configuration) -> Any:  # noqa: ARG002  # subclasses use it
         """Return what is constant in a plan: a named tuple of arrays and single numbers."""
         return NO_VALUES
 
-    def new_sums(self, configuration: Configuration) -> Any:  # noqa: ARG002  # those of a class of its own use it
+    def new_sums(self, configuration: Configuration) -> Any:  # noqa: ARG002  # subclasses use it
         """Return sums from scratch: a named tuple of arrays of whole numbers, or one array, which becomes flat."""
         return NO_VALUES.values
 
@@ -150,7 +168,7 @@ class WithKernels:
         return sums_of(f"{self.kind} {self.name}", self.new_sums(configuration)) if self.has_sums else NO_VALUES
 
     def kernel_of(self, method: str, sums: Any) -> Kernel[..., Any]:
-        """Return a kernel as chains call it: with data, and sums like these."""
+        """Return the kernel of a method as chains call it, with data and with sums like `sums`."""
         function = self._own_kernel(method)
         try:
             flat = isinstance(sums, Values)
@@ -159,64 +177,78 @@ class WithKernels:
             raise ExtensionError(self.kind, self.name, method, str(error)) from error
 
     def address_of(self, method: str, returning: type | None, arguments: Sequence[Any]) -> int:
-        """Return the address of a kernel of these arguments, which are all that a chain gives."""
-        place = 1 if method == COUNT_METHOD else 2
-        data, sums = arguments[place : place + 2]
-        whole = self.kernel_of(method, sums)
+        """Return the address of the kernel of a method; `arguments`: all that a chain gives, with data and sums.
+
+        `returning`: type of the result.
+        """
+        start = 1 if method == COUNT_METHOD else 2
+        data, sums = arguments[start : start + 2]
+        complete = self.kernel_of(method, sums)
         try:
             try:
-                return whole.address(returning, *arguments)
+                return complete.address(returning, *arguments)
             except KernelError:  # the error of the kernel itself says more
-                inner = sums.values if isinstance(sums, Values) else sums
-                own = [*([data] if self.has_data else []), *([inner] if self._takes_sums(method) else [])]
-                self._own_kernel(method).address(returning, *arguments[:place], *own, *arguments[place + 2 :])
+                own_sums = sums.values if isinstance(sums, Values) else sums
+                own = [*([data] if self.has_data else []), *([own_sums] if self._takes_sums(method) else [])]
+                self._own_kernel(method).address(returning, *arguments[:start], *own, *arguments[start + 2 :])
                 raise
         except KernelError as error:
             raise ExtensionError(self.kind, self.name, method, str(error)) from error
 
     def _own_kernel(self, method: str) -> Kernel[..., Any]:
+        """Return the kernel of a method as the extension wrote it."""
         function = getattr(self, method)
         if not isinstance(function, Kernel):
             raise InvalidValueError(self.name, method, function, "a function decorated with `plb.compiler.kernel`")
         return function
 
     def _takes_sums(self, method: str) -> bool:
-        """Return whether a kernel takes sums; kernels of terms may take empty ones."""
-        may_be_empty = method in OF_TERMS and not self.has_data
-        return self.has_sums or (may_be_empty and _arguments_of(self._own_kernel(method)) == WITH_SUMS)
+        """Return whether the kernel of a method takes sums; kernels of terms may take empty ones."""
+        may_be_empty = method in TERM_METHODS and not self.has_data
+        return self.has_sums or (may_be_empty and _parameter_count(self._own_kernel(method)) == PARAMETERS_WITH_SUMS)
 
 
-OF_TERMS, WITH_SUMS = ("change", "keep", "node_cost"), 4
-"""Kernels that may take sums that are empty, and how many arguments they have then."""
+TERM_METHODS = ("change", "keep", "node_cost")
+"""Methods whose kernels may take sums that are empty."""
+PARAMETERS_WITH_SUMS = 4
+"""Number of parameters of such a kernel that takes sums and no data."""
 COUNT_METHOD = "count"
 """The method whose kernel counts one replica."""
 PROPOSE_METHOD = "propose"
-"""The method whose kernel proposes moves; those of the others get a proposal or a node."""
+"""The method whose kernel proposes moves."""
 LAST = {COUNT_METHOD: ("row", "node", "sign"), PROPOSE_METHOD: ("row", "rng", "moves"), "node_cost": ("node",)}
-"""The last arguments of kernels, by method; those of the others get a proposal."""
+"""The last parameters of a kernel, by method; of the methods that are not listed: a proposal."""
 
 
 @cache
 def adapted(function: Kernel[..., Any], method: str, *, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:
-    """Return a kernel that gets data and sums, for one that takes only these; `flat`: sums as one array."""
+    """Return a kernel with data and sums among its parameters that calls `function`, the kernel of a method.
+
+    `data`, `sums`: whether `function` takes them; `flat`: whether it takes the sums as one array.
+    """
     first = ["problem"] if method == COUNT_METHOD else ["problem", "solution"]
     last = LAST.get(method, ("proposal",))
     taken = [*first, *(["data"] if data else []), *(["sums"] if sums else []), *last]
-    if _arguments_of(function) != len(taken):
+    if _parameter_count(function) != len(taken):
         raise KernelError(function.py_func.__qualname__, f"it has to take {', '.join(taken)}")
     if method == PROPOSE_METHOD:
-        return _of_moves(function, data)
+        return _adapted_propose(function, data)
     if data and sums and not flat:
         return function
-    return _of_replica(function, data, flat) if method == COUNT_METHOD else _of_one(function, data, sums, flat)
+    return (
+        _adapted_count(function, data, flat)
+        if method == COUNT_METHOD
+        else _adapted_question(function, data, sums, flat)
+    )
 
 
-def _arguments_of(function: Kernel[..., Any]) -> int:
+def _parameter_count(function: Kernel[..., Any]) -> int:
+    """Return the number of parameters of a kernel."""
     return len(signature(function.py_func).parameters)
 
 
-def _of_replica(function: Any, data: bool, flat: bool) -> Kernel[..., Any]:
-    """Return a kernel with all arguments of a count."""
+def _adapted_count(function: Any, data: bool, flat: bool) -> Kernel[..., Any]:
+    """Return `adapted` of a kernel that counts a replica; it always takes sums."""
 
     def with_data(problem: Any, data: Any, sums: Any, row: int, node: int, sign: int) -> None:
         function(problem, data, sums.values, row, node, sign)
@@ -232,8 +264,8 @@ def _of_replica(function: Any, data: bool, flat: bool) -> Kernel[..., Any]:
     return kernel(with_flat_sums if flat else with_sums)
 
 
-def _of_moves(function: Any, data: bool) -> Kernel[..., Any]:
-    """Return a kernel with all arguments of a question for moves; there are no sums."""
+def _adapted_propose(function: Any, data: bool) -> Kernel[..., Any]:
+    """Return `adapted` of a kernel that proposes moves; it takes no sums."""
 
     def with_data(problem: Any, solution: Any, data: Any, _sums: Any, row: int, rng: Any, moves: Any) -> Any:
         return function(problem, solution, data, row, rng, moves)
@@ -244,8 +276,8 @@ def _of_moves(function: Any, data: bool) -> Kernel[..., Any]:
     return kernel(with_data if data else plain)
 
 
-def _of_one(function: Any, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:
-    """Return a kernel with all arguments of a question about a proposal or a node."""
+def _adapted_question(function: Any, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:
+    """Return `adapted` of a kernel about a proposal or a node, its `last` parameter."""
 
     def with_data_and_flat_sums(problem: Any, solution: Any, data: Any, sums: Any, last: Any) -> Any:
         return function(problem, solution, data, sums.values, last)
@@ -274,7 +306,10 @@ TERM, CONSTRAINT, POLICY, NEIGHBOURHOOD = "energy term", "constraint", "policy",
 
 
 def named(error: BaseException, kind: str, name: str, method: str) -> BaseException:
-    """Return an error of an extension as an `ExtensionError` with its cause; a `PlbError` or an interrupt stays."""
+    """Return an error in a method of an extension as an `ExtensionError` with the error as its cause.
+
+    A `PlbError` or an interrupt is returned as it is.
+    """
     if isinstance(error, PlbError) or not isinstance(error, Exception):
         return error
     failure = ExtensionError(kind, name, method, f"{type(error).__name__}: {error}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MOST_PROPOSED = 32
 """Largest number of moves that a neighbourhood may propose as one step."""
 PAIRS = "pairs of a row and a node"
+"""What errors say that a step has to be."""
 
 
 @by_pointer
@@ -33,7 +34,7 @@ class ProposedMoves(NamedTuple):
 
 
 def new_moves() -> Any:
-    """Return room for the moves of a step."""
+    """Return arrays of zeros for the moves of a step."""
     return ProposedMoves(np.zeros(MOST_PROPOSED, np.int64), np.zeros(MOST_PROPOSED, np.int64))
 
 
@@ -81,7 +82,10 @@ AnyNeighbourhood: TypeAlias = Neighbourhood | CompiledNeighbourhood
 
 
 def write_moves(name: str, proposed: object, rows: int, nodes: int, moves: ProposedMoves) -> int:
-    """Write what a neighbourhood in Python has proposed to `moves`; return the number of moves."""
+    """Write what the `propose` of a neighbourhood in Python has returned to `moves`; return the number of moves.
+
+    `name`: of the neighbourhood; `rows`, `nodes`: how many there are. Refuse other results.
+    """
     count = 0
     for pair in islice(_iterated(name, proposed), MOST_PROPOSED + 1):
         try:
@@ -98,17 +102,22 @@ def write_moves(name: str, proposed: object, rows: int, nodes: int, moves: Propo
 
 
 def _iterated(name: str, proposed: object) -> Iterable[Iterable[int]]:
+    """Return what a neighbourhood has proposed, if it can be iterated over."""
     if not isinstance(proposed, Iterable):
         raise _failure(name, f"it has returned {proposed!r}; expected {PAIRS}")
     return proposed
 
 
 def what_is_wrong(count: int, row: int, target: int, rows: int, nodes: int) -> str:
-    """Return in words what is out of range: the number of moves, or else one of the moves."""
+    """Return in words what is out of range: the number of moves, `count`, or else the move of `row` to `target`.
+
+    `rows`, `nodes`: how many there are.
+    """
     if not 0 <= count <= MOST_PROPOSED:
         return f"it has proposed {count} moves; expected 0 to {MOST_PROPOSED}"
     return f"it has proposed to move row {row} to node {target}; rows are 0 to {rows - 1}, nodes 0 to {nodes - 1}"
 
 
 def _failure(name: str, reason: str) -> ExtensionError:
+    """Return the error of a neighbourhood whose result is refused."""
     return ExtensionError(NEIGHBOURHOOD, name, "propose", reason)

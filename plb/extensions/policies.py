@@ -140,7 +140,7 @@ def repacks(policy: PlacementPolicy) -> TypeGuard[RepackingPolicy]:
 
 
 def choose(policy: PlacementPolicy, configuration: Configuration, row: int, nodes: Int) -> int | None:
-    """Return the node that a policy chooses, or None; raise an error for a node that was not offered."""
+    """Return the node of `nodes`, (n,), that a policy chooses for `row`, or None; raise an error for another node."""
     chosen = policy.choose(configuration, row, nodes.copy())
     if chosen is None or _is_one_of(chosen, nodes):
         return None if chosen is None else index(chosen)
@@ -149,7 +149,7 @@ def choose(policy: PlacementPolicy, configuration: Configuration, row: int, node
 
 
 def leaving_order(policy: PlacementPolicy, configuration: Configuration, node: int, rows: Int) -> list[int]:
-    """Return the order in which replicas leave a node: the policy's, or the smallest first."""
+    """Return the order in which `rows`, (m,), on a node leave it: the policy's, else the smallest first."""
     if not orders(policy):
         return smallest_first(configuration, node, rows)
     item, field, allowed = f"policy {policy.name}", f"leaving of node {node}", f"some of the rows {rows.tolist()}"
@@ -161,7 +161,10 @@ def leaving_order(policy: PlacementPolicy, configuration: Configuration, node: i
 
 
 def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -> tuple[Proposal, ...]:
-    """Return the moves of a policy before it places a replica; raise an error for moves of other rows."""
+    """Return the moves that a policy makes before it places the replica `row`.
+
+    Raise an error unless each moves placed replicas other than `row` to a node, one or two in an exchange.
+    """
     from plb.extensions.configuration import Proposal  # it imports the settings, which have the names of policies
 
     item, field = f"policy {policy.name}", f"evict for row {row}"
@@ -169,18 +172,19 @@ def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -
     standing = configuration.rows[configuration.solution.node[configuration.rows] != NOWHERE]
     nodes = np.arange(configuration.nodes)
     for move in requested:
-        partner_is_there = move.partner == NOWHERE or (
+        partner_is_on_target = move.partner == NOWHERE or (
             _is_one_of(move.partner, standing) and configuration.node_of(move.partner) == move.target
         )
-        others = row not in (move.row, move.partner)
-        if not (others and _is_one_of(move.row, standing) and _is_one_of(move.target, nodes) and partner_is_there):
+        moves_others = row not in (move.row, move.partner)
+        is_to_node = _is_one_of(move.row, standing) and _is_one_of(move.target, nodes)
+        if not (moves_others and is_to_node and partner_is_on_target):
             allowed = "moves of other placed replicas, each to a node, or exchanges of two of them"
             raise InvalidValueError(item, field, move, allowed)
     return requested
 
 
 def smallest_first(configuration: Configuration, node: int, rows: Int) -> list[int]:
-    """Return the rows by aggregate usage, the smallest first ([1] section 8.1); ties go to the lower row.
+    """Return `rows`, (m,), on a node by aggregate usage, the smallest first ([1] section 8.1); ties: the lower row.
 
     Usage is the sum of shares of the capacity of the node, which the paper leaves open; a metric without one counts 0.
     """
@@ -191,10 +195,10 @@ def smallest_first(configuration: Configuration, node: int, rows: Int) -> list[i
 
 
 def _is_one_of(value: object, allowed: Int) -> bool:
-    """Return whether a value is one of the allowed numbers, which are ascending."""
+    """Return whether a value is a whole number in `allowed`, (n,) ascending."""
     try:
         number = index(value)  # type: ignore[arg-type]
     except TypeError:
         return False
-    at = int(allowed.searchsorted(number))
-    return not isinstance(value, bool) and at < len(allowed) and bool(allowed[at] == number)
+    position = int(allowed.searchsorted(number))
+    return not isinstance(value, bool) and position < len(allowed) and bool(allowed[position] == number)

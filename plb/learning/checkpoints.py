@@ -41,8 +41,9 @@ class CurveRow:
     entropy: float
     """Mean entropy of the policy over its decisions, in nats."""
     gradient_norm: float
-    """Before the gradient is shortened."""
+    """Norm of the gradient before it is shortened."""
     decisions: int
+    """Number of decisions in its trajectories."""
 
 
 def _plain(names: object) -> tuple[str, ...]:
@@ -56,9 +57,9 @@ class Checkpoint:
 
     settings: TrainingSettings
     shape: ObservationShape
-    """Of the observations."""
+    """Size of the observations."""
     iteration: int
-    """The last one that is done; 0: none."""
+    """Number of the last completed iteration; 0: none."""
     weights: StateDict
     """The `state_dict` of the network."""
     optimiser: dict[str, Any] | None
@@ -90,7 +91,7 @@ class Checkpoint:
 
 
 def weights_digest(weights: StateDict) -> str:
-    """Return the SHA-256 of names, shapes and bytes, in hexadecimal digits; the order of the names does not matter."""
+    """Return the SHA-256 of the names, shapes and bytes of weights, in hexadecimal digits, in the order of names."""
     digest = hashlib.sha256()
     for name in sorted(weights):
         digest.update(f"{name} {tuple(weights[name].shape)}\n".encode())
@@ -99,14 +100,16 @@ def weights_digest(weights: StateDict) -> str:
 
 
 def content_digest(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of everything in a file but its digest: numbers, texts and tensors."""
-    rest = {name: value for name, value in content.items() if name != "digest"}
-    text = json.dumps(rest, sort_keys=True, allow_nan=False, default=lambda tensor: weights_digest({"": tensor}))
+    """Return the SHA-256 of everything in a file but its digest: numbers, texts and tensors, in hexadecimal."""
+    without_digest = {name: value for name, value in content.items() if name != "digest"}
+    text = json.dumps(
+        without_digest, sort_keys=True, allow_nan=False, default=lambda tensor: weights_digest({"": tensor})
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write a checkpoint; readers find the former file or the new one, both whole."""
+    """Write a checkpoint to a file; at any time readers find the complete former or new file."""
     content = {"format": FORMAT, "version": VERSION, **attrs.asdict(checkpoint)}
     content["digest"] = content_digest(content)
     memory = io.BytesIO()
@@ -149,7 +152,10 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 def resumed_checkpoint(
     path: str | os.PathLike[str], settings: TrainingSettings, shape: ObservationShape, resources: tuple[str, ...]
 ) -> Checkpoint:
-    """Return the checkpoint in a file to resume a training; only the number of iterations may differ."""
+    """Return the checkpoint in a file to resume a training with these settings, game and resources.
+
+    Raise `CheckpointError` if any differs from the checkpoint's, the number of iterations aside.
+    """
     state = read_checkpoint(path)
     if state.optimiser is None:
         raise CheckpointError(path, "holds a policy alone, whose training cannot be resumed")
@@ -165,7 +171,7 @@ def resumed_checkpoint(
 
 
 def _content(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the contents of a file if it is a checkpoint of this version."""
+    """Return the contents of a file by name; raise `CheckpointError` unless it is a checkpoint of this version."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:

@@ -30,7 +30,7 @@ StateDict = dict[str, torch.Tensor]
 SMALL = 0.01
 """Scale of the first weights of the last layers: the first policy takes all actions with similar probability."""
 SUMMARIES = 9
-"""Single numbers on a machine with the next job placed on it, over resources and future steps."""
+"""How many single numbers summarise a machine with the next job placed on it, over resources and coming steps."""
 
 
 class Batch(NamedTuple):
@@ -45,7 +45,7 @@ class Batch(NamedTuple):
 
 
 def batch_of(observations: Mapping[str, Float32]) -> Batch:
-    """Return arrays by name, which have an axis of B observations in front, as tensors; the memory is shared."""
+    """Return observations, arrays by name with a leading axis of B, as tensors that share their memory."""
     return Batch(**{name: torch.from_numpy(array) for name, array in observations.items()})
 
 
@@ -61,7 +61,10 @@ def one_thread() -> Iterator[None]:
 
 
 class ImageNetwork(torch.nn.Module):
-    """A deep network over the whole state, as in [4]; it is made for one number of machines."""
+    """A deep network over the whole state, as in [4]; it is made for one number of machines.
+
+    `hidden`: width of its hidden layers.
+    """
 
     def __init__(self, shape: ObservationShape, hidden: int) -> None:
         super().__init__()
@@ -80,8 +83,9 @@ class ImageNetwork(torch.nn.Module):
 class MachineScorer(torch.nn.Module):
     """A small network that scores each machine for the next job; the same weights apply to any number of machines.
 
-    The input of a machine are its curves, its curves with the next job, and the mean and maximum of the
-    others; waiting is scored by the latter and the queue. A relabelling of the machines relabels the scores.
+    The input of a machine are its curves, its curves with the next job, and the mean and maximum over all machines;
+    waiting is scored by these and the queue. A relabelling of the machines relabels the scores. `hidden`: width of its
+    hidden layers.
     """
 
     def __init__(self, shape: ObservationShape, hidden: int) -> None:
@@ -111,39 +115,39 @@ class MachineScorer(torch.nn.Module):
         return torch.cat([self.last_wait(pooled), scores], dim=1)
 
     def _machine_inputs(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return curves and summaries of each machine, (B, M, …) and (B, M, SUMMARIES), with the next job on it."""
-        upcoming = batch.machines[..., self.past :]
-        head = batch.queue[:, :1]
-        resources, horizon = head.shape[2:]
-        beyond = upcoming - 1.0
-        beyond_then = beyond + head
-        excess, free = torch.relu(beyond_then), torch.relu(-beyond_then)
+        """Return curves, (B, M, …), and summaries, (B, M, SUMMARIES), of each machine with the next job on it."""
+        usage = batch.machines[..., self.past :]
+        job = batch.queue[:, :1]
+        resources, horizon = job.shape[2:]
+        above = usage - 1.0
+        above_with_job = above + job
+        excess, free = torch.relu(above_with_job), torch.relu(-above_with_job)
         over_use = excess.sum(dim=(2, 3))
-        busy = (upcoming.amax(dim=2) > 0).to(upcoming.dtype)
-        during = (head.amax(dim=2) > 0).to(upcoming.dtype)
-        idle = (torch.relu(-beyond).sum(dim=2) * busy).sum(dim=2)
-        idle_then = (free.sum(dim=2) * torch.maximum(busy, during)).sum(dim=2)
+        is_busy = (usage.amax(dim=2) > 0).to(usage.dtype)
+        job_runs = (job.amax(dim=2) > 0).to(usage.dtype)
+        idle = (torch.relu(-above).sum(dim=2) * is_busy).sum(dim=2)
+        idle_with_job = (free.sum(dim=2) * torch.maximum(is_busy, job_runs)).sum(dim=2)
         summaries = [
-            (over_use - torch.relu(beyond).sum(dim=(2, 3))) / resources,  # what it adds to the over-use
+            (over_use - torch.relu(above).sum(dim=(2, 3))) / resources,  # what the job adds to the over-use
             over_use / resources,
-            (upcoming * head).sum(dim=(2, 3)) / resources,  # contention with the jobs there
-            (idle_then - idle) / (resources * horizon),  # what it adds to the under-use
-            (during * (1.0 - busy)).sum(dim=2) / horizon,  # steps in which it would be the only job
-            (free.sum(dim=2) * during).sum(dim=2) / (resources * horizon),  # free capacity with the job
-            beyond_then.amax(dim=(2, 3)),  # highest peak
+            (usage * job).sum(dim=(2, 3)) / resources,  # contention with the jobs there
+            (idle_with_job - idle) / (resources * horizon),  # what the job adds to the under-use
+            (job_runs * (1.0 - is_busy)).sum(dim=2) / horizon,  # steps in which it would be the only job
+            (free.sum(dim=2) * job_runs).sum(dim=2) / (resources * horizon),  # free capacity with the job
+            above_with_job.amax(dim=(2, 3)),  # highest peak
             batch.occupied,
-            (batch.occupied == 0).to(upcoming.dtype),
+            (batch.occupied == 0).to(usage.dtype),
         ]
         past = batch.machines[..., : self.past]
-        curves = torch.cat([part.flatten(2) for part in (past, upcoming, excess, free)], dim=2)
+        curves = torch.cat([part.flatten(2) for part in (past, usage, excess, free)], dim=2)
         return curves, torch.stack(summaries, dim=2)
 
 
 def _context_inputs(batch: Batch) -> torch.Tensor:
-    """Return the scores that are the same for all machines, (B, …): the next job, the others of the queue, arrivals."""
-    waiting = (batch.queue.amax(dim=(2, 3)) > 0).to(batch.queue.dtype).mean(dim=1, keepdim=True)
-    others = batch.queue[:, 1:].sum(dim=1) / max(1, batch.queue.shape[1] - 1)
-    parts = (batch.queue[:, 0], others, waiting, batch.waited, batch.backlog, batch.arrivals)
+    """Return the inputs that are the same for all machines, (B, …): the next job, the rest of the queue, arrivals."""
+    share_waiting = (batch.queue.amax(dim=(2, 3)) > 0).to(batch.queue.dtype).mean(dim=1, keepdim=True)
+    rest_of_queue = batch.queue[:, 1:].sum(dim=1) / max(1, batch.queue.shape[1] - 1)
+    parts = (batch.queue[:, 0], rest_of_queue, share_waiting, batch.waited, batch.backlog, batch.arrivals)
     return torch.cat([part.flatten(1) for part in parts], dim=1)
 
 

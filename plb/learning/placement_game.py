@@ -17,6 +17,7 @@ from plb.array_types import Float32
 from plb.learning.settings import count_field
 
 SHAPE = "observation shape"
+"""Name of `ObservationShape` in errors."""
 WAIT = 0
 """The action that places nothing now ([4], "Action Space"); action m = 1 … M places the first job on machine m - 1."""
 
@@ -33,9 +34,9 @@ class Observation(NamedTuple):
     """Usage of the first Q waiting jobs if they were placed now, (Q, D, H), the next to be placed first; zeros where
     there are fewer."""
     waited: Float32
-    """How long each of these has waited, (Q,), as a share of H."""
+    """How many steps each of the first Q waiting jobs has waited, (Q,), as a share of H."""
     backlog: Float32
-    """Number of waiting jobs beyond these, (1,), by the number of machines."""
+    """Number of waiting jobs beyond the first Q, (1,), by the number of machines."""
     arrivals: Float32
     """Number of jobs that arrived in each of the last A steps, oldest first, (A,), by the number of machines."""
 
@@ -47,11 +48,13 @@ class ObservationShape:
     machines: int = count_field(SHAPE, low=1)
     resources: int = count_field(SHAPE, low=1)
     past: int = count_field(SHAPE)
+    """Number of past steps, P."""
     horizon: int = count_field(SHAPE, low=1)
-    """Steps of the known future."""
+    """Number of coming steps, H."""
     visible: int = count_field(SHAPE, low=1)
-    """Jobs of the queue that are shown with their usage."""
+    """Number of jobs of the queue that are shown with their usage, Q."""
     arrivals: int = count_field(SHAPE, low=1)
+    """Number of steps whose arrivals are shown, A."""
 
     @classmethod
     def of(cls, space: Any) -> ObservationShape:

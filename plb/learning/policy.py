@@ -48,16 +48,16 @@ class LearnedPolicy:
         """
         self._check(observation)
         machines = len(observation.occupied)
-        may = np.full(1 + machines, True)
-        may[WAIT] = may_wait
+        is_allowed = np.full(1 + machines, True)
+        is_allowed[WAIT] = may_wait
         if allowed is not None:
             if np.shape(allowed) != (machines,):
                 expected = f"one truth value for each of {machines}"
                 raise InvalidValueError("policy", "allowed", np.shape(allowed), expected)
-            may[1:] = allowed
-        if not may.any():
+            is_allowed[1:] = allowed
+        if not is_allowed.any():
             raise ConflictError("policy: no machine is allowed, and waiting neither")
-        logits = np.where(may, self.logits(observation), -np.inf)
+        logits = np.where(is_allowed, self.logits(observation), -np.inf)
         return int(np.flatnonzero(logits >= logits.max() - TIE)[0])
 
     def logits(self, observation: Observation) -> Float:

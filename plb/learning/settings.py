@@ -13,6 +13,7 @@ from plb.errors import UnknownNameError
 from plb.validation import check_count, check_number, check_text
 
 ITEM = "training"
+"""Name of `TrainingSettings` in errors."""
 IMAGE, SCORER = "image", "scorer"
 NETWORKS = (IMAGE, SCORER)
 MOST_PLAYED = 10_000
@@ -22,17 +23,17 @@ HIGHEST_ENTROPY = 1e6
 
 
 def count_field(item: str, default: Any = attrs.NOTHING, *, low: int = 0, high: int | None = None) -> Any:
-    """Return a field for a whole number, which is kept as plain `int`; see `plb.validation.check_count`."""
+    """Return a field of an attrs class for a whole number, kept as plain `int`; see `plb.validation.check_count`."""
     return _field(partial(check_count, item, low=low, high=high), default)
 
 
 def number_field(item: str, default: float, *, high: float = math.inf, low_open: bool = False) -> Any:
-    """Return a field for a finite number of at least 0, kept as plain `float`; see `plb.validation.check_number`."""
+    """Return a field of an attrs class for a finite number >= 0, kept as `float`; see `plb.validation.check_number`."""
     return _field(partial(check_number, item, high=high, low_open=low_open), default)
 
 
 def _field(check: Callable[[str, Any], Any], default: Any) -> Any:
-    """Return a field whose values are checked under its name."""
+    """Return a field of an attrs class that keeps the result of `check` for its name and the value that it gets."""
 
     def convert(value: Any, field: attrs.Attribute[Any]) -> Any:
         return check(field.name, value)
@@ -41,6 +42,7 @@ def _field(check: Callable[[str, Any], Any], default: Any) -> Any:
 
 
 def _network(field: str, value: object) -> str:
+    """Return the name of a network, or raise `UnknownNameError`."""
     name = check_text(ITEM, field, value)
     if name not in NETWORKS:
         raise UnknownNameError("network", name, NETWORKS, context=ITEM)
@@ -60,14 +62,14 @@ class TrainingSettings:
     sequences: int = count_field(ITEM, 8, low=1, high=MOST_PLAYED)
     """Job sequences played for each update."""
     trajectories: int = count_field(ITEM, 8, low=2, high=MOST_PLAYED)
-    """How often each of them is played; at least 2, since they are compared with one another."""
+    """How often each sequence is played; at least 2, since its trajectories are compared with one another."""
     learning_rate: float = number_field(ITEM, 1e-3, high=1e3, low_open=True)
-    """Of Adam."""
+    """Step size of the optimiser, Adam."""
     entropy: float = number_field(ITEM, 0.01, high=HIGHEST_ENTROPY)
     """Weight of the policy's entropy in what is maximised, in the first iteration. More of it makes the policy try
     more."""
     entropy_end: float = number_field(ITEM, 0.0, high=HIGHEST_ENTROPY)
-    """The same weight in the last iteration; linear between."""
+    """Weight of the policy's entropy in the last iteration; linear between."""
     discount: float = number_field(ITEM, 1.0, high=1.0)
     """What a reward is worth one time step later."""
     hidden: int = count_field(ITEM, 64, low=1, high=4096)
@@ -75,7 +77,7 @@ class TrainingSettings:
     gradient_norm: float = number_field(ITEM, 1.0, low_open=True)
     """Longer gradients are shortened to this norm."""
     seed: int = count_field(ITEM, 0)
-    """Of everything that is random: first weights, job sequences, actions."""
+    """Seed of everything that is random: first weights, job sequences, actions."""
 
     def entropy_in(self, iteration: int) -> float:
         """Return the weight of the entropy in an iteration; the first is 1."""

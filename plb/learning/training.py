@@ -33,7 +33,7 @@ except ImportError:
 MakeGame = Callable[[], Any]
 """Makes a game, an environment of Gymnasium as `plb.learning.placement_game` describes it."""
 FIRST_WEIGHTS, SEQUENCE, ACTIONS = range(3)
-"""The random streams of a training."""
+"""Numbers of the random streams of a training."""
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Calls a function on each item, here or in other processes; results come in the order of the items."""
 EVERY = 10
@@ -50,11 +50,11 @@ class SequenceTask:
     shape: ObservationShape
     settings: TrainingSettings
     weights: Mapping[str, Float32]
-    """Of the network, by name."""
+    """Weights of the network, by name."""
     iteration: int
-    """From 1."""
+    """Number of the iteration, from 1."""
     sequence: int
-    """From 0."""
+    """Number of the sequence in the iteration, from 0."""
 
 
 @attrs.frozen(eq=False)
@@ -62,12 +62,13 @@ class SequenceResult:
     """The result of a job sequence."""
 
     gradient: Mapping[str, Float32]
-    """Of the loss, by weight."""
+    """Gradient of the loss, by name of the weight."""
     entropy: float
     """Mean entropy of the policy over the decisions, in nats."""
     totals: tuple[float, ...]
     """Sum of rewards of each trajectory."""
     decisions: int
+    """Number of decisions in all trajectories."""
 
 
 def train(
@@ -145,7 +146,7 @@ class Learner:
             self._optimiser.load_state_dict(state.optimiser)
 
     def state(self) -> Checkpoint:
-        """Return the present state; further learning changes its tensors."""
+        """Return the present state of the training; further learning changes its tensors."""
         return attrs.evolve(
             self._begun,
             iteration=len(self._curve),
@@ -168,7 +169,7 @@ class Learner:
         return self._curve[-1]
 
     def _update(self, gradients: Sequence[Mapping[str, Float32]]) -> float:
-        """Update the weights by the mean of gradients, added in their order, and return its norm."""
+        """Update the weights by the mean of `gradients`, each by name, added in their order; return the mean's norm."""
         for name, parameter in self._network.named_parameters():
             total = gradients[0][name].copy()
             for gradient in gradients[1:]:
@@ -197,13 +198,14 @@ def learn_sequence(task: SequenceTask) -> SequenceResult:
             played = play(network, task.make_game, seed, randoms)
         except FloatingPointError as error:
             raise DivergedError(task.iteration, str(error)) from error
-        worth = advantages(played, settings.discount)
-        entropy = add_gradient(network, played, worth, settings.entropy_in(task.iteration))
+        advantage = advantages(played, settings.discount)
+        entropy = add_gradient(network, played, advantage, settings.entropy_in(task.iteration))
     gradient = {name: value.grad.numpy() for name, value in network.named_parameters()}
     return SequenceResult(gradient, entropy, tuple(played.totals.tolist()), len(played.actions))
 
 
 def _row(iteration: int, results: Sequence[SequenceResult], norm: float) -> CurveRow:
+    """Return the row of the curve of an iteration; `norm`: of its gradient."""
     totals = [total for result in results for total in result.totals]
     decisions = sum(result.decisions for result in results)
     return CurveRow(
@@ -224,7 +226,7 @@ def _beginning(settings: TrainingSettings, shape: ObservationShape, resources: S
 
 
 def _started(state: Checkpoint, start: str | os.PathLike[str]) -> Checkpoint:
-    """Return a beginning with the weights of the policy in a file."""
+    """Return `state` with the weights of the policy in the file `start`."""
     weights = read_checkpoint(start).weights
     if {name: value.shape for name, value in weights.items()} != {n: v.shape for n, v in state.weights.items()}:
         raise CheckpointError(start, "is a policy of another network, or of a game of another shape")
@@ -232,7 +234,7 @@ def _started(state: Checkpoint, start: str | os.PathLike[str]) -> Checkpoint:
 
 
 def _stream(seed: int, *path: int) -> np.random.Generator:
-    """Return the random stream of a part of the training; no two parts share numbers."""
+    """Return the random stream of the part of a training with the numbers `path`; no two parts share random numbers."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=path)))
 
 
@@ -275,16 +277,16 @@ def play(
     with torch.inference_mode():
         while len(playing):
             seen = {name: array[playing] for name, array in observations.items()}
-            uniforms = [randoms[place].random() for place in playing.tolist()]
+            uniforms = [randoms[trajectory].random() for trajectory in playing.tolist()]
             actions = np.full(count, WAIT)
             actions[playing] = sampled(network(batch_of(seen)).numpy(), uniforms)
             observations, rewards, ended, truncated, _ = environments.step(actions)
             decisions.append((seen, actions[playing], rewards[playing], times[playing], playing))
-            times, over = np.array(environments.get_attr("time")), ended | truncated
+            times, is_over = np.array(environments.get_attr("time")), ended | truncated
             ends[playing] = times[playing]
-            playing = playing[~over[playing]]
-            if over.any() and len(playing):
-                observations, _ = environments.reset(seed=seeds, options={"reset_mask": over})
+            playing = playing[~is_over[playing]]
+            if is_over.any() and len(playing):
+                observations, _ = environments.reset(seed=seeds, options={"reset_mask": is_over})
     observed, *columns = zip(*decisions, strict=True)
     actions, rewards, times, trajectory = map(np.concatenate, columns)
     if not np.isfinite(rewards).all():
@@ -294,7 +296,7 @@ def play(
 
 
 def sampled(logits: Float32, uniforms: Sequence[float]) -> Int:
-    """Return an action sampled from each row of logits, by the inverse of its distribution at a uniform number."""
+    """Return an action for each row of logits, (B, 1 + M), sampled at a uniform number in [0, 1) for each, (B,)."""
     if not np.isfinite(logits).all():
         raise FloatingPointError("a logit of the network is")
     exact = logits.astype(np.float64)
@@ -307,57 +309,58 @@ def returns_to_go(played: Trajectories, discount: float) -> Float:
     """Return for each decision the sum of the rewards from it on, (K,); later ones are discounted by time steps."""
     returns = np.empty(len(played.rewards))
     for trajectory, end in enumerate(played.ends):
-        places = np.flatnonzero(played.trajectory == trajectory)
-        factors = discount ** np.diff(played.times[places], append=end).astype(np.float64)
+        decisions = np.flatnonzero(played.trajectory == trajectory)
+        factors = discount ** np.diff(played.times[decisions], append=end).astype(np.float64)
         later = 0.0
-        for place, factor in zip(places[::-1], factors[::-1], strict=True):
-            later = returns[place] = played.rewards[place] + factor * later
+        for decision, factor in zip(decisions[::-1], factors[::-1], strict=True):
+            later = returns[decision] = played.rewards[decision] + factor * later
     return returns
 
 
 def baselines(played: Trajectories, returns: Float) -> Float:
     """Return for each decision the mean return over all trajectories from its time step on, (K,).
 
-    A trajectory that decides nothing in that step counts with its return between its decisions before and after: a
-    reward counts evenly over the time steps that it is for. From its end on it counts with nothing.
+    `returns`: (K,) return of each decision. A trajectory that decides nothing in a step counts with a return between
+    its decisions before and after: a reward counts evenly over the time steps that it is for. From its end on it
+    counts with 0.
     """
-    times, place = np.unique(played.times, return_inverse=True)
+    times, step = np.unique(played.times, return_inverse=True)
     total = np.zeros(len(times))
     for trajectory, end in enumerate(played.ends):
         own = played.trajectory == trajectory
         decided, first = np.unique(played.times[own], return_index=True)
         total += np.interp(times, [*decided, max(end, decided[-1] + 1)], [*returns[own][first], 0.0])
-    mean: Float = total[place] / len(played.ends)
+    mean: Float = total[step] / len(played.ends)
     return mean
 
 
 def advantages(played: Trajectories, discount: float) -> Float:
     """Return for each decision what its trajectory wins beyond the baseline, (K,), in standard deviations."""
     returns = returns_to_go(played, discount)
-    beyond = returns - baselines(played, returns)
-    deviation = beyond.std()
+    advantage = returns - baselines(played, returns)
+    deviation = advantage.std()
     # equal trajectories differ by rounding only
     if deviation <= 1e-9 * max(1.0, float(np.abs(returns).max())):
-        return np.zeros_like(beyond)
-    scaled: Float = beyond / deviation
+        return np.zeros_like(advantage)
+    scaled: Float = advantage / deviation
     return scaled
 
 
 def add_gradient(network: torch.nn.Module, played: Trajectories, advantage: Float, entropy: float) -> float:
-    """Add the gradient of the loss to that of the weights, and return the mean entropy of the policy in nats.
+    """Add the gradient of the loss to the gradients of the network, and return the mean entropy of its policy in nats.
 
-    The loss is minus the mean of log probability times advantage, (K,), minus `entropy` times the mean entropy.
+    The loss is minus the mean of log probability times `advantage`, (K,), minus `entropy` times the mean entropy.
     """
     count = len(played.actions)
-    actions, worth = torch.from_numpy(played.actions), torch.from_numpy(advantage.astype(np.float32))
-    total = 0.0
+    actions, factors = torch.from_numpy(played.actions), torch.from_numpy(advantage.astype(np.float32))
+    total_entropy = 0.0
     for begin in range(0, count, CHUNK):
         part = slice(begin, begin + CHUNK)
         batch = batch_of({name: array[part] for name, array in played.observations.items()})
         logarithms = torch.log_softmax(network(batch), 1)
         taken = logarithms.gather(1, actions[part].unsqueeze(1)).squeeze(1)
-        spread = -(logarithms.exp() * logarithms).sum()
-        loss = -((taken * worth[part]).sum() + entropy * spread) / count
+        entropy_sum = -(logarithms.exp() * logarithms).sum()
+        loss = -((taken * factors[part]).sum() + entropy * entropy_sum) / count
         loss.backward()
-        total += float(spread.detach())
-    return total / count
+        total_entropy += float(entropy_sum.detach())
+    return total_entropy / count

@@ -22,7 +22,7 @@ from plb.validation import check_collection, check_mapping, check_metrics, check
 
 @by_pointer
 class BalanceOfTwo(NamedTuple):
-    """Data of the kernel: on each node target · free(first) − free(second) = offset + slope · loads."""
+    """Data of the kernel: on each node target · free(first) − free(second) = offset + Σ slope · load in quanta."""
 
     first: int
     """Index of the first metric."""
@@ -31,14 +31,14 @@ class BalanceOfTwo(NamedTuple):
     offset: Float
     """(N,) the difference of an empty node, in units of the second metric; −∞ where a capacity is missing."""
     first_slope: float
-    """What a quantum of the first metric adds."""
+    """What a quantum of the first metric adds to the difference."""
     second_slope: float
-    """What a quantum of the second metric adds."""
+    """What a quantum of the second metric adds to the difference."""
 
 
 @kernel
 def _shortage(data: BalanceOfTwo, node: int, first: int, second: int) -> float:
-    """Return what a node with these loads, in quanta, has too little of the second metric."""
+    """Return the shortage of the second metric on a node with loads `first` and `second` of the metrics, in quanta."""
     return float(max(0.0, data.offset[node] + data.first_slope * first + data.second_slope * second))
 
 
@@ -46,19 +46,17 @@ def _shortage(data: BalanceOfTwo, node: int, first: int, second: int) -> float:
 def change_of_metric_balance(problem: Problem, solution: Solution, data: BalanceOfTwo, proposal: Proposal) -> float:
     """Return the change of the shortages by a proposal; O(1)."""
     row, target, partner, source = proposal
-    first = problem.load[row, data.first] - problem.load[partner, data.first]  # the row of NOWHERE is zero
-    second = problem.load[row, data.second] - problem.load[partner, data.second]
+    first_gain = problem.load[row, data.first] - problem.load[partner, data.first]  # the row of NOWHERE is zero
+    second_gain = problem.load[row, data.second] - problem.load[partner, data.second]
     change = 0.0
     if target != NOWHERE:
-        of_first, of_second = solution.node_load[target, data.first], solution.node_load[target, data.second]
-        change += _shortage(data, target, of_first + first, of_second + second) - _shortage(
-            data, target, of_first, of_second
-        )
+        first, second = solution.node_load[target, data.first], solution.node_load[target, data.second]
+        change += _shortage(data, target, first + first_gain, second + second_gain)
+        change -= _shortage(data, target, first, second)
     if source != NOWHERE:
-        of_first, of_second = solution.node_load[source, data.first], solution.node_load[source, data.second]
-        change += _shortage(data, source, of_first - first, of_second - second) - _shortage(
-            data, source, of_first, of_second
-        )
+        first, second = solution.node_load[source, data.first], solution.node_load[source, data.second]
+        change += _shortage(data, source, first - first_gain, second - second_gain)
+        change -= _shortage(data, source, first, second)
     return change
 
 
@@ -108,6 +106,7 @@ class MetricBalance(CompiledTerm):
         self.target = check_number(item, "target", target, low_open=True)
 
     def _indices(self, configuration: Configuration) -> list[int]:
+        """Return the indices of the two metrics in the engine; raise `UnknownNameError` if it lacks one."""
         names = [metric.name for metric in configuration.description.metrics]
         for field in ("first", "second"):
             check_metrics(f"energy term {self.name}", field, [getattr(self, field)], names)
@@ -134,6 +133,7 @@ class MetricBalance(CompiledTerm):
 Steps: TypeAlias = Sequence[tuple[float, float]]
 """Points (x, slope) in ascending order: from the load x to the next point, a unit of load costs `slope`."""
 STEPS = "a number, or pairs of a number and a slope"
+"""What errors say that steps may be."""
 
 
 @by_pointer
@@ -145,12 +145,12 @@ class SafetySteps(NamedTuple):
     start: Float
     """(N, C, K) quanta above which a step adds to the cost; infinite where there is no step."""
     rise: Float
-    """(N, C, K) what the step adds to the cost of a quantum above it."""
+    """(N, C, K) what the step adds to the cost of each quantum above it."""
 
 
 @kernel
-def _change_on(data: SafetySteps, node: int, column: int, load: int, gain: int) -> float:
-    """Return the change of the cost of a node by `gain` of `load`, in quanta, of the metric in a column."""
+def _cost_change(data: SafetySteps, node: int, column: int, load: int, gain: int) -> float:
+    """Return by how much the cost of a node rises if its `load` of the column's metric grows by `gain`, in quanta."""
     change = 0.0
     for step in range(data.start.shape[2]):
         above = load - data.start[node, column, step]
@@ -169,9 +169,9 @@ def change_of_safety_capacity(problem: Problem, solution: Solution, data: Safety
         if gain == 0:
             continue
         if target != NOWHERE:
-            change += _change_on(data, target, column, solution.node_load[target, metric], gain)
+            change += _cost_change(data, target, column, solution.node_load[target, metric], gain)
         if source != NOWHERE:
-            change += _change_on(data, source, column, solution.node_load[source, metric], -gain)
+            change += _cost_change(data, source, column, solution.node_load[source, metric], -gain)
     return change
 
 
@@ -181,7 +181,7 @@ def safety_cost_of_node(_problem: Problem, solution: Solution, data: SafetySteps
     cost = 0.0
     for column in range(data.metric.shape[0]):
         load = solution.node_load[node, data.metric[column]]
-        cost += _change_on(data, node, column, 0, load)  # no load costs nothing
+        cost += _cost_change(data, node, column, 0, load)  # a load of 0 costs nothing
     return cost
 
 
@@ -234,8 +234,8 @@ class SafetyCapacity(CompiledTerm):
         self.shares = _checked(item, "shares", {} if shares is None else shares)
         by_node = check_mapping(item, "loads", {} if loads is None else loads, "a mapping of nodes to loads by metric")
         self.loads = {node: _checked(item, f"loads[{node}]", steps) for node, steps in by_node.items()}
-        factors = check_mapping(item, "weights", {} if weights is None else weights, "a mapping of metrics to numbers")
-        self.weights = {metric: check_number(item, f"weights[{metric}]", factor) for metric, factor in factors.items()}
+        checked = check_mapping(item, "weights", {} if weights is None else weights, "a mapping of metrics to numbers")
+        self.weights = {metric: check_number(item, f"weights[{metric}]", weight) for metric, weight in checked.items()}
 
     @property
     def _metrics(self) -> list[str]:
@@ -243,16 +243,16 @@ class SafetyCapacity(CompiledTerm):
         return list(dict.fromkeys([*self.shares, *(metric for load in self.loads.values() for metric in load)]))
 
     def _steps(self, node: Node, metric: str, capacity: float) -> Steps:
-        """Return the steps of a metric on a node, in user units."""
-        absolute = self.loads.get(node.name, {})
-        if metric in absolute:
-            return absolute[metric]
+        """Return the steps of a metric on a node with a `capacity` for it, in user units."""
+        own_steps = self.loads.get(node.name, {})
+        if metric in own_steps:
+            return own_steps[metric]
         if not math.isfinite(capacity):
             return ()
         return [(share * capacity, slope) for share, slope in self.shares.get(metric, ())]
 
     def _check_metrics(self, configuration: Configuration) -> list[str]:
-        """Return the metrics of the engine; raise `UnknownNameError` if one of the term is not among them."""
+        """Return the names of the engine's metrics; raise `UnknownNameError` if they lack a metric of the term."""
         metrics = [metric.name for metric in configuration.description.metrics]
         check_metrics(f"energy term {self.name}", "shares and loads", self._metrics, metrics)
         check_metrics(f"energy term {self.name}", "weights", self.weights, metrics)
@@ -267,17 +267,17 @@ class SafetyCapacity(CompiledTerm):
             for node in range(configuration.nodes)
             for column, (index, metric) in enumerate(columns)
         }
-        most = max(map(len, steps.values()), default=0)
-        start = np.full((configuration.nodes, len(columns), most), np.inf)
+        most_steps = max(map(len, steps.values()), default=0)
+        start = np.full((configuration.nodes, len(columns), most_steps), np.inf)
         rise = np.zeros(start.shape)
-        for (node, column), of_node in steps.items():
+        for (node, column), node_steps in steps.items():
             index, metric = columns[column]
             quantum = float(configuration.description.quanta[index])
-            before = 0.0
-            for step, (above, slope) in enumerate(of_node):
-                start[node, column, step] = above / quantum
-                rise[node, column, step] = self.weights.get(metric, 1.0) * (slope - before) * quantum
-                before = slope
+            slope_before = 0.0
+            for step, (load, slope) in enumerate(node_steps):
+                start[node, column, step] = load / quantum
+                rise[node, column, step] = self.weights.get(metric, 1.0) * (slope - slope_before) * quantum
+                slope_before = slope
         return SafetySteps(np.array([index for index, _ in columns], np.int64), start, rise)
 
     def total(self, configuration: Configuration) -> float:
@@ -297,25 +297,25 @@ class SafetyCapacity(CompiledTerm):
 
 
 def _checked(item: str, field: str, steps: object) -> dict[str, Steps]:
-    """Return the steps of each metric."""
+    """Return the steps of each metric; `item` and `field` name the argument in errors."""
     by_metric = check_mapping(item, field, steps, f"a mapping of metrics to {STEPS}")
-    return {metric: _checked_steps(item, f"{field}[{metric}]", factors) for metric, factors in by_metric.items()}
+    return {metric: _checked_steps(item, f"{field}[{metric}]", original) for metric, original in by_metric.items()}
 
 
 def _checked_steps(item: str, field: str, original: object) -> Steps:
-    """Return steps; one number is a step of slope 1."""
+    """Return `original` as steps, a number as one step of slope 1; `item` and `field` name the argument in errors."""
     if isinstance(original, Real):
-        number: Any = original
-        return ((check_number(item, field, number), 1.0),)
+        load: Any = original
+        return ((check_number(item, field, load), 1.0),)
     steps = []
-    for number, pair in enumerate(check_collection(item, field, original, STEPS)):
-        both = check_collection(item, f"{field}[{number}]", pair, "a pair of a number and a slope")
-        if len(both) != 2:
-            raise InvalidValueError(item, f"{field}[{number}]", pair, "a pair of a number and a slope")
-        start, slope = (check_number(item, f"{field}[{number}]", value) for value in both)
+    for index, pair in enumerate(check_collection(item, field, original, STEPS)):
+        members = check_collection(item, f"{field}[{index}]", pair, "a pair of a number and a slope")
+        if len(members) != 2:
+            raise InvalidValueError(item, f"{field}[{index}]", pair, "a pair of a number and a slope")
+        start, slope = (check_number(item, f"{field}[{index}]", member) for member in members)
         steps.append((start, slope))
     if not steps:
         raise InvalidValueError(item, field, original, "at least one step")
-    if any(first[0] >= second[0] for first, second in pairwise(steps)):
+    if any(step[0] >= next_step[0] for step, next_step in pairwise(steps)):
         raise InvalidValueError(item, field, original, "steps in ascending order")
     return tuple(steps)

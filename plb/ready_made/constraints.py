@@ -1,4 +1,4 @@
-"""Constraints on services: at least so many domains, and domains that have replicas of other services.
+"""Constraints on services: a least number of domains, and domains that have replicas of other services.
 
 Both are of the ROADEF/EURO challenge 2012, the spread and the dependency constraint (docs/constraints/ready_made.md).
 """
@@ -20,14 +20,16 @@ from plb.state.arrays import Problem, Proposal, Solution
 from plb.validation import LARGEST_COUNT, ReadOnlyMapping, check_collection, check_count, check_mapping, check_name
 
 Level: TypeAlias = int | str
+"""What makes nodes one domain: a depth of fault domains, `UPGRADE_DOMAIN`, `NODE`, or `PROPERTY` and a name."""
 UPGRADE_DOMAIN, NODE = "upgrade_domain", "node"
 PROPERTY = "property:"
 """Beginning of a level that is a property of nodes; its name follows."""
 ALLOWED = f"a depth of fault domains >= 1, {UPGRADE_DOMAIN!r}, {NODE!r}, or '{PROPERTY}' and the name of a property"
+"""What errors say that a level may be."""
 
 
 def check_level(item: str, level: Level) -> Level:
-    """Return a level, or raise `InvalidValueError`."""
+    """Return a level, or raise `InvalidValueError`; `item` names the constraint in the error."""
     if isinstance(level, str):
         if level in (UPGRADE_DOMAIN, NODE) or (level.startswith(PROPERTY) and level.removeprefix(PROPERTY).strip()):
             return level
@@ -52,7 +54,7 @@ def domains_of_nodes(configuration: Configuration, level: Level) -> Int:
 
 
 def _domain_of(node: Node, level: Level) -> object:
-    """Return what nodes of one domain have in common."""
+    """Return a value that is equal for the nodes of one domain at a level."""
     if isinstance(level, int):
         return node.fault_domain_path[:level] if node.fault_domain is not None else (None, node.name)
     if level == UPGRADE_DOMAIN:
@@ -67,7 +69,7 @@ def services_with_replicas(configuration: Configuration) -> set[str]:
 
 
 def numbered_rows(configuration: Configuration, numbers: Mapping[str, int]) -> Int:
-    """Return the number of each row by the name of its service, (M,); -1 for departing rows and other services."""
+    """Return the entry of each row's service in `numbers`, (M,); -1 for departing rows and other services."""
     by_service = np.array([numbers.get(service.name, -1) for service in configuration.description.services], np.int64)
     present = configuration.rows
     rows = np.full(len(configuration.problem.service), -1)
@@ -76,7 +78,10 @@ def numbered_rows(configuration: Configuration, numbers: Mapping[str, int]) -> I
 
 
 def count_replicas(configuration: Configuration, number: Int, domain: Int, size: int) -> Int:
-    """Return how many replicas of each number are placed in each domain, (size, domains)."""
+    """Return how many replicas of each number are placed in each domain, (size, domains).
+
+    `number`: (M,) of each row, below `size`, or -1; `domain`: (N,) of each node.
+    """
     rows = configuration.rows
     node = configuration.solution.node[rows]
     placed = (number[rows] >= 0) & (node >= 0)
@@ -86,11 +91,12 @@ def count_replicas(configuration: Configuration, number: Int, domain: Int, size:
 
 
 SERVICE, PARTITION = "service", "partition"
+"""Whose replicas `LeastDomains` counts together."""
 
 
 @by_pointer
 class LeastDomainsData(NamedTuple):
-    """Groups of replicas, G services or partitions, and L domains."""
+    """Groups of replicas, G services or partitions, and domains, L in all."""
 
     group: Int
     """(M,) group of each row, or -1."""
@@ -109,14 +115,18 @@ class LeastDomainsSums(NamedTuple):
     distinct: Int
     """(G,) domains with a replica."""
     placed: Int
-    """(G,)"""
+    """(G,) placed replicas."""
     missing: Int
     """(G,) new replicas that are not placed yet."""
 
 
 @kernel
 def is_short(data: LeastDomainsData, sums: LeastDomainsSums, group: int, distinct: int, placed: int, new: int) -> bool:
-    """Return whether a group cannot reach its number after changes of the sums; a missing replica may add a domain."""
+    """Return whether a group cannot reach its least number of domains after changes of its sums.
+
+    `distinct`, `placed`, `new`: by how much `LeastDomainsSums.distinct`, `placed` and `missing` rise. A missing replica
+    may add a domain.
+    """
     missing = sums.missing[group] + new
     reachable = sums.distinct[group] + distinct + missing
     return bool(reachable < min(data.least[group], sums.placed[group] + placed + missing))
@@ -126,25 +136,28 @@ def is_short(data: LeastDomainsData, sums: LeastDomainsSums, group: int, distinc
 def breaks(
     problem: Problem, data: LeastDomainsData, sums: LeastDomainsSums, row: int, source: int, target: int
 ) -> bool:
-    """Return whether the move of one replica breaks the rule for a replica, or leaves it broken for this one."""
+    """Return whether the move of one replica breaks the rule, or leaves it broken and shares the replica's new domain.
+
+    Each node may be NOWHERE.
+    """
     group = data.group[row]
     if group < 0:
         return False
-    here = NOWHERE if source == NOWHERE else data.domain[source]
-    there = NOWHERE if target == NOWHERE else data.domain[target]
-    distinct, others = 0, 0
-    if there != NOWHERE:
-        others = sums.replicas[group, there] - (1 if here == there else 0)
-    if here != there:
-        if here != NOWHERE and sums.replicas[group, here] == 1:
+    old_domain = NOWHERE if source == NOWHERE else data.domain[source]
+    new_domain = NOWHERE if target == NOWHERE else data.domain[target]
+    distinct, beside = 0, 0
+    if new_domain != NOWHERE:
+        beside = sums.replicas[group, new_domain] - (1 if old_domain == new_domain else 0)
+    if old_domain != new_domain:
+        if old_domain != NOWHERE and sums.replicas[group, old_domain] == 1:
             distinct -= 1
-        if there != NOWHERE and others == 0:
+        if new_domain != NOWHERE and beside == 0:
             distinct += 1
-    placed = (1 if there != NOWHERE else 0) - (1 if here != NOWHERE else 0)
+    placed = (1 if new_domain != NOWHERE else 0) - (1 if old_domain != NOWHERE else 0)
     new = -placed if problem.origin[row] == NOWHERE else 0
     if not is_short(data, sums, group, distinct, placed, new):
         return False
-    return others > 0 or not is_short(data, sums, group, 0, 0, 0)
+    return beside > 0 or not is_short(data, sums, group, 0, 0, 0)
 
 
 @kernel
@@ -161,15 +174,15 @@ def reduces_domains(
         return broken or breaks(problem, data, sums, partner, target, source)
     if group < 0 or not is_short(data, sums, group, 0, 0, 0):
         return False
-    alone_here = sums.replicas[group, data.domain[source]] == 1
-    return bool(alone_here != (sums.replicas[group, data.domain[target]] == 1))
+    is_alone = sums.replicas[group, data.domain[source]] == 1
+    return bool(is_alone != (sums.replicas[group, data.domain[target]] == 1))
 
 
 @kernel
 def count_in_domain(
     problem: Problem, data: LeastDomainsData, sums: LeastDomainsSums, row: int, node: int, sign: int
 ) -> None:
-    """Add a replica to the sums of its group `sign` times."""
+    """Add a replica on `node` (`sign` 1) to the sums of its group, or take it away (-1)."""
     group = data.group[row]
     if group < 0:
         return
@@ -238,8 +251,8 @@ class LeastDomains(CompiledConstraint):
         data = self.new_data(configuration)
         replicas = count_replicas(configuration, data.group, data.domain, len(data.least))
         rows = configuration.rows
-        waits = (configuration.solution.node[rows] == NOWHERE) & (configuration.problem.origin[rows] == NOWHERE)
-        groups = data.group[rows[waits]]
+        is_missing = (configuration.solution.node[rows] == NOWHERE) & (configuration.problem.origin[rows] == NOWHERE)
+        groups = data.group[rows[is_missing]]
         missing = np.bincount(groups[groups >= 0], minlength=len(data.least))
         return LeastDomainsSums(replicas, (replicas > 0).sum(axis=1), replicas.sum(axis=1), missing)
 
@@ -253,60 +266,62 @@ class LeastDomains(CompiledConstraint):
         groups, domains = data.group[rows], data.domain[configuration.solution.node[rows]]
         return [int(row) for row in rows[short[groups] & (sums.replicas[groups, domains] > 1)]]
 
-    def _by_partition(self, configuration: Configuration, of_service: Int, least: Int) -> tuple[Int, Int]:
-        """Return the groups of rows and their numbers where each partition is one."""
+    def _by_partition(self, configuration: Configuration, service: Int, least: Int) -> tuple[Int, Int]:
+        """Return `LeastDomainsData.group` and `least` by partition; `service`, `least`: the same by service."""
         numbers: dict[str, int] = {}
-        group, needed = np.full_like(of_service, -1), []
-        for row in np.flatnonzero(of_service >= 0).tolist():
+        group, partition_least = np.full_like(service, -1), []
+        for row in np.flatnonzero(service >= 0).tolist():
             name = configuration.partition_of(row)
             if name not in numbers:
                 numbers[name] = len(numbers)
-                needed.append(least[of_service[row]])
+                partition_least.append(least[service[row]])
             group[row] = numbers[name]
-        return group, np.array(needed, np.int64)
+        return group, np.array(partition_least, np.int64)
 
 
 @by_pointer
 class SameDomainData(NamedTuple):
-    """The C services that depend on another one or are depended on, by number, and L domains."""
+    """The C services with D dependencies between them, by number from 0, and domains, L in all."""
 
     member: Int
-    """(M,) service of each row, or -1."""
+    """(M,) number of each row's service, or -1."""
     domain: Int
     """(N,) domain of each node."""
     needed: Int
-    """(D,) the services that each one depends on, service after service."""
+    """(D,) the services that each service depends on, service after service."""
     first_needed: Int
-    """(C+1,) where the entries of each service begin, and the end."""
+    """(C+1,) where the entries of each service in `needed` begin, and the end."""
     dependent: Int
-    """(D,) the services that depend on each one, service after service."""
+    """(D,) the services that depend on each service, service after service."""
     first_dependent: Int
-    """(C+1,) where the entries of each service begin, and the end."""
+    """(C+1,) where the entries of each service in `dependent` begin, and the end."""
 
 
 @by_pointer
 class SameDomainSums(NamedTuple):
-    """Placed replicas."""
+    """Sums of the kernels."""
 
     replicas: Int
-    """(C, L) by service and domain."""
+    """(C, L) placed replicas by service and domain."""
 
 
 class Ends(NamedTuple):
-    """One or two replicas that change nodes: their services and domains, each or -1."""
+    """One or two replicas that change nodes: the numbers of their services and domains, each perhaps -1."""
 
     first: int
-    """Service of the replica that goes from `here` to `there`."""
+    """Service of the replica that goes from `source` to `target`."""
     second: int
-    """Service of the replica that goes from `there` to `here`."""
-    here: int
-    there: int
+    """Service of the replica that goes from `target` to `source`."""
+    source: int
+    """Domain of the source node."""
+    target: int
+    """Domain of the target node."""
 
 
 @kernel
 def replicas_after(sums: SameDomainSums, ends: Ends, service: int, domain: int) -> int:
     """Return how many replicas of a service a domain has after a proposal."""
-    gained = (1 if domain == ends.there else 0) - (1 if domain == ends.here else 0)
+    gained = (1 if domain == ends.target else 0) - (1 if domain == ends.source else 0)
     replicas = int(sums.replicas[service, domain])
     if service == ends.first:
         replicas += gained
@@ -317,31 +332,31 @@ def replicas_after(sums: SameDomainSums, ends: Ends, service: int, domain: int) 
 
 @kernel
 def lacks_needed(data: SameDomainData, sums: SameDomainSums, ends: Ends, service: int, domain: int) -> bool:
-    """Return whether a replica that a proposal brings into a domain breaks the rule there."""
+    """Return whether a domain lacks a service that `service`, of a replica that joins it, needs, after a proposal."""
     if service < 0 or domain == NOWHERE:
         return False
-    for place in range(data.first_needed[service], data.first_needed[service + 1]):
-        if replicas_after(sums, ends, data.needed[place], domain) == 0:
+    for index in range(data.first_needed[service], data.first_needed[service + 1]):
+        if replicas_after(sums, ends, data.needed[index], domain) == 0:
             return True
     return False
 
 
 @kernel
 def lacks_any(data: SameDomainData, sums: SameDomainSums, service: int, domain: int) -> bool:
-    """Return whether a domain has no replica of a service that this one depends on."""
-    for place in range(data.first_needed[service], data.first_needed[service + 1]):
-        if sums.replicas[data.needed[place], domain] == 0:
+    """Return whether a domain has no replica of some service that `service` depends on."""
+    for index in range(data.first_needed[service], data.first_needed[service + 1]):
+        if sums.replicas[data.needed[index], domain] == 0:
             return True
     return False
 
 
 @kernel
 def leaves_dependents(data: SameDomainData, sums: SameDomainSums, ends: Ends, service: int, domain: int) -> bool:
-    """Return whether a proposal takes the last replica of a service from dependent ones that lack none so far."""
+    """Return whether a proposal takes the last replica of `service` from dependents in `domain` that lack none now."""
     if service < 0 or domain == NOWHERE or replicas_after(sums, ends, service, domain) > 0:
         return False
-    for place in range(data.first_dependent[service], data.first_dependent[service + 1]):
-        dependent = data.dependent[place]
+    for index in range(data.first_dependent[service], data.first_dependent[service + 1]):
+        dependent = data.dependent[index]
         if replicas_after(sums, ends, dependent, domain) > 0 and not lacks_any(data, sums, dependent, domain):
             return True
     return False
@@ -357,19 +372,21 @@ def separates(
     second = -1 if partner == NOWHERE else data.member[partner]
     if first < 0 and second < 0:
         return False
-    here = NOWHERE if source == NOWHERE else data.domain[source]
-    there = NOWHERE if target == NOWHERE else data.domain[target]
+    source_domain = NOWHERE if source == NOWHERE else data.domain[source]
+    target_domain = NOWHERE if target == NOWHERE else data.domain[target]
     if first == second:
-        return bool(lacks_any(data, sums, first, here) != lacks_any(data, sums, first, there))
-    ends = Ends(first, second, here, there)
-    if lacks_needed(data, sums, ends, first, there) or lacks_needed(data, sums, ends, second, here):
+        return bool(lacks_any(data, sums, first, source_domain) != lacks_any(data, sums, first, target_domain))
+    ends = Ends(first, second, source_domain, target_domain)
+    if lacks_needed(data, sums, ends, first, target_domain) or lacks_needed(data, sums, ends, second, source_domain):
         return True
-    return leaves_dependents(data, sums, ends, first, here) or leaves_dependents(data, sums, ends, second, there)
+    if leaves_dependents(data, sums, ends, first, source_domain):
+        return True
+    return leaves_dependents(data, sums, ends, second, target_domain)
 
 
 @kernel
 def count_member(_problem: Problem, data: SameDomainData, sums: SameDomainSums, row: int, node: int, sign: int) -> None:
-    """Count a replica of its service in its domain `sign` times."""
+    """Add a replica on `node` (`sign` 1) to the sum of its service and domain, or take it away (-1)."""
     if data.member[row] >= 0:
         sums.replicas[data.member[row], data.domain[node]] += sign
 
@@ -444,12 +461,13 @@ class SameDomain(CompiledConstraint):
 
     @staticmethod
     def _sums(configuration: Configuration, data: SameDomainData) -> SameDomainSums:
+        """Return the sums of the present placement, with `data` of the configuration."""
         services = len(data.first_needed) - 1
         return SameDomainSums(count_replicas(configuration, data.member, data.domain, services))
 
 
 def _checked_needs(item: str, service: str, needed: object) -> tuple[str, ...]:
-    """Return the names of the services that a service needs, each once."""
+    """Return the names of the services that a service needs, each once; `item` names the constraint in errors."""
     field = f"needs[{service}]"
     names = (needed,) if isinstance(needed, str) else check_collection(item, field, needed, "names of services")
     checked = tuple(dict.fromkeys(check_name(item, name, field=field) for name in names))
@@ -459,6 +477,9 @@ def _checked_needs(item: str, service: str, needed: object) -> tuple[str, ...]:
 
 
 def _grouped(values: Int, groups: Int, count: int) -> tuple[Int, Int]:
-    """Return the values by group, group after group, and where each group begins, with the end."""
+    """Return `values`, (d,), group after group, and where each of `count` groups begins, with the end, (count + 1,).
+
+    `groups`: (d,) group of each value.
+    """
     order = np.argsort(groups, kind="stable")
     return values[order], np.searchsorted(groups[order], np.arange(count + 1))

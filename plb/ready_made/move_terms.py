@@ -28,8 +28,8 @@ from plb.validation import (
 
 
 @kernel
-def _place_after(solution: Solution, proposal: Proposal, row: int) -> int:
-    """Return the node of a replica after a proposal."""
+def _node_after(solution: Solution, proposal: Proposal, row: int) -> int:
+    """Return the node of a replica after a proposal, or NOWHERE."""
     if row == proposal.row:
         return proposal.target
     if row == proposal.partner:
@@ -41,22 +41,23 @@ def _place_after(solution: Solution, proposal: Proposal, row: int) -> int:
 def moved_to(problem: Problem, solution: Solution, proposal: Proposal, row: int) -> int:
     """Return the node to which a replica has moved after a proposal, or NOWHERE if it has not; O(siblings).
 
-    A new replica, a dropped one and one that has swapped roles has not moved. A row NOWHERE changes nothing.
+    A new replica, a dropped one and one that has swapped roles has not moved. A proposal for the row NOWHERE changes
+    nothing.
     """
-    origin, place = problem.origin[row], _place_after(solution, proposal, row)
-    if NOWHERE in (origin, place) or place == origin or problem.leaving[row]:
+    origin, node = problem.origin[row], _node_after(solution, proposal, row)
+    if NOWHERE in (origin, node) or node == origin or problem.leaving[row]:
         return NOWHERE
     sibling = problem.sibling[row]
     while sibling != row:
-        swaps = problem.origin[sibling] == place and not problem.leaving[sibling]
-        if swaps and _place_after(solution, proposal, sibling) == origin:
+        may_swap = problem.origin[sibling] == node and not problem.leaving[sibling]
+        if may_swap and _node_after(solution, proposal, sibling) == origin:
             return NOWHERE
         sibling = problem.sibling[sibling]
-    return place
+    return node
 
 
 def moved_rows(configuration: Configuration) -> list[int]:
-    """Return the replicas that have moved, in ascending order, from the placement alone."""
+    """Return the rows of the replicas that have moved, ascending, from the placement alone; see `moved_to`."""
     problem, node = configuration.problem, configuration.solution.node
     rows = configuration.rows
     origin = problem.origin[rows]
@@ -76,19 +77,19 @@ class MovesOfServices(NamedTuple):
     moves: Int
     """(S,) moved replicas of each service."""
     services: Int
-    """(M+1,) number of services by number of moved replicas."""
+    """(M+1,) number of services with each number of moved replicas."""
     most: Int
     """(1,) the largest number of moved replicas of a service."""
 
 
 @kernel
 def _more_moves(problem: Problem, solution: Solution, proposal: Proposal, first: int) -> int:
-    """Return by how many the moved replicas of the partition of a row increase by a proposal."""
-    still = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    """Return by how many a proposal raises the number of moved replicas in the partition of the row `first`."""
+    no_move = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
     more, row = 0, first
     while True:
         more += int(moved_to(problem, solution, proposal, row) != NOWHERE)
-        more -= int(moved_to(problem, solution, still, row) != NOWHERE)
+        more -= int(moved_to(problem, solution, no_move, row) != NOWHERE)
         row = problem.sibling[row]
         if row == first:
             return more
@@ -96,7 +97,10 @@ def _more_moves(problem: Problem, solution: Solution, proposal: Proposal, first:
 
 @kernel
 def _changes(problem: Problem, solution: Solution, proposal: Proposal) -> tuple[int, int, int, int]:
-    """Return the services whose moves a proposal changes, and by how many; the second one may be NOWHERE."""
+    """Return the service of a proposal's row and by how many its moved replicas rise, then the same of its partner's.
+
+    The second service is NOWHERE, with 0, if there is no partner, or one of the same service.
+    """
     row, partner = proposal.row, proposal.partner
     service, second = int(problem.service[row]), NOWHERE
     more, second_more = _more_moves(problem, solution, proposal, row), 0
@@ -111,23 +115,23 @@ def _changes(problem: Problem, solution: Solution, proposal: Proposal) -> tuple[
 
 @kernel
 def _most_after(sums: MovesOfServices, service: int, more: int, second: int, second_more: int) -> int:
-    """Return the largest number of moves after a change of one service, or of two; O(largest decrease)."""
+    """Return the largest number of moved replicas of a service after the changes of `_changes`; O(largest decrease)."""
     before = sums.moves[service]
-    highest, second_before = before + more, NOWHERE
+    most_changed, second_before = before + more, NOWHERE
     if second != NOWHERE:
         second_before = sums.moves[second]
-        highest = max(highest, second_before + second_more)
+        most_changed = max(most_changed, second_before + second_more)
     most = sums.most[0]
-    while most > highest:
+    while most > most_changed:
         if sums.services[most] > int(before == most) + int(second_before == most):
             return int(most)
         most -= 1
-    return int(highest)
+    return int(most_changed)
 
 
 @kernel
 def change_of_most_moved(problem: Problem, solution: Solution, sums: MovesOfServices, proposal: Proposal) -> float:
-    """Return the change of the largest number of moves by a proposal."""
+    """Return the change of the largest number of moved replicas of a service by a proposal."""
     service, more, second, second_more = _changes(problem, solution, proposal)
     return float(_most_after(sums, service, more, second, second_more) - sums.most[0])
 
@@ -144,6 +148,7 @@ def keep_moves_of_services(problem: Problem, solution: Solution, sums: MovesOfSe
 
 @kernel
 def _count(sums: MovesOfServices, service: int, more: int) -> None:
+    """Count `more` moved replicas of a service in `moves` and `services`."""
     sums.services[sums.moves[service]] -= 1
     sums.moves[service] += more
     sums.services[sums.moves[service]] += 1
@@ -189,6 +194,7 @@ class MostMovedService(CompiledTerm):
 
 
 PAIR = "a pair of two different domains"
+"""What errors say that a key of costs has to be."""
 
 
 @by_pointer
@@ -196,16 +202,16 @@ class CostsOfDomains(NamedTuple):
     """Data of the kernel, for K domains that have a cost of their own."""
 
     domain: Int
-    """(N,) domain of each node."""
+    """(N,) number of the domain of each node."""
     named: Int
-    """(N,) number of that domain among those with a cost of their own, from 1; 0: it has none."""
+    """(N,) number of the node's domain among the K domains, from 1; 0: it is none of them."""
     cost: Float
-    """(K+1, K+1) cost of the move of one replica from the first domain to another one, the second."""
+    """(K+1, K+1) cost of the move of one replica from a domain, the first index, to another one; numbers of `named`."""
 
 
 @kernel
 def _cost_between(data: CostsOfDomains, start: int, end: int) -> float:
-    """Return the cost of the move of one replica between two nodes."""
+    """Return the cost of the move of one replica from the node `start` to the node `end`."""
     if data.domain[start] == data.domain[end]:
         return 0.0
     return float(data.cost[data.named[start], data.named[end]])
@@ -215,12 +221,12 @@ def _cost_between(data: CostsOfDomains, start: int, end: int) -> float:
 def _cost_of_partition(
     problem: Problem, solution: Solution, data: CostsOfDomains, proposal: Proposal, first: int
 ) -> float:
-    """Return the cost of the moves of the partition of a row after a proposal."""
+    """Return the cost of all moves in the partition of the row `first` after a proposal."""
     cost, row = 0.0, first
     while True:
-        place = moved_to(problem, solution, proposal, row)
-        if place != NOWHERE:
-            cost += _cost_between(data, problem.origin[row], place)
+        node = moved_to(problem, solution, proposal, row)
+        if node != NOWHERE:
+            cost += _cost_between(data, problem.origin[row], node)
         row = problem.sibling[row]
         if row == first:
             return cost
@@ -230,12 +236,12 @@ def _cost_of_partition(
 def change_of_move_costs(problem: Problem, solution: Solution, data: CostsOfDomains, proposal: Proposal) -> float:
     """Return the change of the cost by a proposal: of one partition, or of two in an exchange."""
     row, partner = proposal.row, proposal.partner
-    still = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    no_move = Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
     change = _cost_of_partition(problem, solution, data, proposal, row)
-    change -= _cost_of_partition(problem, solution, data, still, row)
+    change -= _cost_of_partition(problem, solution, data, no_move, row)
     if partner != NOWHERE and not are_siblings(problem, row, partner):
         change += _cost_of_partition(problem, solution, data, proposal, partner)
-        change -= _cost_of_partition(problem, solution, data, still, partner)
+        change -= _cost_of_partition(problem, solution, data, no_move, partner)
     return change
 
 
@@ -308,23 +314,23 @@ class MoveCostBetweenDomains(CompiledTerm):
             self._named, self._cost = self._table(item, domains, costs)
 
     def _table_of_pairs(self, item: str, costs: Mapping[object, object]) -> tuple[dict[str, int], Float]:
-        """Return the numbers of the named domains from 1, and the costs between them; number 0 is any other domain."""
-        prices = {
+        """Return the number of each named domain from 1, and `CostsOfDomains.cost`; `costs`: by pair of domains."""
+        checked = {
             self._pair(item, pair): check_number(item, f"costs[{pair}]", cost)  # type: ignore[arg-type]
             for pair, cost in costs.items()
         }
         named = {
-            name: 1 + number for number, name in enumerate(dict.fromkeys(name for pair in prices for name in pair))
+            name: 1 + number for number, name in enumerate(dict.fromkeys(name for pair in checked for name in pair))
         }
         table = np.full((1 + len(named), 1 + len(named)), self.default)
-        for (start, end), price in prices.items():
-            table[named[start], named[end]] = price
-            if self.symmetric and (end, start) not in prices:
-                table[named[end], named[start]] = price
+        for (start, end), cost in checked.items():
+            table[named[start], named[end]] = cost
+            if self.symmetric and (end, start) not in checked:
+                table[named[end], named[start]] = cost
         return named, table
 
     def _table(self, item: str, domains: Sequence[str], costs: object) -> tuple[dict[str, int], Float]:
-        """Return the same from a table and the names of its domains."""
+        """Return the results of `_table_of_pairs` from a table of costs, (K, K), and the names of its domains."""
         names = [self._path_of(name) for name in check_names(item, "domains", domains)]
         if len(set(names)) < len(names):
             raise InvalidValueError(item, "domains", list(names), "different domains")
@@ -337,16 +343,17 @@ class MoveCostBetweenDomains(CompiledTerm):
         return domain if self.depth is None else _path(domain)
 
     def _pair(self, item: str, pair: object) -> tuple[str, str]:
-        both = check_collection(item, "costs", pair, PAIR)
-        if len(both) != 2 or not all(isinstance(name, str) for name in both):
+        """Return a key of costs as two names of domains, as nodes have them; refuse others."""
+        members = check_collection(item, "costs", pair, PAIR)
+        if len(members) != 2 or not all(isinstance(name, str) for name in members):
             raise InvalidValueError(item, "costs", pair, PAIR)
-        start, end = (self._path_of(check_text(item, "costs", name)) for name in both)
+        start, end = (self._path_of(check_text(item, "costs", name)) for name in members)
         if start == end:
             raise InvalidValueError(item, "costs", pair, PAIR)
         return start, end
 
     def domain_of(self, node: Node) -> str | None:
-        """Return the domain of a node; None if it is in one of its own, without a name."""
+        """Return the name of the domain of a node; None if it is in a domain of its own, without a name."""
         if self.depth is not None:
             return _path("/".join(node.fault_domain_path[: self.depth]))
         return node.name if self.node_property is None else node.placement_properties.get(self.node_property)
@@ -369,7 +376,7 @@ class MoveCostBetweenDomains(CompiledTerm):
 
 
 def _checked_table(item: str, costs: object, domains: int) -> Float:
-    """Return a table of costs between domains, (K, K)."""
+    """Return `costs` as a table between a number of `domains`, (domains, domains); refuse others."""
     allowed = f"a table of finite numbers >= 0 with {domains} rows and {domains} columns"
     try:
         table = np.asarray(costs, np.float64)
