@@ -31,8 +31,8 @@ from plb.risk.counter_based_random import dip_stream, fraction, replica_stream, 
 from plb.risk.demand_history import LARGEST_LEVEL, RECORD_SECONDS
 from plb.risk.trace_sampling import Rows
 
-# Positions in curves
 LEVEL, INITIAL, GROWTH, MAXIMUM = range(4)
+"""Positions in `Anchoring.curves`: level and initial demand, duration of growth, maximum."""
 GROWTH_SECONDS = 600.0
 """Steps of age in which growth is evaluated: the granularity of the paper's traces ([1] section 8.1)."""
 
@@ -48,18 +48,18 @@ class Anchoring(NamedTuple):
     dips: Bool
     """(R,) whether growth starts between present load and largest demand; only with a trend."""
     quanta: Float
-    """(R,) user units."""
+    """(R,) size of a quantum in user units."""
     large: Bool
     """(C, R) whether replicas of a service reach the maxima of their traces; only without a trend."""
     horizon: Float
     """(1,) seconds within which growth counts; infinite: all later growth."""
     seed: Array
-    """(1,) of the draws, uint64."""
+    """(1,) uint64: seed of the draws."""
 
 
 @by_pointer
 class Anchors(NamedTuple):
-    """At what the peaks of M rows were last filled in."""
+    """The data for which the peaks of M rows were last filled in."""
 
     age: Float
     """(M,) seconds; -1 if they are not anchored."""
@@ -72,25 +72,25 @@ class Anchors(NamedTuple):
 
 
 class Start(NamedTuple):
-    """From where a row grows in a metric."""
+    """Where the later growth of a row in a metric starts."""
 
     demand: float
     """Largest demand so far, user units."""
     low: float
-    """The demand at which growth starts at the lowest, user units."""
+    """Lowest demand at which growth may start, user units."""
     key: np.uint64
     """Stable key of the row, from which its draws derive."""
 
 
 @kernel
 def recorded_peaks(
-    peak: Int32, peak_ceiling: Int, some: Int, rows: Rows, trace: Int32, recorded: Int32, large: Bool
+    peak: Int32, peak_ceiling: Int, selected: Int, rows: Rows, trace: Int32, recorded: Int32, large: Bool
 ) -> None:
-    """Fill in the peaks of some rows as their traces were recorded: level and maximum are `recorded`, (T, R, 2) quanta.
+    """Fill in `peak` and `peak_ceiling` of the `selected` rows, (m,), as their traces were recorded.
 
-    `large` is that of `Anchoring`; the others are those of `anchor_peaks`.
+    `recorded`: (T, R, 2) quanta, level and maximum; `large`: of `Anchoring`; other arguments as in `anchor_peaks`.
     """
-    for row in some:
+    for row in selected:
         for metric in range(peak.shape[1]):
             column = int(large[rows.service[row], metric])
             highest = 0
@@ -106,18 +106,18 @@ def anchor_peaks(
     peak: Int32,
     peak_ceiling: Int,
     anchors: Anchors,
-    some: Int,
+    selected: Int,
     rows: Rows,
     trace: Int32,
     age: Float,
     anchoring: Anchoring,
 ) -> None:
-    """Fill in the peaks of some rows, (m,), that have changed since they were last filled in, as `anchors` says.
+    """Fill in the peaks of the `selected` rows, (m,), that differ from those at `anchors`, and update `anchors`.
 
-    `peak` (M+1, R, K) and `peak_ceiling` (M+1, R) are in quanta; `trace` (M, K) has rows of the history, `age` (M,) the
-    seconds up to which growth is evaluated.
+    `peak` (M+1, R, K) and `peak_ceiling` (M+1, R) are in quanta and modified; `trace` (M, K): rows of the history;
+    `age` (M,): seconds up to which growth is evaluated.
     """
-    for row in some:
+    for row in selected:
         before = anchors.age[row]
         any_changed = False
         for metric in range(peak.shape[1]):
@@ -129,17 +129,15 @@ def anchor_peaks(
             any_changed = True
             only_aged = 0.0 <= before <= age[row] and is_same
             anchors.demand[row, metric], anchors.low[row, metric] = start.demand, start.low
-            of_replica = peak[row, metric]
+            row_peak = peak[row, metric]
             if anchoring.trend[metric] and only_aged:
                 settled = anchors.settled_age[row, metric]
-                highest = age_growing(of_replica, trace[row], metric, age[row], start, anchoring)
+                highest = age_growing(row_peak, trace[row], metric, age[row], start, anchoring)
             elif anchoring.trend[metric]:
-                highest, settled = anchor_growing(of_replica, trace[row], metric, age[row], start, anchoring)
+                highest, settled = anchor_growing(row_peak, trace[row], metric, age[row], start, anchoring)
             else:
                 level = MAXIMUM if anchoring.large[rows.service[row], metric] else LEVEL
-                highest, settled = anchor_level(
-                    of_replica, trace[row], metric, level, age[row], start.demand, anchoring
-                )
+                highest, settled = anchor_level(row_peak, trace[row], metric, level, age[row], start.demand, anchoring)
             peak_ceiling[row, metric] = highest
             anchors.settled_age[row, metric] = settled
         if any_changed:
@@ -148,7 +146,7 @@ def anchor_peaks(
 
 @kernel
 def start_of(rows: Rows, row: int, metric: int, anchoring: Anchoring) -> Start:
-    """Return where the later growth of a row starts: without a dip at the largest demand so far."""
+    """Return where the later growth of a row in a metric starts: without a dip at the largest demand so far."""
     demand = rows.largest_demand[row, metric]
     low = demand
     if anchoring.dips[metric] and not rows.vacant[row]:
@@ -158,7 +156,7 @@ def start_of(rows: Rows, row: int, metric: int, anchoring: Anchoring) -> Start:
 
 @kernel
 def start_in(start: Start, metric: int, k: int, anchoring: Anchoring) -> float:
-    """Return the demand from which a row grows in repetition k, in user units."""
+    """Return the demand from which a row with a `start` grows in a metric in repetition `k`, in user units."""
     if start.low == start.demand:
         return start.demand
     stream = dip_stream(word_of_draw(replica_stream(anchoring.seed[0], start.key), k))
@@ -170,10 +168,10 @@ def start_in(start: Start, metric: int, k: int, anchoring: Anchoring) -> float:
 def find_grown(
     candidates: Int, rows: Rows, age: Float, growth_age: Float, anchors: Anchors, anchoring: Anchoring, grown: Int
 ) -> int:
-    """Return how many candidates (m,) have peaks that `anchor_peaks` would change; write them to the front of `grown`.
+    """Return how many `candidates`, (m,) rows, have peaks that `anchor_peaks` would change.
 
-    Only rows with a report, in use and not leaving, are anchored. For these `growth_age` (M,), up to which growth is
-    evaluated, is filled in from `age` (M,), in seconds. `grown` is (m,); the order of the candidates is kept.
+    They are written to the front of `grown`, (m,), in the order of the candidates. Only rows with a report, in use and
+    not leaving, are anchored; for these `growth_age`, (M,), is set to `growth_age_of` their `age`, (M,), in seconds.
     """
     count = 0
     for row in candidates:
@@ -194,7 +192,7 @@ def find_grown(
 
 @kernel
 def growth_age_of(age: float) -> float:
-    """Return the age up to which growth is evaluated at an age, in seconds."""
+    """Return the age, in seconds, up to which growth is evaluated for a row of this `age`: whole `GROWTH_SECONDS`."""
     return math.floor(age / GROWTH_SECONDS) * GROWTH_SECONDS
 
 
@@ -202,7 +200,7 @@ def growth_age_of(age: float) -> float:
 def next_growth(age: float, settled_age: Float) -> float:
     """Return the age at which the peaks of a row grow next; infinite if they no longer depend on age.
 
-    They were filled in at `age`; `settled_age` (R,) is that of `Anchors`.
+    `age`: at which they were filled in; `settled_age`: (R,) of the row in `Anchors`; all in seconds.
     """
     for settled in settled_age:
         if age < settled:
@@ -214,10 +212,10 @@ def next_growth(age: float, settled_age: Float) -> float:
 def anchor_growing(
     peak: Int32, trace: Int32, metric: int, age: float, start: Start, anchoring: Anchoring
 ) -> tuple[int, float]:
-    """Fill in the peaks of a metric with trend, ``start + M − demand(age)`` (`plb.risk.demand_history`).
+    """Fill in the peaks of a row in a metric with trend, ``start + M − demand(age)`` (`plb.risk.demand_history`).
 
-    `peak` (K,) is in quanta, `trace` (K,) has rows of the history. Return the largest peak, and the age after which the
-    peaks no longer depend on age.
+    `peak`, (K,) quanta, receives them; `trace`, (K,), has rows of the history; `age` is in seconds. Return the largest
+    peak in quanta, and the age in seconds after which the peaks no longer depend on age.
     """
     highest = 0
     settled = 0.0
@@ -245,17 +243,23 @@ def age_growing(peak: Int32, trace: Int32, metric: int, age: float, start: Start
 
 
 @kernel
-def growing_peak(at: int, metric: int, age: float, demand: float, anchoring: Anchoring) -> int:
-    """Return the peak in quanta of a metric with trend, if trace `at` continues from `demand` at `age`."""
+def growing_peak(trace: int, metric: int, age: float, demand: float, anchoring: Anchoring) -> int:
+    """Return the peak in quanta of a metric with trend, if row `trace` of the history continues from `demand` at `age`.
+
+    `demand` is in user units, `age` in seconds.
+    """
     curves = anchoring.curves
-    rise = float(curves[at, metric, LEVEL]) - curves[at, metric, INITIAL]
-    left = rise * growth_share(float(curves[at, metric, GROWTH]), age, anchoring.horizon[0])
-    return peak_in_quanta(demand + left, anchoring.quanta[metric])
+    rise = float(curves[trace, metric, LEVEL]) - curves[trace, metric, INITIAL]
+    growth = rise * growth_share(float(curves[trace, metric, GROWTH]), age, anchoring.horizon[0])
+    return peak_in_quanta(demand + growth, anchoring.quanta[metric])
 
 
 @kernel
 def growth_share(duration: float, age: float, horizon: float) -> float:
-    """Return the share of a growth of some duration that follows within the horizon, if the replica has an age."""
+    """Return the share of a trace's growth that a replica of this `age` has yet to show within the `horizon`.
+
+    `duration`: of the whole growth; all in seconds.
+    """
     if age >= duration:
         return 0.0
     return min(1.0 - age / duration, horizon / duration)
@@ -263,7 +267,7 @@ def growth_share(duration: float, age: float, horizon: float) -> float:
 
 @kernel
 def peak_in_quanta(peak: float, quantum: float) -> int:
-    """Return a peak in whole quanta, rounded up, up to the largest counted value."""
+    """Return a peak in whole quanta of a size `quantum`, rounded up, at most `LARGEST_LEVEL`; both in user units."""
     return min(math.ceil(peak / quantum), LARGEST_LEVEL)
 
 
@@ -271,18 +275,17 @@ def peak_in_quanta(peak: float, quantum: float) -> int:
 def anchor_level(
     peak: Int32, trace: Int32, metric: int, level: int, age: float, demand: float, anchoring: Anchoring
 ) -> tuple[int, float]:
-    """Fill in the peaks of a metric without trend; parameters and result as in `anchor_growing`.
+    """Fill in the peaks of a row in a metric without trend; parameters and result as in `anchor_growing`.
 
-    ``peak = w·U·LBMax/max + (1 − w)·U``, w the share of `RECORD_SECONDS` that has passed, and U in the column `level`:
-    the 90th percentile, or the maximum.
+    ``peak = w·U·LBMax/max + (1 − w)·U``, with w the share of `RECORD_SECONDS` that has passed, LBMax the `demand` in
+    user units, and U at the position `level` of a curve: the 90th percentile, or the maximum.
     """
     highest = 0
     settled = 0.0
     seen_share = min(1.0, age / RECORD_SECONDS)
     for k in range(peak.shape[0]):
-        at = trace[k]
-        expected = float(anchoring.curves[at, metric, level])
-        maximum = anchoring.curves[at, metric, MAXIMUM]
+        expected = float(anchoring.curves[trace[k], metric, level])
+        maximum = anchoring.curves[trace[k], metric, MAXIMUM]
         if maximum > 0.0:
             settled = RECORD_SECONDS
             expected *= 1.0 - seen_share + seen_share * demand / maximum

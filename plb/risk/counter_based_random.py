@@ -27,7 +27,7 @@ SHIFT_27, SHIFT_30, SHIFT_31, SHIFT_32 = np.uint64(27), np.uint64(30), np.uint64
 
 
 def seed_word(seed: int) -> np.uint64:
-    """Return the 64 bits that samples derive from a seed of any size: the seed itself, or a hash of a larger one."""
+    """Return a seed of any size as 64 bits: the seed itself, or a hash of a larger one."""
     return np.uint64(seed) if seed < 2**64 else np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
 
 
@@ -68,19 +68,19 @@ def mixed(word: np.uint64) -> np.uint64:
 
 @kernel
 def replica_stream(seed: np.uint64, key: np.uint64) -> np.uint64:
-    """Return the word from which all samples of a replica derive."""
+    """Return the word from which all samples of the replica with a key derive."""
     return mixed(mixed(seed + GOLDEN) ^ key)
 
 
 @kernel
 def word_of_draw(stream: np.uint64, draw: int) -> np.uint64:
-    """Return the word of sample number `draw` of a stream, or that from which the samples of a repetition derive."""
+    """Return word number `draw` of a stream: a sample, or the stream of repetition `draw` of a replica's stream."""
     return mixed(stream + np.uint64(draw + 1) * GOLDEN)
 
 
 @kernel
 def uniform_index(stream: np.uint64, draw: int, size: int) -> int:
-    """Return sample number `draw` of the repetition: an index in [0, size), uniform up to a share of size/2^32.
+    """Return sample number `draw` of a repetition's stream: an index in [0, size), uniform up to a share of size/2^32.
 
     The high word of a product, not a remainder: one multiplication and no bias towards small indices.
     """
@@ -90,19 +90,19 @@ def uniform_index(stream: np.uint64, draw: int, size: int) -> int:
 
 @kernel
 def row_stream(stream: np.uint64) -> np.uint64:
-    """Return the word from which the hashes of rows derive, separate from those of samples."""
+    """Return the stream of the hashes of rows for a repetition's `stream`, separate from its samples."""
     return mixed(stream ^ ROW_SALT)
 
 
 @kernel
 def row_hash(stream: np.uint64, row: int) -> np.uint64:
-    """Return the hash of a row under a `row_stream`; different rows never share one."""
+    """Return the hash of a row of the history, with the `stream` of `row_stream`; different rows never share one."""
     return mixed(stream + np.uint64(row) * GOLDEN)
 
 
 @kernel
 def dip_stream(stream: np.uint64) -> np.uint64:
-    """Return the word from which derives how much of a dip has ended, separate from all the others."""
+    """Return the stream of the shares of dips that have ended for a repetition's `stream`, separate from all others."""
     return mixed(stream ^ DIP_SALT)
 
 

@@ -26,6 +26,7 @@ RECORD_SECONDS = 86_400.0
 """Seconds after which the largest demand of a metric without trend has shown itself: a day."""
 MOST_CLASSES = 2**15 - 1
 NAMES = "a collection of names"
+"""What errors say that metrics and classes have to be."""
 
 
 @attrs.frozen(eq=False)
@@ -104,11 +105,11 @@ class DemandHistory:
         if len(refused):
             row, metric = (int(i) for i in refused[0])
             allowed = f"at most the trace's level, {float(matrices['level'][row, metric]):g}"
-            found = float(matrices["initial"][row, metric])
-            raise InvalidValueError(f"trace {row}", f"initial[{names[metric]}]", found, allowed)
+            refused_initial = float(matrices["initial"][row, metric])
+            raise InvalidValueError(f"trace {row}", f"initial[{names[metric]}]", refused_initial, allowed)
         roles = _roles(role, traces)
         lifetimes = _numbers("lifetime", lifetime, (traces,), ())
-        cut = np.zeros(traces, np.bool_) if censored is None else _flags(censored, traces)
+        flags = np.zeros(traces, np.bool_) if censored is None else _flags(censored, traces)
         order = np.lexsort((roles, codes))
         return cls(
             names,
@@ -116,7 +117,7 @@ class DemandHistory:
             codes[order].astype(np.int16),
             roles[order].astype(np.int8),
             lifetimes[order],
-            cut[order],
+            flags[order],
             **{field: np.ascontiguousarray(matrix[order]) for field, matrix in matrices.items()},
         )
 
@@ -125,8 +126,9 @@ class DemandHistory:
 
     @property
     def _columns(self) -> tuple[Array, ...]:
-        whole = (self.tenant_class, self.role, self.lifetime, self.censored)
-        return (*whole, self.level, self.initial, self.growth, self.maximum)
+        """All arrays with a row for each trace."""
+        by_trace = (self.tenant_class, self.role, self.lifetime, self.censored)
+        return (*by_trace, self.level, self.initial, self.growth, self.maximum)
 
     @property
     def digest(self) -> str:
@@ -190,6 +192,7 @@ class DemandHistory:
         return np.minimum(np.ceil(self.maximum.astype(np.float64) / sizes), LARGEST_LEVEL).astype(np.int32)
 
     def _checked_quanta(self, quanta: Float) -> Float:
+        """Return `quanta` if they are one allowed quantum for each metric, (R,), else raise an error."""
         if quanta.shape != (len(self.metrics),):
             raise ConflictError(f"quanta: shape {quanta.shape}, expected one quantum for each of {self.metrics}")
         for name, quantum in zip(self.metrics, quanta.tolist(), strict=True):
@@ -198,6 +201,7 @@ class DemandHistory:
 
 
 def _metric_names(metrics: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of at least one metric, each once, or raise an error."""
     names = tuple(check_name("metric", name) for name in check_collection("demand history", "metrics", metrics, NAMES))
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
@@ -208,7 +212,7 @@ def _metric_names(metrics: Sequence[str]) -> tuple[str, ...]:
 
 
 def _class_codes(tenant_class: Sequence[str] | Array) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
-    """Return the sorted class names and the code of each trace."""
+    """Return the sorted names of the classes, and the code of each trace's class, (T,); `tenant_class`: its name."""
     names = check_collection("demand history", "tenant_class", tenant_class, NAMES)
     if not names:
         raise ConflictError("demand history: no trace; at least one is needed")
@@ -222,6 +226,7 @@ def _class_codes(tenant_class: Sequence[str] | Array) -> tuple[tuple[str, ...], 
 
 
 def _shaped(field: str, values: object, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+    """Return the values of a field as an array of this shape and type, or raise `ConflictError`."""
     try:
         array = np.asarray(values, dtype)
     except (TypeError, ValueError) as error:
@@ -232,18 +237,22 @@ def _shaped(field: str, values: object, shape: tuple[int, ...], dtype: npt.DType
 
 
 def _numbers(field: str, values: object, shape: tuple[int, ...], metrics: tuple[str, ...]) -> npt.NDArray[np.float32]:
-    """Return a column or matrix as float32 if all values are finite and at least 0."""
+    """Return a field of a history, of this shape, as float32 if all values are finite and at least 0.
+
+    `metrics`: names of the columns of a matrix, for errors; empty for a field with one value a trace.
+    """
     array = _shaped(field, values, shape, np.float64)
     refused = ~((array >= 0) & (array <= LARGEST_FLOAT32))
     if refused.any():
-        at = tuple(int(i) for i in np.argwhere(refused)[0])
-        name = f"{field}[{metrics[at[1]]}]" if metrics else field
+        index = tuple(int(i) for i in np.argwhere(refused)[0])
+        name = f"{field}[{metrics[index[1]]}]" if metrics else field
         allowed = f"a finite number >= 0 and <= {LARGEST_FLOAT32:.3g}"
-        raise InvalidValueError(f"trace {at[0]}", name, float(array[at]), allowed)
+        raise InvalidValueError(f"trace {index[0]}", name, float(array[index]), allowed)
     return array.astype(np.float32)
 
 
 def _roles(role: object, traces: int) -> npt.NDArray[np.int64]:
+    """Return the values of `Role` of a number of traces, (T,), or raise an error."""
     roles = _shaped("role", role, (traces,), np.float64)
     refused = np.flatnonzero(~np.isin(roles, [r.value for r in Role]))
     if len(refused):
@@ -253,6 +262,7 @@ def _roles(role: object, traces: int) -> npt.NDArray[np.int64]:
 
 
 def _flags(censored: object, traces: int) -> npt.NDArray[np.bool_]:
+    """Return truth values of a number of traces, (T,), or raise an error."""
     flags = _shaped("censored", censored, (traces,), np.float64)
     refused = np.flatnonzero((flags != 0) & (flags != 1))
     if len(refused):
@@ -261,7 +271,7 @@ def _flags(censored: object, traces: int) -> npt.NDArray[np.bool_]:
 
 
 MOST_AGES = 1024
-"""Older replicas are expected to stay as they are."""
+"""Number of steps after which replicas are expected to stay as they are."""
 
 
 class ExpectedDemand:
@@ -271,9 +281,12 @@ class ExpectedDemand:
         self.history, self.step_seconds = history, step_seconds
         longest = np.ceil(float(history.lifetime.max()) / step_seconds)
         self._ages = np.arange(int(np.clip(longest, 1, MOST_AGES)) + 1) * step_seconds
+        """(A,) seconds."""
         groups = len(history.group_start) - 1
         self._mean = np.zeros((groups + 1, len(self._ages), len(history.metrics)))
+        """(G + 1, A, R) user units: mean demand of the tenants of a group that reach an age; of the last group, 0."""
         self._alive = np.ones((groups + 1, len(self._ages)))
+        """(G + 1, A) share of the tenants of a group that reach an age."""
         for group in range(groups):
             self._learn(group)
 
@@ -288,34 +301,34 @@ class ExpectedDemand:
         lifetime = self.history.lifetime[traces].astype(np.float64)
         reached = np.searchsorted(-lifetime, -self._ages, side="left")
         reached[0] = len(traces)
-        for place, age in enumerate(self._ages):
-            if not reached[place]:
-                self._mean[group, place:] = self._mean[group, place - 1]
+        for step, age in enumerate(self._ages):
+            if not reached[step]:
+                self._mean[group, step:] = self._mean[group, step - 1]
                 break
-            self._mean[group, place] = self.history.demand(age, traces[: reached[place]]).mean(axis=0)
+            self._mean[group, step] = self.history.demand(age, traces[: reached[step]]).mean(axis=0)
         self._alive[group] = reached / len(traces)
 
     def group_of(self, tenant_class: str | None, role: Role) -> int:
-        """Return the group of a class and role; where the history has none, one of which nothing is expected."""
+        """Return the group of a class and role; for a class that the history lacks, the last one, without tenants."""
         code = self.history.class_code(tenant_class)
         return len(self._mean) - 1 if code < 0 else code * len(Role) + int(role)
 
     def expected_demand(self, group: Int, age: Float, load: Float, horizon: int) -> Float:
-        """Return the expected demand at the present step and those after it, (n, H, R) in user units.
+        """Return the expected demand of n replicas at the present step and the following ones, (n, H, R) user units.
 
-        It is the present `load`, (n, R), and what the mean demand of the `group`, (n,), grows by, times the share of
-        those of this `age`, (n,) seconds, who live longer. Of an age that nobody reached, and of a group without
-        tenants, the present load is expected.
+        It is the present `load`, (n, R), plus the growth of the mean demand of the `group`, (n,), times the share of
+        the tenants of this `age`, (n,) seconds, that still live then. At an age that no tenant reached, and in a group
+        without tenants, the present load is expected. `horizon`: H.
         """
         last = len(self._ages) - 1
         present = np.clip(age / self.step_seconds, 0, last).astype(np.int64)
         upcoming = np.minimum(present[:, np.newaxis] + np.arange(horizon), last)
-        grown = self._mean[group[:, np.newaxis], upcoming] - self._mean[group, present][:, np.newaxis]
+        growth = self._mean[group[:, np.newaxis], upcoming] - self._mean[group, present][:, np.newaxis]
         alive = self._alive[group, present]
-        lasting = np.divide(
+        survival = np.divide(
             self._alive[group[:, np.newaxis], upcoming],
             alive[:, np.newaxis],
             out=np.ones(upcoming.shape),
             where=alive[:, np.newaxis] > 0,
         )
-        return np.asarray(np.maximum(0.0, load[:, np.newaxis] + grown) * lasting[:, :, np.newaxis], np.float64)
+        return np.asarray(np.maximum(0.0, load[:, np.newaxis] + growth) * survival[:, :, np.newaxis], np.float64)

@@ -47,11 +47,16 @@ KIND, FIRST, LAST, PARAMETER, CAP = range(5)
 """Positions in an estimator: its kind; its first column and the one after its last; n, or the percentile as a share;
 the column of the cap, or `NO_CAP`."""
 NO_CAP = -1.0
+"""`CAP` of an estimator without a cap."""
 
 
 @kernel
 def predicts_violation(estimator: Float, sums: Int32, incoming: Int32, outgoing: Int32, threshold: float) -> bool:
-    """Return whether a predicted peak reaches a threshold in quanta; `estimator` is (5,), the others (C,) quanta."""
+    """Return whether the peak that an estimator predicts for a node and a metric reaches a threshold in quanta.
+
+    `estimator`: (5,) see `KIND`; `sums`, `incoming`, `outgoing`: (C,) columns of the node, of a replica that joins and
+    of one that leaves.
+    """
     first, last = int(estimator[FIRST]), int(estimator[LAST])
     if estimator[CAP] >= 0.0:
         cap = int(estimator[CAP])
@@ -66,15 +71,18 @@ def predicts_violation(estimator: Float, sums: Int32, incoming: Int32, outgoing:
 
 @kernel
 def _mean_and_deviations(n: float, first: int, last: int, sums: Int32, incoming: Int32, outgoing: Int32) -> float:
-    """Return the mean of the columns and n sample deviations."""
+    """Return the mean of the columns from `first` up to `last` plus n sample deviations.
+
+    Arrays as in `predicts_violation`.
+    """
     total = np.int64(0)
     for column in range(first, last):
         total += sums[column] + incoming[column] - outgoing[column]
     mean = total / (last - first)
     squares = 0.0
     for column in range(first, last):
-        apart = sums[column] + incoming[column] - outgoing[column] - mean
-        squares += apart * apart
+        difference = sums[column] + incoming[column] - outgoing[column] - mean
+        squares += difference * difference
     return mean + n * math.sqrt(squares / (last - first - 1))
 
 
@@ -82,10 +90,11 @@ def _mean_and_deviations(n: float, first: int, last: int, sums: Int32, incoming:
 def _percentile_reaches(
     share: float, first: int, last: int, sums: Int32, incoming: Int32, outgoing: Int32, threshold: float
 ) -> bool:
-    """Return whether a percentile of the columns reaches a threshold, in one pass and without sorting.
+    """Return whether a percentile, given as a `share`, of the columns from `first` up to `last` reaches a threshold.
 
-    The percentile lies between the two order statistics around ``share·(C − 1)``. It is enough to know how many columns
-    reach the threshold and, where it lies between the two, the largest below and the smallest that does.
+    Arrays as in `predicts_violation`. One pass, without sorting: the percentile of C columns lies between the two order
+    statistics around ``share·(C − 1)``. It is enough to know how many columns reach the threshold and, where it lies
+    between the two, the largest below it and the smallest that reaches it.
     """
     position = share * (last - first - 1)
     lower = math.floor(position)
@@ -106,12 +115,15 @@ def _percentile_reaches(
 
 
 def predicted_peaks(estimator_rows: Float, sums: Int) -> Float:
-    """Return the predicted peak of each metric, (R,) quanta: the largest of all estimators; none is Gaussian."""
+    """Return the predicted peak of each metric on a node, (R,) quanta: the largest of all estimators.
+
+    `estimator_rows`: (J, 5) without a Gaussian; `sums`: (R, C) columns of the node.
+    """
     return np.asarray(np.max([_predicted(estimator, sums) for estimator in estimator_rows], axis=0))
 
 
 def _predicted(estimator: Float, sums: Int) -> Float:
-    """Return the predicted peak of each metric, (R,) quanta."""
+    """Return the peak of each metric, (R,) quanta, that one `estimator`, (5,), predicts from `sums`, (R, C)."""
     past = sums[:, int(estimator[FIRST]) : int(estimator[LAST])].astype(np.float64)
     if estimator[KIND] == POINT:
         predicted = past[:, 0]
@@ -124,14 +136,14 @@ def _predicted(estimator: Float, sums: Int) -> Float:
 
 @attrs.frozen(eq=False)
 class Shown:
-    """The samples of some replicas."""
+    """The samples of m replicas."""
 
     samples: Int
-    """(m, R, H) quanta: the newest first; beyond `seen` they mean nothing."""
+    """(m, R, H) quanta: the newest first; entries beyond the first `seen` are undefined."""
     seen: Int
-    """(m,) how many there have been; H at most are there."""
+    """(m,) number of samples so far, of which at most H are kept."""
     limit: Int
-    """(m, R) quanta."""
+    """(m, R) quanta: promised maximum, or what stands for it."""
 
     def within(self, history: int, *, cap: bool) -> tuple[Int, Int]:
         """Return the newest samples, at most `history`, capped on request, and their number: (m, R, h), (m,)."""
@@ -145,11 +157,11 @@ def columns_of(estimator: Gaussian | Predictor, shown: Shown, variance_unit: Flo
     """Return the columns of replicas, (m, R, C): quanta, and variances in `variance_unit`, (R,) squared quanta."""
     if isinstance(estimator, Gaussian):
         return moments(estimator, shown, variance_unit)
-    return np.concatenate([_columns_of_one(predictor, shown) for predictor in members(estimator)], axis=2)
+    return np.concatenate([_columns_of_predictor(predictor, shown) for predictor in members(estimator)], axis=2)
 
 
 def estimator_rows(estimator: Gaussian | Predictor) -> list[list[float]]:
-    """Return the estimators of the columns, (J, 5), the columns of one after those of the other."""
+    """Return the estimators that read the columns of `columns_of`, (J, 5), see `KIND`; predictor after predictor."""
     if isinstance(estimator, Gaussian):
         return [[GAUSSIAN, 0, 2, 0.0, NO_CAP]]
     rows: list[list[float]] = []
@@ -166,13 +178,17 @@ class _Layout(NamedTuple):
     """What the columns of a predictor are."""
 
     kind: int
+    """`POINT`, `N_SIGMA` or `PERCENTILE`."""
     width: int
+    """Number of columns."""
     parameter: float
+    """n, or the percentile as a share."""
     capped: bool
     """Whether a column with the limits follows."""
 
 
 def _layout_of(predictor: Single) -> _Layout:
+    """Return the layout of the columns of a predictor."""
     if isinstance(predictor, NSigma):
         return _Layout(N_SIGMA, predictor.history, predictor.n, predictor.form is Form.RELEASED)
     if isinstance(predictor, MachinePercentile):
@@ -180,7 +196,7 @@ def _layout_of(predictor: Single) -> _Layout:
     return _Layout(POINT, 1, 0.0, capped=False)
 
 
-def _columns_of_one(predictor: Single, shown: Shown) -> Int:
+def _columns_of_predictor(predictor: Single, shown: Shown) -> Int:
     """Return the columns of one predictor, (m, R, c) quanta."""
     limit = shown.limit[:, :, np.newaxis]
     if isinstance(predictor, BorgDefault):
@@ -196,44 +212,50 @@ def _columns_of_one(predictor: Single, shown: Shown) -> Int:
 
 
 def variance_units(largest: Int, digits: int) -> Float:
-    """Return units of variances, squared quanta, in which that of `largest` quanta, squared, has at most 4^digits."""
+    """Return units of variances, (R,) squared quanta, in which the square of `largest`, (R,) quanta, is <= 4^digits."""
     return np.asarray(4.0 ** np.maximum(np.ceil(np.log2(np.maximum(largest, 1))) - digits, 0.0))
 
 
 def moments(estimator: Gaussian, shown: Shown, variance_unit: Float) -> Int:
-    """Return mean in quanta and variance in its units, (m, R, 2), rounded up."""
+    """Return mean in quanta and variance in `variance_unit`, (R,) squared quanta, of each replica, (m, R, 2).
+
+    Both are rounded up; a replica that is not warm has its limit and no variance.
+    """
     samples, seen = shown.within(estimator.history, cap=estimator.cap)
-    there = (np.arange(samples.shape[2]) < seen[:, np.newaxis])[:, np.newaxis, :]
+    is_sample = (np.arange(samples.shape[2]) < seen[:, np.newaxis])[:, np.newaxis, :]
     count = np.maximum(seen, 1)[:, np.newaxis]
-    mean = (samples * there).sum(axis=2) / count
-    variance = (np.square(samples - mean[:, :, np.newaxis]) * there).sum(axis=2) / count
+    mean = (samples * is_sample).sum(axis=2) / count
+    variance = (np.square(samples - mean[:, :, np.newaxis]) * is_sample).sum(axis=2) / count
     cold = (shown.seen < samples_needed(estimator))[:, np.newaxis]
     columns = [np.where(cold, shown.limit, np.ceil(mean)), np.where(cold, 0, np.ceil(variance / variance_unit))]
     return np.asarray(np.stack(columns, axis=2), np.int64)
 
 
 def percentiles(samples: Int, seen: Int, percentile: float) -> Float:
-    """Return a percentile of the first ``seen[i]`` samples of each row, (m, R), as NumPy interpolates; of none: 0."""
+    """Return a percentile of the samples of each replica, (m, R), as NumPy interpolates; 0 without samples.
+
+    `samples`: (m, R, h), of which the first ``seen[i]`` of replica i count.
+    """
     values = np.zeros(samples.shape[:2])
     _find_percentiles(np.ascontiguousarray(samples), seen, percentile, np.empty(samples.shape[2]), values)
     return values
 
 
 @kernel
-def _find_percentiles(samples: Int, seen: Int, percentile: float, window: Float, found: Float) -> None:
-    """Write the percentiles of (m, R, h) samples to `found`, (m, R); `window` has room for h."""
+def _find_percentiles(samples: Int, seen: Int, percentile: float, window: Float, values: Float) -> None:
+    """Write the results of `percentiles` to `values`, (m, R), where there are samples; `window`: (h,) scratch."""
     for row in range(samples.shape[0]):
         for metric in range(samples.shape[1]):
-            for place in range(seen[row]):
-                window[place] = samples[row, metric, place]
+            for index in range(seen[row]):
+                window[index] = samples[row, metric, index]
             if seen[row] > 0:
-                found[row, metric] = percentile_of(window, seen[row], percentile)
+                values[row, metric] = percentile_of(window, seen[row], percentile)
 
 
 def _repeated(samples: Int, seen: Int, history: int) -> Int:
-    """Return a number of samples of each row, (m, R, history), repeated if it has fewer."""
-    at = np.arange(history) % np.maximum(seen, 1)[:, np.newaxis]
-    return np.take_along_axis(samples, at[:, np.newaxis, :], axis=2)
+    """Return `history` samples of each replica, (m, R, history): the first ``seen[i]`` of replica i, repeated."""
+    index = np.arange(history) % np.maximum(seen, 1)[:, np.newaxis]
+    return np.take_along_axis(samples, index[:, np.newaxis, :], axis=2)
 
 
 CERTAIN = 2**20
@@ -246,11 +268,11 @@ _SQRT_2 = math.sqrt(2.0)
 def node_violations(
     estimator_rows: Float, variance_unit: Float, aggregate: Int32, threshold: Int32, incoming: Int32, outgoing: Int32
 ) -> int:
-    """Return the violations of a node in units.
+    """Return the violations of a node: the probability in units of 1/`CERTAIN` if Gaussian, else 1 or 0.
 
     `estimator_rows` (J, 5), see `KIND`; a Gaussian is always alone. `variance_unit` (R,) is the squared quanta of a
-    variance of 1. `aggregate`, `incoming` and `outgoing` (R, C) are sums of columns on the node, and columns of the
-    replica that is added and of the one that is removed; `threshold` (R,) is in quanta.
+    variance of 1. `aggregate`, `incoming` and `outgoing` (R, C) are the sums of the columns on the node, and the
+    columns of a replica that joins and of one that leaves; `threshold` (R,) is in quanta.
     """
     if estimator_rows[0, KIND] == GAUSSIAN:
         within = 1.0
@@ -274,14 +296,14 @@ def node_violations(
 
 @kernel
 def gaussian_excess(mean: float, variance: float, threshold: float) -> float:
-    """Return the probability that a Gaussian total reaches a threshold; 0 or 1 without variance."""
+    """Return the probability that a Gaussian of this mean and variance reaches a threshold; 0 or 1 without variance."""
     if variance <= 0.0:
         return 1.0 if mean >= threshold else 0.0
     return 0.5 * math.erfc((threshold - mean) / (math.sqrt(variance) * _SQRT_2))
 
 
 def violations_of_sums(estimator_rows: Float, variance_unit: Float, sums: Int, threshold: Int | Int32) -> int:
-    """Return the violations of a node in units as `node_violations` does, from its sums (R, C), in plain NumPy."""
+    """Return the result of `node_violations` for a node with these `sums` of columns, (R, C), in plain NumPy."""
     if estimator_rows[0, KIND] == GAUSSIAN:
         variances = sums[:, 1] * variance_unit
         pairs = zip(sums[:, 0].tolist(), variances.tolist(), threshold.tolist(), strict=True)

@@ -19,7 +19,7 @@ from plb.validation import check_count, check_number, check_switch
 
 MINUTES_OF_A_DAY = 24 * 60
 DAY = 86_400.0
-"""Seconds."""
+"""Length of a day in seconds."""
 
 
 class Evaluation(StrEnum):
@@ -113,7 +113,10 @@ Estimator: TypeAlias = MonteCarlo | HistoricalSimulation | Gaussian | Predictor
 
 
 def estimator_of(text: object, item: str = "PlbConfig") -> Estimator:
-    """Return the estimator of a text, as `parse` does; one that uses the future is refused. Errors name the item."""
+    """Return the estimator that a text describes, as `parse` does; refuse one that uses the future.
+
+    `item` names the owner of the setting in errors.
+    """
     if not isinstance(text, str):
         raise InvalidValueError(item, "estimator", text, "a text such as 'monte-carlo' or 'n-sigma:n=5'")
     estimator: Estimator | PeakOracle = parse(text, more=(MonteCarlo, HistoricalSimulation, Gaussian))
@@ -135,7 +138,7 @@ def period_of(estimator: Estimator) -> float:
 
 
 def reads_limits(estimator: Estimator) -> bool:
-    """Return whether an estimator depends on what replicas are promised."""
+    """Return whether an estimator depends on the promised maxima of replicas."""
     return not isinstance(estimator, MonteCarlo) or estimator.maximum_from > 0.0
 
 
@@ -149,7 +152,7 @@ def samples_kept(estimator: Estimator) -> int:
 
 
 def samples_needed(estimator: Estimator) -> int:
-    """Return the largest number of samples until a replica is warm."""
+    """Return how many samples a replica needs to be warm for an estimator, for the most demanding of several."""
     if isinstance(estimator, Maximum):
         return max(samples_needed(predictor) for predictor in estimator.of)
     if isinstance(estimator, MonteCarlo | HistoricalSimulation | BorgDefault):
@@ -158,14 +161,17 @@ def samples_needed(estimator: Estimator) -> int:
 
 
 class Kept(NamedTuple):
-    """What is kept of the reports of each replica."""
+    """How many reports of each replica are kept."""
 
     samples: int
+    """Number of the newest samples."""
     slots: int
+    """Number of slots of the past."""
     slot_minutes: int
+    """Length of a slot in minutes; 0 without slots."""
 
 
 def reports_kept(estimator: Estimator) -> Kept:
-    """Return what is kept of the reports of each replica for an estimator."""
+    """Return how many reports of each replica an estimator needs."""
     slots = (estimator.slots, estimator.slot_minutes) if isinstance(estimator, HistoricalSimulation) else (0, 0)
     return Kept(samples_kept(estimator), *slots)

@@ -36,34 +36,38 @@ HORIZON, OLDEST = range(2)
 def bad_windows(hit: UInt8, windows: Int) -> int:
     """Return the number of `windows` with a slot that is marked in `hit`, (K,), a ring (see `HORIZON`, `OLDEST`)."""
     slots, horizon, oldest = hit.shape[0], windows[HORIZON], windows[OLDEST]
-    bad, since = 0, horizon
-    for age in range(slots):
-        place = oldest + age
-        if place >= slots:
-            place -= slots
-        since = 0 if hit[place] else since + 1
-        if since < horizon and age >= horizon - 1:
+    bad, since_hit = 0, horizon
+    for step in range(slots):
+        column = oldest + step
+        if column >= slots:
+            column -= slots
+        since_hit = 0 if hit[column] else since_hit + 1
+        if since_hit < horizon and step >= horizon - 1:
             bad += 1
     return bad
 
 
 @kernel
 def fill_column(column: Int32, values: Int32, load: int, newest: int, day: int, scratch: Int) -> None:
-    """Write the demand of a row in each slot to `column`, (K,) quanta; see `fill_columns`."""
+    """Write the demand of a row in each slot to `column`, (K,) quanta, a ring with the newest slot at `newest`.
+
+    `values`: (K,) its recorded demand, or `MISSING`; `load`: its present one, in quanta; `day`: number of slots of a
+    day; `scratch`: (2, K).
+    """
     slots, lived = column.shape[0], 0
     ages, from_day = scratch[0], scratch[1]
     for age in range(slots):
-        place = (newest - age) % slots
-        column[place] = values[place]
-        from_day[age] = values[place] != MISSING
+        index = (newest - age) % slots
+        column[index] = values[index]
+        from_day[age] = values[index] != MISSING
         if from_day[age]:
             ages[lived] = age
             lived += 1
         elif age >= day and from_day[age - day]:
-            column[place] = column[(newest - age + day) % slots]
+            column[index] = column[(newest - age + day) % slots]
             from_day[age] = 1
         elif lived == 0:
-            column[place] = load
+            column[index] = load
     for age in range(slots):
         if lived > 0 and not from_day[age]:
             column[(newest - age) % slots] = values[(newest - ages[age % lived]) % slots]
@@ -86,8 +90,8 @@ def fill_columns(
 
     `peak` (M+1, R, K) and `peak_ceiling` (M+1, R) are modified. `values` (M, R, K) is what each row demanded in the
     slots, or `MISSING`; `load` (M+1, R) and `reported` (M,) are the present loads, and whether they were reported.
-    `sampled` (M+1, R, D) has levels of sampled traces; D = 0: none are sampled. `newest` is a column, `day` a number of
-    slots, `scratch` (2, K).
+    `sampled` (M+1, R, D) has levels of sampled traces; D = 0: none are sampled. `newest` is the column of the newest
+    slot, `day` the number of slots of a day; `scratch`: (2, K).
     """
     slots = peak.shape[2]
     for row in rows:
@@ -110,9 +114,9 @@ def fill_columns(
 def count_from_now(sums: Int, present: Int, threshold: Int32, decay: Float, oldest: int) -> int:
     """Return the number of windows in which a node is in violation if they begin with the present demand.
 
-    Before which demand the window of the oldest slots began is not known, so it counts as it was. `sums` (R, K), a ring
-    from the column `oldest`, `present` (R,) and `threshold` (R,) are in quanta; `decay` (h,) is the share of the
-    present difference that is left in each slot of a window.
+    The demand before the window of the oldest slots is not known, so this window counts as it was. `sums` (R, K), a
+    ring with the oldest slot at `oldest`, `present` (R,) and `threshold` (R,) are in quanta; `decay` (h,) is the share
+    of the present difference that is left in each slot of a window.
     """
     slots, horizon = sums.shape[1], decay.shape[0]
     bad = 0
@@ -126,10 +130,14 @@ def count_from_now(sums: Int, present: Int, threshold: Int32, decay: Float, olde
 
 
 @kernel
-def _reaches(sums: Int, apart: float, threshold: int, decay: Float, start: int) -> bool:
-    """Return whether a window reaches a threshold; `sums` (K,) a ring, `apart` the difference before its first slot."""
+def _reaches(sums: Int, difference: float, threshold: int, decay: Float, start: int) -> bool:
+    """Return whether the demand of a metric reaches a threshold in the window that begins at `start`.
+
+    `sums`: (K,) a ring; `difference`: of the present demand from the demand before the window, all in quanta; `decay`:
+    (h,) share of the difference that is left in each slot.
+    """
     for later in range(decay.shape[0]):
-        if sums[(start + later) % sums.shape[0]] + decay[later] * apart >= threshold:
+        if sums[(start + later) % sums.shape[0]] + decay[later] * difference >= threshold:
             return True
     return False
 
@@ -139,18 +147,20 @@ def shares_from_now(
 ) -> Float:
     """Return the share of the windows in which each node is in violation, given its present demand, (N,).
 
-    `sums` (N, R, K), `present` (N, R) and `threshold` (N, R) are in quanta, `horizon` is the slots of a window.
+    `sums` (N, R, K), a ring with the oldest slot at `oldest`, `present` (N, R) and `threshold` (N, R) are in quanta;
+    `horizon` is the number of slots of a window.
     """
     hours = estimator.slot_minutes / 60.0 * np.arange(1, horizon + 1)
     decay = np.asarray(estimator.persistence**hours, np.float64)
-    counts = [count_from_now(*of_node, decay, oldest) for of_node in zip(sums, present, threshold, strict=True)]
+    nodes = zip(sums, present, threshold, strict=True)
+    counts = [count_from_now(*node_arrays, decay, oldest) for node_arrays in nodes]
     return np.asarray(np.array(counts, np.float64) / (sums.shape[2] - horizon + 1), np.float64)
 
 
 def smoothed(estimator: HistoricalSimulation, share: Float, mean: float, horizon: int) -> Float:
-    """Return shares of windows, smoothed towards a mean.
+    """Return shares of windows of `horizon` slots, (N,), smoothed towards a mean.
 
-    Of the windows of K slots n = K / horizon are independent. With the smoothing a, the result is
+    Of the windows of K slots n = K / horizon are independent. With the smoothing a of the estimator, the result is
     (n · share + a · mean) / (n + a).
     """
     independent = estimator.slots / horizon

@@ -24,7 +24,7 @@ PROBABILITIES = "finite numbers >= 0 and <= 1"
 
 
 def _checked_points(_: Recalibration, field: attrs.Attribute[Any], values: tuple[float, ...]) -> None:
-    """Raise an error unless the values are in order."""
+    """Raise an error unless the values of `predicted` increase, or those of `recalibrated` never fall."""
     ordered = np.diff(values) > 0.0 if field.name == "predicted" else np.diff(values) >= 0.0
     if not values or not ordered.all():
         kind = "increasing" if field.name == "predicted" else "non-decreasing"
@@ -32,11 +32,11 @@ def _checked_points(_: Recalibration, field: attrs.Attribute[Any], values: tuple
 
 
 def _points(field: str) -> Any:
-    """Return a field of probabilities, which are checked one by one."""
+    """Return a field of an attrs class, of this name, for probabilities, which are checked one by one."""
 
     def converted(values: Any) -> tuple[float, ...]:
         numbers = check_collection(ITEM, field, values, f"a list of {PROBABILITIES}")
-        return tuple(check_number(ITEM, f"{field}[{place}]", number, high=1.0) for place, number in enumerate(numbers))
+        return tuple(check_number(ITEM, f"{field}[{index}]", number, high=1.0) for index, number in enumerate(numbers))
 
     return attrs.field(converter=converted, validator=_checked_points)
 
@@ -91,9 +91,9 @@ class Recalibration:
         if not probabilities.size or probabilities.shape != outcomes.shape or probabilities.ndim != 1:
             allowed = f"lists of equal length, at least 1; occurred has the shape {outcomes.shape}"
             raise InvalidValueError(ITEM, "probability", f"an array of shape {probabilities.shape}", allowed)
-        levels, place = np.unique(probabilities, return_inverse=True)
-        samples = np.bincount(place)
-        violations = np.bincount(place, outcomes).astype(np.float64)
+        levels, level_of = np.unique(probabilities, return_inverse=True)
+        samples = np.bincount(level_of)
+        violations = np.bincount(level_of, outcomes).astype(np.float64)
         first = _blocks(samples, violations)
         in_block = np.add.reduceat(samples, first)
         mean = np.add.reduceat(levels * samples, first) / in_block
@@ -172,6 +172,7 @@ def _checked_probabilities(field: str, values: npt.ArrayLike) -> Float:
 
 
 def _checked_outcomes(occurred: npt.ArrayLike) -> Bool:
+    """Return outcomes as an array of booleans, or raise `InvalidValueError`."""
     try:
         outcomes = np.asarray(occurred)
         is_outcome = bool(((outcomes == 0) | (outcomes == 1)).all())
@@ -185,7 +186,8 @@ def _checked_outcomes(occurred: npt.ArrayLike) -> Bool:
 def _blocks(samples: Int, violations: Float) -> Int:
     """Return the first level of each block on which the isotonic regression is constant, ascending.
 
-    `samples` and `violations` (L,) are the predictions of each level, ascending, and those that a violation followed.
+    A level is one predicted probability; `samples`, (L,): how many predictions each has, in ascending order of levels;
+    `violations`, (L,): how many of these a violation followed.
     """
     from scipy.optimize import isotonic_regression  # type: ignore[import-untyped]  # slow to import
 

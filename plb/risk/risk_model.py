@@ -14,6 +14,7 @@ from plb.model import Role, check_role
 from plb.validation import ReadOnlyMapping, check_collection, check_count, check_loads, check_mapping, check_number
 
 LISTS = "a list of numbers for each metric"
+"""What errors say that samples have to be."""
 
 
 @attrs.frozen
@@ -23,13 +24,12 @@ class ReplicaForecast:
     tenant_class: str | None
     """Class of similar tenants; None: unknown."""
     role: Role
-    """Its role."""
     created: float
     """Time of creation in seconds on the host's clock: the start of its demand curve."""
     largest_demand: Mapping[str, float]
     """Largest demand seen so far by metric (LBMax of [1] section 5.1), in user units; missing ones are 0."""
     key: int
-    """Stable 64-bit key of the replica (`plb.risk.replica_key`), which determines its random samples."""
+    """Stable 64-bit key of the replica (`plb.risk.replica_key`), which determines the traces sampled for it."""
     samples: Mapping[str, Sequence[float]] = attrs.field(factory=dict, kw_only=True)
     """Its demand so far by metric, in user units, the oldest first, equally many of each; the newest may suffice.
     Missing: not known. The newest samples of the replicas of a node count as simultaneous, the ones before as
@@ -55,6 +55,7 @@ class ReplicaForecast:
 
 
 def _check_samples(item: str, samples: object) -> Mapping[str, tuple[float, ...]]:
+    """Return the samples of a replica by metric, or refuse them; `item` names the replica in errors."""
     columns = check_mapping(item, "samples", samples, LISTS)
     checked = {metric: _check_column(item, f"samples[{metric}]", values) for metric, values in columns.items()}
     lengths = {len(values) for values in checked.values()}
@@ -65,11 +66,12 @@ def _check_samples(item: str, samples: object) -> Mapping[str, tuple[float, ...]
 
 
 def _check_column(item: str, field: str, values: object) -> tuple[float, ...]:
+    """Return the samples of one metric, or refuse them; `item` and `field` name them in errors."""
     column = values if isinstance(values, np.ndarray) and values.dtype == np.float64 and values.ndim == 1 else None
     if column is not None and np.isfinite(column).all() and (column >= 0.0).all():  # many at a time
         return tuple(column.tolist())
     listed = check_collection(item, field, values, LISTS)
-    return tuple(check_number(item, f"{field}[{place}]", value) for place, value in enumerate(listed))
+    return tuple(check_number(item, f"{field}[{index}]", value) for index, value in enumerate(listed))
 
 
 @runtime_checkable

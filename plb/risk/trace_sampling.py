@@ -61,7 +61,9 @@ DRAWS = 64
 ROLES = len(Role)
 UNKNOWN_CLASS_START = int(Widening.ALL_AGE_DEMAND)
 SCOPE, LIFETIME, MAXIMA = 0, 1, 2
+"""Columns of `CRITERIA`: the range of rows, and whether lifetime and maxima are criteria."""
 ONE_ROLE, ONE_CLASS, WHOLE = 0, 1, 2
+"""Ranges of rows: of one class and role, of one class, of the whole history."""
 CRITERIA = np.array(
     [  # scope, lifetime, maxima: one row for each `Widening`
         [ONE_ROLE, 1, 1],
@@ -94,17 +96,20 @@ def trace_table(history: DemandHistory) -> TraceTable:
 
 @by_pointer
 class Rows(NamedTuple):
-    """The present data of M rows; arrays have shape (M,) unless they say otherwise."""
+    """The present data of M rows, arrays of `plb.state.replica_table.RowTable`; (M,) unless stated otherwise."""
 
     used: Bool
+    """Whether the row belongs to a partition."""
     leaving: Bool
     """Whether the row is only the departing end of a move."""
     key: Array
     """As uint64, see `plb.risk.counter_based_random.replica_key`."""
     generation: Int
-    """Rises each time the row is taken."""
+    """Rises each time the row is taken into use."""
     service: Int
+    """Index of the service."""
     role: Int
+    """Value of `Role`."""
     created: Float
     """Seconds."""
     largest_demand: Float
@@ -112,20 +117,23 @@ class Rows(NamedTuple):
     load: Int
     """(M, R) quanta."""
     reported: Bool
+    """Whether the replica has reported its load."""
     vacant: Bool
-    """Whether the replica is missing, and the row keeps its place."""
+    """Whether the replica was dropped, and the row keeps its place."""
 
 
 @by_pointer
 class KeptDraws(NamedTuple):
-    """The replicas for which the rows were sampled, and the expiry of the samples; arrays as in `Rows`."""
+    """The replicas for which the traces of M rows were sampled, and the expiry of the samples; (M,) each."""
 
     key: Array
+    """`Rows.key` when sampled."""
     generation: Int
+    """`Rows.generation` when sampled."""
     group: Int
-    """Class and role."""
+    """Number of the class and role in the history when sampled."""
     widening: Array
-    """As int8; NONE if nothing is sampled."""
+    """As int8: value of `Widening` at which the traces were sampled; NONE if nothing is sampled."""
     age: Float
     """Seconds, when sampled."""
     demand: Float
@@ -142,11 +150,11 @@ class KeptDraws(NamedTuple):
 def find_expired(
     rows: Rows, draws: KeptDraws, candidates: Int, classes: Int, now: float, age: Float, expired: Int
 ) -> int:
-    """Return how many of some rows have to be sampled, and write them to the front of `expired` (m,), in their order.
+    """Return how many of the rows `candidates`, (m,), have to be sampled again.
 
-    Samples for another replica, or for a greater age or demand than the present one, are removed: `widening` is NONE.
-    So are those of a replica whose report was reset. `candidates` (m,) are rows, `classes` (S,) the class of each
-    service; `age` (M,) in seconds is filled in for the candidates in use.
+    They are written to the front of `expired`, (m,), in their order. Samples for another replica, for a greater age or
+    demand than the present one, or for a replica whose report was reset, are removed: `KeptDraws.widening` is NONE.
+    `classes` (S,): code of each service's class; `age` (M,): set, in seconds, for the candidates in use.
     """
     count = 0
     for row in candidates:
@@ -183,11 +191,11 @@ def sample_again(
     scratch: Int32,
     trace: Int32,
 ) -> None:
-    """Sample the traces of some rows, `expired` (m,), and note for which replica and until when.
+    """Sample the traces of the rows `expired`, (m,), and note in `draws` for which replica and until when.
 
-    `classes` and `age` are those of `find_expired`, `columns` (R,) the column of each metric in the history, `trace`
-    (M, K) rows of the history. `demand` is working space: one number for each metric of the history, zero where the
-    rows have no such metric; so is `scratch`, as in `draw_replica`.
+    `classes` and `age`: of `find_expired`; `columns` (R,): position of each metric in the history; `trace` (M, K):
+    receives rows of the history. Working space: `demand`, a number for each metric of the history, zero where the rows
+    have no such metric, and `scratch`, (T,).
     """
     for row in expired:
         code, role = classes[rows.service[row]], rows.role[row]
@@ -204,7 +212,10 @@ def sample_again(
 def note_validity(
     row: int, rows: Rows, draws: KeptDraws, age: float, columns: Int, table: TraceTable, trace: Int32
 ) -> None:
-    """Note for which replica the `trace` (K,) of a row was sampled, and until when; for `sample_again`."""
+    """Note in `draws` for which replica the `trace`, (K,), of a row was sampled, and until when it stays.
+
+    `age`: of the replica in seconds; `columns`: (R,) position of each metric in the history.
+    """
     level = draws.widening[row]
     draws.key[row], draws.generation[row] = rows.key[row], rows.generation[row]
     draws.reported[row] = rows.reported[row]
@@ -217,9 +228,9 @@ def note_validity(
 
 @kernel
 def age_horizon(trace: Int32, level: int, table: TraceTable) -> float:
-    """Return until which age the draws are unchanged, in seconds: the least lifetime among `trace` (K,), if it counts.
+    """Return the age in seconds up to which a `trace`, (K,), sampled at a `level` of `Widening` stays eligible.
 
-    It may be infinite.
+    It is the least lifetime of its rows, infinite where the lifetime is no criterion.
     """
     least = np.inf
     if CRITERIA[level, LIFETIME]:
@@ -230,9 +241,9 @@ def age_horizon(trace: Int32, level: int, table: TraceTable) -> float:
 
 @kernel
 def demand_horizon(trace: Int32, level: int, metric: int, table: TraceTable) -> float:
-    """Return until which demand of a metric the draws are unchanged, in user units: the least maximum among `trace`.
+    """Return the demand up to which a `trace`, (K,), sampled at a `level` of `Widening` stays eligible, in user units.
 
-    It is infinite where the maximum is no criterion.
+    It is the least maximum of its rows in column `metric` of the history, infinite where maxima are no criterion.
     """
     least = np.inf
     if CRITERIA[level, MAXIMA]:
@@ -254,10 +265,10 @@ def draw_replica(
     trace: Int32,
     drawn_level: int,
 ) -> int:
-    """Fill `trace` (K,) and return the level of widening.
+    """Sample `trace`, (K,) rows of the history, for a replica, and return the level of `Widening` that was needed.
 
-    `code` is the class in the history, -1 where unknown; `largest_demand` (R,) is in user units. `scratch` (T,) holds
-    the eligible rows where they had to be collected. `drawn_level` is that at which `trace` was drawn before, or NONE.
+    `code` is its class in the history, -1 where unknown; `largest_demand` (R,) is in user units. `scratch` (T,) holds
+    the eligible rows where they had to be collected. `drawn_level`: level at which `trace` was sampled before, or NONE.
     """
     stream = replica_stream(seed, key)
     level = drawn_level if drawn_level != NONE else (0 if code >= 0 else UNKNOWN_CLASS_START)
@@ -282,10 +293,10 @@ def draw_at_level(
     trace: Int32,
     kept: bool,
 ) -> bool:
-    """Fill `trace` (K,) from the eligible rows of [low, high) and return True, or return False if there are none.
+    """Sample `trace`, (K,), from the rows of [low, high) that are eligible at a `level` of `Widening`.
 
-    With `kept`, rows of `trace` that are still eligible stay. The range is scanned once at the most, at the first
-    repetition whose draws all miss.
+    Return whether there are any. With `kept`, rows of `trace` that are still eligible stay. The range is scanned once
+    at the most, at the first repetition whose draws all miss. `stream`: of the replica; others as in `draw_replica`.
     """
     if low == high:
         return False
@@ -293,25 +304,28 @@ def draw_at_level(
     for repetition in range(len(trace)):
         if kept and is_eligible(trace[repetition], level, age, largest_demand, table):
             continue
-        words = word_of_draw(stream, repetition)
-        row = first_eligible(words, level, low, high, age, largest_demand, table)
+        repetition_stream = word_of_draw(stream, repetition)
+        row = first_eligible(repetition_stream, level, low, high, age, largest_demand, table)
         if row == NONE:
             if collected == NONE:
                 collected = collect_eligible(level, low, high, age, largest_demand, table, scratch)
             if collected == 0:
                 return False
-            row = least_hash(words, scratch, collected)
+            row = least_hash(repetition_stream, scratch, collected)
         trace[repetition] = row
     return True
 
 
 @kernel
 def first_eligible(
-    words: np.uint64, level: int, low: int, high: int, age: float, largest_demand: Float, table: TraceTable
+    stream: np.uint64, level: int, low: int, high: int, age: float, largest_demand: Float, table: TraceTable
 ) -> int:
-    """Return the first eligible row among a repetition's draws, or NONE; `largest_demand` has shape (R,)."""
+    """Return the first eligible row among the draws from [low, high) of a repetition's `stream`, or NONE.
+
+    `level`, `age`, `largest_demand`: criteria, as in `is_eligible`.
+    """
     for draw in range(DRAWS):
-        row = low + uniform_index(words, draw, high - low)
+        row = low + uniform_index(stream, draw, high - low)
         if is_eligible(row, level, age, largest_demand, table):
             return row
     return NONE
@@ -321,7 +335,10 @@ def first_eligible(
 def collect_eligible(
     level: int, low: int, high: int, age: float, largest_demand: Float, table: TraceTable, scratch: Int32
 ) -> int:
-    """Write the eligible rows of [low, high) to the front of `scratch` (T,) and return their number."""
+    """Write the eligible rows of [low, high) to the front of `scratch`, (T,), and return their number.
+
+    `level`, `age`, `largest_demand`: criteria, as in `is_eligible`.
+    """
     count = 0
     for row in range(low, high):
         if is_eligible(row, level, age, largest_demand, table):
@@ -331,20 +348,23 @@ def collect_eligible(
 
 
 @kernel
-def least_hash(words: np.uint64, rows: Int32, count: int) -> Any:
-    """Return the one of the first `count` rows, `count` at least 1, that has the least hash."""
-    stream = row_stream(words)
-    best, least = rows[0], row_hash(stream, rows[0])
-    for i in range(1, count):
-        value = row_hash(stream, rows[i])
+def least_hash(stream: np.uint64, rows: Int32, count: int) -> Any:
+    """Return the one of the first `count` of `rows`, at least 1, with the least hash for a repetition's `stream`."""
+    hash_stream = row_stream(stream)
+    best, least = rows[0], row_hash(hash_stream, rows[0])
+    for index in range(1, count):
+        value = row_hash(hash_stream, rows[index])
         if value < least:
-            best, least = rows[i], value
+            best, least = rows[index], value
     return best
 
 
 @kernel
 def row_range(level: int, code: int, role: int, group_start: Any) -> tuple[int, int]:
-    """Return the rows [low, high) of a level of widening; `group_start` has shape (3C + 1,)."""
+    """Return the rows [low, high) of the history in the range of a `level` of `Widening` for a class and role.
+
+    `code`: of the class; `group_start`: of `TraceTable`.
+    """
     scope = CRITERIA[level, SCOPE]
     if scope == ONE_ROLE:
         return group_start[ROLES * code + role], group_start[ROLES * code + role + 1]
@@ -355,10 +375,10 @@ def row_range(level: int, code: int, role: int, group_start: Any) -> tuple[int, 
 
 @kernel
 def is_eligible(row: int, level: int, age: float, largest_demand: Float, table: TraceTable) -> bool:
-    """Return whether a row within the level's range meets its criteria; `largest_demand` has shape (R,).
+    """Return whether a row of the history, in the range of a `level` of `Widening`, meets the criteria of the level.
 
-    All metrics are compared although the first may decide: which one does is random, and a wrong branch prediction
-    takes more time than the comparisons.
+    `age` in seconds and `largest_demand`, (R,) user units: of the replica. All metrics are compared although the first
+    may decide: which one does is random, and a wrong branch prediction takes more time than the comparisons.
     """
     fits = True
     if CRITERIA[level, LIFETIME]:

@@ -189,10 +189,10 @@ PAPER_TESTS: tuple[FitTest, ...] = (
 
 
 class Fit(StrEnum):
-    """Which of the machines that a task fits on takes it."""
+    """Which of the machines on which a task fits takes it."""
 
     FIRST = "first"
-    """The first."""
+    """The one that was opened first."""
     BEST = "best"
     """The fullest: the least ``FitBin`` of algorithm 1, or the least space left; of equals, the first."""
 
@@ -226,29 +226,32 @@ class Machines:
         return self._open
 
     def fits(self, size: Float, variance: Float) -> Bool:
-        """Return on which of the M open machines a task that adds this fits; shape (M,)."""
+        """Return whether a task that adds `size` and `variance`, (R,) each, fits on each open machine, (M,)."""
         free, deviation = self._with(slice(self._open), size, variance)
-        return self._enough(free, deviation)
+        return self._is_enough(free, deviation)
 
     def fits_on(self, machine: int, size: Float, variance: Float) -> bool:
-        """Return whether a task with these sums fits on a machine."""
+        """Return whether a task that adds `size` and `variance`, (R,) each, fits on a machine."""
         free, deviation = self._with(slice(machine, machine + 1), size, variance)
-        return bool(self._enough(free, deviation)[0])
+        return bool(self._is_enough(free, deviation)[0])
 
     def fits_alone(self, size: Float, variance: Float) -> Bool:
-        """Return which of N tasks, (N, R) each, fit on an empty machine; shape (N,)."""
-        return self._enough(self.capacity - size, np.sqrt(variance))
+        """Return whether each of N tasks, of `size` and `variance`, (N, R) each, fits on an empty machine, (N,)."""
+        return self._is_enough(self.capacity - size, np.sqrt(variance))
 
     def place(self, size: Float, variance: Float) -> int:
-        """Place a task on a machine, on a new one if it fits on none; return the machine."""
+        """Place a task that adds `size` and `variance`, (R,) each, on a machine, a new one if it fits on none.
+
+        Return the machine.
+        """
         free, deviation = self._with(slice(self._open), size, variance)
-        enough = self._enough(free, deviation).nonzero()[0]
-        if not len(enough):
+        fitting = self._is_enough(free, deviation).nonzero()[0]
+        if not len(fitting):
             machine = self._new()
-        elif self.fit is Fit.FIRST or len(enough) == 1:
-            machine = int(enough[0])
+        elif self.fit is Fit.FIRST or len(fitting) == 1:
+            machine = int(fitting[0])
         else:
-            machine = int(enough[self._space(free[enough], deviation[enough]).argmin()])
+            machine = int(fitting[self._space(free[fitting], deviation[fitting]).argmin()])
         self.add(machine, size, variance)
         return machine
 
@@ -258,19 +261,24 @@ class Machines:
         self._variance[machine] += variance
 
     def _with(self, machines: slice, size: Float, variance: Float) -> tuple[Float, Float]:
-        """Return what machines would have free on average, and their standard deviations, with a task more."""
+        """Return the mean free capacity of m machines and the standard deviation of their usage with a task more.
+
+        Both are (m, R); the task adds `size` and `variance`, (R,) each.
+        """
         free = self.capacity - (self._size[machines] + size)
         return free, np.sqrt(self._variance[machines] + variance)
 
-    def _enough(self, free: Float, deviation: Float) -> Bool:
+    def _is_enough(self, free: Float, deviation: Float) -> Bool:
+        """Return whether the free capacity of each of m machines suffices, (m,); arguments: results of `_with`."""
         needed = 0.0 if self.quantile is None else self.quantile * deviation
         return np.asarray((free >= needed).all(axis=1))
 
     def _space(self, free: Float, deviation: Float) -> Float:
-        """Return the free space of machines in the resource with the least; Best Fit chooses the least of all.
+        """Return the free space of m machines in the resource with the least, (m,); Best Fit chooses the least of all.
 
-        ``FitBin`` is ``F(z) − (1 − ρ)`` with z = (c − μ')/σ'. It increases with z, which distinguishes machines for
-        which F is 1 to the last digit.
+        `free`, `deviation`: results of `_with`. Space is a share of the capacity, or, if variances count, a number of
+        standard deviations: ``FitBin`` is ``F(z) − (1 − ρ)`` with z = (c − μ')/σ'. It increases with z, which
+        distinguishes machines for which F is 1 to the last digit.
         """
         if self.quantile is None:
             space = np.divide(free, self.capacity, out=np.full_like(free, math.inf), where=self.capacity > 0)
@@ -280,6 +288,7 @@ class Machines:
         return least
 
     def _new(self) -> int:
+        """Open an empty machine and return it."""
         if self._open == len(self._size):
             self._size = np.concatenate([self._size, np.zeros_like(self._size)])
             self._variance = np.concatenate([self._variance, np.zeros_like(self._variance)])
@@ -337,29 +346,29 @@ def pack(
     machines = Machines(limit, test, fit)
     demands = test.demands(statistics)
     pairs = zip(demands.size, demands.variance, strict=True)
-    place = np.array([machines.place(size, variance) for size, variance in pairs], np.int64)
+    machine = np.array([machines.place(size, variance) for size, variance in pairs], np.int64)
     oversized = ~machines.fits_alone(demands.size, demands.variance)
     if failures and len(machines) > 1:
-        rebalance(machines, place, demands, failures)
-    return GaussianPacking(place, len(machines), oversized)
+        rebalance(machines, machine, demands, failures)
+    return GaussianPacking(machine, len(machines), oversized)
 
 
-def rebalance(machines: Machines, place: Int, demands: Demands, max_failures: int) -> None:
+def rebalance(machines: Machines, machine_of: Int, demands: Demands, max_failures: int) -> None:
     """Move tasks to the last opened machine, which mostly has much free space, up to a number of failed attempts.
 
     The first task of each of the other machines is tried in turn, the one that it has had longest, also after a failed
-    attempt. Failed attempts are counted over all machines ([2] section 4). `place` (N,) is changed, and the sums of the
-    last machine are kept up.
+    attempt. Failed attempts are counted over all machines ([2] section 4). `machine_of`, (N,) machine of each task, and
+    the sums of the last machine are updated.
     """
     last = len(machines) - 1
-    waiting = {machine: tasks[::-1].tolist() for machine, tasks in enumerate(tasks_by_machine(place, last))}
+    waiting = {machine: tasks[::-1].tolist() for machine, tasks in enumerate(tasks_by_machine(machine_of, last))}
     failed = 0
     while failed < max_failures and waiting:
         for machine in list(waiting):
             task = waiting[machine][-1]
             if machines.fits_on(last, demands.size[task], demands.variance[task]):
                 machines.add(last, demands.size[task], demands.variance[task])
-                place[task] = last
+                machine_of[task] = last
                 waiting[machine].pop()
                 if not waiting[machine]:
                     del waiting[machine]
@@ -369,11 +378,11 @@ def rebalance(machines: Machines, place: Int, demands: Demands, max_failures: in
                     return
 
 
-def tasks_by_machine(place: Int, machines: int) -> list[Int]:
-    """Return the tasks of each of the first machines, ascending; `place` is the machine of each task, (N,)."""
-    order = np.argsort(place, kind="stable")
-    bounds = np.searchsorted(place[order], np.arange(machines + 1))
-    return [order[first:after] for first, after in pairwise(bounds)]
+def tasks_by_machine(machine_of: Int, machines: int) -> list[Int]:
+    """Return the tasks of each of the first `machines` machines, ascending; `machine_of`: (N,) machine of each task."""
+    order = np.argsort(machine_of, kind="stable")
+    bounds = np.searchsorted(machine_of[order], np.arange(machines + 1))
+    return [order[begin:end] for begin, end in pairwise(bounds)]
 
 
 def overload_by_machine(packing: GaussianPacking, realisations: npt.ArrayLike, *, capacity: npt.ArrayLike) -> Float:
@@ -408,7 +417,7 @@ def overload_by_machine(packing: GaussianPacking, realisations: npt.ArrayLike, *
 
 
 def normalised_machines(machines: int, mean: npt.ArrayLike, *, capacity: npt.ArrayLike) -> float:
-    """Return m: the machines by those that would do if all of them were full on average.
+    """Return m: the number of machines divided by the number that would do if all of them were full on average.
 
     With several resources, the one that needs most machines counts.
 
@@ -426,5 +435,5 @@ def normalised_machines(machines: int, mean: npt.ArrayLike, *, capacity: npt.Arr
     needed = means.sum(axis=0)
     if np.any((needed > 0) & (limit == 0)):
         raise ConflictError("machine: capacity is 0 for a resource that tasks use")
-    full = np.divide(needed, limit, out=np.zeros_like(needed), where=needed > 0)
-    return machines / max(1, math.ceil(float(full.max())))
+    full_machines = np.divide(needed, limit, out=np.zeros_like(needed), where=needed > 0)
+    return machines / max(1, math.ceil(float(full_machines.max())))

@@ -21,14 +21,20 @@ from plb.validation import ReadOnlyMapping, check_count, check_number
 
 
 def check_amounts(item: str, field: str, values: npt.ArrayLike, *, low: float = 0.0) -> Float:
-    """Return values as an array of 64-bit floats if all are finite and at least `low`, else raise."""
+    """Return values as an array of 64-bit floats if all are finite and at least `low`, else raise an error.
+
+    `item` and `field` name the values in errors.
+    """
     array = _numbers(item, field, values)
     _check_range(item, field, array, low)
     return array.astype(np.float64)
 
 
 def check_by_task(field: str, values: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> Float:
-    """Return values of each task and resource as (N, R), of this shape if one is given; (N,) are of one resource."""
+    """Return values of each task and resource as (N, R); (N,) are values of one resource.
+
+    Raise an error for another shape than `shape`, if it is not None; `field` names the values in errors.
+    """
     array = check_amounts("tasks", field, values)
     if array.ndim == 1:
         array = array[:, np.newaxis]
@@ -59,6 +65,7 @@ def check_capacity(capacity: npt.ArrayLike, resources: int) -> Float:
 
 
 def _numbers(item: str, field: str, values: npt.ArrayLike) -> Array:
+    """Return values as an array of numbers, or raise `ConflictError`; `item` and `field` name them in errors."""
     try:
         array = np.asarray(values)
     except (TypeError, ValueError) as error:
@@ -69,15 +76,15 @@ def _numbers(item: str, field: str, values: npt.ArrayLike) -> Array:
 
 
 def _check_range(item: str, field: str, array: Array, low: float) -> None:
-    """Raise an error unless all values lie in [low, ∞). Only the extremes are tested, which needs no mask."""
+    """Raise an error unless all values lie in [low, ∞); only the extremes are tested, which needs no mask."""
     if array.size and low <= array.min() and array.max() < math.inf:  # a NaN satisfies neither
         return
     refused = np.argwhere(~((array >= low) & (array < math.inf)))
     if len(refused):
-        at = tuple(int(index) for index in refused[0])
-        place = f"{field}{list(at)}" if at else field
+        index = tuple(int(i) for i in refused[0])
+        element = f"{field}{list(index)}" if index else field
         bound = f"a finite number >= {low:g}" if math.isfinite(low) else "a finite number"
-        raise InvalidValueError(item, place, float(array[at]), bound)
+        raise InvalidValueError(item, element, float(array[index]), bound)
 
 
 @attrs.frozen(eq=False)
@@ -169,6 +176,7 @@ def split_observations(realisations: int, share: float, seed: int) -> tuple[Int,
 
 
 def _percent(percent: float) -> float:
+    """Return a percentile, or raise an error unless it is in [0, 100]."""
     return check_number("observation", "percentile", percent, high=100.0)
 
 

@@ -57,17 +57,20 @@ class Predictions:
     """What was predicted: a row for each machine and each step in which a task was there, by machine and time."""
 
     machine: Int
+    """Number of the machine of each row, (S,)."""
     time: Int
-    """Of each row, (S,)."""
+    """Time of the step of each row, (S,)."""
     limit: Float
     """Summed limits of the tasks that were there, (S,)."""
     usage: Float
-    """Summed usage, that of each task capped at its limit, (S,)."""
+    """Summed usage, each task's capped at its limit, (S,)."""
     peak: Float
     """Predicted peaks, a row for each predictor, (P, S); NaN if an oracle has no value."""
 
 
-class _OfMachine(NamedTuple):
+class _MachinePredictions(NamedTuple):
+    """What was predicted for one machine; fields as in `Predictions`."""
+
     time: Int
     limit: Float
     usage: Float
@@ -103,22 +106,27 @@ def predict(
     return Predictions(machine, *(np.concatenate(column, axis=-1) for column in zip(*parts, strict=True)))
 
 
-def _parts(samples: TaskSamples, predictors: Sequence[PredictorOrOracle], workers: int) -> Iterator[_OfMachine]:
-    """Yield the predictions of each machine, in their order."""
+def _parts(
+    samples: TaskSamples, predictors: Sequence[PredictorOrOracle], workers: int
+) -> Iterator[_MachinePredictions]:
+    """Yield the predictions for each machine, in their order, made by a number of threads, `workers`."""
 
-    def of_machine(index: int) -> _OfMachine:
-        return _of_machine(samples.of_machine(index), predictors, samples.step)
+    def predict_machine(index: int) -> _MachinePredictions:
+        return _predict_machine(samples.of_machine(index), predictors, samples.step)
 
     if workers == 1:
-        yield from map(of_machine, range(len(samples.machine)))
+        yield from map(predict_machine, range(len(samples.machine)))
     else:
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(workers) as pool:
-            yield from pool.map(of_machine, range(len(samples.machine)))
+            yield from pool.map(predict_machine, range(len(samples.machine)))
 
 
-def _of_machine(machine: MachineSamples, predictors: Sequence[PredictorOrOracle], step: int) -> _OfMachine:
+def _predict_machine(
+    machine: MachineSamples, predictors: Sequence[PredictorOrOracle], step: int
+) -> _MachinePredictions:
+    """Return the predictions for a machine; `step`: length of a step in the unit of its times."""
     capped = np.minimum(machine.usage, machine.limit)
     usage, limit = np.empty(len(machine.time)), np.empty(len(machine.time))
     sum_steps(machine.rows, machine.bounds, capped, usage)
@@ -126,11 +134,14 @@ def _of_machine(machine: MachineSamples, predictors: Sequence[PredictorOrOracle]
     peak = np.empty((len(predictors), len(machine.time)))
     for index, predictor in enumerate(predictors):
         peak[index] = _peaks(machine, predictor, capped, limit, step)
-    return _OfMachine(machine.time, limit, usage, peak)
+    return _MachinePredictions(machine.time, limit, usage, peak)
 
 
 def _peaks(machine: MachineSamples, predictor: PredictorOrOracle, capped: Float, limit: Float, step: int) -> Float:
-    """Return the predictions at each step of a machine, (S,); `limit` are its summed limits."""
+    """Return the predictions at each step of a machine, (S,).
+
+    `capped`: (N,) usage of each sample, at most its limit; `limit`: (S,) summed limits; `step`: length of a step.
+    """
     if isinstance(predictor, Maximum):
         return np.asarray(np.maximum.reduce([_peaks(machine, member, capped, limit, step) for member in predictor.of]))
     if isinstance(predictor, PeakOracle):
@@ -146,6 +157,7 @@ def _peaks(machine: MachineSamples, predictor: PredictorOrOracle, capped: Float,
 
 
 def _task_level(machine: MachineSamples, predictor: RcLike, usage: Float) -> Float:
+    """Return the predictions at each step of a machine, (S,), from percentiles of each task; `usage`: (N,)."""
     needed, counted = least_seen(predictor), np.zeros(len(usage))
     window = np.empty(min(predictor.history, len(usage)))
     slide_percentiles(
@@ -160,6 +172,7 @@ def _task_level(machine: MachineSamples, predictor: RcLike, usage: Float) -> Flo
 
 
 def _machine_level(machine: MachineSamples, predictor: MachinePercentile | NSigma, usage: Float) -> Float:
+    """Return the predictions at each step of a machine, (S,), from its sums over tasks; `usage`: (N,)."""
     steps, history = len(machine.time), predictor.history
     columns = machine.rows, machine.seen, machine.bounds, usage, machine.limit, least_seen(predictor), history
     total, window, peak = np.empty(steps), np.empty(min(history, steps)), np.empty(steps)
@@ -172,6 +185,7 @@ def _machine_level(machine: MachineSamples, predictor: MachinePercentile | NSigm
 
 
 def _of_past_windows(machine: MachineSamples, predictor: HistoricalPeak, usage: Float) -> Float:
+    """Return the predictions at each step of a machine, (S,), from the windows of its past; `usage`: (N,)."""
     steps = len(machine.time)
     peak = np.empty(steps)
     sweep_past(
@@ -195,6 +209,7 @@ def _of_past_windows(machine: MachineSamples, predictor: HistoricalPeak, usage: 
 
 
 def _oracle(machine: MachineSamples, oracle: PeakOracle, limit: Float, step: int) -> Float:
+    """Return the values of the oracle at each step of a machine, (S,); `limit`, `step` as in `_peaks`."""
     time = machine.time - machine.time[0]  # sums with the horizon then stay below 2^63
     reach = min(oracle.horizon * step, int(time[-1]) + 1)
     recent = max(1, int(np.searchsorted(time, time[-1] - reach, "right")))
@@ -219,13 +234,13 @@ def _oracle(machine: MachineSamples, oracle: PeakOracle, limit: Float, step: int
 
 
 def _end_of(start: Int) -> Int:
-    """Return the bound after each row."""
+    """Return the end of the group of each sample, (N,); `start`: first sample of each group, and the end."""
     return np.repeat(start[1:], np.diff(start))
 
 
 @kernel
 def sum_steps(rows: Int, bounds: Int, values: Float, total: Float) -> None:
-    """Sum the samples of every step into `total`, (S,)."""
+    """Sum `values`, (N,), over the samples of every step, `rows[bounds[s]:bounds[s + 1]]`, into `total`, (S,)."""
     for now in range(len(total)):
         total[now] = sum_of(rows, bounds[now], bounds[now + 1], values)
 
@@ -237,16 +252,17 @@ def sweep_ratios(
 ) -> None:  # fmt: skip
     """Predict by a statistic of the ratio of the warm tasks' summed usage and summed limits, at every step.
 
-    `peak` (S,) is filled. `kind` and `parameter` are those of `plb.risk.peaks.windows.statistic_of`. Working space:
-    `total_usage`, `total_limit` and `ratios` (S,), `window` (history,).
+    The predictions are written to `peak`, (S,). `rows`, `seen`, `bounds`, `usage`, `limit`: of `MachineSamples`;
+    `needed`: samples until a task is warm; `history`: most samples in a window; `kind`, `parameter`: results of
+    `statistic_for`. Working space: `total_usage`, `total_limit` and `ratios` (S,), `window` (history,).
     """
     warm_before = 0
     for now in range(len(peak)):
         begin, end = bounds[now], bounds[now + 1]
         warm, kept = 0, 0
-        for place in range(begin, end):
-            warm += seen[place] >= needed
-            kept += seen[place] > needed
+        for index in range(begin, end):
+            warm += seen[index] >= needed
+            kept += seen[index] > needed
         first = now - oldest_age(seen, begin, end, needed, history) + 1
         if warm == kept and warm == warm_before:
             total_usage[now] = sum_of_group(rows, seen, begin, end, needed, True, usage)
@@ -269,9 +285,10 @@ def sweep_sums(
     rows: Int, seen: Int, bounds: Int, usage: Float, limit: Float, needed: int, history: int, n: float,
     total: Float, window: Float, peak: Float,
 ) -> None:  # fmt: skip
-    """Predict by mean and deviation of the machine's summed usage at every step, N-sigma as the paper prints it.
+    """Predict by mean and `n` deviations of the machine's summed usage at every step, N-sigma as the paper prints it.
 
-    `peak` (S,) is filled. Working space: `total` (S,), `window` (history,).
+    The predictions are written to `peak`, (S,). Working space: `total` (S,), `window` (history,). Other arguments as in
+    `sweep_ratios`.
     """
     for now in range(len(peak)):
         begin, end = bounds[now], bounds[now + 1]
@@ -289,9 +306,10 @@ def slide_percentiles(
     run_start: Int, usage: Float, limit: Float, needed: int, history: int, percentile: float, window: Float,
     counted: Float,
 ) -> None:  # fmt: skip
-    """Give every sample of a warm task the percentile of its window, times its limit, in `counted`, (N,).
+    """Write to `counted`, (N,), for every sample of a warm task the percentile of its window's ratios, times its limit.
 
-    `run_start` bounds the runs: samples of a task in consecutive steps. `window` (history,) is working space.
+    A ratio is usage by limit. `run_start`, `usage`, `limit`: of `MachineSamples`; `needed`: samples until a task is
+    warm; `history`: most samples in a window. `window` (history,) is working space.
     """
     for run in range(len(run_start) - 1):
         start = run_start[run]
@@ -309,27 +327,27 @@ def slide_percentiles(
 
 @kernel
 def percentile_of_sorted(values: Float, count: int, percentile: float) -> float:
-    """Return what `plb.risk.peaks.windows.percentile_of` does, of values in ascending order."""
-    place = (count - 1) * (percentile / 100.0)
-    below = int(place)
+    """Return a percentile, in [0, 100], of the first `count` values, which are ascending, by linear interpolation."""
+    position = (count - 1) * (percentile / 100.0)
+    below = int(position)
     if below + 1 >= count:
         return float(values[below])
-    return interpolated(values[below], values[below + 1], place - below)
+    return interpolated(values[below], values[below + 1], position - below)
 
 
 @kernel
 def insert_sorted(values: Float, count: int, new: float) -> None:
-    """Put a value among the first `count`, which are in ascending order."""
-    place = count
-    while place > 0 and values[place - 1] > new:
-        values[place] = values[place - 1]
-        place -= 1
-    values[place] = new
+    """Insert the value `new` among the first `count`, which are in ascending order."""
+    index = count
+    while index > 0 and values[index - 1] > new:
+        values[index] = values[index - 1]
+        index -= 1
+    values[index] = new
 
 
 @kernel
 def replace_sorted(values: Float, count: int, old: float, new: float) -> None:
-    """Replace a value among the first `count`, which stay in ascending order."""
+    """Replace the value `old` among the first `count` by `new`; they stay in ascending order."""
     low, high = 0, count - 1
     while low < high:
         middle = (low + high) // 2
@@ -337,11 +355,11 @@ def replace_sorted(values: Float, count: int, old: float, new: float) -> None:
             low = middle + 1
         else:
             high = middle
-    place = low
-    while place + 1 < count and values[place + 1] < new:
-        values[place] = values[place + 1]
-        place += 1
-    insert_sorted(values, place, new)
+    index = low
+    while index + 1 < count and values[index + 1] < new:
+        values[index] = values[index + 1]
+        index += 1
+    insert_sorted(values, index, new)
 
 
 @kernel
@@ -349,11 +367,12 @@ def look_ahead(
     rows: Int, bounds: Int, snapshot: Int, run_end: Int, task_end: Int, usage: Float, limit: Float, capped: bool,
     last: Int, percentile: float, window: Float, peak: Float,
 ) -> None:  # fmt: skip
-    """Find the largest future usage of the tasks of each step, for the first `len(peak)` steps.
+    """Write to `peak` a percentile of the future usage of the tasks of each step, for the first `len(peak)` steps.
 
-    `snapshot` (N,) is the step of each sample; `run_end` and `task_end` (N,) are the first rows after its run and its
-    task. `last` (S,) is the last step of the horizon of each step. `peak` holds the summed limits, and is filled where
-    anything is to come; `window` is working space as long as the longest horizon.
+    `rows`, `bounds`, `snapshot`, `usage`, `limit`: of `MachineSamples`; `run_end` and `task_end` (N,) are the first
+    samples after each sample's run and task. `capped`: whether future usage is at most the present limit. `last`: the
+    last step of the horizon of each step. `peak` holds the summed limits, which stay where no step is to come; `window`
+    is working space as long as the longest horizon.
     """
     for now in range(len(peak)):
         ahead = last[now] - now
@@ -361,8 +380,8 @@ def look_ahead(
             continue
         for step in range(ahead):
             window[step] = 0.0
-        for place in range(bounds[now], bounds[now + 1]):
-            present = rows[place]
+        for index in range(bounds[now], bounds[now + 1]):
+            present = rows[index]
             highest = limit[present] if capped else float("inf")
             row = present + 1
             while row < task_end[present] and snapshot[row] <= last[now]:
@@ -372,10 +391,10 @@ def look_ahead(
                     window[target + step] += min(usage[row + step], highest)
                 row = run_end[row]
         if percentile == 100.0:
-            most = window[0]
+            largest = window[0]
             for step in range(1, ahead):
-                most = max(most, window[step])
-            peak[now] = most
+                largest = max(largest, window[step])
+            peak[now] = largest
         else:
             peak[now] = percentile_of(window, ahead, percentile)
 
@@ -405,7 +424,7 @@ class CellMetrics:
     """Metrics of one predictor over all machines together, the cell; by time, shapes (T,)."""
 
     time: Int
-    """Of the steps that any machine has."""
+    """Times of the steps that any machine has, ascending."""
     savings: Float
     """``(sum L - sum P) / sum L`` over the machines: of all limits, the share that was set free ([5] figure 10 d)."""
     violation_rate: Float
@@ -437,34 +456,41 @@ def machine_metrics(machine: Int, limit: Float, peak: Float, oracle: Float) -> M
     machine, limit, peak, oracle
         Value of each machine and step, (S,), as in `Predictions`; NaN if the predictor or the oracle has no row.
     """
-    both, group, numbers = _compared(machine, peak, oracle)
+    has_both, group, numbers = _compared(machine, peak, oracle)
     steps = np.bincount(group)
     savings, missed, severity = (
-        _mean(ratios, group, steps) for ratios in _ratios(limit[both], peak[both], oracle[both])
+        _mean(ratios, group, steps) for ratios in _ratios(limit[has_both], peak[has_both], oracle[has_both])
     )
     return MachineMetrics(numbers, steps, savings, missed, severity)
 
 
 def cell_metrics(time: Int, limit: Float, peak: Float, oracle: Float) -> CellMetrics:
     """Return the metrics of a predictor over all machines, by time; see `machine_metrics`."""
-    both, group, times = _compared(time, peak, oracle)
+    has_both, group, times = _compared(time, peak, oracle)
     machines = np.bincount(group)
-    _, missed, severity = (_mean(ratios, group, machines) for ratios in _ratios(limit[both], peak[both], oracle[both]))
-    limits, peaks = (_mean(column[both], group, machines) for column in (limit, peak))
+    _, missed, severity = (
+        _mean(ratios, group, machines) for ratios in _ratios(limit[has_both], peak[has_both], oracle[has_both])
+    )
+    limits, peaks = (_mean(column[has_both], group, machines) for column in (limit, peak))
     return CellMetrics(times, savings_ratio(peaks, limits), missed, severity)
 
 
 def _compared(key: Int, peak: Float, oracle: Float) -> tuple[Bool, Int, Int]:
-    """Return which rows count, the group of each of these, and the key of each group."""
-    both = ~(np.isnan(peak) | np.isnan(oracle))
-    keys, group = np.unique(key[both], return_inverse=True)
-    return both, group, keys
+    """Return whether each row has both values, (S,), the group of each row that has, and the key of each group.
+
+    Rows with an equal `key`, (S,), are a group.
+    """
+    has_both = ~(np.isnan(peak) | np.isnan(oracle))
+    keys, group = np.unique(key[has_both], return_inverse=True)
+    return has_both, group, keys
 
 
 def _ratios(limit: Float, peak: Float, oracle: Float) -> tuple[Float, Float, Float]:
+    """Return savings ratio, 1 where there is a violation, and violation severity of each row, (S,) each."""
     missed = violations(peak, oracle).astype(np.float64)
     return savings_ratio(peak, limit), missed, violation_severity(peak, oracle)
 
 
 def _mean(values: Float, group: Int, count: Int) -> Float:
+    """Return the mean of `values`, (S,), over each group, (G,); `group`: (S,); `count`: (G,) rows of each group."""
     return np.asarray(np.bincount(group, values) / count)

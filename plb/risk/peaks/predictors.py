@@ -217,12 +217,14 @@ def least_seen(predictor: Windowed) -> int:
 
 
 def _check_window(predictor: PercentilePredictor | NSigma | HistoricalPeak, least_history: int = 1) -> None:
+    """Raise an error unless warm-up, history and cap of a predictor are allowed."""
     check_count(predictor.kind, "warmup", predictor.warmup, high=MOST_SAMPLES)
     check_count(predictor.kind, "history", predictor.history, low=least_history, high=MOST_SAMPLES)
     check_switch(predictor.kind, "cap", predictor.cap)
 
 
 def _check_percentile(predictor: PercentilePredictor | HistoricalPeak | PeakOracle) -> None:
+    """Keep the percentile of a predictor as a float, or raise an error unless it is in [0, 100]."""
     percentile = check_number(predictor.kind, "percentile", predictor.percentile, high=100.0)
     object.__setattr__(predictor, "percentile", percentile)
 
@@ -265,22 +267,22 @@ def parse(text: str, more: Sequence[type[Any]] = ()) -> Any:
         return Maximum(
             tuple(_parse_member(member, more) for member in _members(requested[len(Maximum.kind) + 1 : -1], text))
         )
-    kind, colon, rest = requested.partition(":")
+    kind, colon, parameter_text = requested.partition(":")
     kind, further = kind.strip(), {more_kind.kind: more_kind for more_kind in more}
     kinds = {**further, **KINDS, **further}
     if kind not in kinds:
         raise UnknownNameError("predictor", kind, [*kinds, f"{Maximum.kind}(...)"])
-    if colon and not rest.strip():
+    if colon and not parameter_text.strip():
         raise _malformed(text, "parameters after the colon, such as warmup=24")
-    given: dict[str, Any] = {}
-    for part in rest.split(",") if rest else ():
+    parameters: dict[str, Any] = {}
+    for part in parameter_text.split(",") if parameter_text else ():
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name or not value:
             raise _malformed(text, "parameters such as warmup=24, separated by commas")
-        if name in given:
+        if name in parameters:
             raise _malformed(text, f"each parameter once; {name} is there twice")
-        given[name] = _value(kinds[kind], kind, name, value)
-    return kinds[kind](**given)
+        parameters[name] = _value(kinds[kind], kind, name, value)
+    return kinds[kind](**parameters)
 
 
 def spec(predictor: PredictorOrOracle) -> str:
@@ -292,31 +294,38 @@ def spec(predictor: PredictorOrOracle) -> str:
 
 
 def _parse_member(text: str, more: Sequence[type[Any]]) -> Predictor:
-    found: PredictorOrOracle = parse(text, more)
-    if isinstance(found, PeakOracle):
+    """Return the predictor of a text within ``max(...)``; refuse the oracle and the classes `more` of `parse`."""
+    predictor: PredictorOrOracle = parse(text, more)
+    if isinstance(predictor, PeakOracle):
         raise InvalidValueError(Maximum.kind, "of", text.strip(), "a peak predictor; the oracle is none")
-    if isinstance(found, tuple(more)):
-        raise InvalidValueError(Maximum.kind, "of", text.strip(), f"a peak predictor; {found.kind} is none here")
-    return found
+    if isinstance(predictor, tuple(more)):
+        raise InvalidValueError(Maximum.kind, "of", text.strip(), f"a peak predictor; {predictor.kind} is none here")
+    return predictor
 
 
 def _members(inside: str, text: str) -> Iterator[str]:
-    """Yield the parts between semicolons outside of brackets."""
-    depth, begun = 0, 0
-    for place, letter in enumerate(inside):
+    """Yield the parts of `inside`, the inside of ``max(...)``, between semicolons outside of brackets.
+
+    `text`: the whole text, for errors.
+    """
+    depth, start = 0, 0
+    for index, letter in enumerate(inside):
         depth += (letter == "(") - (letter == ")")
         if depth < 0:
             break
         if letter == ";" and depth == 0:
-            yield inside[begun:place]
-            begun = place + 1
+            yield inside[start:index]
+            start = index + 1
     if depth != 0:
         raise _malformed(text, "a closing bracket for each that opens")
-    yield inside[begun:]
+    yield inside[start:]
 
 
 def _value(cls: type[Any], kind: str, name: str, text: str) -> object:
-    """Return a parameter's value as its default's type has it; ranges are checked by the class."""
+    """Return the value in `text` of the parameter `name` of a predictor class, in the type of the field's default.
+
+    `kind`: of the class, for errors; the class checks ranges.
+    """
     fields = {field.name: field for field in attrs.fields(cls)}
     if name not in fields:
         raise UnknownNameError("parameter", name, fields, kind)
@@ -335,10 +344,12 @@ def _value(cls: type[Any], kind: str, name: str, text: str) -> object:
 
 
 def _shown(value: object) -> str:
+    """Return the value of a parameter as a text that `parse` reads."""
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def _malformed(text: str, expected: str) -> InvalidValueError:
+    """Return the error of a text that describes no predictor."""
     return InvalidValueError("predictor", "spec", text, expected)

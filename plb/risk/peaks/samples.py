@@ -14,8 +14,9 @@ from plb.errors import ConflictError, InvalidValueError
 from plb.validation import check_count
 
 STEP_SECONDS = 300
-"""Of the Google trace, on which [5] measures, seconds."""
+"""Length of a step of the Google trace, on which [5] measures, in seconds."""
 ITEM = "samples"
+"""Name of the samples in errors."""
 LARGEST, SMALLEST_LIMIT = 1e50, 1e-50
 """Usage and limits lie below, and limits that are not 0 are not smaller, so that squares of ratios are finite."""
 AMOUNTS = {
@@ -38,19 +39,21 @@ class MachineSamples(NamedTuple):
     time: Int
     """Time of each step, ascending, (S,)."""
     usage: Float
+    """Usage of each sample."""
     limit: Float
+    """Limit of each sample, in the unit of usage."""
     snapshot: Int
-    """Step of each sample."""
+    """Step of each sample, an index in `time`."""
     run_start: Int
-    """Bounds of the runs, (R + 1,)."""
+    """First sample of each run, and the number of samples, (R + 1,)."""
     task_start: Int
-    """Bounds of the tasks."""
+    """First sample of each task, and the number of samples, (tasks + 1,)."""
     rows: Int
     """Samples in the order of steps and, within a step, of tasks."""
     seen: Int
-    """Samples in the run up to and with this one, in the order of `rows`."""
+    """Number of samples in the run up to and with each sample, in the order of `rows`."""
     bounds: Int
-    """Bounds of the steps in `rows`, (S + 1,)."""
+    """Where each step begins in `rows`, and the end, (S + 1,)."""
 
 
 @attrs.frozen(eq=False)
@@ -60,12 +63,15 @@ class TaskSamples:
     machine: Int
     """Numbers of the machines, ascending, (M,)."""
     start: Int
-    """Bounds of the machines' samples, (M + 1,)."""
+    """First sample of each machine, and the number of samples, (M + 1,)."""
     task: Int
+    """Number of the task of each sample, (N,), sorted by machine, task and time; so are the next three."""
     time: Int
+    """Time of each sample, (N,)."""
     usage: Float
+    """Usage of each sample, (N,)."""
     limit: Float
-    """Of each sample, (N,), by machine, task and time."""
+    """Limit of each sample, (N,), in the unit of usage."""
     step: int
     """Length of a step, in the unit of `time`."""
 
@@ -132,17 +138,17 @@ class TaskSamples:
 
     def of_machine(self, index: int) -> MachineSamples:
         """Return the samples of the machine at a position in `machine`."""
-        chosen = slice(self.start[index], self.start[index + 1])
-        time, snapshot = np.unique(self.time[chosen], return_inverse=True)
+        samples = slice(self.start[index], self.start[index + 1])
+        time, snapshot = np.unique(self.time[samples], return_inverse=True)
         rows = np.argsort(snapshot.astype(np.uint16) if len(time) <= 2**16 else snapshot, kind="stable")
-        new_task = _changes(self.task[chosen])
+        new_task = _changes(self.task[samples])
         new_run = new_task | (np.diff(snapshot, prepend=-2) != 1)
         run_start = np.append(np.flatnonzero(new_run), len(rows))
         seen = np.arange(1, len(rows) + 1) - np.repeat(run_start[:-1], np.diff(run_start))
         return MachineSamples(
             time,
-            self.usage[chosen].copy(),  # kernels are compiled again for a read-only array
-            self.limit[chosen].copy(),
+            self.usage[samples].copy(),  # kernels are compiled again for a read-only array
+            self.limit[samples].copy(),
             snapshot.astype(np.int64, copy=False),
             run_start,
             np.append(np.flatnonzero(new_task), len(rows)),
@@ -153,13 +159,13 @@ class TaskSamples:
 
 
 def allowed_amounts(name: str, values: Float) -> npt.NDArray[np.bool_]:
-    """Return whether values are allowed for a usage or a limit, see `AMOUNTS`."""
+    """Return whether each value is allowed for the column `name`, ``"usage"`` or ``"limit"``; see `AMOUNTS`."""
     least = SMALLEST_LIMIT if name == "limit" else 0.0
     return np.asarray((values == 0.0) | ((values >= least) & (values < LARGEST)))
 
 
 def order_of(machine: Int, task: Int, time: Int) -> Int | None:
-    """Return the order of rows by machine, task and time; None if they are already in it."""
+    """Return the order of rows by their `machine`, `task` and `time`, (N,) each; None if they are already in it."""
     if not _is_below_previous(machine, task, time).any():
         return None
     key = _packed(machine, task, time)
@@ -167,7 +173,7 @@ def order_of(machine: Int, task: Int, time: Int) -> Int | None:
 
 
 def _packed(*columns: Int) -> Int | None:
-    """Return one number for each row that sorts as the columns do, or None if it would be too large."""
+    """Return one number for each row, (N,), that sorts as the columns do, the first foremost; None if too large."""
     key = np.zeros(len(columns[0]), np.int64)
     span = 1
     for column in columns:
@@ -202,6 +208,7 @@ def _changes(column: Int) -> npt.NDArray[np.bool_]:
 
 
 def _whole(name: str, values: npt.ArrayLike) -> Int:
+    """Return the column `name` as whole numbers, or refuse it."""
     column: npt.NDArray[Any] = np.asarray(values)
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
         raise InvalidValueError(ITEM, name, f"{column.dtype} {column.shape}", "one column of whole numbers")
@@ -211,6 +218,7 @@ def _whole(name: str, values: npt.ArrayLike) -> Int:
 
 
 def _amounts(name: str, values: npt.ArrayLike) -> Float:
+    """Return the column `name`, ``"usage"`` or ``"limit"``, as allowed amounts, or refuse it."""
     column: npt.NDArray[Any] = np.asarray(values)
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iuf"):
         raise InvalidValueError(ITEM, name, f"{column.dtype} {column.shape}", "one column of numbers")

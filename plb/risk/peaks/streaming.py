@@ -39,6 +39,7 @@ from plb.risk.peaks.windows import (
 from plb.validation import check_number
 
 ITEM = "step"
+"""Name of a step in errors."""
 LEAST_FREE = 16
 """Number of tasks for which memory is allocated at first."""
 
@@ -96,16 +97,16 @@ class MachinePeak:
         if len(set(tasks)) < len(tasks):
             raise ConflictError("step: a task is named twice")
         order = sorted(range(len(tasks)), key=tasks.__getitem__)
-        used, allowed = (_amounts(name, tasks, column, order) for name, column in (("usage", usage), ("limit", limit)))
-        capped, rows = np.minimum(used, allowed), np.arange(len(order))
-        whole = sum_of(rows, 0, len(rows), allowed)
-        step = _Step([tasks[i] for i in order], used, capped, allowed, whole)
-        return PeakAt(max(part.update(step) for part in self._parts), whole, sum_of(rows, 0, len(rows), capped))
+        usages, limits = (_amounts(name, tasks, column, order) for name, column in (("usage", usage), ("limit", limit)))
+        capped, rows = np.minimum(usages, limits), np.arange(len(order))
+        total_limit = sum_of(rows, 0, len(rows), limits)
+        step = _Step([tasks[i] for i in order], usages, capped, limits, total_limit)
+        return PeakAt(max(part.update(step) for part in self._parts), total_limit, sum_of(rows, 0, len(rows), capped))
 
 
 def _amounts(name: str, tasks: Sequence[Any], values: Sequence[float], order: Sequence[int]) -> Float:
-    """Return the values of the tasks in an order, or refuse them with the task."""
-    numbers = np.array([check_number(ITEM, f"{name} of {tasks[place]!r}", values[place]) for place in order])
+    """Return the values of the column `name`, ``"usage"`` or ``"limit"``, of the tasks in an order, or refuse them."""
+    numbers = np.array([check_number(ITEM, f"{name} of {tasks[index]!r}", values[index]) for index in order])
     bad = np.flatnonzero(~allowed_amounts(name, numbers))
     if len(bad):
         raise InvalidValueError(ITEM, f"{name} of {tasks[order[bad[0]]]!r}", float(numbers[bad[0]]), AMOUNTS[name])
@@ -113,15 +114,23 @@ def _amounts(name: str, tasks: Sequence[Any], values: Sequence[float], order: Se
 
 
 class _Step(NamedTuple):
+    """One step of the machine, with T tasks."""
+
     tasks: Sequence[Hashable]
-    """Sorted."""
+    """Present tasks, sorted."""
     usage: Float
+    """(T,) usage of each task."""
     capped: Float
+    """(T,) usage of each task, at most its limit."""
     limit: Float
+    """(T,) limit of each task."""
     total_limit: float
+    """Sum of `limit`."""
 
 
 class _Fraction:
+    """Predicts a fraction of the summed limits."""
+
     def __init__(self, predictor: BorgDefault) -> None:
         self._phi = predictor.phi
 
@@ -160,8 +169,8 @@ class _Windows:
             total = self._scratch[1]
             sum_warm_past(*present, needed, history, predictor.day, usage, history - 1, total)
             past = total, history - 1, age, predictor.stride, self._left
-            found = percentile_of_windows(*past, predictor.percentile, window)
-            return peak + (min(found, sum_of_group(*present, needed, True, limit)) if predictor.cap else found)
+            predicted = percentile_of_windows(*past, predictor.percentile, window)
+            return peak + (min(predicted, sum_of_group(*present, needed, True, limit)) if predictor.cap else predicted)
         if isinstance(predictor, RcLike):
             return peak + sum_task_percentiles(*present, needed, history, usage, limit, predictor.percentile, window)
         if isinstance(predictor, NSigma) and predictor.form is Form.PAPER:
@@ -170,8 +179,8 @@ class _Windows:
         total_usage, total_limit, ratios = self._scratch[1:]
         sum_warm_windows(*present, needed, history, usage, history - 1, total_usage)
         sum_warm_windows(*present, needed, history, limit, history - 1, total_limit)
-        for place in range(history - age, history):
-            ratios[place] = ratio(total_usage[place], total_limit[place])
+        for index in range(history - age, history):
+            ratios[index] = ratio(total_usage[index], total_limit[index])
         share = statistic_of(*statistic_for(predictor), ratios, history - age, history - 1, window)
         return peak + min(1.0, share) * float(total_limit[-1])
 
@@ -184,44 +193,54 @@ class RecentSamples:
 
     def __init__(self, history: int) -> None:
         self._history, self._width = history, 2 * history
-        self._place: dict[Hashable, int] = {}
+        self._block: dict[Hashable, int] = {}
+        """Number of the block of `2 * history` rows of each present task."""
         self._free = list(range(LEAST_FREE))
+        """Numbers of the blocks of no task."""
         self._seen = np.zeros(LEAST_FREE, np.int64)
+        """Number of samples in a row of each block's task."""
         self._next = np.zeros(LEAST_FREE, np.int64)
+        """Number of rows in use of each block."""
         self.usage: Float = np.zeros(LEAST_FREE * self._width)
         self.limit: Float = np.zeros(LEAST_FREE * self._width)
 
     def add(self, tasks: Sequence[Hashable], usage: Float, limit: Float) -> tuple[Int, Int]:
-        """Add a sample of each present task, remove the others; return its row and the number in a row, (T,) each."""
-        present = set(tasks)
-        for task in [task for task in self._place if task not in present]:
-            self._free.append(self._place.pop(task))
-        places = np.array([self._place_of(task) for task in tasks])
-        full = places[self._next[places] == self._width]
-        for place in full.tolist():
-            self._move_back(place)
-        rows = places * self._width + self._next[places]
-        self.usage[rows], self.limit[rows] = usage, limit
-        self._next[places] += 1
-        self._seen[places] += 1
-        return rows, self._seen[places]
+        """Add a sample of each present task, (T,) each, and forget all other tasks.
 
-    def _place_of(self, task: Hashable) -> int:
-        place = self._place.get(task)
-        if place is None:
+        Return the row of each sample in `usage` and `limit`, and how many samples in a row its task has, (T,) each.
+        """
+        present = set(tasks)
+        for task in [task for task in self._block if task not in present]:
+            self._free.append(self._block.pop(task))
+        blocks = np.array([self._block_of(task) for task in tasks])
+        full = blocks[self._next[blocks] == self._width]
+        for block in full.tolist():
+            self._move_back(block)
+        rows = blocks * self._width + self._next[blocks]
+        self.usage[rows], self.limit[rows] = usage, limit
+        self._next[blocks] += 1
+        self._seen[blocks] += 1
+        return rows, self._seen[blocks]
+
+    def _block_of(self, task: Hashable) -> int:
+        """Return the block of a task; a new task gets a free one."""
+        block = self._block.get(task)
+        if block is None:
             if not self._free:
                 self._grow()
-            place = self._place[task] = self._free.pop()
-            self._seen[place] = self._next[place] = 0
-        return place
+            block = self._block[task] = self._free.pop()
+            self._seen[block] = self._next[block] = 0
+        return block
 
-    def _move_back(self, place: int) -> None:
-        start, middle, end = (place * self._width + part * self._history for part in (0, 1, 2))
+    def _move_back(self, block: int) -> None:
+        """Move the newer half of a full block to its beginning."""
+        start, middle, end = (block * self._width + part * self._history for part in (0, 1, 2))
         for column in (self.usage, self.limit):
             column[start:middle] = column[middle:end]
-        self._next[place] = self._history
+        self._next[block] = self._history
 
     def _grow(self) -> None:
+        """Double the number of blocks."""
         length = len(self._seen)
         self._free.extend(range(length, 2 * length))
         self._seen, self._next = (np.append(column, np.zeros(length, np.int64)) for column in (self._seen, self._next))

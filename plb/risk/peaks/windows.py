@@ -35,7 +35,7 @@ MEAN_AND_DEVIATIONS, PERCENTILE = 0, 1
 
 
 def statistic_for(predictor: MachinePercentile | NSigma) -> tuple[int, float]:
-    """Return the statistic of the ratios of a predictor, and its parameter."""
+    """Return the statistic of a machine's ratios that a predictor uses, and its parameter, n or a percentile."""
     if isinstance(predictor, NSigma):
         return MEAN_AND_DEVIATIONS, predictor.n
     return PERCENTILE, predictor.percentile
@@ -43,30 +43,37 @@ def statistic_for(predictor: MachinePercentile | NSigma) -> tuple[int, float]:
 
 @kernel
 def sum_of(rows: Int, begin: int, end: int, values: Float) -> float:
-    """Return the sum over the present samples."""
+    """Return the sum of `values`, (N,), over the present samples, `rows[begin:end]`."""
     total = 0.0
-    for place in range(begin, end):
-        total += values[rows[place]]
+    for index in range(begin, end):
+        total += values[rows[index]]
     return total
 
 
 @kernel
 def sum_of_group(rows: Int, seen: Int, begin: int, end: int, needed: int, warm: bool, values: Float) -> float:
-    """Return the sum over the present samples of the warm tasks, or of the cold ones."""
+    """Return the sum of `values`, (N,), over the present samples of the warm tasks; without `warm`, of the cold ones.
+
+    `rows[begin:end]` are the present samples, `seen[begin:end]` the number of samples in a row that each task has; it
+    is warm from `needed` on.
+    """
     total = 0.0
-    for place in range(begin, end):
-        if (seen[place] >= needed) == warm:
-            total += values[rows[place]]
+    for index in range(begin, end):
+        if (seen[index] >= needed) == warm:
+            total += values[rows[index]]
     return total
 
 
 @kernel
 def oldest_age(seen: Int, begin: int, end: int, needed: int, history: int) -> int:
-    """Return how many steps the windows of the warm tasks go back, the present one included; 0: none is warm."""
+    """Return how many steps the windows of the warm tasks go back, the present one included; 0: none is warm.
+
+    A window has at most `history` steps; other arguments as in `sum_of_group`.
+    """
     longest = 0
-    for place in range(begin, end):
-        if seen[place] >= needed:
-            longest = max(longest, min(seen[place], history))
+    for index in range(begin, end):
+        if seen[index] >= needed:
+            longest = max(longest, min(seen[index], history))
     return longest
 
 
@@ -74,13 +81,16 @@ def oldest_age(seen: Int, begin: int, end: int, needed: int, history: int) -> in
 def sum_warm_windows(
     rows: Int, seen: Int, begin: int, end: int, needed: int, history: int, values: Float, now: int, total: Float
 ) -> None:
-    """Sum the windows of the warm tasks by age; the present step is `total[now]`, that of age k `total[now - k]`."""
-    for place in range(now - oldest_age(seen, begin, end, needed, history) + 1, now + 1):
-        total[place] = 0.0
-    for place in range(begin, end):
-        if seen[place] >= needed:
-            length = min(seen[place], history)
-            row, target = rows[place] - length + 1, now - length + 1
+    """Sum the windows of `values` of the warm tasks by age; `total[now - k]` receives the sum of age k, 0 the present.
+
+    A window has at most `history` steps; other arguments as in `sum_of_group`.
+    """
+    for index in range(now - oldest_age(seen, begin, end, needed, history) + 1, now + 1):
+        total[index] = 0.0
+    for index in range(begin, end):
+        if seen[index] >= needed:
+            length = min(seen[index], history)
+            row, target = rows[index] - length + 1, now - length + 1
             for step in range(length):
                 total[target + step] += values[row + step]
 
@@ -90,13 +100,17 @@ def sums_without_cold(
     rows: Int, seen: Int, begin: int, end: int, needed: int, usage: Float, total: Float, now: int, length: int,
     window: Float,
 ) -> None:  # fmt: skip
-    """Put the newest `length` sums of a machine into `window`, without the samples of the tasks that are cold now."""
+    """Write the newest `length` sums of a machine's usage, without the tasks that are cold now, to `window`.
+
+    `total[now]`: the present sum of `usage` over all tasks; `total` before it: the earlier ones. Other arguments as in
+    `sum_of_group`.
+    """
     for step in range(length):
         window[step] = total[now - length + 1 + step]
-    for place in range(begin, end):
-        if seen[place] < needed:
-            row = rows[place]
-            for age in range(min(seen[place], length)):
+    for index in range(begin, end):
+        if seen[index] < needed:
+            row = rows[index]
+            for age in range(min(seen[index], length)):
                 window[length - 1 - age] -= usage[row - age]
 
 
@@ -111,18 +125,18 @@ def mean_and_deviations(values: Float, first: int, last: int, n: float) -> float
     """Return the mean of `values[first : last + 1]` plus n times their sample standard deviation."""
     count = last - first + 1
     total = 0.0
-    for place in range(first, last + 1):
-        total += values[place]
+    for index in range(first, last + 1):
+        total += values[index]
     mean = total / count
     squares = 0.0
-    for place in range(first, last + 1):
-        squares += (values[place] - mean) * (values[place] - mean)
+    for index in range(first, last + 1):
+        squares += (values[index] - mean) * (values[index] - mean)
     return mean + n * math.sqrt(squares / (count - 1))
 
 
 @kernel
 def interpolated(lower: float, upper: float, share: float) -> float:
-    """Return the value between two, as NumPy interpolates percentiles."""
+    """Return the value at a `share` of the way from `lower` to `upper`, rounded as NumPy interpolates percentiles."""
     if share >= 0.5:
         return upper - (upper - lower) * (1.0 - share)
     return lower + (upper - lower) * share
@@ -130,21 +144,21 @@ def interpolated(lower: float, upper: float, share: float) -> float:
 
 @kernel
 def percentile_of(values: Float, count: int, percentile: float) -> float:
-    """Return the percentile of the first `count` values by linear interpolation; their order is changed."""
-    place = (count - 1) * (percentile / 100.0)
-    below = int(place)
+    """Return a percentile, in [0, 100], of the first `count` values by linear interpolation; their order is changed."""
+    position = (count - 1) * (percentile / 100.0)
+    below = int(position)
     lower = selected(values, count, below)
     if below + 1 >= count:
         return lower
     upper = values[below + 1]
     for higher in range(below + 2, count):
         upper = min(upper, values[higher])
-    return interpolated(lower, upper, place - below)
+    return interpolated(lower, upper, position - below)
 
 
 @kernel
 def selected(values: Float, count: int, rank: int) -> float:
-    """Return the value of a rank, from 0, and partition the others around it (Hoare's selection)."""
+    """Return the value of a rank, from 0, among the first `count`; partition these around it (Hoare's selection)."""
     low, high = 0, count - 1
     while low < high:
         pivot = values[(low + high) // 2]
@@ -169,11 +183,14 @@ def selected(values: Float, count: int, rank: int) -> float:
 
 @kernel
 def statistic_of(kind: int, parameter: float, ratios: Float, first: int, last: int, window: Float) -> float:
-    """Return the statistic of the ratios of a machine, `ratios[first : last + 1]`; `window` is overwritten."""
+    """Return a statistic of the ratios of a machine, `ratios[first : last + 1]`; `window` is scratch.
+
+    `kind`, `parameter`: results of `statistic_for`.
+    """
     if kind == MEAN_AND_DEVIATIONS:
         return mean_and_deviations(ratios, first, last, parameter)
-    for place in range(first, last + 1):
-        window[place - first] = ratios[place]
+    for index in range(first, last + 1):
+        window[index - first] = ratios[index]
     return percentile_of(window, last - first + 1, parameter)
 
 
@@ -182,11 +199,15 @@ def sum_task_percentiles(
     rows: Int, seen: Int, begin: int, end: int, needed: int, history: int, usage: Float, limit: Float,
     percentile: float, window: Float,
 ) -> float:  # fmt: skip
-    """Return the sum over the warm tasks of the percentile of usage by limit, times the present limit."""
+    """Return the sum over the warm tasks of the percentile of the ratios in a task's window, times its present limit.
+
+    A ratio is usage by limit. A window has at most `history` samples; `window`: (history,) scratch; other arguments as
+    in `sum_of_group`.
+    """
     total = 0.0
-    for place in range(begin, end):
-        if seen[place] >= needed:
-            row, length = rows[place], min(seen[place], history)
+    for index in range(begin, end):
+        if seen[index] >= needed:
+            row, length = rows[index], min(seen[index], history)
             for age in range(length):
                 window[age] = ratio(usage[row - age], limit[row - age])
             total += limit[row] * percentile_of(window, length, percentile)
@@ -207,20 +228,25 @@ def sum_warm_past(
     rows: Int, seen: Int, begin: int, end: int, needed: int, history: int, day: int, usage: Float, now: int,
     total: Float,
 ) -> None:  # fmt: skip
-    """Sum the usage of the warm tasks by age; the present step is `total[now]`, that of age k `total[now - k]`."""
+    """Sum the usage of the warm tasks by age; `total[now - k]` receives the sum of age k, 0 the present.
+
+    A task contributes its `history` newest samples, and these again for steps before it came (`add_past`); `day` is in
+    steps. Other arguments as in `sum_of_group`.
+    """
     ages = oldest_age(seen, begin, end, needed, history)
-    for place in range(now - ages + 1, now + 1):
-        total[place] = 0.0
-    for place in range(begin, end):
-        if seen[place] >= needed:
-            add_past(usage, rows[place], min(seen[place], history), ages, day, now, total)
+    for index in range(now - ages + 1, now + 1):
+        total[index] = 0.0
+    for index in range(begin, end):
+        if seen[index] >= needed:
+            add_past(usage, rows[index], min(seen[index], history), ages, day, now, total)
 
 
 @kernel
 def add_past(usage: Float, row: int, lived: int, ages: int, day: int, now: int, total: Float) -> None:
-    """Add the usage of a task at a number of ages.
+    """Add the usage of a task at `ages` ages to `total`, of which `total[now - k]` has age k.
 
-    `row` is the present sample, `lived` the number of samples that are kept, at most `ages`; `day` is in steps.
+    `row` is its present sample in `usage`, `lived` its number of samples, at most `ages`, which are repeated for the
+    steps before it came: at the same time of the day if possible, else in turn; `day` is in steps.
     """
     for step in range(lived):
         total[now - lived + 1 + step] += usage[row - lived + 1 + step]
@@ -242,18 +268,18 @@ def add_past(usage: Float, row: int, lived: int, ages: int, day: int, now: int, 
 def percentile_of_windows(
     total: Float, now: int, ages: int, stride: int, left: Float, percentile: float, window: Float
 ) -> float:
-    """Return the percentile of the peaks of the windows.
+    """Return the percentile of the peaks of the windows of the past that begin with the present usage.
 
-    `total` is the past as `sum_warm_past` leaves it, `ages` its length with the present step, at least 2. `left`, of
-    `differences_left`, is as long as a window; `window` (ages,) is working space.
+    `total` is the past as `sum_warm_past` leaves it, `ages` its length with the present step, at least 2. A window
+    begins every `stride` steps. `left`: `differences_left`, as long as a window; `window`: (ages,) scratch.
     """
     length = min(len(left), ages - 1)
     count = 0
     for start in range(length, ages, stride):
-        apart = total[now] - total[now - start]
+        difference = total[now] - total[now - start]
         highest = 0.0
-        for later in range(length):
-            highest = max(highest, total[now - start + 1 + later] + left[later] * apart)
+        for step in range(length):
+            highest = max(highest, total[now - start + 1 + step] + left[step] * difference)
         window[count] = highest
         count += 1
     return percentile_of(window, count, percentile)
@@ -264,21 +290,22 @@ def sweep_past(
     rows: Int, seen: Int, bounds: Int, usage: Float, limit: Float, needed: int, history: int, day: int, stride: int,
     left: Float, percentile: float, capped: bool, total: Float, window: Float, peak: Float,
 ) -> None:  # fmt: skip
-    """Predict by the windows of the past at every step of a machine; the sums stay while the past of the tasks does.
+    """Predict by the windows of the past at every step of a machine, and write the predictions to `peak`, (S,).
 
-    `rows`, `seen` and `bounds` are those of `plb.risk.peaks.bulk`, `left` is that of `differences_left`. `peak` (S,) is
-    filled. Working space: `total` (S,), `window` (history,).
+    `rows`, `seen`, `bounds`, `usage`, `limit`: of `MachineSamples`; `needed`: samples until a task is warm; `left`:
+    `differences_left`; `capped`: whether a prediction is at most the present limits. Working space: `total` (S,),
+    whose sums stay while the past of the tasks does, and `window` (history,).
     """
     warm_before, ages_before = 0, 0
     for now in range(len(peak)):
         begin, end = bounds[now], bounds[now + 1]
         ages = oldest_age(seen, begin, end, needed, history)
         warm, kept = 0, 0
-        for place in range(begin, end):
-            if seen[place] >= needed:
+        for index in range(begin, end):
+            if seen[index] >= needed:
                 warm += 1
                 # steps that stand for others are the same as before if the task had lived through a day
-                kept += seen[place] > needed and seen[place] > min(ages_before, day)
+                kept += seen[index] > needed and seen[index] > min(ages_before, day)
         if warm == kept and warm == warm_before:
             total[now] = sum_of_group(rows, seen, begin, end, needed, True, usage)
         else:
