@@ -177,7 +177,7 @@ def load_in_transit(problem: Problem, solution: Solution, node: int, metric: int
 
 @kernel
 def _is_free_at_once(problem: Problem, row: int, outgoing: int, target: int) -> bool:
-    """Return whether the load of `outgoing` on `target` is free at once.
+    """Return whether the load of `outgoing` no longer counts on `target` once it leaves, before the plan is executed.
 
     It came by this plan, or is a sibling of `row`, with which it only swaps roles.
     """

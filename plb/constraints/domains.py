@@ -134,7 +134,7 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
 
 @kernel
 def counts_for_limit(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether `row` counts for a largest number of replicas in a domain (`Problem.most_in_domain` above 0).
+    """Return whether `row` counts for a largest number of replicas in its domain at a level (`most_in_domain` above 0).
 
     It counts also on a node that is out of service, unless the node is not allowed for the service.
     """
@@ -157,7 +157,7 @@ def breaks_level(problem: Problem, solution: Solution, level: int, row: int) -> 
 
 @kernel
 def starves_another(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether the domain of `row` has more than floor(r/k) replicas of its partition while another has fewer.
+    """Return whether the domain of `row` at a level has more than floor(r/k) replicas of its partition, another fewer.
 
     r replicas are under the parent of the domain, with k usable domains; false unless the spread is even.
     """
@@ -197,9 +197,10 @@ def exceeds_share(problem: Problem, solution: Solution, level: int, row: int) ->
 
 @kernel
 def others_leave_first(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether `row` may stay as enough siblings to end the excess of its domain are in unusable domains below.
+    """Return whether `row` may stay because enough siblings leave its domain at a level first.
 
-    False if `row` is in an unusable domain itself, without such a sibling, and unless the spread is even.
+    These are in unusable domains below it, and at least as many as its excess of replicas. False if `row` is in an
+    unusable domain itself, without such a sibling, and unless the spread is even.
     """
     node = solution.node[row]
     is_even = problem.most_in_domain[problem.service[row], level] == EVEN
@@ -323,7 +324,10 @@ def _find_levels(problem: Problem, solution: Solution, rule: int, row: int, node
 
 
 def _full_domain(named: NamedSolution, row: int, name: str, node: int, level: int) -> FullDomain:
-    """Return the replicas of `row`'s partition in the domain `name` of `node`, and the largest number with `row`."""
+    """Return the replicas of `row`'s partition in the domain of `node` at a level, and the largest number with `row`.
+
+    `name`: of the domain.
+    """
     problem = named.problem
     by_domain = _replicas_by_domain(named, level, row)
     inside = by_domain[int(problem.domain[node, level])]
@@ -345,7 +349,7 @@ def _breaches(named: NamedSolution, rule: Rule) -> Iterator[UnevenSpread]:
 
 
 def _uneven(named: NamedSolution, rule: Rule, level: int, row: int) -> list[UnevenSpread]:
-    """Return the domains under the parent of `row`'s with too many or too few replicas of its partition."""
+    """Return the verdicts on the domains of a level under the parent of `row`'s that break a rule for its partition."""
     least, most, replicas = _share(named, level, row)
     return [
         UnevenSpread(
@@ -371,9 +375,9 @@ def _domain_name(named: NamedSolution, level: int, node: int) -> str:
 
 
 def _share(named: NamedSolution, level: int, row: int) -> tuple[int, int, dict[int, int]]:
-    """Return the least and most allowed replicas in a domain under the parent of `row`'s, and the replicas in each.
+    """Return the least and most allowed replicas of `row`'s partition in a domain, and the present ones in each.
 
-    These are counted for the partition of `row`, by the first node of each domain.
+    The domains are those of a level under the parent of `row`'s; each is given by its first node.
     """
     problem = named.problem
     parent = int(problem.parent[int(named.solution.node[row]), level])

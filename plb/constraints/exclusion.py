@@ -120,7 +120,7 @@ def is_broken(problem: Problem, solution: Solution, row: int) -> bool:
 
 @kernel
 def _stays_before(problem: Problem, first: int, second: int) -> bool:
-    """Return whether of two replicas of a partition on a node, given by their rows, `first` stays."""
+    """Return whether of two replicas of a partition on a node, the rows `first` and `second`, the first one stays."""
     if problem.repairable[first] != problem.repairable[second]:
         return bool(not problem.repairable[first])
     is_primary = problem.role[first] == PRIMARY

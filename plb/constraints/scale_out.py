@@ -122,12 +122,12 @@ def _ruled_out(excluded: ExcludedNodes) -> BeyondScaleOut:
 
 
 def _nodes_of(named: NamedSolution, application: int) -> tuple[str, ...]:
-    """Return the names of the nodes that an application uses."""
+    """Return the names of the nodes that the application of this index uses."""
     return named.names(np.flatnonzero(named.solution.application_replicas[application]))
 
 
-def _too_many(named: NamedSolution, application: int) -> TooManyNodes:
-    """Return the verdict on an application that uses too many nodes."""
+def _verdict(named: NamedSolution, application: int) -> TooManyNodes:
+    """Return the verdict on the application of this index, which uses too many nodes."""
     return TooManyNodes(
         application=named.state.applications.name_of(application),
         nodes=_nodes_of(named, application),
@@ -139,7 +139,7 @@ def _too_many(named: NamedSolution, application: int) -> TooManyNodes:
 def _breaches(named: NamedSolution) -> Iterator[TooManyNodes]:
     """Return the verdicts on all applications that use too many nodes."""
     broken = broken_applications(named.problem, named.solution, 1 << RULE)
-    return (_too_many(named, application) for application in broken.tolist())
+    return (_verdict(named, application) for application in broken.tolist())
 
 
 DESCRIPTION = RuleDescription(
@@ -149,5 +149,5 @@ DESCRIPTION = RuleDescription(
     concerns=lambda problem, row: bool(problem.application[row] != NOWHERE),
     fields=lambda state, _topology: application_fields(state),
     breaches=_breaches,
-    reason=lambda named, phase, row: named.reason(phase, row, _too_many(named, int(named.problem.application[row]))),
+    reason=lambda named, phase, row: named.reason(phase, row, _verdict(named, int(named.problem.application[row]))),
 )

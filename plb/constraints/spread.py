@@ -12,7 +12,10 @@ from plb.compiler import kernel
 
 @kernel(inline=True)
 def siblings_in_domain(domain: Int32, node: Int, sibling: Int, unspread: Bool, row: int, target: int) -> int:
-    """Return the number of siblings of `row` in the domain of `target`; arrays as in `spreads_badly`."""
+    """Return the number of siblings of `row` in the domain of `target`, without those that are `unspread`.
+
+    `domain`: (N,) a level of `Problem.domain`; `node`, `sibling`, `unspread`: (M,) of `Solution` and `Problem`.
+    """
     count = 0
     replica = sibling[row]
     while replica != row:
@@ -91,7 +94,8 @@ def some_domain_below(
 ) -> bool:
     """Return whether some usable domain under the parent of `target`'s has fewer than `floor` replicas without `row`.
 
-    Arrays as in `spreads_badly`. A domain counts as occupied at the first of the replicas in it.
+    `domain`, `parent`, `siblings`: (N,) a level of these arrays of `Problem`; `node`, `sibling`, `unspread`: (M,) of
+    `Solution` and `Problem`. A domain counts as occupied at the first of the replicas in it.
     """
     occupied = 0
     replica = sibling[row]
@@ -123,7 +127,11 @@ def some_domain_below(
 def excess_above_ceiling(
     domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int
 ) -> int:
-    """Return the number of replicas above the ceiling in the domain of `row` at this level; arrays: `spreads_badly`."""
+    """Return the number of replicas above the ceiling in the domain of `row` at a level.
+
+    `domain`, `parent`, `siblings`: (N,) the level of these arrays of `Problem`; `node`, `sibling`, `unspread`: (M,) of
+    `Solution` and `Problem`.
+    """
     row_node = node[row]
     if row_node == NOWHERE or unspread[row] or siblings[row_node] == 0:
         return 0
@@ -138,7 +146,8 @@ def under_parent(
 ) -> tuple[int, int]:
     """Return the replicas of the partition under the parent of the domain of `target`, and in this domain itself.
 
-    `row` counts as on `target`; arrays as in `spreads_badly`.
+    `row` counts as on `target`. `domain`, `parent`, `siblings`: (N,) a level of these arrays of `Problem`; `node`,
+    `sibling`, `unspread`: (M,) of `Solution` and `Problem`.
     """
     replicas = 1
     inside = 1

@@ -188,7 +188,7 @@ def _reaches(
 ) -> bool:
     """Return whether a metric of a node reaches its threshold at some departure of repetition `k`.
 
-    The rows on the node are those of `count_lasting`.
+    The rows on the node are its present ones with `incoming` and without `outgoing`; each may be NOWHERE.
     """
     threshold = problem.threshold[node, metric]
     peaks = solution.aggregate[node, metric, k] + problem.peak[incoming, metric, k] - problem.peak[outgoing, metric, k]
@@ -218,7 +218,7 @@ def _next_departure(
 ) -> float:
     """Return the first departure from a node after the time `before` in repetition `k`; infinite if there is none.
 
-    The rows on the node are those of `count_lasting`.
+    The rows on the node are its present ones with `incoming` and without `outgoing`; each may be NOWHERE.
     """
     soonest = math.inf
     row = _first(solution, node, incoming, outgoing)

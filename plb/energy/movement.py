@@ -68,7 +68,10 @@ def from_scratch(problem: Problem, solution: Solution) -> None:
 
 @kernel(inline=True)
 def _change(problem: Problem, solution: Solution, cost: Int, swap_cost: int, add_cost: int, proposal: Proposal) -> int:
-    """Return by how much a proposal raises a movement cost, in tenths; costs as in `_partition_movement`."""
+    """Return by how much a proposal raises the cost of all moves.
+
+    Costs in tenths: `cost`, (M,), of a move of each row, `swap_cost` of a swap of roles, `add_cost` of a new replica.
+    """
     row, target, partner, source = proposal
     # without a sibling off its origin there can be no swap of roles, so the row counts alone
     if partner == NOWHERE and _siblings_stand_still(problem, solution, row):
@@ -100,7 +103,10 @@ def _siblings_stand_still(problem: Problem, solution: Solution, row: int) -> boo
 
 @kernel(inline=True)
 def _movement_alone(problem: Problem, cost: Int, add_cost: int, row: int, node: int) -> int:
-    """Return the movement cost of `row` on `node`, or NOWHERE, without a swap; costs as in `_partition_movement`."""
+    """Return the movement cost of `row` on `node`, or NOWHERE, without a swap.
+
+    Costs in tenths: `cost`, (M,), of a move of each row, `add_cost` of a new replica.
+    """
     if node == NOWHERE:
         return 0
     if problem.origin[row] == NOWHERE:
@@ -167,7 +173,10 @@ def move_cost_values(config: PlbConfig) -> dict[MoveCost, int]:
 
 @kernel
 def _total(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int) -> int:
-    """Return the movement cost of all rows on their nodes `node`, (M,); costs as in `_partition_movement`."""
+    """Return the movement cost of all rows on their nodes `node`, (M,).
+
+    Costs in tenths: `cost`, (M,), of a move of each row, `swap_cost` of a swap of roles, `add_cost` of a new replica.
+    """
     movement = 0
     for row in range(node.shape[0]):
         if node[row] in (NOWHERE, problem.origin[row]):

@@ -91,7 +91,7 @@ def add_peaks(problem: Problem, solution: Solution) -> None:
 
 @kernel
 def _add(aggregate: Int32, peak: Int32) -> None:
-    """Add the peaks of a row to the sums of its node, (K,) each; a separate kernel, so that the loop is vectorized."""
+    """Add the peaks of a row, `peak`, to the sums of its node, `aggregate`, (K,) each; a kernel, to be vectorized."""
     for k in range(aggregate.shape[0]):
         aggregate[k] += peak[k]
 
@@ -148,7 +148,7 @@ def insert_in_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
 
 @kernel
 def remove_from_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
-    """Remove a row from the list of rows on a node, if it is in the list; see `insert_in_list`."""
+    """Remove a row from the list of rows on a node, if it is in the list; `first_on`, `next_on`: of `Solution`."""
     before = NOWHERE
     current = first_on[node]
     while current != row:

@@ -72,7 +72,10 @@ def without_peaks(problem: Problem, solution: Solution, proposal: Proposal) -> T
 
 @kernel
 def with_least(problem: Problem, solution: Solution, values: TermValues, proposal: Proposal) -> TermValues:
-    """Return `values` with lower bounds of violations and overload after a proposal; `values`: of `without_peaks`."""
+    """Return the terms after a proposal, with lower bounds of violations and overload.
+
+    `values`: the other terms after the proposal.
+    """
     return _with_peaks(
         values,
         expected_failovers.least_after(problem, solution, proposal),
@@ -82,7 +85,10 @@ def with_least(problem: Problem, solution: Solution, values: TermValues, proposa
 
 @kernel
 def with_source(problem: Problem, solution: Solution, values: TermValues, proposal: Proposal) -> TermValues:
-    """Return `values`, of `with_least`, plus violations and overload of the source after a proposal."""
+    """Return the terms after a proposal, with violations and overload of its source added to their lower bounds.
+
+    `values`: result of `with_least`.
+    """
     return _with_peaks(
         values,
         values.expected_failovers + expected_failovers.at_source(problem, solution, proposal),

@@ -23,12 +23,18 @@ HIGHEST_ENTROPY = 1e6
 
 
 def count_field(item: str, default: Any = attrs.NOTHING, *, low: int = 0, high: int | None = None) -> Any:
-    """Return a field of an attrs class for a whole number, kept as plain `int`; see `plb.validation.check_count`."""
+    """Return a field of an attrs class for a whole number from `low` to `high`, kept as plain `int`.
+
+    `item` names the class in errors.
+    """
     return _field(partial(check_count, item, low=low, high=high), default)
 
 
 def number_field(item: str, default: float, *, high: float = math.inf, low_open: bool = False) -> Any:
-    """Return a field of an attrs class for a finite number >= 0, kept as `float`; see `plb.validation.check_number`."""
+    """Return a field of an attrs class for a finite number from 0 to `high`, kept as plain `float`.
+
+    `item` names the class in errors; `low_open`: 0 itself is refused.
+    """
     return _field(partial(check_number, item, high=high, low_open=low_open), default)
 
 

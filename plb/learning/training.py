@@ -306,7 +306,7 @@ def sampled(logits: Float32, uniforms: Sequence[float]) -> Int:
 
 
 def returns_to_go(played: Trajectories, discount: float) -> Float:
-    """Return for each decision the sum of the rewards from it on, (K,); later ones are discounted by time steps."""
+    """Return for each decision the sum of the rewards from it on, (K,); `discount`: factor of a time step."""
     returns = np.empty(len(played.rewards))
     for trajectory, end in enumerate(played.ends):
         decisions = np.flatnonzero(played.trajectory == trajectory)
@@ -335,7 +335,10 @@ def baselines(played: Trajectories, returns: Float) -> Float:
 
 
 def advantages(played: Trajectories, discount: float) -> Float:
-    """Return for each decision what its trajectory wins beyond the baseline, (K,), in standard deviations."""
+    """Return for each decision what its trajectory wins beyond the baseline, (K,), in standard deviations.
+
+    `discount`: factor of a reward one time step later.
+    """
     returns = returns_to_go(played, discount)
     advantage = returns - baselines(played, returns)
     deviation = advantage.std()

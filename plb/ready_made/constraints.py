@@ -467,7 +467,10 @@ class SameDomain(CompiledConstraint):
 
 
 def _checked_needs(item: str, service: str, needed: object) -> tuple[str, ...]:
-    """Return the names of the services that a service needs, each once; `item` names the constraint in errors."""
+    """Return the names in `needed` of the services that a service needs, each once, or refuse them.
+
+    `item` names the constraint in errors.
+    """
     field = f"needs[{service}]"
     names = (needed,) if isinstance(needed, str) else check_collection(item, field, needed, "names of services")
     checked = tuple(dict.fromkeys(check_name(item, name, field=field) for name in names))

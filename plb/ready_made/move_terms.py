@@ -115,7 +115,10 @@ def _changes(problem: Problem, solution: Solution, proposal: Proposal) -> tuple[
 
 @kernel
 def _most_after(sums: MovesOfServices, service: int, more: int, second: int, second_more: int) -> int:
-    """Return the largest number of moved replicas of a service after the changes of `_changes`; O(largest decrease)."""
+    """Return the largest number of moved replicas of a service after a change of two; O(largest decrease).
+
+    `service` has `more` moved replicas, and `second`, unless it is NOWHERE, `second_more`.
+    """
     before = sums.moves[service]
     most_changed, second_before = before + more, NOWHERE
     if second != NOWHERE:

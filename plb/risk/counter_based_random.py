@@ -47,7 +47,10 @@ def replica_key(partition_name: str, slot: int) -> int:
 
 
 def replica_keys(partition_names: Iterable[str], slots: Iterable[int]) -> UInt64:
-    """Return the keys of the first slots of partitions, one partition after the other; `slots`: how many of each."""
+    """Return the keys of the first slots of the partitions of these names, partition by partition.
+
+    `slots`: how many of each.
+    """
     names = (name.encode() for name in partition_names)
     counts = zip(names, slots, strict=True)
     return np.frombuffer(b"".join([_digest(slot, name) for name, count in counts for slot in range(count)]), "<u8")

@@ -85,7 +85,7 @@ class DemandHistory:
         maximum: Sequence[Sequence[float]] | Array,
         censored: Sequence[bool] | Array | None = None,
     ) -> DemandHistory:
-        """Return the history of the given traces, in any order; matrices have shape (T, R).
+        """Return the history of traces in any order; columns as in the class, (T,) or (T, R), `tenant_class` by name.
 
         Raises
         ------

@@ -146,7 +146,10 @@ class Shown:
     """(m, R) quanta: promised maximum, or what stands for it."""
 
     def within(self, history: int, *, cap: bool) -> tuple[Int, Int]:
-        """Return the newest samples, at most `history`, capped on request, and their number: (m, R, h), (m,)."""
+        """Return the newest samples of each replica, (m, R, h), at most `history`, and their number, (m,).
+
+        `cap`: whether a sample above the limit counts as the limit.
+        """
         samples = self.samples[:, :, :history]
         if cap:
             samples = np.minimum(samples, self.limit[:, :, np.newaxis])
@@ -243,7 +246,10 @@ def percentiles(samples: Int, seen: Int, percentile: float) -> Float:
 
 @kernel
 def _find_percentiles(samples: Int, seen: Int, percentile: float, window: Float, values: Float) -> None:
-    """Write the results of `percentiles` to `values`, (m, R), where there are samples; `window`: (h,) scratch."""
+    """Write a percentile of the first ``seen[i]`` samples, (m, R, h), of replica i to `values`, (m, R), if any.
+
+    `window`: (h,) scratch.
+    """
     for row in range(samples.shape[0]):
         for metric in range(samples.shape[1]):
             for index in range(seen[row]):
@@ -303,7 +309,10 @@ def gaussian_excess(mean: float, variance: float, threshold: float) -> float:
 
 
 def violations_of_sums(estimator_rows: Float, variance_unit: Float, sums: Int, threshold: Int | Int32) -> int:
-    """Return the result of `node_violations` for a node with these `sums` of columns, (R, C), in plain NumPy."""
+    """Return the result of `node_violations` for a node with these `sums` of columns, (R, C), in plain NumPy.
+
+    `estimator_rows`: (J, 5); `variance_unit`: (R,) squared quanta; `threshold`: (R,) quanta.
+    """
     if estimator_rows[0, KIND] == GAUSSIAN:
         variances = sums[:, 1] * variance_unit
         pairs = zip(sums[:, 0].tolist(), variances.tolist(), threshold.tolist(), strict=True)

@@ -154,24 +154,26 @@ def find_expired(
 
     They are written to the front of `expired`, (m,), in their order. Samples for another replica, for a greater age or
     demand than the present one, or for a replica whose report was reset, are removed: `KeptDraws.widening` is NONE.
-    `classes` (S,): code of each service's class; `age` (M,): set, in seconds, for the candidates in use.
+    `classes` (S,): code of each service's class; `now`: seconds; `age` (M,): set, in seconds, for candidates in use.
     """
     count = 0
     for row in candidates:
         if not rows.used[row] or rows.leaving[row]:
             continue
         age[row] = max(0.0, now - rows.created[row])
-        replaced = rows.key[row] != draws.key[row] or rows.generation[row] != draws.generation[row]
-        replaced |= classes[rows.service[row]] * ROLES + rows.role[row] != draws.group[row] or age[row] < draws.age[row]
-        replaced |= draws.reported[row] and not rows.reported[row]
+        is_invalid = rows.key[row] != draws.key[row] or rows.generation[row] != draws.generation[row]
+        is_invalid |= (
+            classes[rows.service[row]] * ROLES + rows.role[row] != draws.group[row] or age[row] < draws.age[row]
+        )
+        is_invalid |= draws.reported[row] and not rows.reported[row]
         draws.reported[row] |= rows.reported[row]
-        stale = age[row] > draws.valid_age[row]
+        is_outdated = age[row] > draws.valid_age[row]
         for metric in range(rows.largest_demand.shape[1]):
-            replaced |= draws.demand[row, metric] > rows.largest_demand[row, metric]
-            stale |= rows.largest_demand[row, metric] > draws.valid_demand[row, metric]
-        if replaced:
+            is_invalid |= draws.demand[row, metric] > rows.largest_demand[row, metric]
+            is_outdated |= rows.largest_demand[row, metric] > draws.valid_demand[row, metric]
+        if is_invalid:
             draws.widening[row] = NONE
-        if replaced or stale:
+        if is_invalid or is_outdated:
             expired[count] = row
             count += 1
     return count
@@ -194,8 +196,8 @@ def sample_again(
     """Sample the traces of the rows `expired`, (m,), and note in `draws` for which replica and until when.
 
     `classes` and `age`: of `find_expired`; `columns` (R,): position of each metric in the history; `trace` (M, K):
-    receives rows of the history. Working space: `demand`, a number for each metric of the history, zero where the rows
-    have no such metric, and `scratch`, (T,).
+    receives rows of the history; `seed`: `seed_word` of the engine's seed. Working space: `demand`, a number for each
+    metric of the history, zero where the rows have no such metric, and `scratch`, (T,).
     """
     for row in expired:
         code, role = classes[rows.service[row]], rows.role[row]
@@ -267,8 +269,9 @@ def draw_replica(
 ) -> int:
     """Sample `trace`, (K,) rows of the history, for a replica, and return the level of `Widening` that was needed.
 
-    `code` is its class in the history, -1 where unknown; `largest_demand` (R,) is in user units. `scratch` (T,) holds
-    the eligible rows where they had to be collected. `drawn_level`: level at which `trace` was sampled before, or NONE.
+    `code` is its class in the history, -1 where unknown; `age` is in seconds, `largest_demand`, (R,), in user units.
+    `scratch` (T,) holds the eligible rows where they had to be collected. `drawn_level`: level at which `trace` was
+    sampled before, or NONE.
     """
     stream = replica_stream(seed, key)
     level = drawn_level if drawn_level != NONE else (0 if code >= 0 else UNKNOWN_CLASS_START)
@@ -296,7 +299,8 @@ def draw_at_level(
     """Sample `trace`, (K,), from the rows of [low, high) that are eligible at a `level` of `Widening`.
 
     Return whether there are any. With `kept`, rows of `trace` that are still eligible stay. The range is scanned once
-    at the most, at the first repetition whose draws all miss. `stream`: of the replica; others as in `draw_replica`.
+    at the most, at the first repetition whose draws all miss. `stream`: of the replica; `age` in seconds and
+    `largest_demand`, (R,) user units: criteria; `scratch`: (T,).
     """
     if low == high:
         return False

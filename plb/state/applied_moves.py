@@ -62,7 +62,7 @@ def apply_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) ->
 
 
 def vacate(state: ClusterState, partition: str, node: str) -> None:
-    """Remove the departing end of a move on `node`."""
+    """Remove the departing end of a move on the node `node` from the partition `partition`, both names."""
     record = state.partition(partition)
     index = state.node(node, f"partition {partition}")
     for row in record.rows:

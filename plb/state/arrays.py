@@ -20,7 +20,7 @@ NO_BUDGET = 2**31
 
 
 def most_or_any(most: int | None) -> int:
-    """Return a limit from the settings as a number: `NO_BUDGET` for None, no limit."""
+    """Return the limit `most` from the settings as a number: `NO_BUDGET` for None, no limit."""
     return NO_BUDGET if most is None else most
 
 

@@ -281,7 +281,10 @@ class DemandForecast(Forecast):
         )
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
-        """Return the rows without traces, with some that are no longer eligible, or with growth since the last call."""
+        """Return the rows without traces, with some that are no longer eligible, or with growth since the last call.
+
+        `now`: seconds; `changed`: rows that may have changed, None: all.
+        """
         table = state.rows
         self._expired = self._grown = np.zeros(0, np.int64)
         if self.history is None:
@@ -314,7 +317,7 @@ class DemandForecast(Forecast):
         return due
 
     def _candidates_of(self, table: RowTable, now: float, changed: Int | None) -> Int:
-        """Return the rows that may be due, ascending: `changed` ones, None: all, and those whose time has come."""
+        """Return the rows that may be due, ascending: `changed` ones, None: all, and those due at `now`, in seconds."""
         if changed is None:
             return np.flatnonzero(table.used & ~table.leaving)
         due = np.empty(int(self._queue.size[0]), np.int64)
@@ -410,7 +413,10 @@ class DemandForecast(Forecast):
             )
 
     def _sample(self, rows: Int, table: RowTable, classes: Int) -> None:
-        """Sample the traces of rows again, and set the peaks of those that are not anchored; `classes`: (S,)."""
+        """Sample the traces of `rows`, (m,), again, and set the peaks of those that are not anchored.
+
+        `classes`: (S,) code of each service's class.
+        """
         with np.errstate(over="ignore"):
             sample_again(
                 self._anchoring.seed[0],
@@ -465,7 +471,10 @@ def _class_code(history: DemandHistory, tenant_class: str | None) -> int:
 
 @kernel
 def schedule(queue: DueQueue, selected: Int, rows: Rows, draws: KeptDraws, anchors: Anchors, now: float) -> None:
-    """Set when each of the `selected` rows, (m,), is due next: its traces are no longer eligible, or they grow."""
+    """Set when each of the `selected` rows, (m,), is due next: its traces are no longer eligible, or they grow.
+
+    `now`: seconds; no row is set due before it.
+    """
     for row in selected:
         time = NEVER
         if rows.used[row] and not rows.leaving[row]:

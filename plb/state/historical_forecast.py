@@ -68,7 +68,7 @@ class HistoricalForecast(Forecast):
 
     @uninterrupted
     def enter(self, table: RowTable, now: float, rows: Int | None = None) -> bool:
-        """Enter the slot of a time, in seconds, and return whether it is a new one.
+        """Enter the slot of the time `now`, in seconds, and return whether it is a new one.
 
         `rows`: those whose loads are entered, also in a slot that is kept; None: all that are placed and reported.
         """
@@ -98,7 +98,10 @@ class HistoricalForecast(Forecast):
         self.windows[OLDEST] = (table.past.newest + 1) % table.past.slots
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
-        """Return the rows whose columns have to be computed again, ascending; `changed` as in `Forecast`."""
+        """Return the rows whose columns have to be computed again, ascending.
+
+        `now`: seconds; `changed`: rows that may have changed, None: all.
+        """
         table, past = state.rows, state.rows.past
         is_current, self._is_under_way = not self._is_under_way and len(self.peak) == table.capacity + 1, True
         is_current &= np.array_equal(self._quanta, state.quanta.quanta)
@@ -146,10 +149,11 @@ class HistoricalForecast(Forecast):
     def probabilities(
         self, state: ClusterState, problem: Problem, solution: Solution, row: int, within: float | None
     ) -> Float:
-        """Return the probability of a violation of each node, given its present demand, (N,); `Forecast.probabilities`.
+        """Return the probability of a violation of each node within `within` seconds, given its present demand, (N,).
 
-        Nodes that do not count, or hold no replica, have 0. The shares of the others are smoothed towards the mean
-        share of the nodes without `row`.
+        `row`: a row without a node, which each node is to hold beside its replicas, or NOWHERE. Nodes that do not
+        count, or hold no replica, have 0. The shares of the others are smoothed towards the mean share of the nodes
+        without `row`.
         """
         horizon = self._horizon_of(within)
         sums = solution.aggregate.astype(np.int64)

@@ -185,7 +185,10 @@ def _slot_on(moves: PlainMoves, replicas: _Replicas, move: int, role: int, node:
 
 @kernel
 def _is_vacant(moves: PlainMoves, replicas: _Replicas, move: int) -> bool:
-    """Return whether the target has no replica of the partition, and, for a new primary, no primary is placed."""
+    """Return whether the target of the move of number `move` has no replica of the partition.
+
+    For a new primary, also whether no primary is placed.
+    """
     adds_primary = moves.kind[move] == _ADD and moves.role[move] == PRIMARY
     row = moves.first[move]
     while True:
@@ -328,7 +331,10 @@ class _Replay:
         return self.replicas[record.name]
 
     def _arrive(self, replicas: list[_Slot], move: Move, source: int, target: int) -> None:
-        """Check and record an add or a move between node indices; a primary added beside one makes it a secondary."""
+        """Check and record an add or a move between nodes; `replicas`: of the partition.
+
+        A primary that is added beside another makes the other one a secondary.
+        """
         slots = _slots_of(replicas)
         if adds_second_primary(move, ((slot.role, slot.node) for slot in slots)):
             moved = _slot_of(attrs.evolve(move, role=Role.SECONDARY), source, slots)
@@ -346,7 +352,10 @@ class _Replay:
         moved.node = target
 
     def _promote(self, replicas: list[_Slot], move: Move, node: int) -> None:
-        """Check and record the promotion of the secondary on `node`; an empty slot of the primary is removed."""
+        """Check and record the promotion of the secondary on `node`; `replicas`: of the partition.
+
+        An empty slot of the primary is removed.
+        """
         slots = _slots_of(replicas)
         promoted = _slot_of(move, node, slots)
         for primary in [slot for slot in slots if slot.role is Role.PRIMARY]:
@@ -380,7 +389,7 @@ def _slot_of(move: Move, node: int, slots: Iterable[_Slot]) -> _Slot:
 
 
 def _swap(replicas: list[_Slot], move: Move, source: int, target: int) -> None:
-    """Check and record a swap of the primary on `source` with the secondary on `target`."""
+    """Check and record a swap of the primary on `source` with the secondary on `target`, both of `replicas`."""
     slots = _slots_of(replicas)
     moved = _slot_of(move, source, slots)
     partner = next((slot for slot in slots if slot.node == target and slot.role is Role.SECONDARY), None)

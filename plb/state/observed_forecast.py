@@ -61,7 +61,10 @@ class ObservedDemandForecast(Forecast):
         self._load: Int = np.zeros((capacity, self._metrics), np.int64)
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
-        """Return the rows whose columns have to be computed again, ascending; `changed` as in `Forecast`."""
+        """Return the rows whose columns have to be computed again, ascending.
+
+        `changed`: rows that may have changed, None: all.
+        """
         del now  # demand is assumed to continue
         table = state.rows
         is_current, self._is_under_way = not self._is_under_way and len(self.peak) == table.capacity + 1, True

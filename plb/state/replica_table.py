@@ -47,7 +47,7 @@ class PastLoads:
         return int(self.values.shape[2])
 
     def grow(self, added: int) -> None:
-        """Add a number of rows."""
+        """Add `added` rows."""
         more = np.full((added, *self.values.shape[1:]), MISSING, np.int32)
         self.values = np.concatenate([self.values, more])
 
@@ -172,7 +172,7 @@ class ChangedRows:
         (self._reported if loads_only else self._described).update(rows)
 
     def note_many(self, rows: Int, *, loads_only: bool = False) -> None:
-        """Note an array of rows, as `note`."""
+        """Note an array of rows; `loads_only`: nothing but their loads and samples has changed."""
         (self._reported if loads_only else self._described).append(rows)
 
     def take(self) -> Int:

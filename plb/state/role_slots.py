@@ -350,7 +350,8 @@ def _seats(
 ) -> tuple[list[_Seat], dict[Role, list[int]]]:
     """Return the slot of each `standing` replica, and by role the slots that no replica gets.
 
-    `standing`: each replica that holds a slot, with its node; `node_before`: present node of each slot.
+    `standing`: each replica that holds a slot, with its node; `node_before`: present node of each slot; `defaults`:
+    `default_loads` of the service.
     """
     free: dict[Role, list[int]] = {role: [] for role in defaults}
     for row in record.rows:
@@ -373,7 +374,7 @@ def _seats(
 def _take_seats(
     state: ClusterState, record: PartitionRecord, seats: Sequence[_Seat], node_before: Mapping[int, int]
 ) -> None:
-    """Enter the described replicas in the rows of their slots; `node_before`: node of each slot until now."""
+    """Enter the described replicas in the rows of their slots, `seats`; `node_before`: node of each slot until now."""
     table = state.rows
     secondaries = {seat.node for seat in seats if seat.replica.role is Role.SECONDARY}
     for seat in seats:
@@ -474,7 +475,7 @@ def _ends_of(placed: Iterable[tuple[Replica, int]]) -> dict[End, Replica]:
 
 
 def _next_end(taken: Container[End], role: Role, node: int, *, leaves: bool, vacant: bool) -> End:
-    """Return the identity of this role, node and kind with the first number that is not `taken`."""
+    """Return the identity of this role, node and kind, `leaves` and `vacant`, with the first number not `taken`."""
     return next(end for number in count() if (end := (role, node, leaves, vacant, number)) not in taken)
 
 

@@ -260,7 +260,7 @@ class ServiceTable:
         self.changed_at[index] = version
 
     def remove(self, index: int, version: int) -> None:
-        """Reset the entry of a removed service; `version`: of the services after the removal."""
+        """Reset the entry at `index`, of a removed service; `version`: of the services after the removal."""
         unused = ServiceTable(self._metric_names, capacity=1)
         for name, array in self._arrays().items():
             array[index] = getattr(unused, name)[0]

@@ -290,7 +290,10 @@ def _set_load(state: ClusterState, row: int, item: str, loads: Mapping[str, floa
 def set_role_load(
     state: ClusterState, partition: str, role: Role | str, loads: Mapping[str, float], *, only_to_come: bool = False
 ) -> None:
-    """Set the load of all present and new replicas of a role without their own report, or only of new ones."""
+    """Set the load of all present and new replicas of a role without their own report, if `only_to_come` of new ones.
+
+    `partition`: a name; `loads`: by metric, user units.
+    """
     item = f"partition {partition}"
     role = check_role(item, "role", role)
     loads = check_loads(item, f"load[{role.name}]", loads)
@@ -368,7 +371,7 @@ def reset_loads(state: ClusterState, partition: str) -> None:
 
 
 def set_move_cost(state: ClusterState, partition: str, role: Role | str, cost: MoveCost | str | float) -> None:
-    """Set what moving the replicas of a role costs."""
+    """Set what moving the replicas of a role of the partition named `partition` costs."""
     item = f"partition {partition}"
     role, cost = check_role(item, "role", role), check_move_cost(item, cost)
     record = state.partition(partition)

@@ -256,7 +256,7 @@ class Machines:
         return machine
 
     def add(self, machine: int, size: Float, variance: Float) -> None:
-        """Add a task to a machine, whether it fits or not."""
+        """Add a task of `size` and `variance`, (R,) each, to a machine, whether it fits or not."""
         self._size[machine] += size
         self._variance[machine] += variance
 
@@ -269,7 +269,10 @@ class Machines:
         return free, np.sqrt(self._variance[machines] + variance)
 
     def _is_enough(self, free: Float, deviation: Float) -> Bool:
-        """Return whether the free capacity of each of m machines suffices, (m,); arguments: results of `_with`."""
+        """Return whether the free capacity of each of m machines suffices, (m,).
+
+        `free`: mean free capacity; `deviation`: standard deviation of the usage; (m, R) each.
+        """
         needed = 0.0 if self.quantile is None else self.quantile * deviation
         return np.asarray((free >= needed).all(axis=1))
 
@@ -357,8 +360,8 @@ def rebalance(machines: Machines, machine_of: Int, demands: Demands, max_failure
     """Move tasks to the last opened machine, which mostly has much free space, up to a number of failed attempts.
 
     The first task of each of the other machines is tried in turn, the one that it has had longest, also after a failed
-    attempt. Failed attempts are counted over all machines ([2] section 4). `machine_of`, (N,) machine of each task, and
-    the sums of the last machine are updated.
+    attempt. `max_failures` failed attempts, counted over all machines, end it ([2] section 4). `machine_of`, (N,)
+    machine of each task, and the sums of the last machine are updated.
     """
     last = len(machines) - 1
     waiting = {machine: tasks[::-1].tolist() for machine, tasks in enumerate(tasks_by_machine(machine_of, last))}

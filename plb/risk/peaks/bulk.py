@@ -259,12 +259,12 @@ def sweep_ratios(
     warm_before = 0
     for now in range(len(peak)):
         begin, end = bounds[now], bounds[now + 1]
-        warm, kept = 0, 0
+        warm, still_warm = 0, 0
         for index in range(begin, end):
             warm += seen[index] >= needed
-            kept += seen[index] > needed
+            still_warm += seen[index] > needed
         first = now - oldest_age(seen, begin, end, needed, history) + 1
-        if warm == kept and warm == warm_before:
+        if warm == still_warm and warm == warm_before:
             total_usage[now] = sum_of_group(rows, seen, begin, end, needed, True, usage)
             total_limit[now] = sum_of_group(rows, seen, begin, end, needed, True, limit)
             ratios[now] = ratio(total_usage[now], total_limit[now])
@@ -274,10 +274,10 @@ def sweep_ratios(
             for step in range(first, now + 1):
                 ratios[step] = ratio(total_usage[step], total_limit[step])
         warm_before = warm
-        cold = sum_of_group(rows, seen, begin, end, needed, False, limit)
+        predicted = sum_of_group(rows, seen, begin, end, needed, False, limit)
         if warm:
-            cold += min(1.0, statistic_of(kind, parameter, ratios, first, now, window)) * total_limit[now]
-        peak[now] = cold
+            predicted += min(1.0, statistic_of(kind, parameter, ratios, first, now, window)) * total_limit[now]
+        peak[now] = predicted
 
 
 @kernel
@@ -287,8 +287,9 @@ def sweep_sums(
 ) -> None:  # fmt: skip
     """Predict by mean and `n` deviations of the machine's summed usage at every step, N-sigma as the paper prints it.
 
-    The predictions are written to `peak`, (S,). Working space: `total` (S,), `window` (history,). Other arguments as in
-    `sweep_ratios`.
+    The predictions are written to `peak`, (S,). `rows`, `seen`, `bounds`, `usage`, `limit`: of `MachineSamples`;
+    `needed`: samples until a task is warm; `history`: most samples in a window. Working space: `total` (S,), `window`
+    (history,).
     """
     for now in range(len(peak)):
         begin, end = bounds[now], bounds[now + 1]
@@ -434,17 +435,17 @@ class CellMetrics:
 
 
 def savings_ratio(peak: Float, limit: Float) -> Float:
-    """Return ``(L - P) / L``; 0 where the limit is 0, since there is nothing to save."""
+    """Return ``(L - P) / L`` with the predicted `peak` P and the limit L; 0 where the limit is 0: nothing to save."""
     return np.divide(limit - peak, limit, out=np.zeros(np.shape(limit)), where=limit > 0.0)
 
 
 def violations(peak: Float, oracle: Float) -> Bool:
-    """Return where a prediction lies below the oracle."""
+    """Return whether each predicted `peak` lies below the oracle's."""
     return np.asarray(peak < oracle - TOLERANCE * oracle)
 
 
 def violation_severity(peak: Float, oracle: Float) -> Float:
-    """Return ``(P_O - P) / P_O`` where there is a violation, 0 elsewhere."""
+    """Return ``(P_O - P) / P_O`` with the predicted `peak` P and the `oracle` P_O where P is below, 0 elsewhere."""
     return np.divide(oracle - peak, oracle, out=np.zeros(np.shape(oracle)), where=violations(peak, oracle))
 
 
@@ -465,7 +466,11 @@ def machine_metrics(machine: Int, limit: Float, peak: Float, oracle: Float) -> M
 
 
 def cell_metrics(time: Int, limit: Float, peak: Float, oracle: Float) -> CellMetrics:
-    """Return the metrics of a predictor over all machines, by time; see `machine_metrics`."""
+    """Return the metrics of a predictor over all machines, by time.
+
+    All arguments are values of each machine and step, (S,), as in `Predictions`; NaN if the predictor or the oracle has
+    no row.
+    """
     has_both, group, times = _compared(time, peak, oracle)
     machines = np.bincount(group)
     _, missed, severity = (
@@ -478,7 +483,7 @@ def cell_metrics(time: Int, limit: Float, peak: Float, oracle: Float) -> CellMet
 def _compared(key: Int, peak: Float, oracle: Float) -> tuple[Bool, Int, Int]:
     """Return whether each row has both values, (S,), the group of each row that has, and the key of each group.
 
-    Rows with an equal `key`, (S,), are a group.
+    `peak`, `oracle`: (S,) predicted peaks, NaN where there is none. Rows with an equal `key`, (S,), are a group.
     """
     has_both = ~(np.isnan(peak) | np.isnan(oracle))
     keys, group = np.unique(key[has_both], return_inverse=True)

@@ -106,28 +106,29 @@ class TaskSamples:
         ConflictError
             A task has two samples of one machine and time, or there is no sample.
         """
-        keys = [_whole(name, values) for name, values in (("machine", machine), ("task", task), ("time", time))]
-        amounts = [_amounts(name, values) for name, values in (("usage", usage), ("limit", limit))]
-        rows = len(keys[0])
-        for name, column in zip(("task", "time", "usage", "limit"), (*keys[1:], *amounts), strict=True):
+        machines, tasks, times = _whole("machine", machine), _whole("task", task), _whole("time", time)
+        usages, limits = _amounts("usage", usage), _amounts("limit", limit)
+        rows = len(machines)
+        for name, column in (("task", tasks), ("time", times), ("usage", usages), ("limit", limits)):
             if len(column) != rows:
                 raise InvalidValueError(ITEM, name, f"{len(column)} rows", f"{rows} rows, as machine has")
         if not rows:
             raise ConflictError("samples: there is none")
-        low, high = int(keys[2].min()), int(keys[2].max())
-        if high - low >= LONGEST:
-            raise InvalidValueError(ITEM, "time", f"{low} to {high}", "less than 2^62 from first to last")
-        order = order_of(*keys)
+        earliest, latest = int(times.min()), int(times.max())
+        if latest - earliest >= LONGEST:
+            raise InvalidValueError(ITEM, "time", f"{earliest} to {latest}", "less than 2^62 from first to last")
+        order = order_of(machines, tasks, times)
         if order is not None:
-            keys, amounts = [column[order] for column in keys], [column[order] for column in amounts]
-        numbers, tasks, times = keys
-        twice = np.flatnonzero(same_as_above(*keys))
-        if len(twice):
-            pair = sorted((twice[0], twice[0] + 1) if order is None else order[twice[0] : twice[0] + 2].tolist())
+            machines, tasks, times = machines[order], tasks[order], times[order]
+            usages, limits = usages[order], limits[order]
+        repeated = np.flatnonzero(same_as_above(machines, tasks, times))
+        if len(repeated):
+            row = repeated[0]
+            pair = sorted((row, row + 1) if order is None else order[row : row + 2].tolist())
             raise ConflictError(f"samples: rows {pair[0]} and {pair[1]} are of one machine, task and time")
-        first = np.flatnonzero(_changes(numbers))
+        first = np.flatnonzero(_changes(machines))
         check_count(ITEM, "step", step, low=1)
-        return cls(numbers[first], np.append(first, rows), tasks, times, amounts[0], amounts[1], step)
+        return cls(machines[first], np.append(first, rows), tasks, times, usages, limits, step)
 
     def __len__(self) -> int:
         return len(self.task)
@@ -137,7 +138,7 @@ class TaskSamples:
         return (self.of_machine(index) for index in range(len(self.machine)))
 
     def of_machine(self, index: int) -> MachineSamples:
-        """Return the samples of the machine at a position in `machine`."""
+        """Return the samples of the machine at a position, `index`, in `machine`."""
         samples = slice(self.start[index], self.start[index + 1])
         time, snapshot = np.unique(self.time[samples], return_inverse=True)
         rows = np.argsort(snapshot.astype(np.uint16) if len(time) <= 2**16 else snapshot, kind="stable")
@@ -188,7 +189,7 @@ def _packed(*columns: Int) -> Int | None:
 
 
 def _is_below_previous(machine: Int, task: Int, time: Int) -> npt.NDArray[np.bool_]:
-    """Return which rows except the first are below the previous row."""
+    """Return whether each row but the first sorts before the previous one by `machine`, `task` and `time`, (N - 1,)."""
     later = time[1:] < time[:-1]
     for column in (task, machine):
         later = (column[1:] < column[:-1]) | ((column[1:] == column[:-1]) & later)
@@ -196,12 +197,12 @@ def _is_below_previous(machine: Int, task: Int, time: Int) -> npt.NDArray[np.boo
 
 
 def same_as_above(*columns: Int) -> npt.NDArray[np.bool_]:
-    """Return which rows except the first equal the previous row."""
+    """Return whether each row but the first equals the previous row in all columns, (N - 1,)."""
     return np.asarray(np.logical_and.reduce([column[1:] == column[:-1] for column in columns]))
 
 
 def _changes(column: Int) -> npt.NDArray[np.bool_]:
-    """Return which rows differ from the one above; the first does."""
+    """Return whether each row of a column differs from the previous row, (N,); the first does."""
     changed = np.ones(len(column), np.bool_)
     np.not_equal(column[1:], column[:-1], out=changed[1:])
     return changed

@@ -186,15 +186,15 @@ class _Windows:
 
 
 class RecentSamples:
-    """Keeps at least the newest samples of each present task, those of each task in consecutive rows.
+    """Keeps at least the newest `history` samples of each present task, the samples of each task in consecutive rows.
 
-    Every task has space for twice its history; if it is full, the newer half moves to its beginning.
+    Every task has a block of `2 * history` rows; if it is full, the newer half moves to its beginning.
     """
 
     def __init__(self, history: int) -> None:
         self._history, self._width = history, 2 * history
         self._block: dict[Hashable, int] = {}
-        """Number of the block of `2 * history` rows of each present task."""
+        """Number of the block of each present task."""
         self._free = list(range(LEAST_FREE))
         """Numbers of the blocks of no task."""
         self._seen = np.zeros(LEAST_FREE, np.int64)
@@ -202,7 +202,9 @@ class RecentSamples:
         self._next = np.zeros(LEAST_FREE, np.int64)
         """Number of rows in use of each block."""
         self.usage: Float = np.zeros(LEAST_FREE * self._width)
+        """Usage of the sample in each row."""
         self.limit: Float = np.zeros(LEAST_FREE * self._width)
+        """Limit of the sample in each row."""
 
     def add(self, tasks: Sequence[Hashable], usage: Float, limit: Float) -> tuple[Int, Int]:
         """Add a sample of each present task, (T,) each, and forget all other tasks.

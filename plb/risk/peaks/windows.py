@@ -68,7 +68,8 @@ def sum_of_group(rows: Int, seen: Int, begin: int, end: int, needed: int, warm: 
 def oldest_age(seen: Int, begin: int, end: int, needed: int, history: int) -> int:
     """Return how many steps the windows of the warm tasks go back, the present one included; 0: none is warm.
 
-    A window has at most `history` steps; other arguments as in `sum_of_group`.
+    A window has at most `history` steps. `seen[begin:end]`: samples in a row of each present task, which is warm from
+    `needed` on.
     """
     longest = 0
     for index in range(begin, end):
@@ -83,7 +84,8 @@ def sum_warm_windows(
 ) -> None:
     """Sum the windows of `values` of the warm tasks by age; `total[now - k]` receives the sum of age k, 0 the present.
 
-    A window has at most `history` steps; other arguments as in `sum_of_group`.
+    A window has at most `history` steps. `rows[begin:end]`: present samples; `seen[begin:end]`: samples in a row of
+    each task, which is warm from `needed` on.
     """
     for index in range(now - oldest_age(seen, begin, end, needed, history) + 1, now + 1):
         total[index] = 0.0
@@ -102,8 +104,8 @@ def sums_without_cold(
 ) -> None:  # fmt: skip
     """Write the newest `length` sums of a machine's usage, without the tasks that are cold now, to `window`.
 
-    `total[now]`: the present sum of `usage` over all tasks; `total` before it: the earlier ones. Other arguments as in
-    `sum_of_group`.
+    `total[now]`: the present sum of `usage` over all tasks; `total` before it: the earlier ones. `rows[begin:end]`:
+    present samples; `seen[begin:end]`: samples in a row of each task, which is cold below `needed`.
     """
     for step in range(length):
         window[step] = total[now - length + 1 + step]
@@ -201,8 +203,8 @@ def sum_task_percentiles(
 ) -> float:  # fmt: skip
     """Return the sum over the warm tasks of the percentile of the ratios in a task's window, times its present limit.
 
-    A ratio is usage by limit. A window has at most `history` samples; `window`: (history,) scratch; other arguments as
-    in `sum_of_group`.
+    A ratio is usage by limit. A window has at most `history` samples; `window`: (history,) scratch. `rows[begin:end]`:
+    present samples; `seen[begin:end]`: samples in a row of each task, which is warm from `needed` on.
     """
     total = 0.0
     for index in range(begin, end):
@@ -231,7 +233,8 @@ def sum_warm_past(
     """Sum the usage of the warm tasks by age; `total[now - k]` receives the sum of age k, 0 the present.
 
     A task contributes its `history` newest samples, and these again for steps before it came (`add_past`); `day` is in
-    steps. Other arguments as in `sum_of_group`.
+    steps. `rows[begin:end]`: present samples; `seen[begin:end]`: samples in a row of each task, which is warm from
+    `needed` on.
     """
     ages = oldest_age(seen, begin, end, needed, history)
     for index in range(now - ages + 1, now + 1):
@@ -270,8 +273,8 @@ def percentile_of_windows(
 ) -> float:
     """Return the percentile of the peaks of the windows of the past that begin with the present usage.
 
-    `total` is the past as `sum_warm_past` leaves it, `ages` its length with the present step, at least 2. A window
-    begins every `stride` steps. `left`: `differences_left`, as long as a window; `window`: (ages,) scratch.
+    `total[now - k]` is the usage k steps ago, for k below `ages`, at least 2. A window begins every `stride` steps.
+    `left`: (horizon,) share of a difference that is left at each step of a window; `window`: (ages,) scratch.
     """
     length = min(len(left), ages - 1)
     count = 0
@@ -292,21 +295,22 @@ def sweep_past(
 ) -> None:  # fmt: skip
     """Predict by the windows of the past at every step of a machine, and write the predictions to `peak`, (S,).
 
-    `rows`, `seen`, `bounds`, `usage`, `limit`: of `MachineSamples`; `needed`: samples until a task is warm; `left`:
-    `differences_left`; `capped`: whether a prediction is at most the present limits. Working space: `total` (S,),
-    whose sums stay while the past of the tasks does, and `window` (history,).
+    `rows`, `seen`, `bounds`, `usage`, `limit`: of `MachineSamples`; `needed`: samples until a task is warm; `history`,
+    `day`, `stride`, `percentile`: of `HistoricalPeak`; `left`: (horizon,) share of a difference that is left at each
+    step of a window; `capped`: whether a prediction is at most the present limits. Working space: `total` (S,), whose
+    sums stay while the past of the tasks does, and `window` (history,).
     """
     warm_before, ages_before = 0, 0
     for now in range(len(peak)):
         begin, end = bounds[now], bounds[now + 1]
         ages = oldest_age(seen, begin, end, needed, history)
-        warm, kept = 0, 0
+        warm, still_warm = 0, 0
         for index in range(begin, end):
             if seen[index] >= needed:
                 warm += 1
                 # steps that stand for others are the same as before if the task had lived through a day
-                kept += seen[index] > needed and seen[index] > min(ages_before, day)
-        if warm == kept and warm == warm_before:
+                still_warm += seen[index] > needed and seen[index] > min(ages_before, day)
+        if warm == still_warm and warm == warm_before:
             total[now] = sum_of_group(rows, seen, begin, end, needed, True, usage)
         else:
             sum_warm_past(rows, seen, begin, end, needed, history, day, usage, now, total)
