@@ -37,7 +37,7 @@ MIDDLE = 1
 REGION_METRICS = ("cpu", "memory", "disk")
 DAILY = 86_400.0
 ALONE, THRESHOLDS, THRESHOLDS_DAILY = "failovers alone", "Service Fabric's balancing", "Service Fabric's, once a day"
-PAST = "historical simulation"
+PAST, DEFAULT = "historical simulation", "default energy"
 ESTIMATORS: Mapping[str, str] = {
     PAST: "historical-simulation:horizon=1",
     "n-sigma": "n-sigma:n=5,warmup=12,history=144",
@@ -70,18 +70,8 @@ COSTS: Mapping[str, str] = {
 
 def arms_of(metrics: Sequence[str]) -> tuple[Arm, ...]:
     """Return the compared arms for a workload with these metrics; only Service Fabric's balance by thresholds."""
-    off = {name: {"balancing_threshold": 0.0} for name in metrics}
     estimating = (
-        Arm(
-            name,
-            "original",
-            engine={
-                "estimator": estimator,
-                "violation_cost": 1.0,
-                "min_load_balancing_interval": DAILY,
-                "metrics": off,
-            },
-        )
+        Arm(name, "original", engine={"estimator": estimator, **daily_by_risk(metrics)})
         for name, estimator in ESTIMATORS.items()
     )
     daily = {**BALANCING_OF_SERVICE_FABRIC, "min_load_balancing_interval": DAILY}
@@ -91,6 +81,23 @@ def arms_of(metrics: Sequence[str]) -> tuple[Arm, ...]:
         *(Arm(name, "original", engine=engine) for name, engine in balancing.items()),
         *estimating,
     )
+
+
+def arms_of_regions(metrics: Sequence[str]) -> tuple[Arm, ...]:
+    """Return the compared arms for tenants that come and go, which the default energy places by past tenants."""
+    rebalanced = daily_by_risk(metrics)
+    return (
+        Arm(ALONE, "original"),
+        Arm(PAST, "original", engine={"estimator": ESTIMATORS[PAST], **rebalanced}),
+        Arm(DEFAULT, "expected_overload"),
+        Arm(f"{DEFAULT}, rebalancing", "expected_overload", engine=rebalanced),
+    )
+
+
+def daily_by_risk(metrics: Sequence[str]) -> dict[str, Any]:
+    """Return settings with which violations that are worth a move, and no uneven loads, start balancing once a day."""
+    off = {name: {"balancing_threshold": 0.0} for name in metrics}
+    return {"violation_cost": 1.0, "min_load_balancing_interval": DAILY, "metrics": off}
 
 
 def in_periods(base: Base, periods: int) -> Base:
@@ -122,24 +129,25 @@ class RebalancingStudy(PolicyStudy):
     def of(cls, request: StudyRequest) -> RebalancingStudy:
         """Return the study that a user requests: of periods of recorded arrivals, or at the densities of others."""
         base = request.base
-        arms = arms_of([*base.tables.get("cluster", {}).get("capacities", REGION_METRICS)])
+        metrics = [*base.tables.get("cluster", {}).get("capacities", REGION_METRICS)]
         if base.density:
+            arms = arms_of_regions(metrics)
             return cls(
                 request.design((ANNEALING_PILOT,), arms, repeats=REPEATS, days=10.0, quick_days=1.0, middle=MIDDLE)
             )
         base = in_periods(base, 1 if request.quick else PERIODS)
         settings = [StudySetting(name, base.vcores or 0.0, 0.0) for name in base.workloads]
         request = attrs.evolve(request, base=base)
-        return cls(request.design_at(settings, arms, repeats=REPEATS, days=DAYS, quick_days=QUICK_DAYS))
+        return cls(request.design_at(settings, arms_of(metrics), repeats=REPEATS, days=DAYS, quick_days=QUICK_DAYS))
 
     def claims(self, violations: Violations) -> list[Claim]:
-        """Return violations by those of failovers alone and of Service Fabric's balancing, where there are some."""
+        """Return violations by those of the arms without rebalancing, in settings where there are some."""
         some = violations.where(lambda setting: FEWEST <= mean_of(violations, ALONE, setting) <= MOST)
         return [
             Claim(f"{name} / {below}", "", some.ratio([name], below))
-            for below in (ALONE, THRESHOLDS, THRESHOLDS_DAILY)
+            for below in (ALONE, THRESHOLDS, THRESHOLDS_DAILY, DEFAULT)
             for name in violations.counts
-            if name not in (below, ALONE)
+            if below in violations.counts and name not in (below, ALONE)
         ]
 
     def tables(self, violations: Violations) -> list[ClaimTable]:

@@ -21,6 +21,7 @@ from cluster.studies.rebalancing import (
     THRESHOLDS_DAILY,
     RebalancingStudy,
     arms_of,
+    arms_of_regions,
     in_periods,
 )
 from plb import PlbError
@@ -32,6 +33,7 @@ SCENARIO = """
 name = "small"
 [cluster]
 nodes = 6
+vcores = 12
 upgrade_domains = 3
 fault_domains = 3
 [workload]
@@ -58,7 +60,7 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_all_arms_have_the_same_tenants_and_only_some_move_them_before_a_shortage(
     scenario: Path, tmp_path: Path
 ) -> None:
-    options = ("--quick", "--days", "1.1", "--repeats", "2", "--jobs", "1", "--quiet")
+    options = ("--quick", "--days", "1.1", "--repeats", "1", "--jobs", "1", "--quiet")
     result = plb(
         "study", "rebalancing", "--scenario", scenario, "--out", tmp_path / "out", "--json", tmp_path / "f", *options
     )
@@ -94,6 +96,12 @@ def test_periods_need_tenants_that_differ_between_repeats(scenario: Path) -> Non
     same = attrs.evolve(base, tables={**base.tables, "workload": {"kind": "traces", "arrivals": "recorded"}})
     with pytest.raises(PlbError, match="each_repeat"):
         in_periods(same, 2)
+
+
+def test_regions_compare_the_default_energy_with_and_without_rebalancing() -> None:
+    *_, default, rebalanced = arms_of_regions(["cpu"])
+    assert default.policy == rebalanced.policy == "expected_overload"
+    assert (dict(default.engine), rebalanced.engine["violation_cost"]) == ({}, 1.0)
 
 
 def test_estimators_plan_once_a_day_and_no_threshold_starts_them() -> None:
