@@ -26,9 +26,9 @@ KEPT = ("examples", "benchmarks", "pyproject.toml", "README.md", "docs")
 FOLDERS = ("examples", "benchmarks", "tests", "docs")
 PLAIN = {"COLUMNS": "200", "NO_COLOR": "1", "MPLBACKEND": "agg"}
 """Settings for tables and plots: wide, without colours, without a screen."""
-LONGEST = 600
-"""Time limit of a command in seconds, for one that hangs: busy cores take six times its CPU seconds, of which none has
-more than 66 (docs/repeating-studies.md)."""
+LONGEST = 3600
+"""Time limit of a command in seconds. It ends only a command that hangs: on busy cores a command takes many times its
+CPU seconds."""
 
 
 def commands_in(block: Block) -> list[tuple[str, str]]:
