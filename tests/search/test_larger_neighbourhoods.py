@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from plb import Checks, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.compiler import Stream
-from plb.energy.node_sums import insert_in_list
+from plb.energy.node_sums import insert_in_list, random_row_on, remove_from_list
 from plb.evaluation.delta import compare_with_scratch
 from plb.search.annealing import annealing
 from plb.search.annealing.move_generation import Choice
@@ -348,18 +348,32 @@ def test_any_number_of_neighbourhoods_shares_the_budget(larger):
     assert of_chain.part[-1] == pytest.approx(1.0 - (larger - 1) * least)
 
 
+@pytest.mark.kernels
 @examples(60)
-@given(st.lists(st.integers(0, 6), max_size=12))
-def test_row_joins_the_list_of_its_node_once(rows):
-    """A list is ascending and without repetitions, also where a row joins again."""
-    first, following = np.full(1, NOWHERE), np.full(7, NOWHERE)
-    for row in rows:
-        insert_in_list(first, following, row, 0)
-    found, row = [], int(first[0])
-    while row != NOWHERE and len(found) <= len(rows):
-        found.append(row)
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), max_size=20))
+def test_list_of_a_node_has_the_rows_that_have_joined_and_not_left(changes):
+    """It is ascending and without repetitions, also where a row joins or leaves again."""
+    first, following, expected = np.full(1, NOWHERE), np.full(7, NOWHERE), set()
+    for row, joins in changes:
+        (insert_in_list if joins else remove_from_list)(first, following, row, 0)
+        expected = expected | {row} if joins else expected - {row}
+    listed, row = [], int(first[0])
+    while row != NOWHERE and len(listed) <= len(expected):
+        listed.append(row)
         row = int(following[row])
-    assert found == sorted(set(rows))
+    assert listed == sorted(expected)
+
+
+@pytest.mark.kernels
+@examples(30)
+@given(all_clusters(), st.integers(0, 99))
+def test_any_movable_row_of_a_node_is_drawn_and_no_other(cluster, seed):
+    configuration, rng = configuration_of(cluster.engine(**LARGER)), Stream(seed)
+    problem, solution = configuration.problem, configuration.solution
+    for node in range(configuration.nodes):
+        movable = {row for row in configuration.rows_on(node).tolist() if problem.movable[row]}
+        draws = 40 * len(movable) + 1
+        assert {random_row_on(problem, solution, node, rng) for _ in range(draws)} == (movable or {NOWHERE})
 
 
 @pytest.mark.parametrize(
