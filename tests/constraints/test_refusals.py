@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from plb import InvalidValueError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.constraints.affinity import breaks_pair
+from plb.constraints.move_budgets import budget_that_holds, refusal_of_budget
 from plb.constraints.range import LARGEST_SUM, check_range
 from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import ALL_RULES, NO_REFUSAL, Rule
 from plb.search.repair.breaches import breaking_rows, broken_rules
+from plb.state.arrays import TENTHS
 from plb.testing import configuration_of
 from tests.engine.applications_by_hand import kept_free, load_of, members, nodes_in_use, standing, without_replaced
 from tests.engine.breaches_by_pass import is_misplaced_by_hand
@@ -82,6 +84,24 @@ def test_overdrawn_budgets_refuse_only_proposals_that_overdraw_them_further(
     for proposal in exchanges(configuration):
         refused = configuration.refusal(proposal, 0)
         assert (NO_REFUSAL if refused is None else refused) == right.refusal(proposal), proposal
+
+
+@examples(100)
+@given(visited_configurations(), st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))
+def test_budget_that_holds_a_row_refuses_its_move_to_any_node_with_moves_left(configuration, most, of_node, of_service):
+    problem = configuration.problem._replace(
+        bounded=True,
+        max_moves=most,
+        max_node_moves=np.full_like(configuration.problem.max_node_moves, of_node),
+        max_service_moves=np.full_like(configuration.problem.max_service_moves, of_service),
+    )
+    solution = solution_from_scratch(problem, configuration.solution.node.copy())
+    moves, left = solution.totals.moves + TENTHS, np.flatnonzero(solution.node_moves < of_node).tolist()
+    for row in np.flatnonzero((solution.node != NOWHERE) & (solution.node == problem.origin)).tolist():
+        source, held = int(solution.node[row]), budget_that_holds(problem, solution, row)
+        for target in set(left) - {source}:
+            proposal = Proposal(row, target, NOWHERE, source)
+            assert refusal_of_budget(problem, solution, moves, proposal) == held
 
 
 @examples(150)
