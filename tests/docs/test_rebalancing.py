@@ -1,0 +1,57 @@
+"""The figures of docs/rebalancing.md are those of its data files."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.sources import ROOT
+
+PAGE = (ROOT / "docs" / "rebalancing.md").read_text()
+STUDY, CAPACITY = (
+    json.loads((ROOT / "docs" / "data" / f"rebalancing-{name}.json").read_text()) for name in ("bitbrains", "capacity")
+)
+ARMS = (
+    "failovers alone",
+    "historical simulation",
+    "rc-like",
+    "n-sigma",
+    "Service Fabric's, once a day",
+    "Service Fabric's balancing",
+)
+"""The columns of the table."""
+PERIODS = {"912": "August", "1632": "September"}
+
+
+def test_the_table_has_the_means_of_the_study() -> None:
+    rows = []
+    for setting in STUDY["settings"]:
+        hour, utilisation = re.findall(r"[\d.]+", setting["workload"])
+        cells = [f"{setting['violations'][arm]:.1f}" for arm in ARMS]
+        rows.append("| " + " | ".join([f"{PERIODS[hour]}, {utilisation}", *cells]) + " |")
+    moves = [f"{STUDY['means'][arm]['moves']:,.1f}" for arm in ARMS]
+    rows.append("| " + " | ".join(["moves in three weeks, mean", *moves]) + " |")
+    assert "\n".join(rows) in PAGE
+
+
+@pytest.mark.parametrize(
+    "ratio",
+    [
+        "historical simulation / failovers alone",
+        "historical simulation / Service Fabric's balancing",
+        "rc-like / failovers alone",
+    ],
+)
+def test_the_ratios_are_those_of_the_study(ratio: str) -> None:
+    figures = STUDY["ratios"][ratio]
+    assert f"{figures['mean']:.2f} [{figures['low']:.2f}, {figures['high']:.2f}]" in PAGE
+    assert figures["settings"] == 5
+
+
+def test_the_saved_nodes_are_those_of_the_search() -> None:
+    apart = CAPACITY["differences"]["rebalanced"]
+    assert f"needs {-apart['mean']:.2f} ± {apart['high'] - apart['mean']:.2f} fewer nodes" in PAGE
+    original, rebalanced = (CAPACITY["policies"][policy]["answer"] for policy in ("original", "rebalanced"))
+    assert f"Failovers alone need {original:g} nodes, with a plan a day {rebalanced:g} suffice." in PAGE
