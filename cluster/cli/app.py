@@ -60,6 +60,7 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line. SIGTERM has the effect of Ctrl-C."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    """Run the command line. SIGTERM has the effect of Ctrl-C, or ends a process that ignores Ctrl-C at once."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as in a background job of a script
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     app()

@@ -179,6 +179,21 @@ main()
     assert (run.returncode, run.stderr) == (130, "plb: interrupted\n")
 
 
+def test_a_job_that_ignores_ctrl_c_ends_with_sigterm(inputs: Path, tmp_path: Path):
+    """A script's background job ignores SIGINT from its start."""
+    program = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from cluster.simulation.simulation import Simulation
+Simulation.run = lambda _: os.kill(os.getpid(), signal.SIGTERM)
+from cluster.cli.start import main
+main()
+"""
+    command = [sys.executable, "-c", program, "simulate", str(inputs / "scenario.toml"), "--out", str(tmp_path / "out")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert run.returncode == -signal.SIGTERM, run.stderr
+
+
 def test_a_second_interrupt_during_the_start_has_no_traceback():
     """The first one is sent when the command line loads Typer, the second one with the message."""
     program = """
