@@ -79,7 +79,7 @@ T = TypeVar("T")
 
 
 class Checker:
-    """Collects the problems of one file; rows are numbered from `rows_above`, such as a header or earlier rows."""
+    """Collects the problems of one file; its first row, after a header or earlier rows, is `rows_above` + 1."""
 
     def __init__(self, path: Path, rows_above: int = 0) -> None:
         self.file = str(path)
@@ -93,13 +93,13 @@ class Checker:
     def bad_rows(
         self, mask: Bool, column: str, found: npt.NDArray[Any] | pl.Series, expected: str, rows: pl.Series | None = None
     ) -> None:
-        """Record the rows where `mask` is true, each with its value in `found`; all are (rows of the table,).
+        """Record the rows where `mask` is true, as `some_rows`, with their values in `found`; all are (table rows,).
 
-        `rows` has the number of each row in the file; None: they follow `rows_above`.
+        `rows` has the number of each row in the file; None: they are numbered from `rows_above` + 1.
         """
         wrong = np.flatnonzero(mask)
         numbers = self.rows_above + wrong + 1 if rows is None else rows.gather(wrong).to_numpy()
-        self.some_rows(numbers, lambda position: _text(found[int(wrong[position])]), expected, column)
+        self.some_rows(numbers, lambda index_in_wrong: _text(found[int(wrong[index_in_wrong])]), expected, column)
 
     def some_rows(
         self,

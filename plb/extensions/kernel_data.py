@@ -247,20 +247,23 @@ def _parameter_count(function: Kernel[..., Any]) -> int:
     return len(signature(function.py_func).parameters)
 
 
-def _adapted_count(function: Any, data: bool, flat: bool) -> Kernel[..., Any]:
-    """Return `adapted` of a kernel that counts a replica; it always takes sums."""
+def _adapted_count(function: Kernel[..., None], data: bool, flat: bool) -> Kernel[..., Any]:
+    """Return `adapted` of `function`, which adds a replica to its sums (`sign` 1) or takes it away (-1)."""
 
-    def with_data(problem: Any, data: Any, sums: Any, row: int, node: int, sign: int) -> None:
+    def with_data_and_flat_sums(problem: Any, data: Any, sums: Any, row: int, node: int, sign: int) -> None:
+        """Pass on the data and `sums`, a `Values`, as one array."""
         function(problem, data, sums.values, row, node, sign)
 
     def with_flat_sums(problem: Any, _data: Any, sums: Any, row: int, node: int, sign: int) -> None:
+        """Pass on `sums`, a `Values`, as one array."""
         function(problem, sums.values, row, node, sign)
 
     def with_sums(problem: Any, _data: Any, sums: Any, row: int, node: int, sign: int) -> None:
+        """Pass on `sums`, a named tuple of arrays."""
         function(problem, sums, row, node, sign)
 
     if data:
-        return kernel(with_data)
+        return kernel(with_data_and_flat_sums)
     return kernel(with_flat_sums if flat else with_sums)
 
 

@@ -166,7 +166,7 @@ class Application:
     name: str
     """Name of the application, unique in the cluster. A service names it in `plb.Service.application`."""
     most_nodes: int | None = attrs.field(default=None, kw_only=True)
-    """Most nodes that its replicas use [MaximumNodes, scale-out count]; None or 0: no limit."""
+    """Most nodes that its replicas use [MaximumNodes, scale-out count]; None: no limit; 0 becomes None."""
     minimum_nodes: int = attrs.field(default=0, kw_only=True)
     """Number of nodes for which the cluster has to have the reservation left, if applications without it are refused
     (`PlbConfig.refuse_applications_without_capacity`) [MinimumNodes].
@@ -206,9 +206,9 @@ class Application:
 
     @property
     def binds(self) -> bool:
-        """Whether it matters to searches: it has a limit of nodes, a capacity or a reservation, or upgraded domains."""
-        amounts = (getattr(self, field) for field in AMOUNTS)
-        return self.most_nodes is not None or any(amounts) or bool(self.upgraded_domains)
+        """Whether searches heed it: it has `most_nodes`, a capacity, a reservation above 0 or `upgraded_domains`."""
+        limits = (self.total_capacity, self.node_capacity, self.upgraded_domains)
+        return self.most_nodes is not None or any(limits) or any(self.node_reservation.values())
 
     @property
     def upgraded_domains(self) -> frozenset[str]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool
 from plb.constraints.affinity import breaks_pair
-from plb.constraints.domains import EVEN, exceeds_share, excess_in_domain
+from plb.constraints.domains import EVEN, UPGRADE_DOMAIN, exceeds_share, excess_in_domain
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import move_row
@@ -137,7 +137,7 @@ def _order_of_crowding(problem: Problem, solution: Solution, row: int) -> int:
     broken_rules = {
         problem.domain_rule[level] for level in quorum_levels if excess_in_domain(problem, solution, level, row) > 0
     }
-    if Rule.UPGRADE_DOMAIN in broken_rules:
+    if UPGRADE_DOMAIN in broken_rules:
         return 0
     return 1 if broken_rules else 2
 

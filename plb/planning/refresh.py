@@ -81,7 +81,10 @@ class Refresh:
         return Action.NONE_NEEDED
 
     def _note_others(self, reason: Idle) -> None:
-        """Record that stages without a run do not run for `reason`, or because they are not due."""
+        """Note why stages do not run: `reason` for those that are due, NOT_DUE for others.
+
+        A reason noted before stays (`PhaseLog.note_idle`), and phases that have run tell none (`PhaseLog.outcome`).
+        """
         due = self.scheduler.stages_due(self.record, self.now)
         for stage, phase in PHASES.items():
             self.run.log.note_idle(phase, reason if stage in due else Idle.NOT_DUE)

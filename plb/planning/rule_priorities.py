@@ -70,13 +70,15 @@ def balancing_variants(config: PlbConfig, *, slow: bool) -> list[Variant]:
 
 
 def _unbiased_variants(config: PlbConfig) -> list[Variant]:
-    """Return the usual search, one without rules that are wished for, and one that only empties nodes.
+    """Return the usual search, with all rules of `rule_masks` enforced, and others by the settings.
 
-    While preferred locations are enforced, only swaps of roles are possible; one more variant has only these.
+    If some of the rules are wishes, one search only swaps roles, as preferred locations allow nothing else, and one is
+    without wishes. If the heuristic is on and a metric is packed, one only empties nodes. A search of swaps only, or
+    for emptying, has `larger_share` 0: larger steps also move replicas, and also onto nodes that others have left.
     """
-    mask = rule_masks(config)[0]
+    all_rules = rule_masks(config)[0]
     usual = Variant(
-        mask,
+        all_rules,
         config.swap_primary_probability,
         (1.0 - config.swap_primary_probability) * (config.exchange_probability or 0.0),
         larger_share=config.larger_neighbourhood_share if config.swap_primary_probability < 1.0 else 0.0,
@@ -85,6 +87,6 @@ def _unbiased_variants(config: PlbConfig) -> list[Variant]:
     emptying = []
     if config.restricted_defragmentation_heuristic_enabled and any(is_packed(metric) for metric in config.metrics):
         emptying = [attrs.evolve(without_wishes, only_empties=True, larger_share=0.0)]
-    if without_wishes.mask == mask:
+    if without_wishes.mask == all_rules:
         return [usual, *emptying]
-    return [Variant(mask, 1.0, 0.0), usual, without_wishes, *emptying]
+    return [Variant(all_rules, 1.0, 0.0), usual, without_wishes, *emptying]

@@ -228,6 +228,7 @@ def test_services_of_an_application_with_limits_share_a_domain():
         (Application("a"), domains),
         (Application("a", most_nodes=1), [{"x", "y"}, {"z"}]),
         (Application("a", node_reservation={"memory": 1.0}), [{"x", "y", "z"}]),
+        (Application("a", node_reservation={"memory": 0.0}), domains),
     ):
         engine.update_application(application)
         assert [{*domain.services} for domain in engine.service_domains()] == expected

@@ -54,7 +54,11 @@ SCHEMA: Mapping[str, Any] = {
 
 
 def plans_frame(rows: Sequence[Row], timings: Sequence[Row]) -> pl.DataFrame:
-    """Return a frame with a row for each instance and arm; `rows` and `timings` are of the same runs, in order."""
+    """Return a frame with a row for each instance and arm; `rows`, `timings`: of `Finished`, of the same runs in order.
+
+    Their keys are those of the arguments (`study.ProvisioningStudy.tasks`), and of the totals or timings that
+    `study.run_planning` returns. The nodes by AUTO, which depend on the machine, are with the timings.
+    """
     plans: list[Row] = []
     for row, timing in zip(rows, timings, strict=True):
         nodes = {**row["nodes"], AUTO: timing["auto_nodes"]}

@@ -20,13 +20,15 @@ from plb.state.arrays import Problem, Proposal, Solution, are_siblings, proposed
 
 BIASED_SAMPLES = 16
 """Largest number of samples of a replica or a node."""
+LEAVING, ARRIVING = 1, -1
+"""Signs of the load of a replica that leaves a node, or arrives there."""
 
 
 @kernel
 def replica_worth_moving(problem: Problem, solution: Solution, movable: Int, row: int, rng: Stream) -> int:
-    """Return the first of `row` and random rows of `movable` that is worth moving, or NOWHERE if none was found."""
+    """Return the first of `row` and random rows of `movable` that may balance a metric by leaving, or NOWHERE."""
     for _ in range(BIASED_SAMPLES):
-        if _is_worth(problem, solution, row, solution.node[row], 1):
+        if _may_balance_any(problem, solution, row, solution.node[row], LEAVING):
             return row
         row = movable[int(uniform(rng) * movable.shape[0])]
     return NOWHERE
@@ -34,11 +36,11 @@ def replica_worth_moving(problem: Problem, solution: Solution, movable: Int, row
 
 @kernel
 def node_worth_reaching(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
-    """Return a random target that is worth reaching for `row`, or the node of `row` if none was found."""
+    """Return a random target where `row` may balance a metric, or the node of `row` if none was found."""
     targets = problem.targets
     for _ in range(BIASED_SAMPLES):
         target = targets[int(uniform(rng) * targets.shape[0])]
-        if _is_worth(problem, solution, row, target, -1):
+        if _may_balance_any(problem, solution, row, target, ARRIVING):
             return int(target)
     return int(solution.node[row])
 
@@ -57,8 +59,8 @@ def is_worth_swapping(problem: Problem, solution: Solution, row: int, partner: i
 
 
 @kernel
-def _is_worth(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> bool:
-    """Return whether `row` may balance a metric by leaving `node` (`sign` 1) or by moving there (-1)."""
+def _may_balance_any(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> bool:
+    """Return whether `row` may balance any metric at `node`; `sign`: LEAVING or ARRIVING."""
     for metric in range(problem.load.shape[1]):
         if _may_balance(problem, solution, row, metric, node, sign * problem.load[row, metric]):
             return True
