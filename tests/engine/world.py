@@ -32,6 +32,7 @@ from plb.energy.terms import energy_of_solution
 from plb.errors import PlbError
 from plb.model import ReplicaState, UpgradeMark
 from plb.model.move import Phase
+from plb.model.outcome import Idle
 from plb.model.plan import Energy
 from plb.risk import DemandHistory
 
@@ -298,7 +299,10 @@ class World:
             return
         ends = [Energy(0, 0, 0, 0, 0), Energy(0, 0, 0, 0, 0)]
         dropped = {move.index for move in plan.moves if move.kind is MoveKind.DROP}
-        balances = [Phase.BALANCING in outcome.phases for outcome in plan.outcomes]
+        balances = [  # a balancing that is skipped has its weight, too
+            Phase.BALANCING in outcome.phases or outcome.idle.get(Phase.BALANCING) is Idle.UNCHANGED
+            for outcome in plan.outcomes
+        ]
         if any(balances) and len(problems) > 1:
             return  # each service domain has a weight of its own
         for problem in problems:
