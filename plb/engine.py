@@ -422,6 +422,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
         check_kind("apply", "plan", plan, Plan)
         check_switch("apply", "leaving", leaving)
         apply_moves(self._state, plan.moves, leaving=leaving)
+        self._planner.note_applied(plan)
 
     @uninterrupted
     def vacate(self, partition: str, node: str) -> None:

@@ -42,6 +42,8 @@ class Occasion:
     circumstances: Circumstances
     """All else that its result depends on, but seed and replicas: versions of nodes and services, settings and budget.
     """
+    allowance: int | None = None
+    """Most moves that throttles allow; None: no limit."""
 
 
 @attrs.define(eq=False)
@@ -50,6 +52,8 @@ class _End:
 
     circumstances: Circumstances
     """The circumstances of the search, see `Occasion`."""
+    allowance: int | None
+    """Most moves that throttles allowed; None: no limit."""
     services: frozenset[int] | None
     """The services of the search, by index + 1 as in `row_values`; None: all."""
     differing: dict[int, bytes]
@@ -113,7 +117,11 @@ class FixedPoint:
         key = (occasion.domain, phase)
         end = self._ends.get(key)
         continues = phase is Phase.BALANCING and (run.budget.temperature is not None or len(run.start.rows) > 0)
-        is_same = end is not None and end.circumstances == occasion.circumstances and not end.differing
+        is_same = (
+            end is not None
+            and (end.circumstances, end.allowance) == (occasion.circumstances, occasion.allowance)
+            and not end.differing
+        )
         may_skip = is_same and not continues and not run.changed
         # without work, the phase itself notes that there is none
         if may_skip and (run.is_anything_broken() if phase is Phase.REPAIR else run.may_balance):
@@ -130,7 +138,7 @@ class FixedPoint:
             self._ends.pop(key, None)
         else:
             services = None if occasion.services is None else frozenset(service + 1 for service in occasion.services)
-            self._ends[key] = _End(occasion.circumstances, services, _ends_of(run))
+            self._ends[key] = _End(occasion.circumstances, occasion.allowance, services, _ends_of(run))
 
 
 def _ends_of(run: PhaseRun) -> dict[int, bytes]:

@@ -25,9 +25,9 @@ from plb.planning.live.problem import ServiceTables, build_tables, tables_versio
 from plb.planning.pending_work import Work, WorkToPlace
 from plb.planning.phases import PhaseRun
 from plb.planning.plan_start import start_of
-from plb.planning.refresh import PHASES, Refresh, idle_outcome, movements_of, plan_without_nodes
+from plb.planning.refresh import PHASES, Refresh, balancing_moves_of, idle_outcome, plan_without_nodes
 from plb.planning.rule_priorities import rule_priorities
-from plb.planning.scheduler import Action, DomainRecord, Scheduler
+from plb.planning.scheduler import Action, DomainRecord, Scheduler, Stage
 from plb.planning.service_domains import ServiceDomain, ServiceDomains
 from plb.registry import EngineExtensions
 from plb.risk.demand_history import DemandHistory
@@ -291,10 +291,15 @@ class Planner:
         try:
             self.batch = record_before.copied()
             self.batch.last_run.update(dict.fromkeys(due, now))
-            return self.run(phases, now, budget, None, idle=idle)
+            plan = self.run(phases, now, budget, None, idle=idle)
         except BaseException:
             self.batch = record_before
             raise
+        if any(outcome.idle.get(Phase.BALANCING) is Idle.THROTTLED for outcome in plan.outcomes):
+            self.batch.last_run.pop(Stage.BALANCING)  # still due
+            if Stage.BALANCING in record_before.last_run:
+                self.batch.last_run[Stage.BALANCING] = record_before.last_run[Stage.BALANCING]
+        return plan
 
     def run(
         self,
@@ -318,7 +323,7 @@ class Planner:
             reasons = {phase: Idle.NO_NODES if phase in phases else idle[phase] for phase in Phase}
             return self._plan_without_nodes(self.domains.units(), now, names, reasons)
         runs: list[PhaseRun] = []
-        plans = []
+        plans: list[Plan] = []
         with self._restored_after_error(), self._in_slot(now):
             begun = budget.begun()
             work = self._work_to_place(names, now)
@@ -330,12 +335,10 @@ class Planner:
                     places.of(np.isin(self.state.rows.service[places.rows], domain.services)) if domain else places
                 )
                 with run.kernel_errors():
-                    has_balanced = self._run_phases(run, phases, work_of_domain, self._occasion(domain, budget))
+                    self._run_phases(run, phases, work_of_domain, self._occasion(domain, budget), plans)
                     for phase in Phase:
                         run.log.note_idle(phase, idle[phase])
                     plans.append(run.plan(work_of_domain.missing if Phase.PLACEMENT in phases else [], domain))
-                if has_balanced and self.state.config.throttles_moves:
-                    self.scheduler.note_moves(Action.BALANCING, now, movements_of(plans[-1]))
                 runs.append(run)
                 self._take_back(run)
             return self._with_renewed(merged(plans))
@@ -378,10 +381,12 @@ class Planner:
                 forecast.leave(table)
             raise
 
-    def _run_phases(self, run: PhaseRun, phases: Collection[Phase], work: Work, occasion: Occasion) -> bool:
+    def _run_phases(
+        self, run: PhaseRun, phases: Collection[Phase], work: Work, occasion: Occasion, earlier: Sequence[Plan]
+    ) -> None:
         """Run `phases` on one service domain: placement, then repair, then balancing if these have moved nothing.
 
-        Return whether balancing was allowed to run.
+        `earlier`: the plans of the service domains before it.
         """
         if Phase.PLACEMENT in phases:
             run.searches_after = int(Phase.REPAIR in phases)
@@ -390,19 +395,27 @@ class Planner:
             run.searches_after = int(Phase.BALANCING in phases and not run.changed)
             self._fixed_point.search(Phase.REPAIR, run, occasion)
         run.searches_after = 0
-        if Phase.BALANCING not in phases:
-            return False
-        if run.changed:
+        if Phase.BALANCING in phases and not run.changed:
+            self._balance(run, occasion, earlier)
+        elif Phase.BALANCING in phases:
             run.log.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
-            return False
+
+    def _balance(self, run: PhaseRun, occasion: Occasion, earlier: Sequence[Plan]) -> None:
+        """Run balancing on one service domain within the limit of moves in the counting interval."""
+        allowance = None
         if self.state.config.throttles_moves:
             allowance = self.scheduler.allowance(Action.BALANCING, self._placed_replicas(), self.now)
-            run.is_held_back |= bool(self.scheduler.issued)
-            if run.limit_moves(allowance) == 0:
+        if allowance is not None:
+            allowance = max(0, allowance - sum(balancing_moves_of(plan).total() for plan in earlier))
+            if run.limit_moves(allowance) == 0 and run.may_balance:
                 run.log.note_idle(Phase.BALANCING, Idle.THROTTLED)
-                return False
-        self._fixed_point.search(Phase.BALANCING, run, occasion)
-        return True
+                return
+        self._fixed_point.search(Phase.BALANCING, run, attrs.evolve(occasion, allowance=allowance))
+
+    def note_applied(self, plan: Plan) -> None:
+        """Count the moves of balancing of a plan that is carried out, unless its refresh has counted them."""
+        if self.state.config.throttles_moves and not plan.actions:
+            self.scheduler.note_moves(Action.BALANCING, self.now, balancing_moves_of(plan))
 
     def _placed_replicas(self) -> int:
         """Return the number of placed replicas of the whole cluster."""
@@ -414,9 +427,7 @@ class Planner:
         """Keep everything as it was if a search ends with an error; `LiveState` then makes the lent solution new."""
         policy = self.extensions.kept_policy()
         now, searches, ends = self.now, self.searches, self._fixed_point.ends()
-        config = self.state.config
-        keeps = config.one_action_per_refresh or config.throttles_moves
-        scheduled = self.scheduler.copied() if keeps else self.scheduler
+        scheduled = self.scheduler.copied() if self.state.config.one_action_per_refresh else self.scheduler
         try:
             yield
         except BaseException:

@@ -63,7 +63,7 @@ class Refresh:
             name: (self.now, self.state.partition_version(name) or 0, swaps[name]) for name in {*plan_moves.partition}
         }
         self.record.under_way.update(issued)
-        self.scheduler.note_moves(action, self.now, movements_of(plan))
+        self.scheduler.note_moves(action, self.now, Counter(plan_moves.of_kinds(*MOVEMENTS)))
 
     def _act(self) -> Action:
         """Run the first stage that is due and has work; return the action."""
@@ -129,7 +129,9 @@ class Refresh:
             return self._idle(Stage.BALANCING, Idle.NOTHING_MOVABLE)
         if self.scheduler.is_delayed(self.domain.services, self.now):
             return self._idle(Stage.BALANCING, Idle.NODE_EVENT)
-        version = (self.state_version, self.load_version, (self.state.rows.past.newest,))
+        allowance = self.scheduler.allowance(Action.BALANCING, self.replicas, self.now)
+        limit = -1 if allowance is None else allowance
+        version = (self.state_version, self.load_version, (self.state.rows.past.newest, limit))
         if self.record.at_fixed_point == version:
             self.run.weigh_for_balancing()
             return self._idle(Stage.BALANCING, Idle.UNCHANGED)
@@ -137,7 +139,7 @@ class Refresh:
             return self._idle(Stage.BALANCING, Idle.BALANCED)
         if self._are_too_many_throttled():
             return self._idle(Stage.BALANCING, Idle.PARTITIONS_THROTTLED)
-        if self.run.limit_moves(self.scheduler.allowance(Action.BALANCING, self.replicas, self.now)) == 0:
+        if self.run.limit_moves(allowance) == 0:
             return self._idle(Stage.BALANCING, Idle.THROTTLED)
         is_slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
         self.run.balance(slow=is_slow)
@@ -157,9 +159,11 @@ class Refresh:
         return len(throttled) > config.movement_throttled_partitions_percentage_threshold * len(partitions)
 
 
-def movements_of(plan: Plan) -> Counter[str]:
-    """Return the number of moves and swaps of each partition in a plan, by name."""
-    return Counter(PlanMoves.of(plan.moves).of_kinds(*MOVEMENTS))
+def balancing_moves_of(plan: Plan) -> Counter[str]:
+    """Return the number of moves and swaps of balancing of each partition in a plan, by name."""
+    return Counter(
+        move.partition for move in plan.moves if move.kind in MOVEMENTS and move.reason.phase is Phase.BALANCING
+    )
 
 
 def idle_outcome(

@@ -208,8 +208,10 @@ class Scheduler:
         `replicas`: number of all replicas, of which some thresholds are shares.
         """
         config = self.config
+        if config.global_movement_throttle_counting_interval == 0.0:
+            return None
         since = now - _seconds(config.global_movement_throttle_counting_interval)
-        self.issued = [entry for entry in self.issued if entry[0] > since]
+        self.issued = [entry for entry in self.issued if since < entry[0] <= now]
         action_thresholds = {
             Action.PLACEMENT_WITH_MOVE: (
                 config.global_movement_throttle_threshold_for_placement,

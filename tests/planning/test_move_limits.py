@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,29 +16,41 @@ NODES = {f"n{number}": 100.0 for number in range(4)}
 INTERVAL = 3600.0
 
 
+def limited_to(moves: int) -> dict[str, Any]:
+    """Return settings that allow so many moves of balancing in the interval."""
+    return {
+        "global_movement_throttle_threshold_for_balancing": moves,
+        "global_movement_throttle_counting_interval": INTERVAL,
+    }
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     limit=st.integers(1, 4),
-    steps=st.lists(st.tuples(st.sampled_from([0.0, 600.0, 1800.0, 3600.0]), st.booleans()), min_size=1, max_size=8),
+    steps=st.lists(
+        st.tuples(st.sampled_from([0.0, 600.0, 1800.0, 3600.0]), st.booleans(), st.integers(0, 3)),
+        min_size=1,
+        max_size=8,
+    ),
     one_action=st.booleans(),
 )
 def test_no_interval_has_more_moves_than_its_limit(limit: int, steps, one_action: bool) -> None:
-    """Loads change before each plan, which `refresh` or `balance` makes."""
+    """Loads change before each plan, which `refresh` or `balance` makes; some plans are not carried out."""
     engine = engine_with(
         NODES,
         {f"p{number}": (f"n{number % 2}", 5.0) for number in range(16)},
-        global_movement_throttle_threshold_for_balancing=limit,
-        global_movement_throttle_counting_interval=INTERVAL,
         one_action_per_refresh=one_action,
+        **limited_to(limit),
     )
     now, made = 0.0, []
-    for step, (wait, refreshes) in enumerate(steps):
+    for step, (wait, refreshes, fate) in enumerate(steps):
         now += wait
         rows = [engine.replicas(f"p{number}")[0].index for number in range(16)]
         engine.report_loads(rows, [[1.0 + (number * 7 + step * 5) % 9] for number in range(16)])
         plan = engine.refresh(now) if refreshes or one_action else engine.balance(now=now)
-        engine.apply(plan)
-        made += [now] * len(plan.moves)
+        if one_action or fate:
+            engine.apply(plan)
+            made += [now] * len(plan.moves)
         assert all(sum(end - INTERVAL < time <= end for time in made) <= limit for end in made)
 
 
@@ -54,6 +68,62 @@ def test_a_refresh_says_that_the_limit_of_moves_is_reached() -> None:
     assert not again.moves
     assert again.outcomes[0].idle[Phase.BALANCING] is Idle.THROTTLED
     assert len(engine.refresh(INTERVAL).moves) == 2
+
+
+def test_a_plan_that_is_not_applied_does_not_count() -> None:
+    """Neither does one that goes on from it count its moves twice."""
+    engine = engine_with(NODES, {f"p{number}": ("n0", 10.0) for number in range(8)}, **limited_to(6))
+    plan = engine.balance(now=0.0)
+    again = engine.balance(now=0.0, start=plan)
+    assert len(plan.moves) == len(again.moves) == len(engine.balance(now=1.0).moves) == 6
+    assert again.energy_after.total <= plan.energy_after.total
+
+
+@pytest.mark.parametrize("one_action", [False, True])
+def test_a_search_that_the_limit_has_stopped_goes_on_when_it_allows_more(one_action: bool) -> None:
+    """Only an exchange, of two moves, evens out the loads, and one of two moves has been used."""
+    placed = {"a0": ("n0", 10.0), "a1": ("n0", 0.0), "b0": ("n1", 0.0), "b1": ("n1", 0.0), "x": ("n0", 10.0)}
+    engine = engine_with({"n0": 20.0, "n1": 20.0}, placed, one_action_per_refresh=one_action, **limited_to(2))
+    first = engine.refresh(0.0)
+    assert len(first.moves) == 1
+    engine.apply(first)
+    for name, load in {"a0": 10.0, "a1": 10.0, "b0": 6.0, "b1": 5.0, "x": 0.0}.items():
+        engine.report_loads([engine.replicas(name)[0].index], [[load]])
+    assert [len(engine.refresh(time).moves) for time in (10.0, 20.0, INTERVAL)] == [0, 0, 2]
+
+
+def test_a_balancing_without_moves_to_spend_stays_due() -> None:
+    engine = engine_with(
+        NODES,
+        {f"p{number}": ("n0", 10.0) for number in range(8)},
+        min_load_balancing_interval=3000.0,
+        **limited_to(2),
+    )
+    made = []
+    for now in (0.0, 3000.0, INTERVAL):
+        plan = engine.refresh(now)
+        engine.apply(plan)
+        made.append(len(plan.moves))
+    assert made == [2, 0, 2]
+
+
+def test_a_balanced_cluster_is_not_held_back() -> None:
+    engine = engine_with({"n0": 100.0, "n1": 100.0}, {"a": ("n0", 40.0), "b": ("n0", 40.0)}, **limited_to(1))
+    engine.apply(engine.refresh(0.0))
+    assert engine.refresh(1.0).outcomes[0].idle[Phase.BALANCING] is Idle.BALANCED
+
+
+def test_moves_of_a_later_time_do_not_count() -> None:
+    """The clock of the host starts again."""
+    engine = engine_with(NODES, {f"p{number}": ("n0", 10.0) for number in range(8)}, **limited_to(2))
+    engine.apply(engine.balance(now=9000.0))
+    assert len(engine.balance(now=10.0).moves) == 2
+
+
+def test_without_an_interval_there_is_no_limit() -> None:
+    settings = {**limited_to(1), "global_movement_throttle_counting_interval": 0.0}
+    engine = engine_with(NODES, {f"p{number}": ("n0", 10.0) for number in range(8)}, **settings)
+    assert len(engine.balance(now=0.0).moves) == 6
 
 
 def test_after_an_error_moves_of_the_failed_plan_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
