@@ -319,7 +319,7 @@ def sample_demand(traces: TraceSet, demand: Float, total: float, seed: int) -> T
     family_demand = np.bincount(family, demand, len(families))
     if family_demand.sum() * MOST_COPIES < total:
         message = f"the tenants demand {family_demand.sum():g} together, and {total:g} is more than {MOST_COPIES} times"
-        raise PlbError(f"sample: {message} as much")
+        raise PlbError(f"{message} as much")
     rng = _stream_of_samples(seed)
     drawn = rng.integers(len(families), size=len(families))
     while family_demand[drawn].sum() < total:

@@ -120,6 +120,11 @@ class Question:
         """The value that is easiest for the cluster: the most nodes, or the lowest density."""
         return self.value(self._ends[1])
 
+    @property
+    def hardest(self) -> float:
+        """The value that is hardest for the cluster: the fewest nodes, or the highest density."""
+        return self.value(self._ends[0])
+
     def value(self, place: int) -> float:
         """Return the nodes or the density at a place of the grid."""
         multiple = place if self.searched is Searched.NODES else -place

@@ -187,20 +187,38 @@ def differences(found: Mapping[str, Sequence[float | None]]) -> dict[str, dict[s
 
 
 def sentences_of_differences(question: Question, found: Mapping[str, Sequence[float | None]]) -> list[str]:
-    """Return `differences` in words."""
+    """Return `differences` in words, with the repeats that have no answer or one at the end of the range."""
     lines = []
-    for policy, apart in differences(found).items():
-        half, repeats = apart["high"] - apart["mean"], round(apart["repeats"])
-        amount = f"{abs(apart['mean']):.2f}" + (f" ± {half:.2f}" if repeats > 1 else "")
-        if question.searched is Searched.NODES:
-            direction = f"needs {amount} {'more' if apart['mean'] > 0 else 'fewer'} nodes than"
+    of_policies = differences(found)
+    for policy in list(found)[1:]:
+        first = next(iter(found))
+        doubts = [
+            f"{name} has {what} in {count} of {len(values)} repeats"
+            for name, values in ((first, found[first]), (policy, found[policy]))
+            for what, count in (
+                ("no answer", values.count(None)),
+                ("its answer at the end of the range", values.count(question.hardest)),
+            )
+            if count
+        ]
+        doubt = f" {'; '.join(doubts)}, so the difference is not complete." if doubts else ""
+        if policy in of_policies:
+            lines.append(f"{policy} {_apart(question, of_policies[policy])} {first}.{doubt}")
         else:
-            direction = f"allows a density {amount} {'higher' if apart['mean'] > 0 else 'lower'} than"
-        left_out = len(found[policy]) - repeats
-        without = f"; repeats without an answer: {left_out}" if left_out else ""
-        mean = f"in the mean of {repeats} repeats, each searched by itself" if repeats > 1 else "in one repeat"
-        lines.append(f"{policy} {direction} {next(iter(found))}, {mean}{without}.")
+            lines.append(f"{policy} and {first} have no answer in the same repeat.")
     return lines
+
+
+def _apart(question: Question, apart: Mapping[str, float]) -> str:
+    """Return one of the `differences` in words, up to the name of the other policy."""
+    half, repeats = apart["high"] - apart["mean"], round(apart["repeats"])
+    amount = f"{abs(apart['mean']):.2f}" + (f" ± {half:.2f}" if repeats > 1 else "")
+    repeats_in_words = f"of {repeats} repeats, each searched by itself," if repeats > 1 else "of one repeat"
+    more, fewer = ("more", "fewer") if question.searched is Searched.NODES else ("denser", "less dense")
+    direction = more if apart["mean"] > 0 else fewer
+    if question.searched is Searched.NODES:
+        return f"needs in the mean {repeats_in_words} {amount} nodes {direction} than"
+    return f"may in the mean {repeats_in_words} be {direction} by {amount} than"
 
 
 def table_of_points(question: Question, scenario: Scenario, answers: Mapping[str, Answer]) -> Table:

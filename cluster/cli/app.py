@@ -60,7 +60,8 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line. SIGTERM has the effect of Ctrl-C, or ends a process that ignores Ctrl-C at once."""
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as in a background job of a script
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    """Run the command line. SIGTERM has the effect of Ctrl-C, also in a process that ignores Ctrl-C."""
+    ignores_ctrl_c = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as a background job of a script
+    ends = signal.default_int_handler if ignores_ctrl_c else lambda *_: signal.raise_signal(signal.SIGINT)
+    signal.signal(signal.SIGTERM, ends)
     app()

@@ -15,7 +15,7 @@ from cluster.errors import refusal
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_sections import Workload
 from cluster.simulation.recorded_arrivals import RecordedPool, mean_demand, recorded_span
-from plb import ConflictError, UnknownNameError
+from plb import ConflictError, PlbError, UnknownNameError
 from plb.array_types import Int
 from plb.provisioning import ProvisioningPlan
 from plb.risk import DemandHistory
@@ -184,7 +184,11 @@ def split_traces(inputs: TraceInputs, workload: Workload, seed: int) -> tuple[Tr
     if workload.utilisation is not None:
         metric = traces.metric_names.index(workload.density_metric)
         demand = mean_demand(simulated, begin, inputs.run_seconds, metric)
-        simulated = sample_demand(simulated, demand, workload.utilisation * inputs.capacity, seed)
+        try:
+            simulated = sample_demand(simulated, demand, workload.utilisation * inputs.capacity, seed)
+        except PlbError as error:
+            message = f"{workload.utilisation:g}: from hour {workload.from_hours:g} on, {error}"
+            raise refusal("scenario", "workload.utilisation", message) from None
     elif resampled or workload.simulated_share < 1.0:
         simulated = sample_families(simulated, workload.simulated_share, seed, replace=resampled)
     return past, simulated

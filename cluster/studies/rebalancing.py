@@ -106,6 +106,8 @@ def in_periods(base: Base, periods: int) -> Base:
     if workload.get("each_repeat") != "resample":
         message = 'has to have recorded arrivals and each_repeat = "resample", as each repeat has other tenants'
         raise PlbError(f"study rebalancing: [workload] of {base.workloads[0]} {message}")
+    if "simulated_share" in workload:
+        raise PlbError(f"study rebalancing: [workload] of {base.workloads[0]} has simulated_share; use utilisation")
     first = workload.get("from_hours", 0.0)
     variants = {
         f"{base.workloads[0]}, hour {begin:g}, utilisation {utilisation:g}": {
@@ -135,6 +137,8 @@ class RebalancingStudy(PolicyStudy):
             return cls(
                 request.design((ANNEALING_PILOT,), arms, repeats=REPEATS, days=10.0, quick_days=1.0, middle=MIDDLE)
             )
+        if base.tables.get("cluster", {}).get("capacities") is None:
+            raise PlbError(f"study rebalancing: [cluster] of {base.workloads[0]} needs capacities")
         base = in_periods(base, 1 if request.quick else PERIODS)
         settings = [StudySetting(name, base.vcores or 0.0, 0.0) for name in base.workloads]
         request = attrs.evolve(request, base=base)

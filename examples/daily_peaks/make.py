@@ -2,8 +2,8 @@
 
     python examples/daily_peaks/make.py [FOLDER]
 
-Half of the 60 tenants are busy by day, a third by night, and the others are never much busier than usual. Each has its
-own hours, the same every day, and a demand that varies from sample to sample. They live for eleven days.
+Of the 60 tenants 26 are busy by day and 23 by night, and the others are never much busier than usual. Each has its own
+hours, the same every day, and a demand that varies from sample to sample. They live for eleven days.
 """
 
 from __future__ import annotations

@@ -14,9 +14,10 @@ from rich.console import Console
 
 from cluster.capacity import running
 from cluster.capacity.question import Searched, ask
-from cluster.capacity.report import plot_capacity, sentences_of_differences
+from cluster.capacity.report import differences, plot_capacity, sentences_of_differences
 from cluster.capacity.running import CapacitySearch, Subject, run_at, tenants_at
 from cluster.errors import DensityError
+from cluster.results.intervals import Interval
 from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.tenant_arrivals import make_tenants
 from cluster.simulation.tenant_pools import read_source
@@ -125,10 +126,22 @@ def test_each_repeat_has_an_answer_of_its_own(synthetic, scenario, tmp_path):
     assert report["question"]["each_repeat"]
     assert report["repeats"] == {"original": [28.0, 29.0], "modified": [24.0, 25.0]}
     assert report["differences"] == {"modified": {"mean": -4.0, "low": -4.0, "high": -4.0, "repeats": 2.0}}
-    words = "modified needs 4.00 ± 0.00 fewer nodes than original, in the mean of 2 repeats, each searched by itself."
+    words = "modified needs in the mean of 2 repeats, each searched by itself, 4.00 ± 0.00 nodes fewer than original."
     assert sentences_of_differences(search.question, search.found_by_repeat) == [words]
-    assert sentences_of_differences(search.question, {"original": [28.0, None], "modified": [30.0, 25.0]}) == [
-        "modified needs 2.00 more nodes than original, in one repeat; repeats without an answer: 1."
+
+
+def test_differences_are_of_pairs_and_name_what_is_missing(synthetic, scenario, tmp_path):
+    question = synthetic(scenario, tmp_path / "out", Counting(falling), lowest=8.0).question
+    found = {"original": [28.0, 31.0, 29.0, None], "modified": [30.0, 30.0, 25.0, 8.0]}
+    pairs = [2.0, -1.0, -4.0]
+    assert differences(found)["modified"] == {**Interval.of(pairs).as_json(), "repeats": 3.0}
+    assert sentences_of_differences(question, found) == [
+        "modified needs in the mean of 3 repeats, each searched by itself, 1.00 ± 7.45 nodes fewer than original. "
+        "original has no answer in 1 of 4 repeats; modified has its answer at the end of the range in 1 of 4 repeats, "
+        "so the difference is not complete."
+    ]
+    assert sentences_of_differences(question, {"original": [None], "modified": [9.0]}) == [
+        "modified and original have no answer in the same repeat."
     ]
 
 

@@ -261,6 +261,14 @@ def test_families_are_drawn_until_the_mean_demand_of_the_run_has_the_utilisation
     assert total - max(families[family] for family in copies) < 0.5 * capacity * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(("from_hours", "capacity"), [(1000.0, 1.0), (0.0, 1e12)])
+def test_too_little_demand_for_a_utilisation_is_named(folder: Path, from_hours: float, capacity: float) -> None:
+    tables = tables_of(folder, from_hours=from_hours, each_repeat="resample", utilisation=0.5)
+    tables["cluster"]["capacities"] = {"cpu": capacity, "disk": 1e6}
+    with pytest.raises(ScenarioError, match=r"workload\.utilisation: 0\.5: from hour .* the tenants demand"):
+        read_source(scenario_from(tables))
+
+
 def test_starts_are_read_and_do_not_change_generated_arrivals(folder: Path, tmp_path: Path) -> None:
     traces = read_traces(folder)
     write_traces(traces, tmp_path / "with")

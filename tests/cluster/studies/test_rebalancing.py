@@ -34,7 +34,7 @@ SCENARIO = """
 name = "small"
 [cluster]
 nodes = 6
-vcores = 12
+capacities = { cpu = 12, memory = 61.2, disk = 5000 }
 upgrade_domains = 3
 fault_domains = 3
 [workload]
@@ -98,6 +98,13 @@ def test_periods_need_tenants_that_differ_between_repeats(scenario: Path) -> Non
     same = attrs.evolve(base, tables={**base.tables, "workload": {"kind": "traces", "arrivals": "recorded"}})
     with pytest.raises(PlbError, match="each_repeat"):
         in_periods(same, 2)
+
+
+def test_what_the_study_sets_is_refused(scenario: Path) -> None:
+    base = base_of_scenario(scenario)
+    workload = {**base.tables["workload"], "simulated_share": 2.0}
+    with pytest.raises(PlbError, match="use utilisation"):
+        in_periods(attrs.evolve(base, tables={**base.tables, "workload": workload}), 2)
 
 
 def test_regions_compare_the_default_energy_with_and_without_rebalancing() -> None:
