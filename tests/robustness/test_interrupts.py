@@ -95,7 +95,7 @@ def test_interrupted_simulations_keep_their_runs(
         ("provision", "plb.provisioning:ProvisioningPlan.faults"),
         ("replan", "plb.provisioning:ProvisioningPlan.faults"),
         ("predict", "plb.risk.peaks:predict"),
-        ("traces convert", "workloads.readers.convert:_join"),
+        ("traces convert", "workloads.readers.convert:_write_joined"),
         ("traces describe", "workloads.trace_description:describe"),
         ("traces generate", "workloads.regions:generate"),
         ("learn train", "cluster.learning.environment:PlacementEnvironment.step"),
