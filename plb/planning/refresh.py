@@ -130,9 +130,9 @@ class Refresh:
         if self.scheduler.is_delayed(self.domain.services, self.now):
             return self._idle(Stage.BALANCING, Idle.NODE_EVENT)
         allowance = self.scheduler.allowance(Action.BALANCING, self.replicas, self.now)
-        limit = -1 if allowance is None else allowance
-        version = (self.state_version, self.load_version, (self.state.rows.past.newest, limit))
-        if self.record.at_fixed_point == version:
+        version = (self.state_version, self.load_version, (self.state.rows.past.newest,))
+        end = (*version, () if allowance is None else (allowance,))
+        if self.record.at_fixed_point == end:
             self.run.weigh_for_balancing()
             return self._idle(Stage.BALANCING, Idle.UNCHANGED)
         if not self.run.may_balance:
@@ -143,7 +143,7 @@ class Refresh:
             return self._idle(Stage.BALANCING, Idle.THROTTLED)
         is_slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
         self.run.balance(slow=is_slow)
-        self.record.at_fixed_point = None if self.run.changed or self.run.is_held_back else version
+        self.record.at_fixed_point = None if self.run.changed or self.run.is_held_back else end
         return Action.BALANCING
 
     def _are_too_many_throttled(self) -> bool:

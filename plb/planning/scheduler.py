@@ -76,7 +76,7 @@ class DomainRecord:
     tried_at: dict[Stage, Version] = attrs.field(factory=dict)
     """Version of the domain at the last try of a stage."""
     at_fixed_point: Version | None = None
-    """Version of the domain at which balancing found nothing to do."""
+    """Version of the domain, and the allowed moves, with which balancing found nothing to do."""
     under_way: dict[str, tuple[float, int, int]] = attrs.field(factory=dict)
     """For each partition with issued moves: when they were issued, the partition's version then, and the swaps."""
 
