@@ -1,6 +1,7 @@
 """Fault and upgrade domains: an even spread of the replicas of a partition (docs/constraints/fault_domain.md).
 
-The two rules differ in their domains alone. `plb.constraints.spread` counts replicas in domains, and
+r replicas of a partition under a parent with k usable domains are even if each has floor(r/k) or one more. The two
+rules differ in their domains alone. `plb.constraints.spread` counts replicas in domains, and
 `plb.planning.live.domain_limits` has the largest numbers by service.
 """
 
@@ -157,10 +158,7 @@ def breaks_level(problem: Problem, solution: Solution, level: int, row: int) -> 
 
 @kernel
 def starves_another(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether the domain of `row` at a level has more than floor(r/k) replicas of its partition, another fewer.
-
-    r replicas are under the parent of the domain, with k usable domains; false unless the spread is even.
-    """
+    """Return whether an even spread is broken: more than floor(r/k) replicas in `row`'s domain, fewer in another."""
     node = solution.node[row]
     siblings = problem.siblings[problem.feasibility_class[row], :, level]
     is_even = problem.most_in_domain[problem.service[row], level] == EVEN
@@ -179,10 +177,7 @@ def starves_another(problem: Problem, solution: Solution, level: int, row: int) 
 
 @kernel
 def exceeds_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether dropping a placed `row` leaves at least floor((r-1)/k) replicas in its domain at this level.
-
-    r replicas are under the parent of the domain, with k usable domains; true unless the spread is even.
-    """
+    """Return whether an even spread keeps floor((r-1)/k) replicas in the domain of a placed `row` without it."""
     node = solution.node[row]
     siblings = problem.siblings[problem.feasibility_class[row], :, level]
     is_even = problem.most_in_domain[problem.service[row], level] == EVEN

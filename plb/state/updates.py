@@ -35,10 +35,7 @@ def put_nodes(state: ClusterState, nodes: Sequence[Node]) -> list[Node | None]:
 
 
 def _put_node(state: ClusterState, node: Node, capacity: Int) -> Node | None:
-    """Enter a node with its `capacity`, (R,) quanta, which the array already has for a new one.
-
-    Return the previous description, None for a new node.
-    """
+    """Enter a node with its `capacity`, (R,) quanta, that of a new one is in the array; return what it was, or None."""
     state.node_version += 1
     index = state.node_index.setdefault(node.name, len(state.nodes))
     if index == len(state.nodes):

@@ -1,9 +1,8 @@
 """Predictions for many machines at once, with the kernels that predict over all steps of a machine.
 
 What a step has in common with the one before is not computed again: the sums of a machine's past stay while its warm
-tasks do, and the sorted window of a task changes by one sample. Sums are otherwise made as in `plb.risk.peaks.windows`,
-by the same kernels in the same order. Shapes: N samples, S steps; `bounds` (S + 1,) bounds the samples of each step in
-`rows` and `seen`, both (N,).
+tasks do, and the sorted window of a task changes by one sample. Other sums are made by the kernels of
+`plb.risk.peaks.windows`. N samples, S steps; `bounds` (S + 1,) bounds each step in `rows` and `seen`, both (N,).
 
 Their accuracy relative to the oracle is that of [5] section 5.1.3: savings, violation rate and violation severity. All
 use the rows that both the predictor and the oracle have. A prediction violates the oracle if it is below it by more
