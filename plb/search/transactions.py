@@ -36,9 +36,9 @@ class Transaction(NamedTuple):
     """(1,) number of moves, which are the first entries of the other arrays."""
 
 
-def new_transaction(capacity: int) -> Transaction:
-    """Return an empty transaction that can hold `capacity` moves."""
-    row, source, target = (np.empty(capacity, np.int64) for _ in range(3))
+def new_transaction(most_moves: int) -> Transaction:
+    """Return an empty transaction that can hold `most_moves` moves."""
+    row, source, target = (np.empty(most_moves, np.int64) for _ in range(3))
     return Transaction(row, source, target, np.zeros(1, np.int64))
 
 
