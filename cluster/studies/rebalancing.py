@@ -131,22 +131,25 @@ class RebalancingStudy(PolicyStudy):
     def of(cls, request: StudyRequest) -> RebalancingStudy:
         """Return the study that a user requests: of periods of recorded arrivals, or at the densities of others."""
         base = request.base
-        metrics = [*base.tables.get("cluster", {}).get("capacities", REGION_METRICS)]
+        capacities = base.tables.get("cluster", {}).get("capacities")
         if base.density:
-            arms = arms_of_regions(metrics)
+            arms = arms_of_regions([*(capacities or REGION_METRICS)])
             return cls(
                 request.design((ANNEALING_PILOT,), arms, repeats=REPEATS, days=10.0, quick_days=1.0, middle=MIDDLE)
             )
-        if base.tables.get("cluster", {}).get("capacities") is None:
+        if capacities is None:
             raise PlbError(f"study rebalancing: [cluster] of {base.workloads[0]} needs capacities")
         base = in_periods(base, 1 if request.quick else PERIODS)
         settings = [StudySetting(name, base.vcores or 0.0, 0.0) for name in base.workloads]
         request = attrs.evolve(request, base=base)
-        return cls(request.design_at(settings, arms_of(metrics), repeats=REPEATS, days=DAYS, quick_days=QUICK_DAYS))
+        return cls(
+            request.design_at(settings, arms_of([*capacities]), repeats=REPEATS, days=DAYS, quick_days=QUICK_DAYS)
+        )
 
     def claims(self, violations: Violations) -> list[Claim]:
         """Return violations by those of the arms without rebalancing, in settings where there are some."""
-        some = violations.where(lambda setting: FEWEST <= mean_of(violations, ALONE, setting) <= MOST)
+        alone = dict(zip(violations.settings, violations.means(ALONE), strict=True))
+        some = violations.where(lambda setting: FEWEST <= alone[setting] <= MOST)
         return [
             Claim(f"{name} / {below}", "", some.ratio([name], below))
             for below in (ALONE, THRESHOLDS, THRESHOLDS_DAILY, DEFAULT)
@@ -170,11 +173,6 @@ class RebalancingStudy(PolicyStudy):
             figures={**result.figures, "means": means},
             tables=(*result.tables, table_of_costs(means, self.design.repeats)),
         )
-
-
-def mean_of(violations: Violations, arm: str, setting: StudySetting) -> float:
-    """Return the mean violations of an arm in a setting."""
-    return float(violations.means(arm)[violations.settings.index(setting)])
 
 
 def means_of_arm(rows: Sequence[Row], arm: str) -> dict[str, float]:
