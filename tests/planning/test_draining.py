@@ -9,6 +9,7 @@ from plb import Budget, Metric, MoveKind, Node, Partition, PlacementAndLoadBalan
 from plb.errors import UnknownNameError
 from plb.model.move import Phase
 from plb.model.outcome import Idle, Immovable
+from plb.testing import all_clusters
 
 REMOVALS = ("remove_data", "remove_node")
 
@@ -258,3 +259,23 @@ def test_replica_of_a_service_on_every_node_is_dropped():
     engine.apply(engine.refresh(1.0))
     assert sorted(replica.node for replica in engine.replicas("agent/0")) == ["n0", "n2"]
     assert not engine.violations()
+
+
+@given(all_clusters(), st.sampled_from(["place", "repair", "balance", "refresh"]), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_nothing_moves_where_all_nodes_are_drained(cluster, call, one_action):
+    """Every call ends, whatever is overloaded or broken, though no node may be a target."""
+    engine = cluster.engine(one_action_per_refresh=one_action)
+    for node in cluster.nodes:
+        engine.update_node(attrs.evolve(node, deactivation_intent="remove_node"))
+    plan = engine.refresh(0.0, budget=120) if call == "refresh" else getattr(engine, call)(budget=120)
+    assert {move.kind for move in plan.moves}.isdisjoint({MoveKind.ADD, MoveKind.MOVE})
+
+
+def test_overloaded_node_that_is_drained_alone_keeps_its_replicas():
+    """There is neither a target nor a sibling with which a replica could swap its role."""
+    engine = engine_of(1, [(0,), (0,)], capacity=1, one_action_per_refresh=True)
+    engine.drain_node("n0")
+    plan = engine.repair(budget=100)
+    assert not plan.moves
+    assert {undrained.node for undrained in plan.undrained} == {"n0"}

@@ -58,6 +58,8 @@ def move_or_swap(problem: Problem, solution: Solution, draft: Draft, enforced: R
     """
     targets = problem.targets
     swaps = _count_partners(problem, solution, draft, enforced, row, metric)
+    if targets.shape[0] + swaps == 0:
+        return False
     for _ in range(QUICK_DRAWS):
         drawn = int(uniform(draft.rng) * (targets.shape[0] + swaps))
         if drawn >= targets.shape[0]:
