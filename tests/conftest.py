@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from matplotlib.figure import Figure
 
 from plb.testing import Cluster
 from tests.engine.stories import three_nodes
@@ -60,6 +61,23 @@ def compares_with_plain_numbers() -> Iterator[None]:
     MEMBERS_IN_NUMPY.clear()
     yield
     assert not MEMBERS_IN_NUMPY
+
+
+DRAW = Figure.draw
+
+
+@pytest.fixture(scope="session", autouse=True)
+def blank_figures() -> Iterator[None]:
+    """Write figures without drawing them, which takes longer than most runs; `test_plot_images` draws each plot."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "draw", lambda _figure, _renderer: None)
+        yield
+
+
+@pytest.fixture
+def drawn_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw the figures of a test."""
+    monkeypatch.setattr(Figure, "draw", DRAW)
 
 
 @pytest.fixture

@@ -188,15 +188,15 @@ def test_sizes_out_of_range_are_refused(changes: dict[str, int], message: str):
 
 SHAPE = {objective: SearchShape(5, 120, 3, 2, 3, Fullness.TIGHT, objective) for objective in Objective}
 SECONDS = 0.05
-READINGS = 20
-"""Readings of the clock of the plain annealer; the first is its beginning."""
+TICK = 1 / 16
+"""Seconds that pass at each reading of the clock; the engine searches for them by a clock of its own."""
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a second pass at each reading of the clock by the benchmark, so that results do not depend on the machine."""
+    """Let time pass only at a reading of the clock by the benchmark, so that results do not depend on the machine."""
     passed = count()
-    monkeypatch.setattr(search, "working_time", lambda: float(next(passed)))
+    monkeypatch.setattr(search, "working_time", lambda: TICK * next(passed))
 
 
 @pytest.mark.usefixtures("clock")
@@ -204,7 +204,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_both_searches_lower_the_energy(objective: Objective):
     """What is left is the energy over the initial excess, as the optimum is 0."""
     instance = draw_instance(2, SHAPE[objective])
-    for run in (search_by_engine(instance, 4, 2), search_plainly(instance, READINGS, 2)):
+    for run in (search_by_engine(instance, 4 * TICK, 2), search_plainly(instance, 20 * TICK, 2)):
         assert 0 <= run.left < 0.9
         assert run.left == run.energy / instance.initial_excess
         assert run.proposals > 0
@@ -221,7 +221,7 @@ def test_a_plan_keeps_to_the_capacities_with_what_it_leaves_behind(shape: Search
     engine.apply(engine.balance(budget=2000))
     configuration = configuration_of(engine_of(instance, instance.start, seed))
     steps, weight = excess_load(instance).new_data(configuration), sum(engine.config.extension_terms.values())
-    proposals = anneal_for(configuration.problem, configuration.solution, ALL_RULES, steps, weight, 3, seed)
+    proposals = anneal_for(configuration.problem, configuration.solution, ALL_RULES, steps, weight, 3 * TICK, seed)
     assert proposals == 2 * STRETCH
     configuration.check()
     for placement in (placement_of(engine, instance, rows), configuration.solution.node[rows]):
@@ -233,9 +233,9 @@ def test_a_plan_keeps_to_the_capacities_with_what_it_leaves_behind(shape: Search
 def test_the_engine_is_called_again_until_the_time_is_over():
     """Each call has the rest of the time and begins where the last one ended, until none is left."""
     instance = draw_instance(1, SHAPE[Objective.EXCESS_LOAD])
-    runs = [search_by_engine(instance, seconds, 1) for seconds in (2, 3, 4)]
+    runs = [search_by_engine(instance, ticks * TICK, 1) for ticks in (2, 3, 4)]
     assert [run.calls for run in runs] == [1, 2, 3]
-    assert [run.seconds for run in runs] == [3, 4, 5]
+    assert [run.seconds for run in runs] == [3 * TICK, 4 * TICK, 5 * TICK]
 
 
 def test_shapes_are_chosen_by_name_and_by_number_of_nodes():

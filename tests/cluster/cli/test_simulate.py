@@ -272,6 +272,7 @@ def test_force_keeps_other_files(scenario: Path, tmp_path: Path):
     assert all(path.read_text() == "mine" for path in own)
 
 
+@pytest.mark.usefixtures("drawn_figures")
 def test_name_of_a_policy_is_no_formula_in_plots(tmp_path: Path):
     path = tmp_path / "dollar.toml"
     run = 'days = 0.05\npolicies = ["$^$"]\n[policies."$^$"]\nw_failovers = 0.2\n'

@@ -25,6 +25,7 @@ def test_an_unknown_format_is_refused(tmp_path: Path):
     assert "unknown format 'azure'; did you mean 'azure2019'" in run.stderr
 
 
+@pytest.mark.usefixtures("drawn_figures")
 def test_traces_are_converted_and_described(tmp_path: Path):
     day = tmp_path / "source" / "20110303"
     day.mkdir(parents=True)

@@ -174,6 +174,7 @@ def test_a_policy_of_other_resources_is_refused(config: Path, out: Path, tmp_pat
     assert "was trained with cpu, memory" in run.output
 
 
+@pytest.mark.usefixtures("drawn_figures")
 def test_names_are_printed_and_drawn_literally(config: Path, tmp_path: Path):
     """They are read neither as markup nor as formulas."""
     config.write_text(SMALL.replace('name = "small"', 'name = "[bold]$x^$"'))

@@ -39,6 +39,7 @@ from tests.cluster.capacity.synthetic import point, question_of
 from workloads.trace import MetricInfo
 from workloads.trace_description import MetricFigures, TraceDescription
 
+pytestmark = pytest.mark.usefixtures("drawn_figures")
 STYLE: Mapping[str, Any] = MappingProxyType(
     {
         "baseline_dir": "baseline",

@@ -18,6 +18,8 @@ from cluster.plots.loads import MOST_CLASSES, plot_availability, plot_load_bands
 from cluster.studies.design import StudySetting
 from cluster.studies.figures import ClaimTable, figure_of_settings
 
+pytestmark = pytest.mark.usefixtures("drawn_figures")
+
 
 def axes(width: float = 6.0, height: float = 3.2) -> Axes:
     """Return the axes of a new figure."""

@@ -50,6 +50,7 @@ def comparison_only(monkeypatch: pytest.MonkeyPatch) -> None:
 EVIL = "<script>alert('$x')</script>&\"$\\frac{"
 
 
+@pytest.mark.usefixtures("drawn_figures")
 def test_names_are_never_read_as_html_or_formulas(eventful: Path, tmp_path: Path):
     """Names of tenants, classes, nodes, metrics, rules, causes, scenario and versions may contain any text."""
     folder = Path(shutil.copytree(eventful, tmp_path / "out"))

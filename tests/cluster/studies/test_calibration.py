@@ -223,6 +223,7 @@ def test_the_first_predictions_can_be_later(tmp_path):
         CalibrationStudy.of(attrs.evolve(request, first_hours=37, densities=None))
 
 
+@pytest.mark.usefixtures("drawn_figures")
 def test_the_study_scores_every_estimator(tmp_path, monkeypatch):
     """The run ends before the longest horizon, so it does not say how that one went."""
     monkeypatch.setattr(calibration, "FIRST_HOURS", 0)

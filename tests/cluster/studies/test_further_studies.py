@@ -90,6 +90,7 @@ def test_sensitivity_changes_one_free_parameter_at_a_time():
     assert len(base.workloads) >= 2 * len(sensitivity.FREE)
 
 
+@pytest.mark.usefixtures("drawn_figures")
 @pytest.mark.slow
 def test_pilot_of_sensitivity_finds_a_density_for_each_change(tmp_path, monkeypatch):
     monkeypatch.setattr(sensitivity, "FREE", ("size_bias",))
@@ -139,6 +140,7 @@ def test_density_at_equal_violations_is_interpolated():
     assert claims["prv_worst_fit: gaussian / monte-carlo"].mean == pytest.approx((0.5 + 0.5 + 1.0) / 3)
 
 
+@pytest.mark.usefixtures("drawn_figures")
 def test_risk_study_has_the_figures_of_every_estimator(tmp_path):
     one = study(tmp_path / "one", "risk", *ONE_SETTING[:-1], "1", "--jobs", "1")
     assert set(one["settings"][0]["violations"]) == {arm.name for arm in risk.ARMS}

@@ -198,6 +198,7 @@ def test_policy_of_a_user_is_registered_in_every_process(tmp_path):
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.usefixtures("drawn_figures")
 def test_annealing_study_does_not_depend_on_processes_and_resumes(tmp_path):
     once = (*ONE_SETTING[:-1], "1")
     one = study(tmp_path / "one", "annealing", *once, "--jobs", "1")
@@ -220,6 +221,7 @@ def test_annealing_study_does_not_depend_on_processes_and_resumes(tmp_path):
     assert "total" not in frame.columns
 
 
+@pytest.mark.usefixtures("drawn_figures")
 def test_policies_study_compares_every_variant(tmp_path):
     """With an oracle, these are the 16 of the paper, two by peaks, and eight for each of four other initial demands."""
     figures = study(tmp_path / "all", "policies", *ONE_SETTING[:-1], "1", "--full", "--jobs", "1")
@@ -279,6 +281,7 @@ def test_a_plot_without_data_is_removed(tmp_path):
     assert not (tmp_path / "figure7.png").exists()
 
 
+@pytest.mark.usefixtures("drawn_figures")
 def test_compression_study_agrees_with_an_undivided_experiment(tmp_path):
     figures = study(tmp_path / "c", "compression", "--samples", "3", "--jobs", "1")
     assert [one["tenants"] for one in figures["settings"]] == list(compression.TENANTS)
