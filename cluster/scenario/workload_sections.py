@@ -32,7 +32,10 @@ OF_TRACES = ("arrivals", *OF_RECORDED, "history_path", "each_repeat")
 """Fields of `Workload` that apply only to tenants of real traces; results have them if they differ from the default."""
 NOT_OF_RECORDED = ("density", "density_end", "pair_share")
 """Fields of `Workload` that do not apply to recorded arrivals."""
-OF_REPORTS = ("past_days", "initial_demand_percentile", "oracle_hours", "oracle_after_hours")
+OF_REPORTS = (
+    *("past_days", "known_hours", "balanced_hours"),
+    *("initial_demand_percentile", "oracle_hours", "oracle_after_hours"),
+)
 """Fields of `Workload` that affect reports to the engine, but neither tenants nor history."""
 
 
@@ -120,6 +123,12 @@ class Workload(Section):
     """
     oracle_after_hours: float = span(24.0)
     """Minimum age of a tenant for such a prediction; a real predictor needs observations first."""
+    known_hours: float = span(0.0)
+    """If not 0, the past that is reported has the loads of so many hours later: an estimator that looks back then
+    knows the coming hours. Present loads are reported as they are.
+    """
+    balanced_hours: float = span(0.0)
+    """If not 0, balancing sees the mean demand of each replica in so many past hours in place of its present demand."""
     growth: tuple[Growth, ...] = ()
     """Classes whose demand grows for a while, such as ``[{ tenant_class = "GP_*", at_hours = 24.0, hours = 6.0, factor
     = 1.5 }]``. The demand history does not include this growth.

@@ -218,6 +218,14 @@ class Ledger:
         find_demand(*row_arrays, *tenant_arrays, values, self._factor, now, self._step, demand)
         return demand
 
+    def mean_demand(self, rows: Int, now: int, hours: float) -> Float:
+        """Return the mean demand of engine rows in the hours that end at `now`, (m, R): one sample an hour.
+
+        The first demand of a tenant stands for the time before its creation.
+        """
+        hourly = [self.demand(rows, now - hour * 3600) for hour in range(max(1, round(hours)))]
+        return np.asarray(np.mean(hourly, axis=0))
+
     def reported(self, rows: Int, now: int) -> Float:
         """Return the load to report for engine rows, (m, R): the prediction of the oracle, or else the demand."""
         return self._reported(rows, self.demand(rows, now), now)

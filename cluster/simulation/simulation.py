@@ -241,7 +241,13 @@ class Simulation:
         created_at = sequence.created[self.ledger.tenant[rows]]
         for now in range(begin, 0, self._interval):
             rows_created = rows[created_at < now]
-            self.engine.report_loads(rows_created, self.ledger.reported(rows_created, now), at=now)
+            self._report_moment(rows_created, now)
+
+    def _report_moment(self, rows: Int, now: int) -> None:
+        """Report the loads of engine rows at `now`, as `Workload.known_hours` says, for estimators that look back."""
+        ahead = round(self._scenario.workload.known_hours * 3600)
+        loads = self.ledger.demand(rows, now + ahead) if ahead else self.ledger.reported(rows, now)
+        self.engine.report_loads(rows, loads, at=now)
 
     def _report_present(self, name: str, tenant: int) -> None:
         """Report the present load of a tenant that was created before the run, so that its placement uses it.
@@ -309,6 +315,8 @@ class Simulation:
         self.recorder.load(self._now, metering.metered)
         self._use.meter(self.ledger, metering)
         if len(metering.rows):
+            if self._scenario.workload.known_hours:
+                self._report_moment(metering.rows, self._now)
             self.engine.report_loads(metering.rows, metering.reported)
         plan = None
         node_events = len(self.recorder.node_events)
@@ -322,9 +330,19 @@ class Simulation:
         if plan is not None:
             self._apply_moves(plan)
         if not moves and self._balancing_is_due():
-            self._last_balancing = self._now
-            self._apply_moves(self._timed("balancing", "balancing", lambda: self.engine.balance(now=self._now)))
+            self._balance(metering)
         return metering
+
+    def _balance(self, metering: Metering) -> None:
+        """Balance by the loads that balancing sees, see `Workload.balanced_hours`."""
+        self._last_balancing = self._now
+        rows, hours = metering.rows, self._scenario.workload.balanced_hours
+        if hours and len(rows):
+            self.engine.report_loads(rows, self.ledger.mean_demand(rows, self._now, hours))
+        plan = self._timed("balancing", "balancing", lambda: self.engine.balance(now=self._now))
+        if hours and len(rows):
+            self.engine.report_loads(rows, metering.reported)
+        self._apply_moves(plan)
 
     def _balancing_is_due(self) -> bool:
         """Return whether the least interval between two balancings has passed; False if the engine never balances."""

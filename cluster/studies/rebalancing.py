@@ -37,13 +37,17 @@ MIDDLE = 1
 REGION_METRICS = ("cpu", "memory", "disk")
 DAILY = 86_400.0
 ALONE, THRESHOLDS, THRESHOLDS_DAILY = "failovers alone", "Service Fabric's balancing", "Service Fabric's, once a day"
-PAST, DEFAULT = "historical simulation", "default energy"
+THRESHOLDS_OF_MEANS = "balance of the week's mean"
+PAST, KNOWN, DEFAULT = "historical simulation", "next day known", "default energy"
 ESTIMATORS: Mapping[str, str] = {
     PAST: "historical-simulation:horizon=1",
     "n-sigma": "n-sigma:n=5,warmup=12,history=144",
     "rc-like": "rc-like:percentile=99,warmup=12,history=144",
 }
 """Estimators that start balancing, once a day, where violations are worth a move."""
+HOURS_OF_A_DAY, HOURS_OF_A_WEEK = 24.0, 168.0
+ESTIMATOR_OF_A_DAY = "historical-simulation:horizon=1,slots=24"
+"""Estimator of the arm whose reported past is the day ahead."""
 OF_ALL_ARMS = ("capacity_limit", "initial_temperature", "chains", "one_action_per_refresh", "w_failovers", "w_overload")
 """Fields of Service Fabric's form that are the same for all arms."""
 NOT_OF_SIMULATIONS = ("is_singleton_replica_move_allowed_during_upgrade", "drain_removed_nodes", "allow_chained_moves")
@@ -75,11 +79,14 @@ def arms_of(metrics: Sequence[str]) -> tuple[Arm, ...]:
         for name, estimator in ESTIMATORS.items()
     )
     daily = {**BALANCING_OF_SERVICE_FABRIC, "min_load_balancing_interval": DAILY}
-    balancing = {THRESHOLDS: BALANCING_OF_SERVICE_FABRIC, THRESHOLDS_DAILY: daily}
+    known = {"estimator": ESTIMATOR_OF_A_DAY, **daily_by_risk(metrics)}
     return (
         Arm(ALONE, "original"),
-        *(Arm(name, "original", engine=engine) for name, engine in balancing.items()),
+        Arm(THRESHOLDS, "original", engine=BALANCING_OF_SERVICE_FABRIC),
+        Arm(THRESHOLDS_DAILY, "original", engine=daily),
+        Arm(THRESHOLDS_OF_MEANS, "original", workload={"balanced_hours": HOURS_OF_A_WEEK}, engine=daily),
         *estimating,
+        Arm(KNOWN, "original", workload={"known_hours": HOURS_OF_A_DAY}, engine=known),
     )
 
 

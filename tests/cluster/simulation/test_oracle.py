@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from plb import PlacementAndLoadBalancing
 from tests.cluster.tiny import Tenant, scenario_of, simulation_of, story
 
 HOUR = 6
@@ -54,3 +55,40 @@ def test_predicted_load_is_no_violation():
     workload = {"density_metric": "disk", "oracle_hours": 24.0, "oracle_after_hours": 0.0}
     run = story(scenario_of(1, hours=2, sections={"workload": workload}), both)
     assert run.tables["shortages"]["time_s"].min() == 5400
+
+
+def test_known_hours_move_the_reported_past_and_leave_the_present() -> None:
+    """The tenant has 20 GB for five hours and then 70; an estimator that looks back sees the 70 two hours early."""
+    policy = {"estimator": "historical-simulation:horizon=1,slots=24", "w_failovers": 0.1}
+    sections = {
+        "workload": {"density_metric": "disk", "known_hours": 2.0},
+        "policies": {"original": policy},
+        "run": {"days": 4.5 / 24, "policies": ["original"]},
+    }
+    simulation = simulation_of(scenario_of(2, hours=4.5, sections=sections), [GROWS])
+    simulation.run()
+    engine = simulation.engine
+    past, (row,) = engine._state.rows.past, [replica.index for replica in engine.replicas("grows")]
+    past_loads = past.values[row, 0, 1:5] * engine._state.quanta.quanta[0]
+    assert past_loads == pytest.approx([20.0, 20.0, 20.0, 70.0], abs=0.1)
+    assert max(load["disk"] for load in engine.node_loads().values()) == 20.0
+
+
+def test_balancing_sees_the_mean_of_past_hours_and_repairs_the_present(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It balances ten minutes after each hour; of the four samples after seven hours two are 20 GB and two 70."""
+    seen: dict[float, float] = {}
+
+    def balance(engine: PlacementAndLoadBalancing, now: float) -> object:
+        seen[now] = max(load["disk"] for load in engine.node_loads().values())
+        return plan(engine, now=now)
+
+    plan = PlacementAndLoadBalancing.balance
+    monkeypatch.setattr(PlacementAndLoadBalancing, "balance", balance)
+    sections = {
+        "workload": {"density_metric": "disk", "balanced_hours": 4.0},
+        "engine": {"min_load_balancing_interval": 3600.0},
+    }
+    simulation = simulation_of(scenario_of(2, hours=8, sections=sections), [GROWS])
+    simulation.run()
+    assert [*seen.values()] == [20.0, 20.0, 20.0, 20.0, 20.0, 32.5, 45.0, 57.5]
+    assert max(load["disk"] for load in simulation.engine.node_loads().values()) == 70.0

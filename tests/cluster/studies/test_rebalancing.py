@@ -17,9 +17,11 @@ from cluster.studies.rebalancing import (
     ALONE,
     DAILY,
     ESTIMATORS,
+    KNOWN,
     PERIOD_HOURS,
     THRESHOLDS,
     THRESHOLDS_DAILY,
+    THRESHOLDS_OF_MEANS,
     RebalancingStudy,
     arms_of,
     arms_of_regions,
@@ -69,7 +71,7 @@ def test_all_arms_have_the_same_tenants_and_only_some_move_them_before_a_shortag
     assert result.exit_code == 0, result.output
     figures = json.loads((tmp_path / "f").read_text())
     means = figures["means"]
-    assert [*means] == [ALONE, THRESHOLDS, THRESHOLDS_DAILY, *ESTIMATORS]
+    assert [*means] == [ALONE, THRESHOLDS, THRESHOLDS_DAILY, THRESHOLDS_OF_MEANS, *ESTIMATORS, KNOWN]
     assert len(figures["settings"]) == 1
     assert means[ALONE]["moves"] == means[ALONE]["failovers"]
     assert means[THRESHOLDS]["moves"] > means[THRESHOLDS_DAILY]["moves"] > means[THRESHOLDS_DAILY]["failovers"]
@@ -88,7 +90,7 @@ def test_ratios_are_of_settings_where_failovers_alone_have_some_violations() -> 
     settings = tuple(StudySetting(name, 26.0, 0.0) for name in ("calm", "busy"))
     counts = {arm.name: np.array([[1.0, 1.0], [10.0, 10.0]]) for arm in arms_of(["cpu"])}
     counts[ALONE] = np.array([[1.0, 1.0], [10.0, 30.0]])
-    ratio = RebalancingStudy.claims(None, Violations(settings, counts))[2].ours
+    ratio = RebalancingStudy.claims(None, Violations(settings, counts))[3].ours
     assert isinstance(ratio, Ratio)
     assert (ratio.settings, ratio.mean) == (1, 0.5)
 
@@ -114,7 +116,7 @@ def test_regions_compare_the_default_energy_with_and_without_rebalancing() -> No
 
 
 def test_estimators_plan_once_a_day_and_no_threshold_starts_them() -> None:
-    alone, thresholds, _, *estimating = arms_of(["cpu"])
+    alone, thresholds, _, _, *estimating = arms_of(["cpu"])
     assert not alone.engine
     assert "violation_cost" not in thresholds.engine
     for arm in estimating:
