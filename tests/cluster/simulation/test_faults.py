@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,20 +11,26 @@ import pytest
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.simulation import Simulation
+from plb.array_types import NOWHERE
 from plb.model import ReplicaState, Role
+from plb.planning.explanations.queries import PlacedReplica
 from tests.cluster.tiny import Tenant, scenario_of, simulation_of, small_region
 
+Replicas = Mapping[str, Sequence[PlacedReplica]]
+"""The replicas of each known partition."""
 
-def expected_demand(simulation: Simulation) -> np.ndarray:
+
+def expected_demand(simulation: Simulation, placed: Replicas) -> np.ndarray:
     """Return the demand of each replica and end of a move on a node that is up, counted replica by replica: (R,)."""
     sequence, now = simulation._sequence, int(simulation.env.now)
     traces = sequence.traces
-    total = np.zeros(len(traces.metrics))
-    for partition, tenancy in simulation.tenancies.known.items():
+    total, down = np.zeros(len(traces.metrics)), simulation.nodes.down
+    for partition, replicas in placed.items():
+        tenancy = simulation.tenancies.known[partition]
         age = now - int(sequence.arrival[tenancy.tenant])
         step = min(max((age - 1) // 600, 0), int(traces.lifetime_steps[tenancy.tenant]) - 1)
-        for one in simulation.engine.replicas(partition):
-            if one.node is not None and one.node not in simulation.nodes.down:
+        for one in replicas:
+            if one.node is not None and one.node not in down:
                 start = traces.series_start[traces.series_index[tenancy.tenant, one.role]]
                 total += traces.values[start + step].astype(np.float64) * simulation.ledger.growth[tenancy.tenant]
     return total
@@ -32,10 +38,12 @@ def expected_demand(simulation: Simulation) -> np.ndarray:
 
 def check(simulation: Simulation) -> None:
     """Assert that no replica is lost or duplicated, and that engine, ledger and failover manager agree."""
-    engine, ledger, tenancies = simulation.engine, simulation.ledger, simulation.tenancies
+    ledger, tenancies, down = simulation.ledger, simulation.tenancies, simulation.nodes.down
+    number_of = {name: number for number, name in enumerate(simulation._node_names)} | {None: NOWHERE}
+    placed = {partition: simulation.engine.replicas(partition) for partition in tenancies.known}
     rows = set()
-    for partition, tenancy in tenancies.known.items():
-        replicas = engine.replicas(partition)
+    for partition, replicas in placed.items():
+        tenancy = tenancies.known[partition]
         requested = [one for one in replicas if not one.leaving]
         assert len(requested) == tenancy.replicas, "the tenant has its number of slots"
         assert sum(one.role == Role.PRIMARY for one in requested) == tenancy.stateful
@@ -44,30 +52,33 @@ def check(simulation: Simulation) -> None:
         occupied = {one.node for one in requested if one.node is not None}
         assert set(tenancies.states.of(partition)) <= occupied
         for one in replicas:
-            assert ledger.node[one.index] == (-1 if one.node is None else simulation._node_names.index(one.node))
+            assert ledger.node[one.index] == number_of[one.node]
             rows.add(one.index)
-        check_reports(simulation, partition)
         ready = {one.node for one in tenancies.states.ready(partition)}
-        assert not ready & simulation.nodes.down, "no replica on a node that is down is ready"
+        assert not ready & down, "no replica on a node that is down is ready"
         primary = next((one.node for one in requested if one.role == Role.PRIMARY), None)
         usable = len(ready) >= tenancy.quorum and (primary in ready or not tenancy.stateful)
         if tenancies.serves(partition):
             assert usable != simulation.recorder.availability.is_lost(tenancy.tenant)
     assert set(np.flatnonzero(ledger.node >= 0).tolist()) <= rows, "the ledger has no other replicas"
+    check_reports(simulation, placed)
     metered = ledger.meter(int(simulation.env.now)).metered.sum(axis=0)
-    assert metered == pytest.approx(expected_demand(simulation), rel=1e-6), "load is conserved"
+    assert metered == pytest.approx(expected_demand(simulation, placed), rel=1e-6), "load is conserved"
 
 
-def check_reports(simulation: Simulation, partition: str) -> None:
-    """Assert that the engine has the present states of the replicas of a partition."""
+def check_reports(simulation: Simulation, placed: Replicas) -> None:
+    """Assert that the engine has the present states of all replicas."""
     state, tenancies = simulation.engine._state, simulation.tenancies
-    record, not_ready = state.partitions[partition], tenancies.states.of(partition)
-    for one in simulation.engine.replicas(partition):
-        if one.node is not None and not one.leaving:
-            assert state.rows.still[one.index] == (record.still or one.node in not_ready)
-    if partition in tenancies.plain and partition not in tenancies.states.marks:
-        flags = (state.rows.swaps_out, state.rows.regains, state.rows.building, state.rows.upgrading)
-        assert not any(flag[record.rows].any() for flag in flags)
+    table = state.rows
+    marked = table.swaps_out | table.regains | table.building | table.upgrading
+    still = table.still.tolist()
+    for partition, replicas in placed.items():
+        record, not_ready = state.partitions[partition], tenancies.states.of(partition)
+        for one in replicas:
+            if one.node is not None and not one.leaving:
+                assert still[one.index] == (record.still or one.node in not_ready)
+        if partition in tenancies.plain and partition not in tenancies.states.marks:
+            assert not marked[record.rows].any()
 
 
 def run_with_checks(simulation: Simulation, also: Callable[[Simulation], None] = lambda _: None) -> int:
