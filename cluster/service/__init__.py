@@ -1,0 +1,1 @@
+"""The placement service: clusters over HTTP, with a durable log."""

@@ -1,0 +1,341 @@
+"""Events: what changes a cluster, one class a kind. Each is logged before it takes effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec import Meta, Struct
+
+from cluster.service.documents import Document, read
+from plb import Application, Budget, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Service
+from plb.array_types import Int
+from plb.errors import ConflictError, InvalidValueError, PlbError
+from plb.validation import check_name, check_number
+
+Engine: TypeAlias = PlacementAndLoadBalancing
+
+
+def _document(kind: type) -> Meta:
+    """Return what the description of the interface says of a field that holds an object of a class of the model."""
+    return Meta(extra_json_schema={"$ref": f"#/components/schemas/{kind.__name__}"})
+
+
+class RequestError(PlbError):
+    """A request is damaged, or a value in it has another type than it should have.
+
+    Parameters
+    ----------
+    field
+        Path of the value in the document.
+    problem
+        What is wrong, in words.
+    """
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(field, problem)
+        self.item, self.field, self.problem = "request", field, problem
+        self._message = f"request: {field}: {problem}"
+
+
+class Event(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="type", omit_defaults=True):
+    """A change that a host describes."""
+
+    is_structural: ClassVar[bool] = True
+    """Whether plans that were made before it are stale afterwards."""
+    now: float | None = None
+    """Time in seconds of the host's clock; None: the latest one."""
+    id: Annotated[str, Meta(max_length=200)] | None = None
+    """Name of the event that its client chose; an event with the id of an earlier one is not applied again."""
+
+    @property
+    def kind(self) -> str:
+        """Value of the field ``type``."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def weight(self) -> int:
+        """Work to apply it, in units of a usual event."""
+        return 1
+
+    def __post_init__(self) -> None:
+        if self.now is not None:
+            check_number(self.kind, "now", self.now, low=-np.inf)
+        for name in self.__struct_fields__:
+            if isinstance(getattr(self, name), dict) and name in PARTS:
+                self.part(name)
+
+    def part(self, name: str) -> Any:
+        """Return the object of the model that a field describes; an invalid description raises `PlbError`."""
+        return read(PARTS[name], getattr(self, name), name)
+
+
+class PutNode(Event, tag="node"):
+    """Add a node, or replace the node of this name."""
+
+    node: Annotated[Document, _document(Node)]
+
+
+class PutService(Event, tag="service"):
+    """Add a service, or replace the service of this name."""
+
+    service: Annotated[Document, _document(Service)]
+
+
+class PutPartition(Event, tag="partition"):
+    """Add a partition, or update its replicas to the given ones."""
+
+    partition: Annotated[Document, _document(Partition)]
+
+
+class PutApplication(Event, tag="application"):
+    """Add an application, or replace the application of this name."""
+
+    application: Annotated[Document, _document(Application)]
+
+
+class Configure(Event, tag="settings"):
+    """Replace the settings; the metrics keep their names."""
+
+    settings: Annotated[Document, _document(PlbConfig)]
+
+
+class OfName(Event):
+    """An event with the name of what it changes."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_name(self.kind, self.name)
+
+
+class RemoveNode(OfName, tag="remove_node"):
+    """Remove a node that has no replicas."""
+
+
+class DrainNode(OfName, tag="drain_node"):
+    """Deactivate a node, so that repairs empty it."""
+
+
+class UndrainNode(OfName, tag="undrain_node"):
+    """End the deactivation of a node."""
+
+
+class RemoveService(OfName, tag="remove_service"):
+    """Remove a service that has no partitions."""
+
+
+class RemovePartition(OfName, tag="remove_partition"):
+    """Remove a partition with its replicas."""
+
+
+class RemoveApplication(OfName, tag="remove_application"):
+    """Remove an application; its services keep its name."""
+
+
+class Vacate(Event, tag="vacate"):
+    """The departing end of a move has left its node."""
+
+    partition: str
+    node: str
+
+
+class ReportLoads(Event, tag="loads"):
+    """Loads of m replicas, each given by its partition and its node, as columns."""
+
+    is_structural: ClassVar[bool] = False
+    partitions: list[str]
+    """(m,) names of partitions."""
+    nodes: list[str]
+    """(m,) names of nodes."""
+    loads: list[list[float]]
+    """(m, R) loads in user units, metrics in the order of the settings."""
+    at: float | None = None
+    """Time of the loads, if they are of the past; see `report_loads`."""
+
+    @property
+    def weight(self) -> int:
+        """Work to apply it, in units of a usual event."""
+        return 1 + len(self.loads) // 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sizes = [len(self.partitions), len(self.nodes), len(self.loads)]
+        if len(set(sizes)) > 1:
+            raise InvalidValueError(self.kind, "partitions, nodes, loads", sizes, "lists of one length")
+        if len({len(row) for row in self.loads}) > 1:
+            raise InvalidValueError(self.kind, "loads", self.loads, "rows of one length")
+        if self.at is not None:
+            check_number(self.kind, "at", self.at, low=-np.inf)
+
+    def rows(self, engine: Engine) -> Int:
+        """Return the engine's rows of the replicas, (m,)."""
+        places: dict[str, dict[str | None, int]] = {}
+        rows = np.empty(len(self.partitions), np.int64)
+        for index, (partition, node) in enumerate(zip(self.partitions, self.nodes, strict=True)):
+            if partition not in places:
+                replicas = engine.replicas(partition)
+                places[partition] = {replica.node: replica.index for replica in replicas if not replica.leaving}
+            if node not in places[partition]:
+                raise ConflictError(f"loads: partition {partition} has no replica on node {node}")
+            rows[index] = places[partition][node]
+        return rows
+
+
+class RequestPlan(Event, tag="plan"):
+    """Make a plan of the cluster as it is after the events before this one."""
+
+    is_structural: ClassVar[bool] = False
+    call: Literal["refresh", "place", "repair", "balance"] = "refresh"
+    """The call of the engine."""
+    partitions: list[str] | None = None
+    """Names of the partitions to place; None: all that miss a replica."""
+    proposals: int | None = None
+    """Budget of proposals; None: as configured."""
+    seconds: float | None = None
+    """Budget of wall time; a plan that it ends is not reproducible, and is kept as it came out."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.partitions is not None and self.call != "place":
+            raise InvalidValueError(self.kind, "partitions", self.partitions, 'none, except with call = "place"')
+        self.budget()
+
+    def budget(self) -> Budget:
+        """Return the budget of the search."""
+        return Budget(proposals=self.proposals, seconds=self.seconds)
+
+
+class OfPlan(Event):
+    """An event of a plan that was made."""
+
+    plan: str
+    """Id of the plan."""
+
+
+class ApplyPlan(OfPlan, tag="apply"):
+    """Carry out a plan that is ready: exactly its moves."""
+
+    leaving: bool = False
+    """True: the moves have begun, and each source keeps a departing end until its event ``vacate``."""
+
+
+class ReportOutcomes(OfPlan, tag="outcomes"):
+    """Moves of a plan that was carried out, by position, that failed or were refused: they are taken back."""
+
+    failed: list[int]
+
+
+class DiscardPlan(OfPlan, tag="discard"):
+    """Give a plan up: its search ends, and it cannot be carried out any more."""
+
+    is_structural: ClassVar[bool] = False
+
+
+class PlanMade(OfPlan, tag="made"):
+    """The service's own event: a search has ended."""
+
+    is_structural: ClassVar[bool] = False
+    document: Document
+    """The document of the plan, or of the error that ended the search."""
+
+
+class MakeCluster(Event, tag="cluster"):
+    """The first event of a cluster."""
+
+    settings: Annotated[Document, _document(PlbConfig)]
+    seed: int = 0
+    """Seed of the searches."""
+
+    def engine(self) -> Engine:
+        """Return an engine without nodes."""
+        return PlacementAndLoadBalancing(self.part("settings"), seed=self.seed)
+
+
+PARTS: Mapping[str, type] = {
+    "node": Node,
+    "service": Service,
+    "partition": Partition,
+    "application": Application,
+    "settings": PlbConfig,
+}
+"""Classes of the model that fields of events describe, by the name of the field."""
+
+
+def apply_event(event: Event, engine: Engine, now: float) -> None:
+    """Apply an event of the described cluster to an engine at the time `now`; after an error nothing has changed."""
+    match event:
+        case PutNode():
+            engine.update_node(event.part("node"), now=now)
+        case PutService():
+            engine.update_service(event.part("service"))
+        case PutPartition():
+            engine.update_partition(event.part("partition"))
+        case PutApplication():
+            engine.update_application(event.part("application"))
+        case Configure():
+            engine.configure(event.part("settings"))
+        case RemoveNode():
+            engine.remove_node(event.name, now=now)
+        case DrainNode():
+            engine.drain_node(event.name, now=now)
+        case UndrainNode():
+            engine.undrain_node(event.name, now=now)
+        case RemoveService():
+            engine.remove_service(event.name)
+        case RemovePartition():
+            engine.remove_partition(event.name)
+        case RemoveApplication():
+            engine.remove_application(event.name)
+        case Vacate():
+            engine.vacate(event.partition, event.node)
+        case ReportLoads() if event.partitions:
+            engine.report_loads(event.rows(engine), np.array(event.loads, np.float64), at=event.at)
+
+
+HostEvent: TypeAlias = (
+    PutNode
+    | PutService
+    | PutPartition
+    | PutApplication
+    | RemoveNode
+    | RemoveService
+    | RemovePartition
+    | RemoveApplication
+    | DrainNode
+    | UndrainNode
+    | Configure
+    | Vacate
+    | ReportLoads
+    | ApplyPlan
+    | ReportOutcomes
+    | DiscardPlan
+    | RequestPlan
+)
+"""The events of hosts."""
+LoggedEvent: TypeAlias = HostEvent | MakeCluster | PlanMade
+"""The events of the log."""
+LOGGED = msgspec.msgpack.Decoder(LoggedEvent)
+ENCODER = msgspec.msgpack.Encoder()
+
+
+def decoded(data: bytes, kind: Any, *, packed: bool = False) -> Any:
+    """Return the value of a type from JSON, or with `packed` from MessagePack.
+
+    Raises
+    ------
+    PlbError
+        If the data are damaged, a field is unknown or missing, or a value is out of its range.
+    """
+    try:
+        return msgspec.msgpack.decode(data, type=kind) if packed else msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, PlbError):
+            raise error.__cause__ from None
+        expected, _, place = str(error).partition(" - at ")
+        raise RequestError(place.strip("`").removeprefix("$").removeprefix(".") or "document", expected) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise RequestError("document", str(error)) from None

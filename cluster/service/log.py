@@ -1,0 +1,182 @@
+"""The log: all events of all clusters in one SQLite database, with snapshots that bound a restart.
+
+What `append` has returned for is on the disk. The order of the log is the order in which events take effect.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO
+
+import attrs
+import msgspec
+
+from cluster.service.events import ENCODER, LOGGED, LoggedEvent
+from plb.errors import PlbError
+
+FORMAT = 1
+"""Version of the tables."""
+TABLES = """
+CREATE TABLE entries (
+    sequence INTEGER PRIMARY KEY, cluster TEXT NOT NULL, time REAL NOT NULL, actor TEXT NOT NULL,
+    version TEXT NOT NULL, id TEXT, event BLOB NOT NULL, refusal TEXT
+);
+CREATE UNIQUE INDEX ids ON entries (cluster, id) WHERE id IS NOT NULL;
+CREATE INDEX of_cluster ON entries (cluster, sequence);
+CREATE TABLE snapshots (cluster TEXT PRIMARY KEY, sequence INTEGER NOT NULL, engine BLOB NOT NULL, state BLOB NOT NULL);
+"""
+NAME = "plb.sqlite"
+"""Name of the database in its directory."""
+
+
+class LogError(PlbError):
+    """The log cannot be read or written."""
+
+
+@attrs.frozen
+class Entry:
+    """An event in the log."""
+
+    sequence: int
+    """Position in the log; entries of a cluster have ascending ones, not all."""
+    cluster: str
+    """Name of the cluster."""
+    time: float
+    """When the service received it, in seconds since 1970."""
+    actor: str
+    """Who sent it: the name of a token, or the kind of the connection."""
+    version: str
+    """Version of plb that logged it."""
+    event: LoggedEvent
+    refusal: str | None = None
+    """Why the event changed nothing; None: it took effect, or the service ended before this was written."""
+
+
+@attrs.frozen
+class Saved:
+    """The state of a cluster after an entry of the log."""
+
+    sequence: int
+    engine: bytes
+    """Snapshot of the engine."""
+    state: bytes
+    """What the service keeps beside it."""
+
+
+class Log:
+    """The log in a directory, which one process at a time may have open."""
+
+    def __init__(self, folder: Path, *, reads_only: bool = False) -> None:
+        self.path = folder / NAME
+        self._lock: IO[str] | None = None
+        self._version = version("plb")
+        try:
+            if reads_only:
+                self._open(f"{self.path.absolute().as_uri()}?mode=ro")
+                return
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = open(folder / "lock", "a+")  # noqa: SIM115 (open as long as the log)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_new = not self.path.exists()
+            self._open(f"{self.path.absolute().as_uri()}?mode=rwc")
+            if is_new:
+                self._connection.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT")
+                _sync(folder)
+        except BlockingIOError:
+            raise LogError(f"{folder}: another plb serves this directory; stop it, or use another --data") from None
+        except (OSError, sqlite3.Error) as error:
+            raise LogError(f"{folder}: the log cannot be opened: {error}") from None
+
+    def _open(self, address: str) -> None:
+        """Connect to the database, and check its format."""
+        self._connection = sqlite3.connect(address, uri=True, check_same_thread=False, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode = WAL") if "mode=rwc" in address else None
+        self._connection.execute("PRAGMA synchronous = FULL")
+        (found,) = self._connection.execute("PRAGMA user_version").fetchone()
+        if found not in (0, FORMAT):
+            raise LogError(f"{self.path}: format {found} of the log is not the format {FORMAT} of this version")
+
+    def close(self) -> None:
+        """Close the database and let another process open it."""
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    @property
+    def last(self) -> int:
+        """The sequence number of the last entry; 0: there is none."""
+        (sequence,) = self._connection.execute("SELECT coalesce(max(sequence), 0) FROM entries").fetchone()
+        return int(sequence)
+
+    def append(
+        self, entries: Sequence[Entry], refusals: Iterable[tuple[str, int]], saved: Iterable[tuple[str, Saved]]
+    ) -> None:
+        """Write entries, reasons of refusals by sequence number, and states by cluster, all or none, to the disk.
+
+        Raises
+        ------
+        LogError
+            If they could not be written; the log is as before then.
+        """
+        rows = [
+            (one.sequence, one.cluster, one.time, one.actor, self._version, one.event.id, ENCODER.encode(one.event))
+            for one in entries
+        ]
+        states = [(cluster, state.sequence, state.engine, state.state) for cluster, state in saved]
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany(
+                "INSERT INTO entries (sequence, cluster, time, actor, version, id, event) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+            self._connection.executemany("UPDATE entries SET refusal = ? WHERE sequence = ?", refusals)
+            self._connection.executemany("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", states)
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise LogError(f"{self.path}: the log cannot be written: {error}") from error
+
+    def sequence_of(self, cluster: str, event_id: str) -> int | None:
+        """Return the sequence number of the event of a cluster with a client's id; None: there is none."""
+        query = "SELECT sequence FROM entries WHERE cluster = ? AND id = ?"
+        row = self._connection.execute(query, (cluster, event_id)).fetchone()
+        return None if row is None else int(row[0])
+
+    def clusters(self) -> list[str]:
+        """Return the names of all clusters that the log has entries of, in order."""
+        rows = self._connection.execute("SELECT DISTINCT cluster FROM entries ORDER BY cluster").fetchall()
+        return [name for (name,) in rows]
+
+    def saved(self, cluster: str) -> Saved | None:
+        """Return the latest saved state of a cluster; None: there is none."""
+        query = "SELECT sequence, engine, state FROM snapshots WHERE cluster = ?"
+        row = self._connection.execute(query, (cluster,)).fetchone()
+        return None if row is None else Saved(*row)
+
+    def entries(self, cluster: str, after: int = 0, *, most: int | None = None) -> Iterator[Entry]:
+        """Return the entries of a cluster with sequence numbers above `after`, in order, at most `most` of them."""
+        query = (
+            "SELECT sequence, cluster, time, actor, version, event, refusal FROM entries"
+            " WHERE cluster = ? AND sequence > ? ORDER BY sequence LIMIT ?"
+        )
+        rows = self._connection.execute(query, (cluster, after, -1 if most is None else most))
+        for sequence, name, time, actor, logged_by, event, refusal in rows:
+            try:
+                yield Entry(sequence, name, time, actor, logged_by, LOGGED.decode(event), refusal)
+            except (msgspec.MsgspecError, PlbError) as error:
+                raise LogError(f"{self.path}: entry {sequence} cannot be read: {error}") from None
+
+
+def _sync(folder: Path) -> None:
+    """Write the names in a directory to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

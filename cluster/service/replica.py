@@ -1,0 +1,233 @@
+"""A cluster as the events of the log make it: an engine, and the plans that were asked for.
+
+Two replicas of a cluster that apply the same entries are equal. The service has one that answers, and one that
+searches and may be some entries behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TypeAlias
+
+import attrs
+import msgspec
+
+from cluster.service.documents import Document, moves_of, of_plan, plan_of
+from cluster.service.events import (
+    ApplyPlan,
+    DiscardPlan,
+    Engine,
+    LoggedEvent,
+    MakeCluster,
+    OfPlan,
+    PlanMade,
+    ReportOutcomes,
+    RequestPlan,
+    apply_event,
+)
+from cluster.service.log import Entry, Saved
+from plb import PlacementAndLoadBalancing
+from plb.errors import ConflictError, InvalidValueError, UnknownNameError
+from plb.model.move import Move, MoveKind
+from plb.model.snapshot import Snapshot
+
+MOST_KEPT = 100
+"""Plans that a cluster keeps; the oldest that is closed goes first."""
+MOST_OPEN = 8
+"""Plans of a cluster that are searched for, or wait for a decision."""
+
+
+class Status(Enum):
+    """What has become of a plan."""
+
+    SEARCHING = "searching"
+    READY = "ready"
+    APPLIED = "applied"
+    DISCARDED = "discarded"
+    FAILED = "failed"
+
+
+OPEN = (Status.SEARCHING, Status.READY)
+"""Where a plan may still be discarded."""
+
+
+class StaleError(ConflictError):
+    """The cluster has changed since a plan was made."""
+
+
+class PlanRecord(msgspec.Struct, kw_only=True):
+    """A plan that was asked for."""
+
+    id: str
+    sequence: int
+    """Sequence number of the request."""
+    now: float
+    """Time of the plan, in seconds of the host's clock."""
+    generation: int
+    """Generation of the cluster that the plan is for."""
+    request: RequestPlan
+    status: Status = Status.SEARCHING
+    document: Document | None = None
+    """The plan; None while it is searched for."""
+    error: str | None = None
+    """Why the search ended without a plan."""
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether its result is not in the log yet."""
+        return self.status is Status.SEARCHING
+
+
+class State(msgspec.Struct, kw_only=True):
+    """What a replica keeps beside its engine."""
+
+    generation: int = 0
+    """Number of events that made earlier plans stale."""
+    now: float = 0.0
+    """Latest time of an event, in seconds of the host's clock."""
+    plans: dict[str, PlanRecord] = msgspec.field(default_factory=dict)
+    """The plans that are kept, by id, the oldest first."""
+    weight: int = 0
+    """Work to repeat the events since the last saved state, in units of an event."""
+
+
+Search: TypeAlias = Callable[[Engine, PlanRecord], None]
+"""Makes the plan of a record with an engine."""
+
+
+class ClusterReplica:
+    """One copy of a cluster.
+
+    Parameters
+    ----------
+    search
+        What makes plans; None: plans come from the log.
+    """
+
+    def __init__(self, first: MakeCluster, search: Search | None = None) -> None:
+        self.engine, self.state, self.search = first.engine(), State(), search
+
+    @classmethod
+    def of(cls, saved: Saved, search: Search | None = None) -> ClusterReplica:
+        """Return a replica that goes on from a saved state."""
+        replica = cls.__new__(cls)
+        replica.engine = PlacementAndLoadBalancing.from_snapshot(Snapshot.from_bytes(saved.engine))
+        replica.state = msgspec.msgpack.decode(saved.state, type=State)
+        replica.search = search
+        return replica
+
+    def saved(self, sequence: int) -> Saved:
+        """Return the state after the entry `sequence`, and go on from it, so that a restarted service is equal."""
+        self.state.weight = 0
+        engine = self.engine.snapshot()
+        self.engine = PlacementAndLoadBalancing.from_snapshot(engine)
+        return Saved(sequence, engine.to_bytes(), msgspec.msgpack.encode(self.state))
+
+    def apply(self, entry: Entry) -> None:
+        """Apply an entry of the log.
+
+        Raises
+        ------
+        PlbError
+            If the event does not fit the cluster, which is then as before.
+        """
+        event, state = entry.event, self.state
+        if event.now is not None and event.now < state.now:
+            raise InvalidValueError(event.kind, "now", event.now, f"a time of at least {state.now!r}, the latest one")
+        now = state.now if event.now is None else event.now
+        if isinstance(event, RequestPlan):
+            self._request(entry.sequence, event, now)
+        elif isinstance(event, OfPlan):
+            self._apply_to_plan(event)
+        elif not isinstance(event, MakeCluster):
+            apply_event(event, self.engine, now)
+        state.now = now
+        state.generation += event.is_structural
+        state.weight += event.weight
+
+    def plan(self, plan_id: str) -> PlanRecord:
+        """Return the record of a plan; an unknown one raises `UnknownNameError`."""
+        if plan_id not in self.state.plans:
+            raise UnknownNameError("plan", plan_id, self.state.plans)
+        return self.state.plans[plan_id]
+
+    def _request(self, sequence: int, event: RequestPlan, now: float) -> None:
+        """Note a plan that is asked for, and search it."""
+        plans = self.state.plans
+        if sum(plan.status in OPEN for plan in plans.values()) >= MOST_OPEN:
+            raise ConflictError(f"plan: {MOST_OPEN} plans are open; apply or discard one")
+        for name in event.partitions or ():
+            self.engine.replicas(name)
+        if len(plans) >= MOST_KEPT:
+            del plans[next(name for name, plan in plans.items() if plan.status not in OPEN)]
+        record = PlanRecord(
+            id=f"p{sequence}", sequence=sequence, now=now, generation=self.state.generation, request=event
+        )
+        plans[record.id] = record
+        if self.search is not None:
+            self.search(self.engine, record)
+
+    def _apply_to_plan(self, event: LoggedEvent) -> None:
+        """Apply an event of a plan."""
+        assert isinstance(event, OfPlan)
+        record = self.plan(event.plan)
+        if isinstance(event, PlanMade):
+            record.error, record.document = event.document.get("error"), event.document
+            if record.status is Status.SEARCHING:
+                record.status = Status.READY if record.error is None else Status.FAILED
+        elif isinstance(event, DiscardPlan):
+            self._expect(record, *OPEN)
+            record.status = Status.DISCARDED
+        elif isinstance(event, ApplyPlan):
+            self._carry_out(record, leaving=event.leaving)
+        elif isinstance(event, ReportOutcomes):
+            self._take_back(record, event.failed)
+
+    def _expect(self, record: PlanRecord, *allowed: Status) -> None:
+        """Raise `ConflictError` unless a plan has one of these statuses."""
+        if record.status not in allowed:
+            words = " or ".join(status.value for status in allowed)
+            raise ConflictError(f"plan {record.id} is {record.status.value}, not {words}")
+
+    def _carry_out(self, record: PlanRecord, *, leaving: bool) -> None:
+        """Apply the moves of a plan that is ready and not stale."""
+        self._expect(record, Status.READY)
+        if record.generation != self.state.generation:
+            raise StaleError(
+                f"plan {record.id} is of generation {record.generation}, and the cluster is at {self.state.generation}"
+            )
+        assert record.document is not None
+        self.engine.apply(plan_of(record.document), leaving=leaving)
+        record.status = Status.APPLIED
+
+    def _take_back(self, record: PlanRecord, failed: list[int]) -> None:
+        """Take moves of a plan that was applied back, the last first."""
+        self._expect(record, Status.APPLIED)
+        assert record.document is not None
+        moves = moves_of(record.document)
+        for position in failed:
+            if not 0 <= position < len(moves):
+                raise InvalidValueError("outcomes", "failed", position, f"a position of the {len(moves)} moves")
+        backwards = [inverse(moves[position]) for position in sorted(set(failed), reverse=True)]
+        self.engine.apply(attrs.evolve(plan_of({**record.document, "moves": []}), moves=tuple(backwards)))
+
+
+def inverse(move: Move) -> Move:
+    """Return the move that undoes a move; one without such a move raises `ConflictError`."""
+    kinds = {MoveKind.MOVE: MoveKind.MOVE, MoveKind.SWAP: MoveKind.SWAP}
+    if move.kind in kinds:
+        return attrs.evolve(move, source=move.target, target=move.source)
+    if move.kind is MoveKind.ADD:
+        return attrs.evolve(move, kind=MoveKind.DROP, source=move.target, target=None)
+    raise ConflictError(f"outcomes: {move} cannot be taken back; describe the partition anew")
+
+
+def plan_document(engine: Engine, record: PlanRecord) -> Document:
+    """Return the document of the plan that a record asks for."""
+    request, budget = record.request, record.request.budget()
+    if request.call == "refresh":
+        return of_plan(engine.refresh(record.now, budget=budget))
+    if request.call == "place":
+        return of_plan(engine.place(request.partitions, now=record.now, budget=budget))
+    return of_plan(getattr(engine, request.call)(now=record.now, budget=budget))

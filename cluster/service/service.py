@@ -1,0 +1,247 @@
+"""The service: events of all clusters are logged together, then applied in the order of the log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeAlias
+
+import attrs
+
+from cluster.service.documents import Document
+from cluster.service.events import LoggedEvent, MakeCluster, PlanMade
+from cluster.service.log import Entry, Log, LogError, Saved
+from cluster.service.replica import ClusterReplica
+from cluster.service.searches import SearchThread
+from plb.errors import ConflictError, PlbError, UnknownNameError
+from plb.validation import check_name
+
+MOST_TOGETHER = 1000
+"""Most events that are written together."""
+SERVICE = "service"
+"""Actor of the events of the service itself."""
+
+
+@attrs.frozen
+class Receipt:
+    """The answer to an event that is in the log."""
+
+    sequence: int
+    """Its sequence number."""
+    refusal: PlbError | None = None
+    """Why it changed nothing."""
+    repeated: bool = False
+    """Whether an earlier event has its id, so that it was not applied again; `sequence` is of the earlier one."""
+
+
+@attrs.define(eq=False)
+class LiveCluster:
+    """A cluster that is served."""
+
+    reader: ClusterReplica
+    """The replica that answers; it has applied all entries of the log."""
+    searches: SearchThread
+    sequence: int
+    """Sequence number of its last entry."""
+    changed: asyncio.Event = attrs.field(factory=asyncio.Event)
+    """Set, and replaced by a new one, after each entry."""
+
+    def apply(self, entry: Entry) -> PlbError | None:
+        """Apply an entry; return why it changes nothing, or None."""
+        refusal: PlbError | None = None
+        try:
+            self.reader.apply(entry)
+        except PlbError as error:
+            refusal = error
+            entry = attrs.evolve(entry, refusal=str(error))
+        self.sequence = entry.sequence
+        self.searches.push(entry)
+        self.changed.set()
+        self.changed = asyncio.Event()
+        return refusal
+
+
+Waiting: TypeAlias = tuple[str, LoggedEvent, str, "asyncio.Future[Receipt]"]
+"""An event that waits for the log: cluster, event, actor, and its receipt to come."""
+
+
+class Service:
+    """Serves the clusters of a log. All methods run on one event loop; searches have threads of their own."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.clusters: dict[str, LiveCluster] = {}
+        """The clusters by name."""
+        self._waiting: asyncio.Queue[Waiting] = asyncio.Queue()
+        self._refusals: list[tuple[str, int]] = []
+        """Reasons of refusals with their sequence numbers, for the next writing."""
+        self._saved: dict[str, Saved] = {}
+        """States to write, by cluster."""
+        self._writer = ThreadPoolExecutor(1, "plb log")
+        self._next = log.last + 1
+        self._task: asyncio.Task[None] | None = None
+        self.failure: str | None = None
+        """Why the last writing of the log failed; None: it succeeded."""
+
+    async def start(self) -> None:
+        """Make all clusters of the log again, and start to accept events."""
+        self._loop = asyncio.get_running_loop()
+        for name in self._log.clusters():
+            await self._loop.run_in_executor(self._writer, self._restore, name)
+        self._task = asyncio.create_task(self._write_all())
+
+    async def stop(self) -> None:
+        """Write what waits, end the searches, and close the log."""
+        if self._task is not None:
+            await self._waiting.join()
+            self._task.cancel()
+        for live in self.clusters.values():
+            await self._loop.run_in_executor(None, live.searches.stop)
+        self._writer.shutdown()
+        if self._refusals and self.failure is None:
+            self._log.append([], self._refusals, [])
+        self._log.close()
+
+    def cluster(self, name: str) -> LiveCluster:
+        """Return a cluster by name; an unknown one raises `UnknownNameError`."""
+        if name not in self.clusters:
+            raise UnknownNameError("cluster", name, self.clusters)
+        return self.clusters[name]
+
+    async def submit(self, cluster: str, event: LoggedEvent, actor: str) -> Receipt:
+        """Log an event of a cluster and apply it.
+
+        Raises
+        ------
+        PlbError
+            If the cluster is not known, or a new one exists already. Events that the cluster refuses have a receipt.
+        LogError
+            If the log cannot be written; nothing has changed then.
+        """
+        receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        if not isinstance(event, MakeCluster):
+            self.cluster(cluster)
+        elif cluster in self.clusters:
+            raise ConflictError(f"cluster {cluster} exists")
+        else:
+            check_name("cluster", cluster)
+            event.engine()
+        self._waiting.put_nowait((cluster, event, actor, receipt))
+        return await receipt
+
+    async def submit_all(self, cluster: str, events: list[LoggedEvent], actor: str) -> list[Receipt]:
+        """Log events of a cluster in their order, and apply each; errors as for `submit`."""
+        return await asyncio.gather(*(self.submit(cluster, event, actor) for event in events))
+
+    def _restore(self, name: str) -> None:
+        """Make a cluster from its saved state and the entries after it."""
+        saved = self._log.saved(name)
+        entries = [*self._log.entries(name, 0 if saved is None else saved.sequence)]
+        first = None if saved is not None else entries[0].event
+        replicas = [
+            ClusterReplica.of(saved) if saved is not None else ClusterReplica(first)  # type: ignore[arg-type]
+            for _ in range(2)
+        ]
+        live = self._live(name, *replicas)
+        for entry in entries:
+            try:
+                live.reader.apply(entry)
+            except PlbError as error:
+                self._refusals.append((str(error), entry.sequence))
+            live.sequence = entry.sequence
+        live.searches.start(entries)
+        self.clusters[name] = live
+
+    def _live(self, name: str, reader: ClusterReplica, searching: ClusterReplica) -> LiveCluster:
+        """Return a cluster of two equal replicas, whose searches have not started."""
+
+        def on_loop(function: partial[None]) -> None:
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(function)
+
+        searches = SearchThread(
+            searching,
+            lambda plan, document: on_loop(partial(self._note_plan, name, plan, document)),
+            lambda saved: on_loop(partial(self._note_saved, name, saved)),
+        )
+        return LiveCluster(reader, searches, 0)
+
+    def _note_plan(self, cluster: str, plan: str, document: Document) -> None:
+        """Log the plan that a search has made."""
+        receipt: asyncio.Future[Receipt] = self._loop.create_future()
+        self._waiting.put_nowait((cluster, PlanMade(plan=plan, document=document), SERVICE, receipt))
+
+    def _note_saved(self, cluster: str, saved: Saved) -> None:
+        """Write a state with the next entries."""
+        self._saved[cluster] = saved
+
+    async def _write_all(self) -> None:
+        """Write and apply events, all that wait together, until the service stops."""
+        while True:
+            batch = [await self._waiting.get()]
+            while len(batch) < MOST_TOGETHER and not self._waiting.empty():
+                batch.append(self._waiting.get_nowait())
+            try:
+                await self._write(batch)
+            finally:
+                for _ in batch:
+                    self._waiting.task_done()
+
+    async def _write(self, batch: list[Waiting]) -> None:
+        """Write events and apply them; if they cannot be written, none is applied."""
+        fresh: list[tuple[Waiting, Entry]] = []
+        repeated: list[tuple[Waiting, int]] = []
+        now, ids = time.time(), dict[tuple[str, str], int]()
+        for waiting in batch:
+            cluster, event, actor, _ = waiting
+            sequence = self._sequence_of(cluster, event, ids)
+            if sequence is not None:
+                repeated.append((waiting, sequence))
+                continue
+            entry = Entry(self._next + len(fresh), cluster, now, actor, "", event)
+            if event.id is not None:
+                ids[cluster, event.id] = entry.sequence
+            fresh.append((waiting, entry))
+        refusals, saved = self._refusals, self._saved
+        self._refusals, self._saved = [], {}
+        entries = [entry for _, entry in fresh]
+        try:
+            write = partial(self._log.append, entries, refusals, saved.items())
+            await self._loop.run_in_executor(self._writer, write)
+        except LogError as error:
+            self.failure, self._refusals, self._saved = str(error), refusals, {**saved, **self._saved}
+            for *_, receipt in batch:
+                receipt.set_exception(error)
+            return
+        self.failure = None
+        self._next += len(entries)
+        for (*_, receipt), entry in fresh:
+            self._settle(receipt, self._apply(entry))
+        for (*_, receipt), sequence in repeated:
+            self._settle(receipt, Receipt(sequence, repeated=True))
+
+    def _settle(self, receipt: asyncio.Future[Receipt], answer: Receipt) -> None:
+        """Answer a client that still waits."""
+        if not receipt.done():
+            receipt.set_result(answer)
+
+    def _sequence_of(self, cluster: str, event: LoggedEvent, ids: dict[tuple[str, str], int]) -> int | None:
+        """Return the sequence number of an earlier event with the same id, also of this writing (`ids`), or None."""
+        if event.id is None:
+            return None
+        return ids.get((cluster, event.id)) or self._log.sequence_of(cluster, event.id)
+
+    def _apply(self, entry: Entry) -> Receipt:
+        """Apply an entry that is in the log."""
+        if isinstance(entry.event, MakeCluster):
+            if entry.cluster in self.clusters:  # two requests at once
+                return Receipt(entry.sequence, ConflictError(f"cluster {entry.cluster} exists"))
+            live = self._live(entry.cluster, ClusterReplica(entry.event), ClusterReplica(entry.event))
+            live.searches.start([])
+            self.clusters[entry.cluster] = live
+        refusal = self.clusters[entry.cluster].apply(entry)
+        if refusal is not None:
+            self._refusals.append((str(refusal), entry.sequence))
+        return Receipt(entry.sequence, refusal)
