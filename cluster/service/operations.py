@@ -1,0 +1,206 @@
+"""Operations: what a request may ask for. One table of them is served, and described by the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, TypeAlias
+
+import attrs
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from cluster.service.access import Actor, Right, check_right, needs
+from cluster.service.events import (
+    ApplyPlan,
+    Configure,
+    DiscardPlan,
+    LoggedEvent,
+    MakeCluster,
+    RequestError,
+    decoded,
+)
+from cluster.service.problems import Problem, RefusedError, problem_of
+from cluster.service.service import LiveCluster, Receipt, Service
+from plb.errors import ConflictError
+
+JSON = "application/json"
+PACKED = ("application/msgpack", "application/x-msgpack", "application/vnd.msgpack")
+"""Types of a body in MessagePack."""
+EVENTS = "text/event-stream"
+KEY = "idempotency-key"
+"""Header with the id of an event."""
+LONGEST_KEY = 200
+"""Most letters of it."""
+DECIDES = (MakeCluster, Configure, ApplyPlan, DiscardPlan)
+"""Events that need the right to apply."""
+
+
+class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """A request without parameters."""
+
+
+class Answered(msgspec.Struct, omit_defaults=True):
+    """The answer to an event that is in the log."""
+
+    sequence: int
+    """Its sequence number; with `repeated`, that of the earlier event with its id."""
+    generation: int
+    """Generation of the cluster after it; plans of an earlier one are stale."""
+    plan: str | None = None
+    """Id of the plan that it asked for."""
+    repeated: bool = False
+    """Whether an earlier event has its id, so that it was not applied again."""
+    problem: Problem | None = None
+    """Why it changed nothing; only in the answer to a batch."""
+
+
+@attrs.define
+class Call:
+    """A request, read and allowed."""
+
+    request: Request
+    service: Service
+    query: Any
+    """The parameters, of the type of the operation."""
+    body: Any
+    """The body, of the type of the operation; None without one."""
+
+    @property
+    def path(self) -> Mapping[str, str]:
+        """The parts of the path by name."""
+        return self.request.path_params
+
+    @property
+    def actor(self) -> Actor:
+        """Who asks."""
+        actor: Actor = self.request.state.actor
+        return actor
+
+    @property
+    def live(self) -> LiveCluster:
+        """The cluster of the path; an unknown one raises `UnknownNameError`."""
+        return self.service.cluster(self.path["cluster"])
+
+    async def submit(self, event: LoggedEvent) -> Answered:
+        """Log an event and apply it, with the id in the header; raise the error of one that was refused."""
+        event.id = self._key(event)
+        check_right(self.actor, right_of(event))
+        receipt = await self.service.submit(self.path["cluster"], event, self.actor.name)
+        if receipt.refusal is not None:
+            raise receipt.refusal
+        return self.answered(event, receipt)
+
+    def answered(self, event: LoggedEvent, receipt: Receipt) -> Answered:
+        """Return the answer to an event."""
+        refusal = receipt.refusal
+        return Answered(
+            receipt.sequence,
+            self.live.reader.state.generation,
+            f"p{receipt.sequence}" if event.kind == "plan" and refusal is None else None,
+            receipt.repeated,
+            None if refusal is None else problem_of(refusal),
+        )
+
+    def _key(self, event: LoggedEvent) -> str | None:
+        """Return the id of an event, which the header may give."""
+        key = self.request.headers.get(KEY)
+        if key is None:
+            return event.id
+        if len(key) > LONGEST_KEY:
+            raise RequestError(KEY, f"Expected at most {LONGEST_KEY} letters")
+        if event.id not in (None, key):
+            raise ConflictError(f"the header {KEY} and the field id differ")
+        return key
+
+
+Handler: TypeAlias = Callable[[Call], Any]
+"""An async function of a call that returns the answer: a value, a response, or an iterator of values (`EVENTS`)."""
+
+
+@attrs.frozen(kw_only=True)
+class Operation:
+    """A method of a path."""
+
+    method: str
+    path: str
+    """Path with the names of its parts in braces."""
+    handler: Handler
+    right: Right | None = Right.READ
+    """The right that it needs; None: none. Events may need a higher one (`right_of`)."""
+    query: type[msgspec.Struct] = NoQuery
+    """Type of its parameters."""
+    body: Any = None
+    """Type of its body; None: it has none."""
+    given: tuple[str, ...] = ()
+    """Fields of the body that the path gives."""
+    whole: str | None = None
+    """Field of the type of the body that the whole body is; None: the body is of the type itself."""
+    answer: Any = Answered
+    """Type of the answer, or of the values of a stream; bytes: text."""
+    status: int = 200
+    """Status of the answer."""
+    streams: bool = False
+    """Whether the answers are server-sent events."""
+
+    def route(self) -> Route:
+        """Return the route that serves it."""
+        path = self.path.replace("{name}", "{name:path}")
+        return Route(path, needs(self.right)(self._serve), methods=[self.method])
+
+    async def _serve(self, request: Request) -> Response:
+        """Read a request, and answer it."""
+        query = _query(request, self.query)
+        body = None if self.body is None else await self._body(request, query)
+        answer = await self.handler(Call(request, request.app.state.service, query, body))
+        if isinstance(answer, Response):
+            return answer
+        if self.streams:
+            return StreamingResponse(_stream(answer), media_type=EVENTS)
+        return Response(msgspec.json.encode(answer), self.status, media_type=JSON)
+
+    async def _body(self, request: Request, query: msgspec.Struct) -> Any:
+        """Return the body as its type, with what the path and the parameters say."""
+        media = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+        if media not in (JSON, *PACKED):
+            raise RefusedError(415, f"the body must be of the type {JSON} or {PACKED[0]}")
+        data, packed = await request.body(), media in PACKED
+        if not self.given and self.whole is None:
+            return decoded(data, self.body, packed=packed)
+        fields = decoded(data, dict[str, Any], packed=packed) if data or self.whole else {}
+        for name in self.given:
+            value = request.path_params[name]
+            if fields.setdefault(name, value) != value:
+                raise ConflictError(f"the path has the {name} {value}, and the body {fields[name]}")
+        if self.whole is not None:
+            fields = {self.whole: fields, **msgspec.structs.asdict(query)}
+        return decoded(_packed(fields), self.body, packed=True)
+
+
+def right_of(event: LoggedEvent) -> Right:
+    """Return the right that an event needs."""
+    return Right.APPLY if isinstance(event, DECIDES) else Right.REPORT
+
+
+def _query(request: Request, kind: type[msgspec.Struct]) -> Any:
+    """Return the parameters of a request as their type."""
+    try:
+        return msgspec.convert(dict(request.query_params), kind, strict=False)
+    except msgspec.ValidationError as error:
+        expected, _, place = str(error).partition(" - at ")
+        raise RequestError(place.strip("`").removeprefix("$.") or "parameters", expected) from None
+
+
+def _packed(fields: Mapping[str, Any]) -> bytes:
+    """Return fields in MessagePack; a number that it cannot have raises `RequestError`."""
+    try:
+        return msgspec.msgpack.encode(fields)
+    except (OverflowError, ValueError, TypeError) as error:
+        raise RequestError("document", str(error)) from None
+
+
+async def _stream(values: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    """Return values as server-sent events; None keeps the connection open."""
+    async for value in values:
+        yield b": still here\n\n" if value is None else b"data: " + msgspec.json.encode(value) + b"\n\n"

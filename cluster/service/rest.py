@@ -1,0 +1,427 @@
+"""The interface over HTTP: the table of operations, and the application that serves them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cluster.service.access import Access, Right, check_right
+from cluster.service.documents import Document, of_violation, plain
+from cluster.service.events import (
+    ApplyPlan,
+    Configure,
+    DiscardPlan,
+    HostEvent,
+    LoggedEvent,
+    MakeCluster,
+    PutApplication,
+    PutNode,
+    PutPartition,
+    PutService,
+    RemoveApplication,
+    RemoveNode,
+    RemovePartition,
+    RemoveService,
+    ReportLoads,
+    ReportOutcomes,
+    RequestPlan,
+)
+from cluster.service.guard import MOST_BYTES, Guard
+from cluster.service.metrics import Metrics
+from cluster.service.operations import Answered, Call, Operation, right_of
+from cluster.service.problems import on_defect, on_error, on_http_error
+from cluster.service.replica import OPEN, PlanRecord
+from cluster.service.service import LiveCluster, Service
+from plb.errors import ConflictError, PlbError, UnknownNameError
+
+MOST_EVENTS = 10_000
+"""Most events of a batch."""
+SECONDS_OF_SILENCE = 15.0
+"""Longest time without a message of a stream."""
+CLUSTER = "/v1/clusters/{cluster}"
+KINDS: dict[str, tuple[type[LoggedEvent], type[LoggedEvent]]] = {
+    "node": (PutNode, RemoveNode),
+    "service": (PutService, RemoveService),
+    "partition": (PutPartition, RemovePartition),
+    "application": (PutApplication, RemoveApplication),
+}
+"""The events that put and remove an item, by its kind."""
+
+
+class AtTime(msgspec.Struct, forbid_unknown_fields=True):
+    """The parameter of a change."""
+
+    now: float | None = None
+    """Time in seconds of the host's clock; missing: the latest one."""
+
+
+class Softness(msgspec.Struct, forbid_unknown_fields=True):
+    """The parameter of violations."""
+
+    soft: bool = False
+    """Whether broken soft and preferred constraints are included."""
+
+
+class OfPartition(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of a question about a partition."""
+
+    partition: str
+    """Name of the partition."""
+    now: float | None = None
+    """Time in seconds of the host's clock; missing: the latest one."""
+
+
+class OnNode(OfPartition, kw_only=True, forbid_unknown_fields=True):
+    """The parameters of a question about a partition and a node."""
+
+    node: str | None = None
+    """Name of the node; missing: the nearest of each set of rules that exclude them."""
+
+
+class Changed(msgspec.Struct):
+    """How far a cluster is."""
+
+    sequence: int
+    """Sequence number of its last event."""
+    generation: int
+    """Number of its structural events."""
+    now: float
+    """Its latest time, in seconds of the host's clock."""
+
+
+class PlanStatus(msgspec.Struct, omit_defaults=True):
+    """What has become of a plan."""
+
+    id: str
+    status: str
+    """searching, ready, applied, discarded or failed."""
+    generation: int
+    """Generation of the cluster that it is for."""
+    stale: bool
+    """Whether it cannot be applied any more, because the cluster has changed."""
+    moves: int | None = None
+    """Number of its moves, once it is made."""
+    error: str | None = None
+    """Why its search ended without a plan."""
+
+
+class ClusterDocument(Changed):
+    """A cluster."""
+
+    name: str
+    seed: int
+    """Seed of the searches."""
+    settings: Document
+    """Its settings."""
+    plans: list[PlanStatus]
+    """The plans that are kept, the oldest first."""
+
+
+# what changes a cluster
+
+
+async def send(call: Call) -> Answered:
+    """Log and apply an event that is the body."""
+    return await call.submit(call.body)
+
+
+async def remove(call: Call, kind: type[Any]) -> Answered:
+    """Log and apply an event that removes the item of the path."""
+    return await call.submit(kind(name=call.path["name"], now=call.query.now))
+
+
+async def put_cluster(call: Call) -> Answered:
+    """Make a cluster; the settings of one that exists are replaced."""
+    making: MakeCluster = call.body
+    live = call.service.clusters.get(call.path["cluster"])
+    if live is None:
+        return await call.submit(making)
+    if making.seed != live.reader.engine.seed:
+        raise ConflictError(f"cluster {call.path['cluster']} has the seed {live.reader.engine.seed}; it cannot change")
+    return await call.submit(Configure(settings=making.settings, now=making.now, id=making.id))
+
+
+async def send_batch(call: Call) -> list[Answered]:
+    """Log and apply events in their order; each has an answer, those that are refused with the problem."""
+    events: list[LoggedEvent] = call.body
+    for event in events:
+        check_right(call.actor, right_of(event))
+    receipts = await call.service.submit_all(call.path["cluster"], events, call.actor.name)
+    return [call.answered(event, receipt) for event, receipt in zip(events, receipts, strict=True)]
+
+
+async def ask_for_plan(call: Call) -> Response:
+    """Ask for a plan; it is made while other requests are answered, and changes nothing until it is applied."""
+    answered = await call.submit(call.body)
+    place = f"{call.request.url.path}/{answered.plan}"
+    return Response(msgspec.json.encode(answered), 202, {"Location": place}, "application/json")
+
+
+async def discard_plan(call: Call) -> Answered:
+    """Give a plan up; its search ends."""
+    return await call.submit(DiscardPlan(plan=call.path["plan"]))
+
+
+# what tells of it
+
+
+def changed(live: LiveCluster) -> Changed:
+    """Return how far a cluster is."""
+    return Changed(live.sequence, live.reader.state.generation, live.reader.state.now)
+
+
+def status_of_plan(live: LiveCluster, plan: PlanRecord) -> PlanStatus:
+    """Return what has become of a plan."""
+    moves = None if plan.document is None else plan.document.get("moves")
+    stale = plan.status in OPEN and plan.generation != live.reader.state.generation
+    return PlanStatus(
+        plan.id, plan.status.value, plan.generation, stale, None if moves is None else len(moves), plan.error
+    )
+
+
+async def list_clusters(call: Call) -> list[str]:
+    """Return the names of the clusters."""
+    return sorted(call.service.clusters)
+
+
+async def get_cluster(call: Call) -> ClusterDocument:
+    """Return a cluster with its settings and plans."""
+    live = call.live
+    engine, state = live.reader.engine, live.reader.state
+    return ClusterDocument(
+        live.sequence,
+        state.generation,
+        state.now,
+        call.path["cluster"],
+        engine.seed,
+        plain(engine.config),
+        [status_of_plan(live, plan) for plan in state.plans.values()],
+    )
+
+
+async def list_plans(call: Call) -> list[PlanStatus]:
+    """Return the plans that are kept, the oldest first."""
+    return [status_of_plan(call.live, plan) for plan in call.live.reader.state.plans.values()]
+
+
+async def get_plan(call: Call) -> PlanRecord:
+    """Return a plan with its document, once it is made."""
+    return call.live.reader.plan(call.path["plan"])
+
+
+async def get_replicas(call: Call) -> list[Document]:
+    """Return the replicas of a partition."""
+    return [plain(replica) for replica in call.live.reader.engine.replicas(call.path["name"])]
+
+
+async def get_application(call: Call) -> Document:
+    """Return an application."""
+    applications = {application.name: application for application in call.live.reader.engine.applications}
+    if call.path["name"] not in applications:
+        raise UnknownNameError("application", call.path["name"], applications)
+    document: Document = plain(applications[call.path["name"]])
+    return document
+
+
+async def violations(call: Call) -> list[Document]:
+    """Return the violations of the cluster as it is."""
+    return [*map(of_violation, call.live.reader.engine.violations(soft=call.query.soft))]
+
+
+async def node_loads(call: Call) -> dict[str, dict[str, float]]:
+    """Return the load of each node by metric, in user units."""
+    return call.live.reader.engine.node_loads()
+
+
+async def score(call: Call) -> Document:
+    """Return what each node is worth for the next replica that a partition misses."""
+    return call.live.reader.engine.score(call.query.partition, now=call.query.now).as_json()
+
+
+async def alternatives(call: Call) -> list[Document]:
+    """Return, for each replica of a partition, the nodes that could take it, best first, and those that cannot."""
+    found = call.live.reader.engine.alternatives(call.query.partition, now=call.query.now)
+    return [plain(replica) for replica in found]
+
+
+async def explain(call: Call) -> list[Document]:
+    """Return in words where each replica of a partition is, why not elsewhere, and what would have to change."""
+    found = call.live.reader.engine.alternatives(call.query.partition, now=call.query.now)
+    return [
+        {
+            "role": plain(replica.role),
+            "node": None if replica.standing is None else replica.standing.node,
+            "text": str(replica),
+            "rank": replica.rank,
+            "nodes": [
+                {"node": closed.node, "because": [*map(str, closed.obstacles)], "changes": [*closed.changes]}
+                for closed in (replica.nearest if call.query.node is None else replica.closed)
+                if call.query.node in (None, closed.node)
+            ],
+        }
+        for replica in found
+    ]
+
+
+async def cluster_events(call: Call) -> AsyncIterator[Changed | None]:
+    """Return how far the cluster is, now and after each change; changes in quick succession are one."""
+    live = call.live
+    return following(call.request.app, live, partial(changed, live), lambda _: False)
+
+
+async def plan_events(call: Call) -> AsyncIterator[PlanStatus | None]:
+    """Return what has become of a plan, now and after each change, until it is applied, discarded or has failed."""
+    live = call.live
+    plan = live.reader.plan(call.path["plan"])
+    closed = {status.value for status in type(plan.status)} - {status.value for status in OPEN}
+    return following(call.request.app, live, partial(status_of_plan, live, plan), lambda now: now.status in closed)
+
+
+async def following(
+    app: Starlette, live: LiveCluster, value: Callable[[], Any], is_last: Callable[[Any], bool]
+) -> AsyncIterator[Any | None]:
+    """Return a value now and whenever it has changed, to its last one, or until the server ends; None after silence.
+
+    The next value is made when the client has taken the one before, so that a slow client costs no memory.
+    """
+    sent = None
+    while not app.state.ending:
+        changed, current = live.changed, value()
+        if current != sent:
+            yield current
+            sent = current
+            if is_last(current):
+                return
+        try:
+            async with asyncio.timeout(SECONDS_OF_SILENCE):
+                await changed.wait()
+        except TimeoutError:
+            yield None
+
+
+# the process
+
+
+async def healthz(_call: Call) -> dict[str, str]:
+    """Return that the process answers."""
+    return {"status": "ok"}
+
+
+async def readyz(call: Call) -> dict[str, str]:
+    """Return that events are accepted; 503 while the log cannot be written."""
+    if call.service.failure is not None:
+        raise HTTPException(503, call.service.failure)
+    return {"status": "ready"}
+
+
+async def metrics(call: Call) -> Response:
+    """Return figures of the service for Prometheus."""
+    return Response(call.request.app.state.metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+def _items() -> Iterable[Operation]:
+    """Return the operations that put and remove items."""
+    for kind, (puts, removes) in KINDS.items():
+        common: dict[str, Any] = {"path": f"{CLUSTER}/{kind}s/{{name}}", "right": Right.REPORT, "query": AtTime}
+        yield Operation(method="PUT", handler=send, body=puts, given=("name",), whole=kind, **common)
+        yield Operation(method="DELETE", handler=partial(remove, kind=removes), **common)
+
+
+OPERATIONS = (
+    Operation(method="GET", path="/healthz", handler=healthz, right=None, answer=dict[str, str]),
+    Operation(method="GET", path="/readyz", handler=readyz, right=None, answer=dict[str, str]),
+    Operation(method="GET", path="/metrics", handler=metrics, answer=bytes),
+    Operation(method="GET", path="/v1/clusters", handler=list_clusters, answer=list[str]),
+    Operation(method="GET", path=CLUSTER, handler=get_cluster, answer=ClusterDocument),
+    Operation(method="PUT", path=CLUSTER, handler=put_cluster, right=Right.APPLY, body=MakeCluster),
+    *_items(),
+    Operation(method="GET", path=f"{CLUSTER}/partitions/{{name}}", handler=get_replicas, answer=list[Document]),
+    Operation(method="GET", path=f"{CLUSTER}/applications/{{name}}", handler=get_application, answer=Document),
+    Operation(method="POST", path=f"{CLUSTER}/loads", handler=send, right=Right.REPORT, body=ReportLoads),
+    Operation(
+        method="POST",
+        path=f"{CLUSTER}/events",
+        handler=send_batch,
+        right=Right.REPORT,
+        body=Annotated[list[HostEvent], Meta(max_length=MOST_EVENTS)],
+        answer=list[Answered],
+    ),
+    Operation(method="GET", path=f"{CLUSTER}/events", handler=cluster_events, answer=Changed, streams=True),
+    Operation(
+        method="POST", path=f"{CLUSTER}/plans", handler=ask_for_plan, right=Right.REPORT, body=RequestPlan, status=202
+    ),
+    Operation(method="GET", path=f"{CLUSTER}/plans", handler=list_plans, answer=list[PlanStatus]),
+    Operation(method="GET", path=f"{CLUSTER}/plans/{{plan}}", handler=get_plan, answer=PlanRecord),
+    Operation(method="DELETE", path=f"{CLUSTER}/plans/{{plan}}", handler=discard_plan, right=Right.APPLY),
+    Operation(
+        method="GET", path=f"{CLUSTER}/plans/{{plan}}/events", handler=plan_events, answer=PlanStatus, streams=True
+    ),
+    Operation(
+        method="POST",
+        path=f"{CLUSTER}/plans/{{plan}}/apply",
+        handler=send,
+        right=Right.APPLY,
+        body=ApplyPlan,
+        given=("plan",),
+    ),
+    Operation(
+        method="POST",
+        path=f"{CLUSTER}/plans/{{plan}}/outcomes",
+        handler=send,
+        right=Right.REPORT,
+        body=ReportOutcomes,
+        given=("plan",),
+    ),
+    Operation(method="GET", path=f"{CLUSTER}/violations", handler=violations, query=Softness, answer=list[Document]),
+    Operation(method="GET", path=f"{CLUSTER}/node_loads", handler=node_loads, answer=dict[str, dict[str, float]]),
+    Operation(method="GET", path=f"{CLUSTER}/score", handler=score, query=OfPartition, answer=Document),
+    Operation(
+        method="GET", path=f"{CLUSTER}/alternatives", handler=alternatives, query=OfPartition, answer=list[Document]
+    ),
+    Operation(method="GET", path=f"{CLUSTER}/explain", handler=explain, query=OnNode, answer=list[Document]),
+)
+"""All operations."""
+
+
+def application(
+    service: Service, access: Access | None = None, *, routes: Iterable[Route] = (), most_bytes: int = MOST_BYTES
+) -> Starlette:
+    """Return the application of a service that has started.
+
+    Parameters
+    ----------
+    access
+        The tokens; None: every request has all rights.
+    routes
+        Further routes, each with an endpoint that states its right (`cluster.service.access.needs`).
+    most_bytes
+        Most bytes of a body.
+    """
+    access = access or Access()
+    figures = Metrics(service)
+    all_routes = [*(operation.route() for operation in OPERATIONS), *routes]
+    for route in all_routes:
+        if not hasattr(route.endpoint, "right"):
+            raise TypeError(f"the endpoint of {route.path} states no right")
+    guard = Middleware(Guard, metrics=figures, checks_host=access.checks_host, most_bytes=most_bytes)
+    handlers: dict[Any, Any] = {PlbError: on_error, HTTPException: on_http_error, Exception: on_defect}
+    app = Starlette(routes=all_routes, middleware=[guard], exception_handlers=handlers)
+    app.state.service, app.state.access, app.state.metrics, app.state.ending = service, access, figures, False
+    return app
+
+
+def end_streams(app: Starlette) -> None:
+    """End all streams of an application, so that its server can end."""
+    app.state.ending = True
+    for live in app.state.service.clusters.values():
+        live.changed.set()
