@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from plb.compiler import uninterrupted
@@ -12,7 +12,7 @@ from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm
 from plb.extensions.neighbourhoods import AnyNeighbourhood
 from plb.extensions.policies import PlacementPolicy
-from plb.model import Application, Role
+from plb.model import Application, Partition, Role
 from plb.model.alternatives import Alternatives, NodeScores
 from plb.model.move import Phase
 from plb.model.plan import Plan
@@ -322,6 +322,30 @@ class PlacementAndLoadBalancing(DescribedCluster):
             If the partition misses no replica.
         """
         return self._planner.score(partition, self._planner.time(now))
+
+    def score_new(
+        self, partition: Partition, *, loads: Mapping[str, float] | None = None, now: float | None = None
+    ) -> NodeScores:
+        """Return what every node is worth for a replica of a partition that the engine does not have.
+
+        As `score` once the partition was added with one missing replica; the engine is as before afterwards.
+
+        Parameters
+        ----------
+        loads
+            Loads of the replica by metric, in user units, in place of the default loads of its service.
+
+        Raises
+        ------
+        UnknownNameError
+            If its service or a metric is not known.
+        ConflictError
+            If the partition is known, or its service is on every node.
+        InvalidValueError
+            If a load is negative, not finite, or too large for the metric's quantum.
+        """
+        check_kind("score_new", "partition", partition, Partition)
+        return self._planner.score_of_new(partition, loads or {}, self._planner.time(now))
 
     def violations(self, *, soft: bool = False) -> tuple[Violation, ...]:
         """Return the violations of the present cluster.

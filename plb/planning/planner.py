@@ -12,6 +12,7 @@ from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import uninterrupted
 from plb.errors import ConflictError
 from plb.extensions.configuration import Configuration
+from plb.model import Partition
 from plb.model.alternatives import Alternatives, NodeScores
 from plb.model.move import Phase
 from plb.model.outcome import Idle
@@ -38,6 +39,7 @@ from plb.search.transactions import NO_PLACES
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_sources import demand_forecast_of, settings_of_forecast
+from plb.state.partition_updates import supposed
 from plb.state.replica_table import NO_SLOT
 from plb.state.role_slots import fill_every_node, slots_of
 from plb.state.topology import Topology, present_topology
@@ -186,6 +188,15 @@ class Planner:
         if extensions is not None and extensions.may_leave_changes:
             solution = extensions.journalled(solution.copy())
         return scores_of(self.state, problem, solution, row, extensions)
+
+    @uninterrupted
+    def score_of_new(self, partition: Partition, loads: Mapping[str, float], now: float) -> NodeScores:
+        """Return the scores for a replica, with `loads` by metric, of a partition that the state has only meanwhile."""
+        try:
+            with supposed(self.state, partition, loads):
+                return self.score(partition.name, now)
+        finally:
+            self.problem(now)  # versions are as before, so nothing may remember those of the context
 
     def alternatives(self, partition: str, now: float) -> tuple[Alternatives, ...]:
         """Return the alternatives of the replicas of a partition; the state of the engine is not changed."""

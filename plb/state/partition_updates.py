@@ -6,10 +6,12 @@ New partitions with nothing but placed replicas are plain: they get their rows t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
+import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
@@ -22,6 +24,7 @@ from plb.model.role import ROLES
 from plb.risk.counter_based_random import replica_keys
 from plb.state.cluster_state import UNNUMBERED, ClusterState, PartitionRecord
 from plb.state.role_slots import default_loads, match_slots, roles_of
+from plb.state.updates import set_role_load
 from plb.validation import check_distinct
 
 Value = TypeVar("Value")
@@ -299,3 +302,36 @@ def remove_partition(state: ClusterState, name: str) -> None:
         del state.row_partition[row]
         state.rows.release(row)
     state.forget_partition(record)
+
+
+@contextmanager
+def supposed(state: ClusterState, partition: Partition, loads: Mapping[str, float]) -> Iterator[None]:
+    """Have a new partition that misses one replica in the state, until the context ends.
+
+    The state is then bit for bit as before, but a full table of rows has grown. `loads`: of the replica, by metric.
+    """
+    if partition.name in state.partitions:
+        raise ConflictError(f"partition {partition.name}: exists")
+    service = state.service(partition.service, f"partition {partition.name}")
+    described = attrs.evolve(partition, replicas=(), missing=1)
+    before = {name: getattr(state, name) for name in ("quanta", "partitions_made", "partitions_version")}
+    names, default = state._partition_names, state.default_loads.get(service)
+    versions = state.service_version[service], state.load_version[service]
+    entries = state.rows.next_entries()
+    state.quanta, state._partition_names = state.quanta.copy(), None
+    try:
+        put_partitions(state, (described,))
+        for role in roles_of(state.services[service]) if loads else ():
+            set_role_load(state, partition.name, role, loads)
+        yield
+    finally:
+        if partition.name in state.partitions:
+            rows = state.partitions[partition.name].rows
+            remove_partition(state, partition.name)
+            for row in rows:
+                state.rows.restore(row, entries)
+        for name, value in {**before, "_partition_names": names}.items():
+            setattr(state, name, value)
+        state.service_version[service], state.load_version[service] = versions
+        if default is None:
+            state.default_loads.pop(service, None)

@@ -290,6 +290,17 @@ class RowTable:
         self._free.append(row)
         self.changes.note((row,))
 
+    def next_entries(self) -> dict[str, Array]:
+        """Return copies of the entries, by name of the array, of the row that is taken next."""
+        if not self._free:
+            self._grow()
+        return {name: array[self._free[-1]].copy() for name, array in self._arrays().items()}
+
+    def restore(self, row: int, entries: Mapping[str, Array]) -> None:
+        """Give a row that was released what `next_entries` returned before it was taken."""
+        for name, array in self._arrays().items():
+            array[row] = entries[name]
+
     def keep_reports(self, kept: Kept) -> None:
         """Set how many samples and slots of each row are kept; a change of a number forgets what was kept."""
         if kept.samples != self.samples.shape[2]:

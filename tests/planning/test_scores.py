@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from plb import (
     ConflictError,
@@ -24,6 +26,7 @@ from plb.array_types import NOWHERE
 from plb.registry import register_constraint, register_term
 from plb.testing import all_clusters
 from tests.engine.strategies import examples
+from tests.engine.twins import check_same_arrays
 
 
 def engine_of_three() -> PlacementAndLoadBalancing:
@@ -87,6 +90,48 @@ def test_scores_are_those_of_the_alternatives(cluster):
             if scores.fits.any():
                 assert scores.best == scores.nodes[int(np.argmin(scores.energy))]
     assert engine.place(now=5.0, budget=60).moves == twin.place(now=5.0, budget=60).moves
+
+
+@examples(80)
+@given(all_clusters(), st.floats(0, 8).map(lambda load: load / 4))
+def test_scores_of_a_new_partition_are_those_after_it_was_added_and_leave_no_trace(cluster, load):
+    """The snapshot has the same bytes, and the arrays and the next plan are those of an engine that was not asked."""
+    asked, twin, other = (cluster.engine(w_failovers=0.1) for _ in range(3))
+    service = cluster.services[0]
+    loads = {asked.config.metric_names[0]: load}
+    role = "primary" if service.stateful else "instance"
+    new = Partition("a new one", service=service.name, created=5.0)
+    asked.place(now=5.0, budget=0), twin.place(now=5.0, budget=0), other.place(now=5.0, budget=0)
+    before, rows = asked.snapshot(), asked._state.rows.capacity
+    if service.on_every_node:
+        with pytest.raises(ConflictError, match="misses no replica"):
+            asked.score_new(new, loads=loads, now=5.0)
+    else:
+        scores = asked.score_new(new, loads=loads, now=5.0)
+        other.update_partition(attrs.evolve(new, missing=1))
+        other.report_role_load(new.name, role, loads)
+        assert scores.as_json() == other.score(new.name, now=5.0).as_json()
+    if asked._state.rows.capacity == rows:
+        assert asked.snapshot().to_bytes() == before.to_bytes()
+        check_same_arrays(asked, twin, 5.0)
+    for engine in (asked, twin):
+        engine.update_partition(Partition("later", service=service.name))
+    check_same_arrays(asked, twin, 6.0)
+    assert asked.place(now=6.0, budget=60) == twin.place(now=6.0, budget=60)
+
+
+def test_a_new_partition_is_scored_only_if_it_can_be_added():
+    """Errors leave nothing behind, and the first load of a metric does not fix its quantum."""
+    engine = engine_of_three()
+    before = engine.snapshot()
+    with pytest.raises(ConflictError, match="partition p: exists"):
+        engine.score_new(Partition("p", service="s"))
+    with pytest.raises(UnknownNameError, match="service 't'"):
+        engine.score_new(Partition("q", service="t"))
+    with pytest.raises(UnknownNameError, match="gpu"):
+        engine.score_new(Partition("q", service="s"), loads={"gpu": 1})
+    assert engine.score_new(Partition("q", service="s"), loads={"cpu": 0.1}).reason("n1") is None
+    assert engine.snapshot().to_bytes() == before.to_bytes()
 
 
 class Faulty:
