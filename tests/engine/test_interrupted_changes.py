@@ -70,6 +70,7 @@ class Lines:
         if event == "line":
             self.seen.append((frame.f_code, frame.f_lineno))
             if len(self.seen) - 1 == self.pressed_at:
+                sys.settrace(None)
                 if self.raises:
                     raise KeyboardInterrupt
                 signal.raise_signal(signal.SIGINT)
