@@ -16,7 +16,7 @@ from plb.extensions.configuration import Configuration, Proposal
 from plb.model import Metric, MoveCost, Node, Partition, Replica, Role, Service
 from plb.settings.config import NEIGHBOURHOODS
 from plb.testing.cluster import Cluster
-from plb.testing.histories import CLASSES, peak_columns
+from plb.testing.histories import CLASSES, choice, peak_columns
 
 METRICS = ("cpu", "memory", "disk")
 CONSTRAINTS = {
@@ -31,29 +31,30 @@ quantities = st.integers(0, 12) | st.integers(0, 48).map(lambda quarters: quarte
 """Loads and levels: zero, whole numbers and quarters, all of them whole numbers of quanta."""
 capacities = st.integers(8, 40) | st.just(0)
 """Capacities of a node, in user units."""
+_PROPERTIES = st.sampled_from([{}, {"zone": "z0"}, {"zone": "z1"}, {"zone": "z0", "ssd": "true"}])
 
 
 @st.composite
 def nodes(draw: st.DrawFn, metrics: tuple[Metric, ...], *, down: bool = True) -> tuple[Node, ...]:
     """One to eight nodes; fault domains absent, flat, nested or of uneven depth; upgrade domains absent or shared."""
     count = draw(st.integers(1, 8))
-    style = draw(st.sampled_from(["none", "flat", "nested", "uneven"]))
-    paths: dict[str, st.SearchStrategy[str | None]] = {
-        "none": st.none(),
-        "flat": st.sampled_from(["fd:/a", "fd:/b", "fd:/c"]),
-        "nested": st.sampled_from(["fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2", "fd:/b/3"]),
-        "uneven": st.sampled_from(["fd:/a", "fd:/b/1", "fd:/b/2", "fd:/c/1/x", "fd:/c/1/y"]),
+    style = draw(choice("none", "flat", "nested", "uneven"))
+    paths: dict[str, tuple[str | None, ...]] = {
+        "none": (None,),
+        "flat": ("fd:/a", "fd:/b", "fd:/c"),
+        "nested": ("fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2", "fd:/b/3"),
+        "uneven": ("fd:/a", "fd:/b/1", "fd:/b/2", "fd:/c/1/x", "fd:/c/1/y"),
     }
-    upgrades = draw(st.sampled_from([st.none(), st.sampled_from(["ud0", "ud1", "ud2"])]))
-    some_metrics = st.lists(st.sampled_from([metric.name for metric in metrics]), unique=True)
+    upgrades = draw(choice((None,), ("ud0", "ud1", "ud2")))
+    some_metrics = st.lists(choice(*(metric.name for metric in metrics)), unique=True)
     return tuple(
         Node(
             f"n{index}",
             capacities={name: draw(capacities) for name in draw(some_metrics)},
-            fault_domain=draw(paths[style]),
-            upgrade_domain=draw(upgrades),
-            properties=draw(st.sampled_from([{}, {"zone": "z0"}, {"zone": "z1"}, {"zone": "z0", "ssd": "true"}])),
-            up=not down or draw(st.sampled_from([True, True, True, False])),
+            fault_domain=draw(choice(*paths[style])),
+            upgrade_domain=draw(choice(*upgrades)),
+            properties=draw(_PROPERTIES),
+            up=not down or draw(choice(True, True, True, False)),
         )
         for index in range(count)
     )
@@ -71,12 +72,12 @@ def services(draw: st.DrawFn, metrics: tuple[Metric, ...]) -> tuple[Service, ...
             Service(
                 f"s{index}",
                 stateful=stateful,
-                tenant_class=draw(st.sampled_from([None, "gold", "silver", "unheard-of"])),
+                tenant_class=draw(choice(None, "gold", "silver", "unheard-of")),
                 target_replicas=draw(st.integers(1, 4)),
                 default_load={role: draw(loads) for role in roles},
-                placement_constraint=draw(st.sampled_from(["", "", *CONSTRAINTS])),
-                move_cost=draw(st.sampled_from(MoveCost)),
-                max_moves=draw(st.sampled_from([None, None, 0, 1, 2])),
+                placement_constraint=draw(choice("", "", *CONSTRAINTS)),
+                move_cost=draw(choice(*MoveCost)),
+                max_moves=draw(choice(None, None, 0, 1, 2)),
             )
         )
     return tuple(drawn)
@@ -91,8 +92,8 @@ def partitions(draw: st.DrawFn, cluster_nodes: tuple[Node, ...], service: Servic
     for index in range(placed):
         first_role = Role.PRIMARY if index == 0 else Role.SECONDARY
         role = first_role if service.stateful else Role.INSTANCE
-        replicas.append(Replica(role, free.pop(), pinned=draw(st.sampled_from([False, False, False, True]))))
-    if free and placed and draw(st.sampled_from([False, False, True])):
+        replicas.append(Replica(role, free.pop(), pinned=draw(choice(False, False, False, True))))
+    if free and placed and draw(choice(False, False, True)):
         replicas.append(Replica(replicas[-1].role, free.pop(), leaving=True))
     return Partition(name, service=service.name, replicas=replicas, created=float(draw(st.integers(-20, 0))))
 
@@ -101,26 +102,26 @@ def partitions(draw: st.DrawFn, cluster_nodes: tuple[Node, ...], service: Servic
 def settings_of_engines(draw: st.DrawFn) -> dict[str, Any]:
     """Draw settings that change what energy and constraints mean, and weights that make moves worth their while."""
     return {
-        "combination": draw(st.sampled_from(["additive", "service_fabric"])),
-        "capacity_limit": draw(st.sampled_from(["threshold", "capacity"])),
-        "w_failovers": draw(st.sampled_from([0.0, 0.1, 5.0])),
-        "w_overload": draw(st.sampled_from([0.0, 1.0, 100.0])),
-        "w_imbalance": draw(st.sampled_from([1.0, 100.0])),
-        "w_fragmentation": draw(st.sampled_from([0.0, 1.0, 30.0])),
-        "move_cost_offset": draw(st.sampled_from([1000.0, 10.0])),
+        "combination": draw(choice("additive", "service_fabric")),
+        "capacity_limit": draw(choice("threshold", "capacity")),
+        "w_failovers": draw(choice(0.0, 0.1, 5.0)),
+        "w_overload": draw(choice(0.0, 1.0, 100.0)),
+        "w_imbalance": draw(choice(1.0, 100.0)),
+        "w_fragmentation": draw(choice(0.0, 1.0, 30.0)),
+        "move_cost_offset": draw(choice(1000.0, 10.0)),
         "held_out_nodes": draw(st.integers(0, 3)),
         "use_move_cost_reports": draw(st.booleans()),
-        "fault_domain_constraint_priority": draw(st.sampled_from([0, 0, 1, -1])),
-        "upgrade_domain_constraint_priority": draw(st.sampled_from([1, 1, 0, -1])),
-        "swap_primary_probability": draw(st.sampled_from([0.3, 0.0, 0.6])),
-        "exchange_probability": draw(st.sampled_from([0.1, 0.0, 0.4])),
-        "similar_exchange_share": draw(st.sampled_from([0.0, 0.5])),
+        "fault_domain_constraint_priority": draw(choice(0, 0, 1, -1)),
+        "upgrade_domain_constraint_priority": draw(choice(1, 1, 0, -1)),
+        "swap_primary_probability": draw(choice(0.3, 0.0, 0.6)),
+        "exchange_probability": draw(choice(0.1, 0.0, 0.4)),
+        "similar_exchange_share": draw(choice(0.0, 0.5)),
         "exchange_moved_replicas": draw(st.booleans()),
-        "larger_neighbourhood_share": draw(st.sampled_from([0.0, 0.5])),
-        "larger_neighbourhoods": draw(st.sampled_from([NEIGHBOURHOODS, ("node", "partition"), ("service",)])),
-        "cooling": draw(st.sampled_from(["by_round", "by_budget"])),
-        "restarts": draw(st.sampled_from([0, 0, 1])),
-        "max_percentage_to_move": draw(st.sampled_from([0.3, 1.0, 0.5])),
+        "larger_neighbourhood_share": draw(choice(0.0, 0.5)),
+        "larger_neighbourhoods": draw(choice(NEIGHBOURHOODS, ("node", "partition"), ("service",))),
+        "cooling": draw(choice("by_round", "by_budget")),
+        "restarts": draw(choice(0, 0, 1)),
+        "max_percentage_to_move": draw(choice(0.3, 1.0, 0.5)),
         "repetitions": draw(st.integers(1, 12)),
         "max_simulated_annealing_iterations": 6,
         "simulated_annealing_iterations_per_round": 40,
@@ -154,10 +155,10 @@ def clusters(
     metrics = tuple(
         Metric(
             name,
-            weight=draw(st.sampled_from([1.0, 0.5, 0.0])),
-            violation_threshold=draw(st.sampled_from([0.95, 1, 0.5])),
-            quantum=draw(st.sampled_from([None, 0.25])),
-            transient=draw(st.sampled_from([False, False, True])),
+            weight=draw(choice(1.0, 0.5, 0.0)),
+            violation_threshold=draw(choice(0.95, 1, 0.5)),
+            quantum=draw(choice(None, 0.25)),
+            transient=draw(choice(False, False, True)),
         )
         for name in METRICS[: draw(st.integers(1, 3))]
     )
@@ -223,7 +224,7 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
     generated individually are mostly small and similar, and such clusters have no work.
     """
     random = draw(st.builds(Random, st.integers(0, 2**20)))
-    step, parts_of_unit = draw(st.sampled_from([(None, 4), (1.0, 1)]))  # whole loads reach limits exactly more often
+    step, parts_of_unit = draw(choice((None, 4), (1.0, 1)))  # whole loads reach limits exactly more often
     metrics = tuple(Metric(name, quantum=step) for name in METRICS[: draw(st.integers(1, 3))])
     cluster_nodes = _busy_nodes(draw, random, metrics)
     cluster_services = tuple(
@@ -245,7 +246,7 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
     weights = {
         "w_imbalance": 1000.0,
         "move_cost_offset": 10.0,
-        "max_percentage_to_move": draw(st.sampled_from([0.3, 1.0])),
+        "max_percentage_to_move": draw(choice(0.3, 1.0)),
     }
     return Cluster(
         metrics=metrics,
@@ -261,8 +262,8 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
 
 def _busy_nodes(draw: st.DrawFn, random: Random, metrics: tuple[Metric, ...]) -> tuple[Node, ...]:
     """Draw nodes with large or small capacities, with or without nested fault domains, a few of them down."""
-    racks = draw(st.sampled_from(["none", "flat", "nested"]))
-    tight = draw(st.sampled_from([200, 60, 30]))
+    racks = draw(choice("none", "flat", "nested"))
+    tight = draw(choice(200, 60, 30))
     return tuple(
         Node(
             f"n{index}",
@@ -288,7 +289,7 @@ def _busy_service(draw: st.DrawFn, random: Random, metrics: tuple[Metric, ...], 
         default_load={role: {metric.name: random.randint(1, 12) for metric in metrics} for role in roles},
         placement_constraint=random.choice(["", "", "", *CONSTRAINTS]),
         move_cost=random.choice(list(MoveCost)),
-        max_moves=draw(st.sampled_from([None, None, None, 1, 2])),
+        max_moves=draw(choice(None, None, None, 1, 2)),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,12 @@ CLASSES = ("gold", "silver")
 """Tenant classes of clusters and their histories."""
 
 
+@lru_cache(maxsize=1000, typed=True)
+def choice(*values: Any) -> st.SearchStrategy[Any]:
+    """Return the strategy of one of the values, the same one at each call, as making one takes longer than its draw."""
+    return st.sampled_from(values)
+
+
 @st.composite
 def peak_columns(draw: st.DrawFn, metrics: int) -> dict[str, Any]:
     """Columns of a history of 2 to 20 traces that are at their peak from the start."""
@@ -23,8 +30,8 @@ def peak_columns(draw: st.DrawFn, metrics: int) -> dict[str, Any]:
     row = st.lists(st.integers(0, 16), min_size=metrics, max_size=metrics)
     level = [draw(row) for _ in range(traces)]
     return {
-        "tenant_class": [draw(st.sampled_from(CLASSES)) for _ in range(traces)],
-        "role": [draw(st.sampled_from(list(Role))) for _ in range(traces)],
+        "tenant_class": [draw(choice(*CLASSES)) for _ in range(traces)],
+        "role": [draw(choice(*Role)) for _ in range(traces)],
         "lifetime": [draw(st.integers(0, 40)) for _ in range(traces)],
         "level": level,
         "initial": [[value // 2 for value in values] for values in level],
@@ -46,12 +53,12 @@ def history_columns(
 
     level = matrix(st.integers(0, 8))
     return {
-        "tenant_class": [draw(st.sampled_from(classes)) for _ in range(traces)],
-        "role": [draw(st.sampled_from(list(Role))) for _ in range(traces)],
+        "tenant_class": [draw(choice(*classes)) for _ in range(traces)],
+        "role": [draw(choice(*Role)) for _ in range(traces)],
         "lifetime": [draw(st.integers(0, 12)) for _ in range(traces)],
         "level": level,
         "initial": np.floor(level * matrix(st.integers(0, 4)) / 4),
-        "growth": matrix(st.sampled_from([0, 1, 2, 4, 8])),
+        "growth": matrix(choice(0, 1, 2, 4, 8)),
         "maximum": level + matrix(st.integers(0, 2)),
     }
 
@@ -74,8 +81,8 @@ def replica_forecasts(
     samples = {name: draw(st.lists(loads, min_size=count, max_size=count)) for name in metrics}
     demanded = {name: draw(loads) for name in metrics}
     return ReplicaForecast(
-        tenant_class=draw(st.sampled_from([*classes, "unheard-of", None])),
-        role=draw(st.sampled_from(list(Role))),
+        tenant_class=draw(choice(*classes, "unheard-of", None)),
+        role=draw(choice(*Role)),
         created=float(draw(st.integers(0, now))),
         largest_demand={name: max([*samples[name], demanded[name]]) for name in metrics},
         key=draw(st.integers(0, 2**64 - 1)),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from plb import Application, Metric, MoveCost, Node, Partition, Replica, Role, Service
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState, UpgradeMark
+from plb.testing.histories import choice
 
 from .strategies import KEEP_CAPACITY_FREE
 
@@ -43,11 +44,13 @@ MARKS = {
 
 loads_of_a_replica = st.integers(0, 12).map(float)
 budgets = st.sampled_from([None, 240, 60, 0])
+applications = st.sampled_from([None, None, None, *APPLICATIONS, *APPLICATIONS])
+free_capacities = st.sampled_from([*[{}] * 9, *KEEP_CAPACITY_FREE])
 
 
 def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
     """Return a strategy that draws the usual value three times as often as the others together."""
-    return st.sampled_from([*[usual] * 3 * len(others), *others])
+    return choice(*[usual] * 3 * len(others), *others)
 
 
 @st.composite
@@ -62,7 +65,7 @@ def whole_metrics(draw: st.DrawFn) -> tuple[Metric, ...]:
             activity_threshold=draw(mostly(0.0, 10.0)),
             global_weight=draw(mostly(None, 0.3)),
             balancing_by_percentage=draw(mostly(False, True)),
-            **draw(mostly({}, *KEEP_CAPACITY_FREE)),
+            **draw(free_capacities),
             defragmentation=draw(mostly(False, True)),
             empty_nodes=draw(mostly(None, 1.0, 0.4)),
             empty_nodes_across_domains=draw(st.booleans()),
@@ -81,10 +84,10 @@ def whole_nodes(draw: st.DrawFn, name: str, metrics: Sequence[Metric]) -> Node:
         capacities={metric.name: draw(capacity) for metric in metrics if draw(mostly(True, False))},
         fault_domain=draw(mostly("fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2", "fd:/c", None)),
         upgrade_domain=draw(mostly("u0", "u1", "u2", None)),
-        properties={"zone": draw(st.sampled_from(["z0", "z1", "z2"])), "ssd": draw(st.sampled_from(["true", "false"]))},
+        properties={"zone": draw(choice("z0", "z1", "z2")), "ssd": draw(choice("true", "false"))},
         up=draw(mostly(True, False)),
         deactivation_intent=draw(mostly(DeactivationIntent.NONE, *DeactivationIntent)),
-        deactivation_status=draw(st.sampled_from(DeactivationStatus)),
+        deactivation_status=draw(choice(*DeactivationStatus)),
     )
 
 
@@ -104,16 +107,16 @@ def whole_services(draw: st.DrawFn, name: str, metrics: Sequence[Metric], *, sta
     return Service(
         name,
         stateful=stateful,
-        tenant_class=draw(st.sampled_from([None, "gold", "silver"])),
-        target_replicas=draw(st.sampled_from([3, 2, 1, 0, 4])),
+        tenant_class=draw(choice(None, "gold", "silver")),
+        target_replicas=draw(choice(3, 2, 1, 0, 4)),
         default_load=default_load,
         placement_constraint=draw(mostly("", *TESTS)),
-        move_cost=draw(st.sampled_from([*MoveCost, 0.0, 2.5])),
+        move_cost=draw(choice(*MoveCost, 0.0, 2.5)),
         max_moves=draw(mostly(None, 0, 1, 2)),
         metrics=draw(weights) if draw(mostly(False, True)) else None,
         affinity_to=SERVICES[0] if child and draw(st.booleans()) else None,
         aligned=draw(st.booleans()),
-        application=draw(mostly(None, *APPLICATIONS) | st.sampled_from(APPLICATIONS)),
+        application=draw(applications),
         on_every_node=draw(mostly(False, True)),
         blocked_nodes=draw(mostly(frozenset(), frozenset({"n1"}), frozenset({"n0", "n4"}))),
     )
@@ -127,8 +130,8 @@ def whole_applications(draw: st.DrawFn, name: str, metrics: Sequence[Metric]) ->
 
     return Application(
         name,
-        most_nodes=draw(st.sampled_from([None, 1, 2, 3])),
-        minimum_nodes=draw(st.sampled_from([0, 1])),
+        most_nodes=draw(choice(None, 1, 2, 3)),
+        minimum_nodes=draw(choice(0, 1)),
         total_capacity=amounts(20, 90),
         node_capacity=amounts(20, 30),
         node_reservation=amounts(0, 20),
@@ -155,7 +158,7 @@ def whole_partitions(draw: st.DrawFn, name: str, service: Service, nodes: Sequen
                 state=state,
                 pinned=draw(mostly(False, True)),
                 leaving=draw(mostly(False, True)),
-                upgrade=draw(st.sampled_from(MARKS[role])) if marked else UpgradeMark.NONE,
+                upgrade=draw(choice(*MARKS[role])) if marked else UpgradeMark.NONE,
             )
         )
     return Partition(
@@ -194,19 +197,19 @@ def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
     priority = mostly(0, 0, 1, -1)
     policy = draw(mostly("annealing", "first_fit", "random"))
     return {
-        "combination": draw(st.sampled_from(["additive", "service_fabric"])),
-        "capacity_limit": draw(st.sampled_from(["threshold", "capacity"])),
+        "combination": draw(choice("additive", "service_fabric")),
+        "capacity_limit": draw(choice("threshold", "capacity")),
         "one_action_per_refresh": draw(st.booleans()),
         "policy": policy,
         "w_failovers": draw(mostly(0.0, 0.1, 5.0)),
         "w_overload": draw(mostly(0.0, 100.0)),
         "violation_cost": draw(mostly(None, 1.0, 100.0)) if policy == "annealing" else None,
-        "w_imbalance": draw(st.sampled_from([10.0, 1000.0])),
+        "w_imbalance": draw(choice(10.0, 1000.0)),
         "held_out_nodes": draw(mostly(0, 1, 2)),
-        "move_cost_offset": draw(st.sampled_from([1000.0, 10.0])),
+        "move_cost_offset": draw(choice(1000.0, 10.0)),
         "use_move_cost_reports": draw(st.booleans()),
         "ignore_cost_in_scoring": draw(mostly(False, True)),
-        "local_domain_weight": draw(st.sampled_from([0.0, 0.25])),
+        "local_domain_weight": draw(choice(0.0, 0.25)),
         "local_balancing_threshold": draw(mostly(0.0, 1.0)),
         "placement_constraint_priority": draw(priority),
         "capacity_constraint_priority": draw(priority),
@@ -224,7 +227,7 @@ def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
         "allow_higher_child_target_replica_count_for_affinity": draw(st.booleans()),
         "place_child_without_parent": draw(st.booleans()),
         "move_parent_to_fix_affinity_violation": draw(st.booleans()),
-        "move_parent_to_fix_affinity_violation_transition_percentage": draw(st.sampled_from([0.2, 1.0, 0.0])),
+        "move_parent_to_fix_affinity_violation_transition_percentage": draw(choice(0.2, 1.0, 0.0)),
         "prefer_upgraded_uds": draw(st.booleans()),
         "check_aligned_affinity_for_upgrade": draw(st.booleans()),
         "relax_capacity_constraint_for_upgrade": draw(st.booleans()),
@@ -234,9 +237,9 @@ def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
         "partially_place_services": draw(mostly(True, False)),
         "relax_constraint_for_placement": draw(mostly(True, False)),
         "score_improvement_threshold": draw(mostly(0.0, 0.01)),
-        "swap_primary_probability": draw(st.sampled_from([0.3, 0.0, 0.6])),
-        "exchange_probability": draw(st.sampled_from([0.0, 0.1, 0.4])),
-        "max_percentage_to_move": draw(st.sampled_from([1.0, 0.3, 0.0])),
+        "swap_primary_probability": draw(choice(0.3, 0.0, 0.6)),
+        "exchange_probability": draw(choice(0.0, 0.1, 0.4)),
+        "max_percentage_to_move": draw(choice(1.0, 0.3, 0.0)),
         "allow_chained_moves": draw(st.booleans()),
         "max_moves": draw(mostly(None, 0, 1, 3)),
         "in_build_throttling_enabled": draw(mostly(False, True)),
