@@ -11,6 +11,7 @@ from typer import Option
 from cluster.cli.bench import bench_app
 from cluster.cli.learn import learn_app
 from cluster.cli.provision import provision_command, replan_command
+from cluster.cli.replay import replay_command
 from cluster.cli.scenarios import capacity_command, compare_command, explain_command, report_command, simulate_command
 from cluster.cli.study import study_app
 from cluster.cli.traces import predict_command, traces_app
@@ -34,6 +35,7 @@ app.command("capacity")(capacity_command)
 app.command("predict")(predict_command)
 app.command("provision")(provision_command)
 app.command("replan")(replan_command)
+app.command("replay")(replay_command)
 app.command("warmup")(warmup_command)
 app.add_typer(learn_app, name="learn")
 app.add_typer(study_app, name="study")

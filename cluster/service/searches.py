@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import threading
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
 
@@ -39,9 +40,12 @@ class SearchThread:
         self._replica, self._made, self._saved = replica, made, saved
         replica.search = self._search
         self._entries: SimpleQueue[Entry | None] = SimpleQueue()
-        self._lock = threading.Lock()
         self._current: str | None = None
         """The plan that is searched for now."""
+        self._interrupts = False
+        """Whether another thread is about to interrupt the search."""
+        self._stops = False
+        """Whether the thread is to end; what it has not done is done after a restart."""
         self._discarded: set[str] = set()
         """Plans that were discarded before they were made: they are not searched for."""
         self._known: set[str] = set()
@@ -66,60 +70,76 @@ class SearchThread:
 
     def stop(self) -> None:
         """End the thread and the search that it makes."""
+        self._stops = True
         self._entries.put(None)
-        with self._lock:
-            self._interrupt()
+        self._interrupt(self._current)
         self._thread.join()
 
     def _discard(self, plan_id: str) -> None:
         """Do not search for a plan, or end its search."""
-        with self._lock:
-            if plan_id not in self._known:
-                self._discarded.add(plan_id)
-            if self._current == plan_id:
-                self._interrupt()
+        if plan_id not in self._known:
+            self._discarded.add(plan_id)
+        self._interrupt(plan_id)
 
-    def _interrupt(self) -> None:
-        """Raise an interrupt in the thread if it searches; the engine is then as before the search."""
-        if self._current is not None and self._thread.ident is not None:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(self._thread.ident), ctypes.py_object(KeyboardInterrupt)
-            )
+    def _interrupt(self, plan_id: str | None) -> None:
+        """Raise an interrupt in the thread if it searches for a plan; the engine is then as before the search."""
+        self._interrupts = True  # from here until it is False the thread does not leave its search
+        if plan_id is not None and self._current == plan_id and self._thread.ident is not None:
+            raise_in(self._thread.ident, KeyboardInterrupt)
+        self._interrupts = False
 
     def _run(self) -> None:
         """Apply entries until `stop`."""
-        while (entry := self._entries.get()) is not None:
+        while (entry := self._entries.get()) is not None and not self._stops:
             try:
                 self._replica.apply(entry)
             except PlbError:
                 continue  # the replica that answers has refused it, too
-            except KeyboardInterrupt:
-                return
-            if self._replica.state.weight >= SAVED_EVERY:
+            if self._replica.state.weight >= SAVED_EVERY and not self._stops:
                 self._saved(self._replica.saved(entry.sequence))
 
     def _search(self, engine: Engine, record: PlanRecord) -> None:
         """Make the plan of a record, unless it was discarded."""
-        document: Document | None = None
         try:
-            with self._lock:
-                if record.id in self._discarded:
-                    return
-                self._current = record.id
-            document = plan_document(engine, record)
+            self._make_plan(engine, record)
+            self._leave_search()
         except KeyboardInterrupt:
             logger.info("the search of plan %s was stopped", record.id)
-        except PlbError as error:
-            document = {"error": str(error)}
-        finally:
-            with self._lock:
-                self._current = None
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), None)
+            self._leave_search()
+        document = record.document
         if document is None:
             return
-        is_repeatable = document.get("reproducible", True)
-        work = document.get("proposals", 0) // PROPOSALS_OF_AN_EVENT if is_repeatable else SAVED_EVERY
-        self._replica.state.weight += work
-        record.document = document
+        self._replica.state.weight += work_to_repeat(document)
         if record.id not in self._known:
             self._made(record.id, document)
+
+    def _make_plan(self, engine: Engine, record: PlanRecord) -> None:
+        """Write the plan of a record to it, unless it was discarded; an interrupt may end this at any point."""
+        self._current = record.id
+        if record.id in self._discarded or self._stops:
+            return
+        try:
+            record.document = plan_document(engine, record)
+        except PlbError as error:
+            record.document = {"error": str(error)}
+
+    def _leave_search(self) -> None:
+        """End the part in which an interrupt may come: wait for one that is under way, and forget it."""
+        self._current = None
+        while self._interrupts:
+            time.sleep(0)
+        raise_in(threading.get_ident(), None)
+
+
+def work_to_repeat(document: Document) -> int:
+    """Return the work to make a plan again, in units of an event: so much that the state is saved if it cannot be."""
+    if not document.get("reproducible", True):
+        return SAVED_EVERY
+    return int(document.get("proposals", 0)) // PROPOSALS_OF_AN_EVENT
+
+
+def raise_in(thread: int, error: type[BaseException] | None) -> None:
+    """Raise an error in a thread at its next instruction of Python; None: raise none that was asked for before."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread), None if error is None else ctypes.py_object(error)
+    )

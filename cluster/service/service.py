@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,6 +18,8 @@ from cluster.service.replica import ClusterReplica
 from cluster.service.searches import SearchThread
 from plb.errors import ConflictError, PlbError, UnknownNameError
 from plb.validation import check_name
+
+logger = logging.getLogger(__name__)
 
 MOST_TOGETHER = 1000
 """Most events that are written together."""
@@ -185,6 +188,11 @@ class Service:
                 batch.append(self._waiting.get_nowait())
             try:
                 await self._write(batch)
+            except Exception as error:  # a defect: the clients hear of it, and the service goes on
+                logger.exception("events could not be applied")
+                for *_, receipt in batch:
+                    if not receipt.done():
+                        receipt.set_exception(error)
             finally:
                 for _ in batch:
                     self._waiting.task_done()
@@ -213,7 +221,8 @@ class Service:
         except LogError as error:
             self.failure, self._refusals, self._saved = str(error), refusals, {**saved, **self._saved}
             for *_, receipt in batch:
-                receipt.set_exception(error)
+                if not receipt.done():
+                    receipt.set_exception(error)
             return
         self.failure = None
         self._next += len(entries)

@@ -1,0 +1,130 @@
+"""Replay: the events of a log are applied again, and what came of them is compared with the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from cluster.service.documents import Document
+from cluster.service.events import Engine, MakeCluster, PlanMade
+from cluster.service.log import Entry, Log, LogError
+from cluster.service.replica import ClusterReplica, PlanRecord, plan_document
+from cluster.service.searches import SAVED_EVERY, work_to_repeat
+from plb.errors import PlbError
+
+ENERGY_DIGITS = 9
+"""Significant digits of energies that are compared."""
+
+
+@attrs.frozen
+class Difference:
+    """An entry from which something else came in the replay."""
+
+    cluster: str
+    sequence: int
+    kind: str
+    """Kind of the event."""
+    logged: str
+    """What came of it, by the log."""
+    replayed: str
+    """What came of it now."""
+
+    def __str__(self) -> str:
+        return f"{self.cluster} {self.sequence} {self.kind}: {self.logged}; now {self.replayed}"
+
+
+@attrs.define
+class Replay:
+    """The events of a cluster, applied again from the first."""
+
+    cluster: str
+    entries: int = 0
+    """Number of applied entries."""
+    plans: int = 0
+    """Number of plans that were made again."""
+    differences: list[Difference] = attrs.field(factory=list)
+
+
+def replay(log: Log, cluster: str) -> Replay:
+    """Return the replay of a cluster of a log.
+
+    Plans that were stopped, or ended by a time limit, are not made again.
+
+    Raises
+    ------
+    LogError
+        If the log cannot be read, or does not begin with the cluster.
+    """
+    result = Replay(cluster)
+    events = (entry.event for entry in log.entries(cluster))
+    made = {event.plan: event.document for event in events if isinstance(event, PlanMade)}
+
+    def search(engine: Engine, record: PlanRecord) -> None:
+        document = made.get(record.id)
+        if document is None:
+            return
+        record.document = document
+        if document.get("reproducible", True):
+            record.document = _made_again(engine, record)
+            result.plans += 1
+            result.differences += _compared(cluster, record, document)
+        replica.state.weight += work_to_repeat(document)
+
+    entries = log.entries(cluster)
+    first = next(entries, None)
+    if first is None or not isinstance(first.event, MakeCluster):
+        raise LogError(f"{log.path}: the log of cluster {cluster} does not begin with its settings")
+    replica = ClusterReplica(first.event, search)
+    for entry in _all(first, entries):
+        result.entries += 1
+        refusal: str | None = None
+        try:
+            replica.apply(entry)
+        except PlbError as error:
+            refusal = str(error)
+        if refusal != entry.refusal:
+            texts = (f"refused: {text}" if text else "applied" for text in (entry.refusal, refusal))
+            result.differences.append(Difference(cluster, entry.sequence, entry.event.kind, *texts))
+        if replica.state.weight >= SAVED_EVERY:
+            replica.saved(entry.sequence)
+    return result
+
+
+def _all(first: Entry, others: Iterator[Entry]) -> Iterator[Entry]:
+    """Yield an entry and then others."""
+    yield first
+    yield from others
+
+
+def _made_again(engine: Engine, record: PlanRecord) -> Document:
+    """Return the document of a plan, or of the error that ends its search."""
+    try:
+        return plan_document(engine, record)
+    except PlbError as error:
+        return {"error": str(error)}
+
+
+def _compared(cluster: str, record: PlanRecord, logged: Document) -> Iterator[Difference]:
+    """Yield the difference between a plan and the plan of the log, if there is one."""
+    assert record.document is not None
+    texts = [_in_words(document) for document in (logged, record.document)]
+    if _decision(logged) != _decision(record.document):
+        yield Difference(cluster, record.sequence, "plan", *texts)
+
+
+def _decision(document: Mapping[str, Any]) -> Any:
+    """Return what a plan decides: its moves without the words of their reasons, or its error."""
+    if "error" in document:
+        return document["error"]
+    fields = ("kind", "partition", "role", "source", "target")
+    return [tuple(move[field] for field in fields) for move in document["moves"]]
+
+
+def _in_words(document: Mapping[str, Any]) -> str:
+    """Return a plan in a few words."""
+    if "error" in document:
+        return f"no plan: {document['error']}"
+    energy = document["energy_after"]["total"]
+    return f"{len(document['moves'])} moves to an energy of {energy:.{ENERGY_DIGITS}g}"
