@@ -12,7 +12,7 @@ from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm
 from plb.extensions.neighbourhoods import AnyNeighbourhood
 from plb.extensions.policies import PlacementPolicy
-from plb.model import Application, Partition, Role
+from plb.model import Application, Node, Partition, Role
 from plb.model.alternatives import Alternatives, NodeScores
 from plb.model.move import Phase
 from plb.model.plan import Plan
@@ -23,6 +23,7 @@ from plb.planning.explanations.queries import (
     PlacedReplica,
     load_of_next,
     loads_of_nodes,
+    partitions_on,
     placed_replicas,
     states_of_domains,
     total_capacities,
@@ -222,6 +223,21 @@ class PlacementAndLoadBalancing(DescribedCluster):
             If the partition is not known.
         """
         return placed_replicas(self._state, partition)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes, in the order in which they were made."""
+        return tuple(self._state.nodes)
+
+    def partitions_on(self, node: str) -> tuple[str, ...]:
+        """Return the names of the partitions with a replica on a node, also a departing one.
+
+        Raises
+        ------
+        UnknownNameError
+            If the node is not known.
+        """
+        return partitions_on(self._state, node)
 
     def expected_load(self, partition: str, role: Role | str) -> dict[str, float]:
         """Return the load by metric, in user units, that the next replica of a role has until its own report.

@@ -9,12 +9,14 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
 import attrs
 import msgspec
+from msgspec import Struct
 
 from cluster.service.events import ENCODER, LOGGED, LoggedEvent
 from plb.errors import PlbError
@@ -66,6 +68,46 @@ class Saved:
     """Snapshot of the engine."""
     state: bytes
     """What the service keeps beside it."""
+
+
+class Named(Struct):
+    """What a line of the log shows of an object of the model."""
+
+    name: str = ""
+
+
+class Heading(Struct):
+    """What a line of the log shows of an event; the rest of the event is skipped."""
+
+    type: str
+    name: str = ""
+    plan: str = ""
+    node: Named | str = ""
+    service: Named | str = ""
+    partition: Named | str = ""
+    application: Named | str = ""
+
+    @property
+    def item(self) -> str:
+        """Name of what the event is about; empty: the cluster."""
+        fields = (self.name, self.plan, self.partition, self.node, self.service, self.application)
+        names = (field.name if isinstance(field, Named) else field for field in fields)
+        return next(filter(None, names), "")
+
+
+HEADING = msgspec.msgpack.Decoder(Heading)
+
+
+class Line(Struct):
+    """An entry in brief."""
+
+    sequence: int
+    time: float
+    """When the service received it, in seconds since 1970."""
+    actor: str
+    heading: Heading
+    refusal: str | None
+    """As of an `Entry`."""
 
 
 class Log:
@@ -171,6 +213,25 @@ class Log:
                 yield Entry(sequence, name, time, actor, logged_by, LOGGED.decode(event), refusal)
             except (msgspec.MsgspecError, PlbError) as error:
                 raise LogError(f"{self.path}: entry {sequence} cannot be read: {error}") from None
+
+    def latest(self, cluster: str, before: int | None = None, *, most: int = 50) -> list[Line]:
+        """Return the latest entries of a cluster in brief, with sequence numbers below `before`, the latest first.
+
+        It uses a connection of its own, so that any thread may call it.
+        """
+        query = (
+            "SELECT sequence, time, actor, event, refusal FROM entries"
+            " WHERE cluster = ? AND sequence < ? ORDER BY sequence DESC LIMIT ?"
+        )
+        try:
+            with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+                rows = connection.execute(query, (cluster, 2**63 - 1 if before is None else before, most)).fetchall()
+            return [
+                Line(sequence, time, actor, HEADING.decode(event), refusal)
+                for sequence, time, actor, event, refusal in rows
+            ]
+        except (sqlite3.Error, msgspec.MsgspecError) as error:
+            raise LogError(f"{self.path}: the log cannot be read: {error}") from None
 
 
 def _sync(folder: Path) -> None:

@@ -13,7 +13,7 @@ import attrs
 
 from cluster.service.documents import Document
 from cluster.service.events import LoggedEvent, MakeCluster, PlanMade
-from cluster.service.log import Entry, Log, LogError, Saved
+from cluster.service.log import Entry, Line, Log, LogError, Saved
 from cluster.service.replica import ClusterReplica
 from cluster.service.searches import SearchThread
 from plb.errors import ConflictError, PlbError, UnknownNameError
@@ -137,6 +137,20 @@ class Service:
     async def submit_all(self, cluster: str, events: list[LoggedEvent], actor: str) -> list[Receipt]:
         """Log events of a cluster in their order, and apply each; errors as for `submit`."""
         return await asyncio.gather(*(self.submit(cluster, event, actor) for event in events))
+
+    async def latest(self, cluster: str, before: int | None = None) -> list[Line]:
+        """Return the latest entries of a cluster in brief, those below the sequence number `before`, the latest first.
+
+        Raises
+        ------
+        LogError
+            If the log cannot be read.
+        """
+        lines = await asyncio.get_running_loop().run_in_executor(None, self._log.latest, cluster, before)
+        reasons = {sequence: reason for reason, sequence in self._refusals}
+        for line in lines:
+            line.refusal = line.refusal or reasons.get(line.sequence)
+        return lines
 
     def _restore(self, name: str) -> None:
         """Make a cluster from its saved state and the entries after it."""

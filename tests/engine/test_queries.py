@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from plb import InvalidValueError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb import (
+    InvalidValueError,
+    Metric,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Replica,
+    Role,
+    Service,
+    UnknownNameError,
+)
 from plb.model import ReplicaState
 
 
@@ -34,6 +45,14 @@ def test_replicas_have_their_loads_and_their_state(engine):
         "n2": {"cpu": 1, "memory": 0},
     }
     assert [one.node for one in engine.replicas("db/0") if one.in_build] == ["n2"]
+
+
+def test_partitions_on_a_node_are_those_with_a_replica_there(engine):
+    engine.update_partition(Partition("db/1", service="db", replicas=[Replica(Role.PRIMARY, "n0")]))
+    names = {node.name: engine.partitions_on(node.name) for node in engine.nodes}
+    assert names == {"n0": ("db/0", "db/1"), "n1": ("db/0",), "n2": ("db/0",), "n3": ()}
+    with pytest.raises(UnknownNameError):
+        engine.partitions_on("n4")
 
 
 def test_replicas_are_values(engine):

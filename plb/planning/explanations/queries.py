@@ -78,6 +78,12 @@ def placed_replicas(state: ClusterState, partition: str) -> tuple[PlacedReplica,
     )
 
 
+def partitions_on(state: ClusterState, node: str) -> tuple[str, ...]:
+    """Return the names of the partitions with a replica on a node, given by its name, in the order of their rows."""
+    rows = np.flatnonzero(state.rows.node == state.node(node)).tolist()
+    return tuple(dict.fromkeys(state.row_partition[row] for row in rows))
+
+
 def load_of_next(state: ClusterState, partition: str, role: Role | str) -> dict[str, float]:
     """Return the load of the next replica with this role in a partition, by metric in user units."""
     record, role = state.partition(partition), check_role(f"partition {partition}", "role", role)
