@@ -184,11 +184,11 @@ class Log:
                 self._connection.execute("ROLLBACK")
             raise LogError(f"{self.path}: the log cannot be written: {error}") from error
 
-    def sequence_of(self, cluster: str, event_id: str) -> int | None:
-        """Return the sequence number of the event of a cluster with a client's id; None: there is none."""
-        query = "SELECT sequence FROM entries WHERE cluster = ? AND id = ?"
+    def earlier(self, cluster: str, event_id: str) -> tuple[int, str | None] | None:
+        """Return sequence number and refusal of the event of a cluster with a client's id; None: there is none."""
+        query = "SELECT sequence, refusal FROM entries WHERE cluster = ? AND id = ?"
         row = self._connection.execute(query, (cluster, event_id)).fetchone()
-        return None if row is None else int(row[0])
+        return None if row is None else (int(row[0]), row[1])
 
     def clusters(self) -> list[str]:
         """Return the names of all clusters that the log has entries of, in order."""

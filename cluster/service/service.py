@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeAlias
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 MOST_TOGETHER = 1000
 """Most events that are written together."""
+RETRY_SECONDS = 1.0
+"""Time after which the service tries again to write an event of its own."""
 SERVICE = "service"
 """Actor of the events of the service itself."""
 
@@ -78,8 +81,8 @@ class Service:
         self.clusters: dict[str, LiveCluster] = {}
         """The clusters by name."""
         self._waiting: asyncio.Queue[Waiting] = asyncio.Queue()
-        self._refusals: list[tuple[str, int]] = []
-        """Reasons of refusals with their sequence numbers, for the next writing."""
+        self._refusals: dict[int, str] = {}
+        """Reasons of refusals by sequence number, for the next writing."""
         self._saved: dict[str, Saved] = {}
         """States to write, by cluster."""
         self._writer = ThreadPoolExecutor(1, "plb log")
@@ -104,7 +107,7 @@ class Service:
             await self._loop.run_in_executor(None, live.searches.stop)
         self._writer.shutdown()
         if self._refusals and self.failure is None:
-            self._log.append([], self._refusals, [])
+            self._log.append([], reasons(self._refusals), [])
         self._log.close()
 
     def cluster(self, name: str) -> LiveCluster:
@@ -147,9 +150,8 @@ class Service:
             If the log cannot be read.
         """
         lines = await asyncio.get_running_loop().run_in_executor(None, self._log.latest, cluster, before)
-        reasons = {sequence: reason for reason, sequence in self._refusals}
         for line in lines:
-            line.refusal = line.refusal or reasons.get(line.sequence)
+            line.refusal = line.refusal or self._refusals.get(line.sequence)
         return lines
 
     def _restore(self, name: str) -> None:
@@ -166,7 +168,7 @@ class Service:
             try:
                 live.reader.apply(entry)
             except PlbError as error:
-                self._refusals.append((str(error), entry.sequence))
+                self._refusals[entry.sequence] = str(error)
             live.sequence = entry.sequence
         live.searches.start(entries)
         self.clusters[name] = live
@@ -227,23 +229,25 @@ class Service:
                 ids[cluster, event.id] = entry.sequence
             fresh.append((waiting, entry))
         refusals, saved = self._refusals, self._saved
-        self._refusals, self._saved = [], {}
+        self._refusals, self._saved = {}, {}
         entries = [entry for _, entry in fresh]
         try:
-            write = partial(self._log.append, entries, refusals, saved.items())
+            write = partial(self._log.append, entries, reasons(refusals), saved.items())
             await self._loop.run_in_executor(self._writer, write)
         except LogError as error:
             self.failure, self._refusals, self._saved = str(error), refusals, {**saved, **self._saved}
-            for *_, receipt in batch:
-                if not receipt.done():
-                    receipt.set_exception(error)
+            for waiting in batch:
+                if waiting[2] == SERVICE:  # a plan that was made is logged later
+                    self._loop.call_later(RETRY_SECONDS, self._waiting.put_nowait, waiting)
+                elif not waiting[3].done():
+                    waiting[3].set_exception(error)
             return
         self.failure = None
         self._next += len(entries)
         for (*_, receipt), entry in fresh:
             self._settle(receipt, self._apply(entry))
-        for (*_, receipt), sequence in repeated:
-            self._settle(receipt, Receipt(sequence, repeated=True))
+        for (cluster, event, _, receipt), sequence in repeated:
+            self._settle(receipt, self._answer_again(cluster, event, sequence))
 
     def _settle(self, receipt: asyncio.Future[Receipt], answer: Receipt) -> None:
         """Answer a client that still waits."""
@@ -254,7 +258,15 @@ class Service:
         """Return the sequence number of an earlier event with the same id, also of this writing (`ids`), or None."""
         if event.id is None:
             return None
-        return ids.get((cluster, event.id)) or self._log.sequence_of(cluster, event.id)
+        earlier = self._log.earlier(cluster, event.id)
+        return ids.get((cluster, event.id)) if earlier is None else earlier[0]
+
+    def _answer_again(self, cluster: str, event: LoggedEvent, sequence: int) -> Receipt:
+        """Return the answer to an event that repeats the id of an earlier one."""
+        refusal = self._refusals.get(sequence)
+        if refusal is None and event.id is not None:
+            _, refusal = self._log.earlier(cluster, event.id) or (sequence, None)
+        return Receipt(sequence, None if refusal is None else ConflictError(refusal), repeated=True)
 
     def _apply(self, entry: Entry) -> Receipt:
         """Apply an entry that is in the log."""
@@ -266,5 +278,10 @@ class Service:
             self.clusters[entry.cluster] = live
         refusal = self.clusters[entry.cluster].apply(entry)
         if refusal is not None:
-            self._refusals.append((str(refusal), entry.sequence))
+            self._refusals[entry.sequence] = str(refusal)
         return Receipt(entry.sequence, refusal)
+
+
+def reasons(refusals: Mapping[int, str]) -> list[tuple[str, int]]:
+    """Return reasons of refusals, each with its sequence number."""
+    return [(reason, sequence) for sequence, reason in refusals.items()]

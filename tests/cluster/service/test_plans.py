@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from cluster.service.documents import moves_of
 from cluster.service.events import ApplyPlan, DiscardPlan, DrainNode, ReportLoads, ReportOutcomes, RequestPlan
+from cluster.service.log import Log, LogError
 from cluster.service.replica import StaleError, Status
-from cluster.service.service import Service
+from cluster.service.service import Receipt, Service
 from plb.errors import ConflictError
 from tests.cluster.service.served import CLUSTER, make, planned, send, with_service
 
@@ -79,5 +82,62 @@ def test_failed_moves_are_taken_back(tmp_path: Path) -> None:
         await send(service, ApplyPlan(plan=plan.id))
         assert (await send(service, ReportOutcomes(plan=plan.id, failed=[*range(len(moves))]))).refusal is None
         assert before == {name: {one.node for one in engine.replicas(name)} for name in before}
+
+    with_service(tmp_path, story)
+
+
+def test_an_event_with_an_earlier_id_is_answered_as_before_and_not_applied_again(tmp_path: Path) -> None:
+    """Also if both are written together, and after a restart."""
+    drain = DrainNode(name="n0", id="first")
+    unknown = DrainNode(name="n9", id="second")
+
+    async def story(service: Service) -> None:
+        await make(service)
+        one, other, refused = await service.submit_all(CLUSTER, [drain, drain, unknown], "a test")
+        generation = service.cluster(CLUSTER).reader.state.generation
+        assert (one.repeated, other.repeated, other.sequence) == (False, True, one.sequence)
+        await again(service, generation, refused)
+
+    async def again(service: Service, generation: int, refused: Receipt) -> None:
+        receipt = await send(service, unknown)
+        assert (receipt.repeated, receipt.sequence, str(receipt.refusal)) == (
+            True,
+            refused.sequence,
+            str(refused.refusal),
+        )
+        assert service.cluster(CLUSTER).reader.state.generation == generation
+
+    with_service(tmp_path, story)
+
+    async def restarted(service: Service) -> None:
+        refused = (await send(service, unknown)).sequence
+        live = service.cluster(CLUSTER)
+        await again(service, live.reader.state.generation, Receipt(refused, (await send(service, unknown)).refusal))
+        assert (await send(service, unknown)).refusal is not None
+
+    with_service(tmp_path, restarted)
+
+
+def test_nothing_is_applied_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a full disk a client hears of it, the cluster stays as it was, and a plan that is made is kept."""
+
+    async def story(service: Service) -> None:
+        await make(service)
+        live = service.cluster(CLUSTER)
+        receipt = await send(service, RequestPlan(now=5.0))
+        with monkeypatch.context() as patch:
+            patch.setattr(Log, "append", full)
+            with pytest.raises(LogError, match="disk is full"):
+                await send(service, DrainNode(name="n0"))
+            assert service.failure is not None
+            generation = live.reader.state.generation
+        assert (await send(service, DrainNode(name="n0"))).refusal is None
+        assert live.reader.state.generation == generation + 1
+        while live.reader.plan(f"p{receipt.sequence}").is_searching:
+            await live.changed.wait()
+        assert service.failure is None
+
+    def full(*_: object) -> None:
+        raise LogError("the log cannot be written: database or disk is full")
 
     with_service(tmp_path, story)
