@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, KeysView, Mapping
 from typing import TYPE_CHECKING
 
 from plb.compiler import uninterrupted
@@ -33,7 +33,7 @@ from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
 from plb.state.applied_moves import apply_moves, vacate
 from plb.state.cluster_state import ClusterState
-from plb.validation import check_count, check_kind, check_names, check_switch
+from plb.validation import check_count, check_kind, check_loads, check_names, check_switch
 
 if TYPE_CHECKING:
     from plb.risk.demand_history import DemandHistory
@@ -276,6 +276,11 @@ class PlacementAndLoadBalancing(DescribedCluster):
         """The applications, in the order in which they were made."""
         return tuple(self._state.applications.applications.values())
 
+    @property
+    def service_names(self) -> KeysView[str]:
+        """The names of the services, in the order in which they were made; it follows changes."""
+        return self._state.service_index.keys()
+
     def service_domains(self) -> tuple[DomainState, ...]:
         """Return the service domains, each with what the last refresh did for it; each is searched separately."""
         return states_of_domains(self._state, self._planner.scheduler, self._planner.domains.found())
@@ -361,7 +366,8 @@ class PlacementAndLoadBalancing(DescribedCluster):
             If a load is negative, not finite, or too large for the metric's quantum.
         """
         check_kind("score_new", "partition", partition, Partition)
-        return self._planner.score_of_new(partition, loads or {}, self._planner.time(now))
+        checked = check_loads("score_new", "loads", {} if loads is None else loads)
+        return self._planner.score_of_new(partition, checked, self._planner.time(now))
 
     def violations(self, *, soft: bool = False) -> tuple[Violation, ...]:
         """Return the violations of the present cluster.

@@ -87,6 +87,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "expected_load": {"partition": "db/0", "role": "secondary"},
     "alternatives": {"partition": "db/0", "now": 1.0},
     "score": {"partition": "db/0", "now": 1.0},
+    "score_new": {"partition": Partition("db/9", service="db"), "loads": {"cpu": 1.0}, "now": 1.0},
     "violations": {"soft": True},
     "violation_probabilities": {"now": 1.0, "partition": "db/0"},
     "place": {"partition": ["db/0"], "now": 1.0, "budget": 0},

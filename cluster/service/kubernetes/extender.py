@@ -1,0 +1,167 @@
+"""An extender of the scheduler of Kubernetes: which nodes may take a pod (filter), and which are best (prioritize).
+
+A pod becomes a replica of a partition that the engine has only while it scores the nodes (`score_new`). Thus a question
+changes nothing, whatever the scheduler decides afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from msgspec import Struct, field
+from starlette.routing import Route
+
+from cluster.service.events import RequestError
+from cluster.service.kubernetes.pods import Pod, loads_of
+from cluster.service.operations import Call, Operation
+from cluster.service.service import LiveCluster, Service
+from plb import NodeScores, Partition
+from plb.errors import PlbError, UnknownNameError
+from plb.model.rules import NO_REFUSAL, Rule
+from plb.phrasing import rule_in_words
+
+BEST = 10
+"""Highest score of a node: MaxExtenderPriority."""
+ANY_WORKLOAD = "kubernetes"
+"""Service of pods whose workload the cluster does not know."""
+FREED_BY_PREEMPTION = (Rule.CAPACITY, Rule.APPLICATION_CAPACITY, Rule.THROTTLING, Rule.RANGE)
+"""Rules that a node may satisfy once other pods have left it."""
+NOT_DESCRIBED = "the placement service does not know the node"
+
+
+class Arguments(Struct, rename="pascal"):
+    """ExtenderArgs: a pod, and the names of nodes."""
+
+    pod: Pod
+    node_names: list[str] | None = None
+    """Names of the nodes to choose from; the scheduler sends them with ``nodeCacheCapable: true``."""
+
+
+class FilterResult(Struct, rename="pascal"):
+    """ExtenderFilterResult: the nodes that may take the pod, and why the others may not."""
+
+    node_names: list[str] | None = None
+    failed_nodes: dict[str, str] = field(default_factory=dict)
+    """Reasons by node; the preemption of other pods may help."""
+    failed_and_unresolvable_nodes: dict[str, str] = field(default_factory=dict)
+    """Reasons by node that no preemption removes."""
+    error: str = ""
+    """Why there is no result."""
+
+
+class HostPriority(Struct, rename="pascal"):
+    """The score of a node, from 0 to 10."""
+
+    host: str
+    score: int
+
+
+class Scorer:
+    """Scores the nodes for pods. It remembers the last scores of a cluster, as prioritize follows filter."""
+
+    def __init__(self) -> None:
+        self._last: WeakKeyDictionary[LiveCluster, tuple[object, NodeScores]] = WeakKeyDictionary()
+
+    def scores(self, live: LiveCluster, pod: Pod) -> NodeScores:
+        """Return the scores of all nodes for a pod.
+
+        Raises
+        ------
+        PlbError
+            If a quantity of the pod is invalid, or the cluster knows neither its workload nor `ANY_WORKLOAD`.
+        """
+        loads = loads_of(live.reader.engine.config.metric_names, pod.requests())
+        asked = (live.sequence, pod.workload, *loads.items())
+        last = self._last.get(live)
+        if last is None or last[0] != asked:
+            last = self._last[live] = asked, self._made(live, pod, loads)
+        return last[1]
+
+    def _made(self, live: LiveCluster, pod: Pod, loads: dict[str, float]) -> NodeScores:
+        """Return the scores of all nodes for a pod with these loads by metric."""
+        engine, now = live.reader.engine, live.reader.state.now
+        names = [name for name in (pod.workload, ANY_WORKLOAD) if name in engine.service_names]
+        if not names:
+            raise UnknownNameError("service", pod.workload, (ANY_WORKLOAD,), f"pod {pod.metadata.key}")
+        partition = Partition(f"pod {pod.metadata.key}", service=names[0], created=now)
+        return engine.score_new(partition, loads=loads, now=now)
+
+
+def filtered(scores: NodeScores, names: Sequence[str]) -> FilterResult:
+    """Return which of the nodes `names` may take the replica that was scored.
+
+    Where none may, those remain that only a rule excludes that placement would relax.
+    """
+    index = dict(zip(scores.nodes, range(len(scores.nodes)), strict=True))
+    rows = [index.get(name) for name in names]
+    fits, soft = scores.fits, scores.soft
+    fitting = [name for name, row in zip(names, rows, strict=True) if row is not None and fits[row]]
+    if not fitting:
+        fitting = [name for name, row in zip(names, rows, strict=True) if row is not None and soft[row]]
+    result, chosen = FilterResult(fitting), set(fitting)
+    for name, row in zip(names, rows, strict=True):
+        if row is None:
+            result.failed_and_unresolvable_nodes[name] = NOT_DESCRIBED
+        elif name not in chosen:
+            rule = int(scores.rule[row])
+            reason = scores.by_extensions[row] if rule == NO_REFUSAL else Rule(rule).name.lower()
+            nodes = result.failed_nodes if rule in FREED_BY_PREEMPTION else result.failed_and_unresolvable_nodes
+            nodes[name] = f"{rule_in_words(reason)} (placement service)"
+    return result
+
+
+def prioritized(scores: NodeScores, names: Sequence[str]) -> list[HostPriority]:
+    """Return the scores of the nodes `names`, 0 to 10: those of lowest energy have 10, others in proportion at most 9.
+
+    Nodes that are ruled out or not known have 0.
+    """
+    index = dict(zip(scores.nodes, range(len(scores.nodes)), strict=True))
+    rows = np.array([index.get(name, len(index)) for name in names], np.int64)
+    energy = np.append(scores.energy, np.inf)[rows]
+    fits = np.isfinite(energy)
+    points = np.zeros(len(names), np.int64)
+    if fits.any():
+        lowest, highest = energy[fits].min(), energy[fits].max()
+        share = (highest - energy[fits]) / (highest - lowest) if highest > lowest else np.ones(fits.sum())
+        points[fits] = np.where(energy[fits] == lowest, BEST, np.minimum(share * BEST, BEST - 1).astype(np.int64))
+    return [HostPriority(name, score) for name, score in zip(names, points.tolist(), strict=True)]
+
+
+def names_of(arguments: Arguments) -> list[str]:
+    """Return the names of the nodes of a call; raise `RequestError` if there are none."""
+    if arguments.node_names is None:
+        raise RequestError("NodeNames", "Expected names of nodes; set nodeCacheCapable: true in the scheduler")
+    return arguments.node_names
+
+
+SCORER = Scorer()
+
+
+async def filter_nodes(call: Call) -> FilterResult:
+    """Return which nodes may take a pod, to the scheduler of Kubernetes; an error is in the result."""
+    try:
+        return filtered(SCORER.scores(call.live, call.body.pod), names_of(call.body))
+    except PlbError as error:
+        return FilterResult(error=str(error))
+
+
+async def prioritize_nodes(call: Call) -> list[HostPriority]:
+    """Return how good nodes are for a pod, to the scheduler of Kubernetes."""
+    return prioritized(SCORER.scores(call.live, call.body.pod), names_of(call.body))
+
+
+PATH = "/v1/clusters/{cluster}/kubernetes"
+OPERATIONS = (
+    Operation(method="POST", path=f"{PATH}/filter", handler=filter_nodes, body=Arguments, answer=FilterResult),
+    Operation(
+        method="POST", path=f"{PATH}/prioritize", handler=prioritize_nodes, body=Arguments, answer=list[HostPriority]
+    ),
+)
+"""What the scheduler asks for."""
+
+
+def routes(_service: Service) -> list[Route]:
+    """Return the routes of the extender."""
+    return [operation.route() for operation in OPERATIONS]
