@@ -155,12 +155,12 @@ class ExtensionError(PlbError):
 
 
 class MissingExtraError(PlbError, ImportError):
-    """A package that learning needs, such as ``"torch"``, is not installed."""
+    """A package of an extra of this project, such as ``"torch"`` of ``"learning"``, is not installed."""
 
-    def __init__(self, package: str) -> None:
-        super().__init__(package)
-        self.package = package
-        self._message = f"{package} is not installed; pip install 'plb[learning]' brings it"
+    def __init__(self, package: str, extra: str = "learning") -> None:
+        super().__init__(package, extra)
+        self.package, self.extra = package, extra
+        self._message = f"{package} is not installed; pip install 'plb[{extra}]' brings it"
 
 
 class CheckpointError(PlbError):

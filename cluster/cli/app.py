@@ -13,6 +13,7 @@ from cluster.cli.learn import learn_app
 from cluster.cli.provision import provision_command, replan_command
 from cluster.cli.replay import replay_command
 from cluster.cli.scenarios import capacity_command, compare_command, explain_command, report_command, simulate_command
+from cluster.cli.serve import serve_command
 from cluster.cli.study import study_app
 from cluster.cli.traces import predict_command, traces_app
 from cluster.cli.warmup import warmup_command
@@ -21,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     name="plb",
     help="Placement and load balancing for over-subscribed clusters: simulate, report, explain, compare, plan nodes, "
-    "predict peaks, learn to place, check traces, repeat studies, measure speed.",
+    "predict peaks, learn to place, serve clusters, check traces, repeat studies, measure speed.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -36,6 +37,7 @@ app.command("predict")(predict_command)
 app.command("provision")(provision_command)
 app.command("replan")(replan_command)
 app.command("replay")(replay_command)
+app.command("serve")(serve_command)
 app.command("warmup")(warmup_command)
 app.add_typer(learn_app, name="learn")
 app.add_typer(study_app, name="study")

@@ -1,0 +1,180 @@
+"""The server: an application on a socket, over TLS if a certificate is given, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import attrs
+import uvicorn
+from starlette.applications import Starlette
+
+from cluster.service.access import Access
+from cluster.service.log import Log
+from cluster.service.rest import application, end_streams
+from cluster.service.service import Service
+from plb.errors import ConflictError, InvalidValueError, PlbError
+
+MOST_CONNECTIONS = 1000
+"""Connections at a time."""
+SECONDS_TO_END = 5
+"""Time for requests that run when the server is stopped."""
+SECONDS_OF_A_THREAD = 0.001
+"""How long a search keeps the interpreter from a read."""
+
+
+@attrs.frozen
+class Transport:
+    """Where a server listens, and how it knows its clients."""
+
+    host: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+    """Certificates that sign those of clients; with them, no other client can connect."""
+
+    @classmethod
+    def of(cls, address: str, **files: Path | None) -> Transport:
+        """Return the transport at an address, HOST:PORT; a wrong one raises `InvalidValueError`."""
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65535:
+            raise InvalidValueError("serve", "listen", address, "HOST:PORT, such as 127.0.0.1:8765")
+        return cls(host.strip("[]"), int(port), **files)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def check(self, has_tokens: bool) -> None:
+        """Raise `ConflictError` unless clients are known, or are all on this machine."""
+        if (self.certificate is None) != (self.key is None) or (self.client_ca and self.certificate is None):
+            raise ConflictError("serve: --certificate and --key belong together, and --client-ca needs both")
+        if not self.is_loopback and not has_tokens and self.client_ca is None:
+            raise ConflictError(
+                f"serve: whoever reaches {self.host} could move replicas; give --token-file, or --client-ca with "
+                "--certificate and --key, or listen on 127.0.0.1"
+            )
+
+    def listening(self) -> socket.socket:
+        """Return a socket that listens."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        try:
+            return socket.create_server((self.host, self.port), family=family, backlog=1024)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            raise PlbError(f"serve: cannot listen on {self.host}:{self.port}: {reason}") from None
+
+    def url(self, listening: socket.socket) -> str:
+        """Return the address of a socket for clients."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.certificate else 'http'}://{host}:{listening.getsockname()[1]}"
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to its caller."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+def serve(
+    folder: Path,
+    transport: Transport,
+    tokens: Path | None,
+    say: Callable[[str], None],
+    beside: Callable[[Service], Awaitable[None]] | None = None,
+) -> None:
+    """Serve the clusters of a directory until SIGINT or SIGTERM.
+
+    Parameters
+    ----------
+    tokens
+        File of tokens; None: all that can connect have all rights.
+    say
+        Called with the address when it is served.
+    beside
+        Runs while the service does; None: nothing.
+
+    Raises
+    ------
+    PlbError
+        If the directory is served already or cannot be written, or the address cannot be used.
+    """
+    transport.check(tokens is not None)
+    anyone = "loopback" if transport.client_ca is None else "certificate"
+    access = Access(anyone=anyone) if tokens is None else Access.of_file(tokens)
+    with transport.listening() as listening:
+        service = Service(Log(folder))
+        app = application(service, access)
+        server = _Server(_config(app, transport))
+        sys.setswitchinterval(SECONDS_OF_A_THREAD)
+        asyncio.run(_serve(app, server, listening, lambda: say(transport.url(listening)), beside))
+
+
+def _config(app: Starlette, transport: Transport) -> uvicorn.Config:
+    """Return the configuration of the server; files that are no certificates raise `PlbError`."""
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=SECONDS_TO_END,
+        ssl_certfile=transport.certificate,
+        ssl_keyfile=None if transport.key is None else str(transport.key),
+        ssl_ca_certs=None if transport.client_ca is None else str(transport.client_ca),
+        ssl_cert_reqs=ssl.CERT_NONE if transport.client_ca is None else ssl.CERT_REQUIRED,
+    )
+    try:
+        config.load()
+    except ssl.SSLError as error:
+        raise PlbError(f"serve: --certificate, --key or --client-ca cannot be used: {error}") from None
+    return config
+
+
+async def _serve(
+    app: Starlette,
+    server: uvicorn.Server,
+    listening: socket.socket,
+    say: Callable[[], None],
+    beside: Callable[[Service], Awaitable[None]] | None,
+) -> None:
+    """Serve until a signal."""
+
+    def stop() -> None:
+        server.force_exit = server.should_exit
+        server.should_exit = True
+        end_streams(app)
+
+    service: Service = app.state.service
+    await service.start()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    task = None if beside is None else asyncio.ensure_future(beside(service))
+    say()
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await service.stop()

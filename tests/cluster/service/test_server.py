@@ -1,0 +1,104 @@
+"""``plb serve`` as a process: it ends cleanly, comes back after a kill, and refuses what is not safe."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+import httpx
+import pytest
+
+from cluster.service.server import Transport
+from plb.errors import ConflictError, InvalidValueError
+from tests.cluster.service.clients import ITS_PATH, SETTINGS
+
+PLB = [sys.executable, "-c", "from plb_command import main; main()"]
+NODE = {"name": "a", "capacities": {"cpu": 8}}
+
+
+@attrs.frozen
+class Process:
+    """A server of its own."""
+
+    process: subprocess.Popen[str]
+    url: str
+
+
+@contextmanager
+def server(folder: Path, *options: str) -> Iterator[Process]:
+    """Serve a directory on a free port, and kill the server at the end."""
+    command = [*PLB, "serve", "--data", str(folder), "--listen", "127.0.0.1:0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            url = re.match(r"https?://\S+", line)
+            assert url is not None, line + process.stdout.read()
+            yield Process(process, url[0])
+        finally:
+            process.kill()
+
+
+def message_of(*options: str) -> str:
+    """Return the message of a server that does not start."""
+    run = subprocess.run([*PLB, "serve", *options], capture_output=True, text=True, check=False, timeout=300)
+    assert run.returncode == 2, run.stdout + run.stderr
+    return run.stderr
+
+
+def test_after_a_kill_all_that_was_acknowledged_is_there(tmp_path: Path) -> None:
+    with server(tmp_path) as here:
+        httpx.put(here.url + ITS_PATH, json={"settings": SETTINGS})
+        for number in range(20):
+            node = {**NODE, "name": f"n{number}"}
+            assert httpx.put(f"{here.url}{ITS_PATH}/nodes/n{number}", json=node).status_code == 200
+        before = [httpx.get(f"{here.url}{path}").json() for path in (ITS_PATH, f"{ITS_PATH}/node_loads")]
+        assert "another plb serves this directory" in message_of("--data", str(tmp_path), "--listen", "127.0.0.1:0")
+        here.process.kill()
+        here.process.wait()
+    with server(tmp_path) as here:
+        assert before == [httpx.get(f"{here.url}{path}").json() for path in (ITS_PATH, f"{ITS_PATH}/node_loads")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly_also_with_a_stream_that_nobody_reads(number: signal.Signals, tmp_path: Path) -> None:
+    with server(tmp_path) as here:
+        httpx.put(here.url + ITS_PATH, json={"settings": SETTINGS})
+        with httpx.stream("GET", f"{here.url}{ITS_PATH}/events") as stream:
+            assert next(stream.iter_lines()).startswith('data: {"sequence":1,')
+            here.process.send_signal(number)
+            assert here.process.wait(60) == 0
+        assert here.process.stdout is not None
+        assert here.process.stdout.read() == ""
+
+
+def test_an_address_for_others_needs_tokens_or_certificates_of_clients(tmp_path: Path) -> None:
+    files = {"certificate": tmp_path, "key": tmp_path}
+    for address in ("0.0.0.0:1", "[::]:1", "example.org:1", "10.0.0.1:1"):
+        with pytest.raises(ConflictError, match="could move replicas"):
+            Transport.of(address, **files).check(has_tokens=False)
+        Transport.of(address).check(has_tokens=True)
+        Transport.of(address, **files, client_ca=tmp_path).check(has_tokens=False)
+    for address in ("127.0.0.1:1", "127.0.0.2:1", "localhost:1", "[::1]:1"):
+        Transport.of(address).check(has_tokens=False)
+    with pytest.raises(ConflictError, match="belong together"):
+        Transport.of("127.0.0.1:1", certificate=tmp_path).check(has_tokens=False)
+    with pytest.raises(ConflictError, match="needs both"):
+        Transport.of("127.0.0.1:1", client_ca=tmp_path).check(has_tokens=False)
+    for address in ("8765", ":1", "host:", "host:x", "host:65536", "host:-1"):
+        with pytest.raises(InvalidValueError, match="listen"):
+            Transport.of(address)
+
+
+def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no certificate")
+    here = ("--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"))
+    files = ("--certificate", str(tmp_path / "file"), "--key", str(tmp_path / "file"))
+    assert "--certificate, --key or --client-ca cannot be used" in message_of(*here, *files)
+    assert "the log cannot be opened" in message_of("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file"))
