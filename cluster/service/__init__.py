@@ -1,1 +1,4 @@
-"""The placement service: clusters over HTTP, with a durable log."""
+"""The placement service: clusters over HTTP, with a durable log.
+
+Begin reading in `cluster.service.service`.
+"""

@@ -21,7 +21,7 @@ from cluster.service.events import (
     RequestError,
     decoded,
 )
-from cluster.service.problems import Problem, RefusedError, problem_of
+from cluster.service.problems import HttpProblem, RefusedError, problem_of
 from cluster.service.service import LiveCluster, Receipt, Service
 from plb.errors import ConflictError
 
@@ -52,7 +52,7 @@ class Answered(msgspec.Struct, omit_defaults=True):
     """Id of the plan that it asked for."""
     repeated: bool = False
     """Whether an earlier event has its id, so that it was not applied again."""
-    problem: Problem | None = None
+    problem: HttpProblem | None = None
     """Why it changed nothing; only in the answer to a batch."""
 
 

@@ -53,7 +53,7 @@ class RefusedError(PlbError):
         self._message = detail
 
 
-class Problem(msgspec.Struct, omit_defaults=True):
+class HttpProblem(msgspec.Struct, omit_defaults=True):
     """Why a request, or an event of one, was refused."""
 
     type: str
@@ -83,16 +83,16 @@ def status_of(error: PlbError) -> int:
     return next(status for kind, status in STATUSES.items() if isinstance(error, kind))
 
 
-def problem_of(error: PlbError) -> Problem:
+def problem_of(error: PlbError) -> HttpProblem:
     """Return the problem that an error is."""
     name = type(error).__name__.removesuffix("Error")
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
     parts = {PARTS[key]: getattr(error, key) for key in PARTS if isinstance(getattr(error, key, None), str)}
     kind = f"urn:plb:{words.replace(' ', '-')}"
-    return Problem(kind, words.capitalize(), status_of(error), str(error), **parts)
+    return HttpProblem(kind, words.capitalize(), status_of(error), str(error), **parts)
 
 
-def response_of(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
+def response_of(problem: HttpProblem, headers: Mapping[str, str] | None = None) -> Response:
     """Return the response with a problem."""
     return Response(msgspec.json.encode(problem), problem.status, dict(headers or {}), MEDIA_TYPE)
 
@@ -106,10 +106,10 @@ def on_error(_request: Request, error: Exception) -> Response:
 def on_http_error(_request: Request, error: Exception) -> Response:
     """Answer a request that no route serves."""
     assert isinstance(error, HTTPException)
-    return response_of(Problem("about:blank", error.detail, error.status_code, error.detail), error.headers)
+    return response_of(HttpProblem("about:blank", error.detail, error.status_code, error.detail), error.headers)
 
 
 def on_defect(request: Request, error: Exception) -> Response:
     """Answer a request after an error that nobody expected; the log of the process has the details."""
     logger.error("%s %s has failed", request.method, request.url.path, exc_info=error)
-    return response_of(Problem("about:blank", "Internal Server Error", 500, "an unexpected error; see the log"))
+    return response_of(HttpProblem("about:blank", "Internal Server Error", 500, "an unexpected error; see the log"))
