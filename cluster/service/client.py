@@ -1,0 +1,249 @@
+"""Clients of a service in Python: `Client`, and `AsyncClient` with the same calls to be awaited.
+
+with Client("http://127.0.0.1:8765", "main") as client:
+    client.put(Node("n0", capacities={"cpu": 16}))
+    plan = client.plan(now=60.0)
+    client.apply(plan["id"])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+import attrs
+import httpx
+
+from cluster.service.documents import plain
+from plb import Application, Node, Partition, PlbConfig, Service
+from plb.errors import PlbError
+
+PAUSE_SECONDS = 0.05
+"""Pause between two questions whether a plan is made."""
+KINDS = {Node: "nodes", Service: "services", Partition: "partitions", Application: "applications"}
+"""Paths of what a client describes."""
+Described: TypeAlias = Node | Service | Partition | Application
+
+
+class ServiceError(PlbError):
+    """A service refused a request.
+
+    Parameters
+    ----------
+    status
+        Status of HTTP.
+    problem
+        The document that says why, with ``detail`` and where known ``item``, ``field`` and ``allowed``.
+    """
+
+    def __init__(self, status: int, problem: dict[str, Any]) -> None:
+        super().__init__(status, problem)
+        self.status, self.problem = status, problem
+        self._message = str(problem.get("detail", problem))
+
+
+@attrs.frozen
+class Question:
+    """A request of a call."""
+
+    method: str
+    path: str
+    """Path below that of the cluster; empty: that path."""
+    body: Any = None
+    query: dict[str, Any] = attrs.field(factory=dict)
+    key: str | None = None
+    """Id of the event, with which it is applied once."""
+
+
+@attrs.frozen
+class Pause:
+    """A pause of a call, in seconds."""
+
+    seconds: float
+
+
+Steps: TypeAlias = Generator["Question | Pause", Any, Any]
+"""The steps of a call: requests, whose answers are sent into it, and pauses."""
+
+
+class Calls:
+    """What a service can be asked. Each method returns the answer as a document, or raises `ServiceError`.
+
+    A `key` names an event; a service that has applied an event with this key answers as before and does nothing, so
+    that a call without an answer can be repeated.
+    """
+
+    def _do(self, steps: Steps) -> Any:
+        """Return the answer of a call."""
+        raise NotImplementedError
+
+    def make(self, settings: PlbConfig, *, seed: int = 0) -> Any:
+        """Make the cluster."""
+        return self._do(_one(Question("PUT", "", {"settings": plain(settings), "seed": seed})))
+
+    def put(self, item: Described, *, now: float | None = None, key: str | None = None) -> Any:
+        """Add or replace a node, a service, a partition or an application."""
+        path = f"/{KINDS[type(item)]}/{quote(item.name, safe='')}"
+        return self._do(_one(Question("PUT", path, plain(item), _given(now=now), key)))
+
+    def remove(self, kind: str, name: str, *, now: float | None = None, key: str | None = None) -> Any:
+        """Remove what has a name; `kind`: ``"nodes"``, ``"services"``, ``"partitions"`` or ``"applications"``."""
+        return self._do(_one(Question("DELETE", f"/{kind}/{quote(name, safe='')}", query=_given(now=now), key=key)))
+
+    def events(self, events: Sequence[dict[str, Any]]) -> Any:
+        """Send events in their order; the answers, with a ``problem`` where one was refused, have the same order."""
+        return self._do(_one(Question("POST", "/events", list(events))))
+
+    def report_loads(
+        self, partitions: Iterable[str], nodes: Iterable[str], loads: Iterable[Sequence[float]], **fields: Any
+    ) -> Any:
+        """Report the loads of replicas, each given by its partition and node, metrics in the order of the settings."""
+        columns = {"partitions": list(partitions), "nodes": list(nodes), "loads": plain(list(loads))}
+        return self._do(_one(Question("POST", "/loads", {**columns, **fields})))
+
+    def plan(self, **request: Any) -> Any:
+        """Ask for a plan, and return it when it is made; fields such as ``call``, ``now``, ``proposals``, ``id``."""
+
+        def steps() -> Steps:
+            answer = yield Question("POST", "/plans", request)
+            while (record := (yield Question("GET", f"/plans/{answer['plan']}")))["status"] == "searching":
+                yield Pause(PAUSE_SECONDS)
+            return record
+
+        return self._do(steps())
+
+    def apply(self, plan: str, *, leaving: bool = False, key: str | None = None) -> Any:
+        """Carry a plan out, exactly as it was shown; one that is stale is refused with the status 409."""
+        return self._do(_one(Question("POST", f"/plans/{plan}/apply", {"leaving": leaving}, key=key)))
+
+    def discard(self, plan: str) -> Any:
+        """Give a plan up, also while it is searched for."""
+        return self._do(_one(Question("DELETE", f"/plans/{plan}")))
+
+    def report_outcomes(self, plan: str, failed: Sequence[int], *, key: str | None = None) -> Any:
+        """Take the moves of a plan back that failed, given by their positions."""
+        return self._do(_one(Question("POST", f"/plans/{plan}/outcomes", {"failed": list(failed)}, key=key)))
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Ask for what changes nothing: ``"node_loads"``, ``"violations"``, ``"partitions/orders"``, or ``"score"``."""
+        return self._do(_one(Question("GET", f"/{path.lstrip('/')}", query=query)))
+
+
+class Client(Calls):
+    """A client that waits for each answer.
+
+    Parameters
+    ----------
+    address
+        Address of the service, such as ``"http://127.0.0.1:8765"``.
+    cluster
+        Name of the cluster.
+    token
+        Token, if the service has tokens.
+    http
+        Options of `httpx.Client`, such as ``timeout`` or ``verify``.
+    """
+
+    def __init__(self, address: str, cluster: str, *, token: str | None = None, **http: Any) -> None:
+        self._base = _base(address, cluster)
+        self._http = httpx.Client(headers=_headers(token), **http)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _do(self, steps: Steps) -> Any:
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                return end.value
+            if isinstance(step, Pause):
+                time.sleep(step.seconds)
+            else:
+                answer = _answer(self._http.request(**_request(step, self._base)))
+
+
+class AsyncClient(Calls):
+    """A client whose calls are awaited: ``await client.plan(now=60.0)``. The arguments are those of `Client`."""
+
+    def __init__(self, address: str, cluster: str, *, token: str | None = None, **http: Any) -> None:
+        self._base = _base(address, cluster)
+        self._http = httpx.AsyncClient(headers=_headers(token), **http)
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def _do(self, steps: Steps) -> Any:
+        answer: Any = None
+        while True:
+            try:
+                step = steps.send(answer)
+            except StopIteration as end:
+                return end.value
+            if isinstance(step, Pause):
+                await asyncio.sleep(step.seconds)
+            else:
+                answer = _answer(await self._http.request(**_request(step, self._base)))
+
+
+def _one(question: Question) -> Steps:
+    """Return the steps of a call with one request."""
+    answer = yield question
+    return answer
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _base(address: str, cluster: str) -> str:
+    """Return the address of a cluster."""
+    return f"{address.rstrip('/')}/v1/clusters/{quote(cluster, safe='')}"
+
+
+def _headers(token: str | None) -> dict[str, str]:
+    """Return the headers of all requests."""
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+
+def _request(question: Question, base: str) -> dict[str, Any]:
+    """Return the arguments of a request; `base`: address of the cluster."""
+    headers = {} if question.key is None else {"Idempotency-Key": question.key}
+    body = {} if question.body is None else {"json": question.body}
+    return {
+        "method": question.method,
+        "url": base + question.path,
+        "params": question.query,
+        "headers": headers,
+        **body,
+    }
+
+
+def _answer(response: httpx.Response) -> Any:
+    """Return the document of an answer; raise `ServiceError` if the service refused the request."""
+    if response.is_success:
+        return response.json()
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = {"detail": f"{response.status_code} {response.reason_phrase}"}
+    raise ServiceError(response.status_code, problem)

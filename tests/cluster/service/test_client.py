@@ -1,0 +1,115 @@
+"""The clients in Python: the same calls, which wait or are awaited, over a real connection."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from cluster.service.client import AsyncClient, Client, ServiceError
+from cluster.service.rest import application
+from plb import Metric, Node, Partition, PlbConfig, Role, Service
+from tests.cluster.service.served import served
+
+CONFIG = PlbConfig(metrics=[Metric("cpu")])
+SERVICE = Service("db", target_replicas=2, default_load={Role.PRIMARY: {"cpu": 4}, Role.SECONDARY: {"cpu": 2}})
+
+
+def with_address(folder: Path, story: Callable[[str], Awaitable[None]]) -> None:
+    """Tell a story of the address of a service that listens."""
+
+    async def run() -> None:
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            port = listening.getsockname()[1]
+            async with served(folder) as service:
+                server = uvicorn.Server(uvicorn.Config(application(service), log_level="error", lifespan="off"))
+                task = asyncio.create_task(server.serve(sockets=[listening]))
+                while not server.started:
+                    await asyncio.sleep(0.01)
+                try:
+                    await story(f"http://127.0.0.1:{port}")
+                finally:
+                    server.should_exit = True
+                    await task
+
+    asyncio.run(run())
+
+
+def session(client: Client) -> tuple[Any, ...]:
+    """Return what a client is told while it describes a cluster and carries a plan out."""
+    client.make(CONFIG, seed=5)
+    for name in ("a", "b", "c/d"):
+        client.put(Node(name, capacities={"cpu": 8}), now=1.0)
+    client.put(SERVICE)
+    client.put(Partition("db/0", service="db"), key="first")
+    repeated = client.put(Partition("db/0", service="db"), key="first")
+    plan = client.plan(now=60.0)
+    client.apply(plan["id"])
+    node = client.get("partitions/db/0")[0]["node"]
+    client.report_loads(["db/0"], [node], [[5]])
+    with pytest.raises(ServiceError, match="applied, not ready") as error:
+        client.apply(plan["id"])
+    client.report_outcomes(plan["id"], [1])
+    client.discard(client.plan(call="balance", now=70.0)["id"])
+    answers = client.events([{"type": "remove_node", "name": "x"}])
+    return repeated["repeated"], plan["document"], error.value.status, answers[0]["problem"], client.get("node_loads")
+
+
+async def awaited_session(client: AsyncClient) -> tuple[Any, ...]:
+    """Return what `session` returns, with calls that are awaited."""
+    await client.make(CONFIG, seed=5)
+    for name in ("a", "b", "c/d"):
+        await client.put(Node(name, capacities={"cpu": 8}), now=1.0)
+    await client.put(SERVICE)
+    await client.put(Partition("db/0", service="db"), key="first")
+    repeated = await client.put(Partition("db/0", service="db"), key="first")
+    plan = await client.plan(now=60.0)
+    await client.apply(plan["id"])
+    node = (await client.get("partitions/db/0"))[0]["node"]
+    await client.report_loads(["db/0"], [node], [[5]])
+    with pytest.raises(ServiceError, match="applied, not ready") as error:
+        await client.apply(plan["id"])
+    await client.report_outcomes(plan["id"], [1])
+    await client.discard((await client.plan(call="balance", now=70.0))["id"])
+    answers = await client.events([{"type": "remove_node", "name": "x"}])
+    loads = await client.get("node_loads")
+    return repeated["repeated"], plan["document"], error.value.status, answers[0]["problem"], loads
+
+
+def test_both_clients_are_told_the_same(tmp_path: Path) -> None:
+    async def story(address: str) -> None:
+        with Client(address, "one") as client:
+            told = await asyncio.to_thread(session, client)
+        async with AsyncClient(address, "other") as other:
+            assert await awaited_session(other) == told
+        repeated, document, status, problem, loads = told
+        assert (repeated, status, len(document["moves"])) == (True, 409, 2)
+        assert "x" in problem["detail"]
+        assert sorted(load["cpu"] for load in loads.values()) == [0, 0, 5]
+
+    with_address(tmp_path, story)
+
+
+def test_a_name_with_a_slash_or_a_space_arrives_as_it_is(tmp_path: Path) -> None:
+    async def story(address: str) -> None:
+        async with AsyncClient(address, "a cluster") as client:
+            await client.make(CONFIG)
+            for name in ("a/b", "ü %41?&#"):
+                await client.put(Node(name, capacities={"cpu": 1}))
+            assert set(await client.get("node_loads")) == {"a/b", "ü %41?&#"}
+            await client.remove("nodes", "a/b", now=3.0)
+            assert len(await client.get("node_loads")) == 1
+
+    with_address(tmp_path, story)
+
+
+def test_a_service_that_is_not_there_is_an_error_of_the_connection() -> None:
+    with Client("http://127.0.0.1:9", "main") as client, pytest.raises(httpx.ConnectError):
+        client.get("node_loads")
