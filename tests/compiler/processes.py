@@ -70,15 +70,19 @@ class Started:
 
 
 class Server:
-    """Starts processes in which Numba is loaded and plb is not; the folder has their output."""
+    """Starts processes after a call of `first`, by default with Numba loaded and without plb.
 
-    def __init__(self, folder: Path) -> None:
+    The folder has their output.
+    """
+
+    def __init__(self, folder: Path, first: str = "server:load_compiler") -> None:
         self.folder = folder
         self.started = 0
         (folder / "driver.py").write_text(DRIVER)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PLB_", "NUMBA_"))}
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")]).strip(os.pathsep)
         self.process = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("server.py")],
+            [sys.executable, Path(__file__).with_name("server.py"), first],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

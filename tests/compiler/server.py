@@ -1,6 +1,7 @@
-"""The process of `tests.compiler.processes` with Numba loaded: it forks one process for each request.
+"""The process of `tests.compiler.processes`: it loads what a function needs, and forks one process for each request.
 
-Requests and answers are lines of JSON. plb is not loaded here, so that each process may load its own copy.
+Requests and answers are lines of JSON. For the tests of the compiler, plb is not loaded here, so that each process may
+load its own copy.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,12 @@ def load_compiler() -> None:
     numba.njit(nogil=True)(lambda numbers: numbers[0] + 1)(np.zeros(1, np.int64))
 
 
+def function_of(name: str) -> Callable[..., Any]:
+    """Return a function, ``module:function``."""
+    module, _, function = name.partition(":")
+    return getattr(import_module(module), function)  # type: ignore[no-any-return]
+
+
 def run(request: dict[str, Any]) -> None:
     """Call a function in the environment of the request, and write its result to a file."""
     out = Path(request["out"])
@@ -34,8 +42,8 @@ def run(request: dict[str, Any]) -> None:
             os.environ[name] = value
     numba.config.reload_config()  # as if Numba were loaded in this environment
     sys.path[:0] = request["path"]
-    module, _, function = request["call"].partition(":")
-    result = getattr(import_module(module), function)(*request["arguments"])
+    os.chdir(request.get("folder", os.curdir))
+    result = function_of(request["call"])(*request["arguments"])
     (out / "result.json").write_text(json.dumps(result))
 
 
@@ -50,6 +58,7 @@ def start(request: dict[str, Any]) -> int:
     except BaseException:
         traceback.print_exc()
     finally:
+        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
 
@@ -57,7 +66,7 @@ def start(request: dict[str, Any]) -> int:
 def main() -> None:
     """Serve requests until standard input ends."""
     sys.dont_write_bytecode = True  # bytecode of a module rewritten within a second would be taken as current
-    load_compiler()
+    function_of(sys.argv[1])()
     for line in sys.stdin:
         request = json.loads(line)
         answer = os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1]) if "wait" in request else start(request)

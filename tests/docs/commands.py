@@ -11,12 +11,15 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import typer
 
 from cluster.cli.app import app
+from tests.compiler.processes import Server
 from tests.docs.pages import ROOT, Block, is_command
+from tests.engine.stories import three_nodes
 
 PLB = ("plb", ".venv/bin/plb")
 VARIABLE = re.compile(r"[A-Z_]+=")
@@ -126,20 +129,33 @@ class Workspace:
 
     def run(self, command: str, *, fails: bool = False) -> str:
         """Return the output of a command. With `fails`, it must end in an error, and standard error is included."""
-        return self._output(["bash", "-c", command], command, fails=fails)
-
-    def run_python(self, code: str) -> str:
-        """Return the output of a program."""
-        return self._output([sys.executable, "-c", code], "python", fails=False)
-
-    def _output(self, call: list[str], name: str, *, fails: bool) -> str:
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         env = os.environ | PLAIN | {"PYTHONPATH": os.pathsep.join(paths)}
+        call = ["bash", "-c", command]
         run = subprocess.run(
             call, cwd=self.folder, env=env, capture_output=True, text=True, check=False, timeout=LONGEST
         )
-        assert (run.returncode != 0) == fails, f"{name}\n{run.stdout}{run.stderr}"
+        assert (run.returncode != 0) == fails, f"{command}\n{run.stdout}{run.stderr}"
         return run.stdout + run.stderr if fails else run.stdout
+
+    def run_python(self, code: str, server: Server) -> str:
+        """Return the output of a program in a new process of a server whose first call was `make_a_plan`."""
+        out = self.folder.parent
+        named = {"path": [], "environment": PLAIN, "folder": str(self.folder), "out": str(out)}
+        process = server.ask(call=f"{__name__}:run_program", arguments=[code], **named)
+        assert server.ask(wait=process) == 0, (out / "stderr").read_text()
+        return (out / "stdout").read_text()
+
+
+def make_a_plan() -> None:
+    """Make a plan, for which the engine loads its modules and kernels."""
+    three_nodes().engine(threads=1).refresh(0.0)
+
+
+def run_program(code: str) -> None:
+    """Run a program as Python runs a script."""
+    sys.modules["__main__"] = ModuleType("__main__")
+    exec(compile(code, "<page>", "exec"), vars(sys.modules["__main__"]))
 
 
 @cache

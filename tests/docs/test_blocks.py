@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 
 from cluster.learning.config import TOP_LEVEL as OF_LEARNING
 from cluster.scenario.scenario_file import scenario_from
-from tests.docs.commands import Workspace
+from tests.compiler.processes import Server
+from tests.docs.commands import Workspace, make_a_plan
 from tests.docs.excerpts import missing
 from tests.docs.pages import ROOT, TEXT, Block, all_blocks, blocks_of, one_line, pages, source_of
 
@@ -41,12 +43,20 @@ def printed_by(page: str) -> list[tuple[Block, str]]:
     return found
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a server of processes in which the engine is loaded, as it takes longer than most pages."""
+    with Server(tmp_path_factory.mktemp("server"), f"{make_a_plan.__module__}:make_a_plan") as made:
+        yield made
+
+
 @pytest.mark.parametrize("page", [page for page in pages() if printed_by(page)])
-def test_code_prints_the_shown_output(page: str, tmp_path: Path) -> None:
+def test_code_prints_the_shown_output(page: str, tmp_path: Path, server: Server) -> None:
     """The blocks of a page are one program, from top to bottom."""
     blocks = printed_by(page)
     code = [f"{block.markers.get('setup', '')}\n{block.content}" for block, _ in blocks]
-    output = Workspace(tmp_path).run_python(f"\nprint({SEPARATOR!r})\n".join(code)).split(f"{SEPARATOR}\n")
+    program = f"\nprint({SEPARATOR!r})\n".join(code)
+    output = Workspace(tmp_path).run_python(program, server).split(f"{SEPARATOR}\n")
     for (block, shown), printed in zip(blocks, output, strict=True):
         assert one_line(printed) == one_line(shown), block.place
 
