@@ -12,6 +12,7 @@ process, a fork of one that has imported everything except `plb`, and no file ch
 from __future__ import annotations
 
 import argparse
+import ast
 import difflib
 import hashlib
 import importlib
@@ -108,17 +109,28 @@ def sample_of(
     among: Sequence[Mutant], size: int, same: Sequence[re.Pattern[str]], seed: int
 ) -> tuple[list[Mutant], int]:
     """Return random mutants of one module, and the number of omitted equivalent ones."""
-    original = Mutant(among[0].module, "", 0, ()).source
+    original = without_annotations(Mutant(among[0].module, "", 0, ()).source)
     chosen: list[Mutant] = []
     left_out = 0
     for mutant in random.Random(f"{seed} {among[0].module}").sample(among, len(among)):
         if len(chosen) == size:
             break
-        if mutant.source == original or any(one.search(mutant.change) for one in same):
+        if without_annotations(mutant.source) == original or any(one.search(mutant.change) for one in same):
             left_out += 1
         else:
             chosen.append(mutant)
     return chosen, left_out
+
+
+def without_annotations(source: str) -> str:
+    """Return the syntax tree of a module as text, without the annotations, which are not evaluated."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.arg | ast.AnnAssign):
+            node.annotation = ast.Constant(None)
+    return ast.dump(tree)
 
 
 def run_tests_of(mutant: Mutant, seconds: int) -> None:

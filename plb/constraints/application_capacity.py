@@ -206,14 +206,12 @@ def _full(excluded: ExcludedNodes, node: int) -> ApplicationFull:
     problem, solution, state = named.problem, named.solution, named.state
     application, outgoing = int(problem.application[row]), standby_on(problem, solution, row, node)
     growth = problem.load[row] - problem.load[outgoing]
-    on_node = solution.application_load[application, node] + problem.application_leaving[application, node]
-    in_all = solution.application_total[application]
-    node_limit, total_limit = problem.application_node_limit[application], problem.application_limit[application]
-    node_excess = np.where(growth > 0, on_node + growth - node_limit, -1)
-    total_excess = np.where(growth > 0, in_all + growth - total_limit, -1)
-    exceeds_total = problem.origin[row] == NOWHERE and bool((total_excess > 0).any())
-    load, limit = (in_all, total_limit) if exceeds_total else (on_node, node_limit)
-    metric = int((total_excess if exceeds_total else node_excess).argmax())
+    load, limit = solution.application_total[application], problem.application_limit[application]
+    exceeds_total = problem.origin[row] == NOWHERE and bool(((growth > 0) & (load + growth > limit)).any())
+    if not exceeds_total:
+        load = solution.application_load[application, node] + problem.application_leaving[application, node]
+        limit = problem.application_node_limit[application]
+    metric = max(np.flatnonzero(growth > 0).tolist(), key=lambda metric: load[metric] + growth[metric] - limit[metric])
     name = state.config.metrics[metric].name
     return ApplicationFull(
         nodes=len(excluded.nodes),

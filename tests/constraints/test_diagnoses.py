@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb import NodeViolation, Role
+from plb import NodeViolation, OverApplicationCapacity, Role, UnevenSpread
 from plb.array_types import NOWHERE
 from plb.constraints.affinity import WithoutParent
 from plb.constraints.application_capacity import ApplicationFull
@@ -38,6 +38,9 @@ from tests.engine.ruled_clusters import visited_engines
 from tests.engine.strategies import examples
 
 pytestmark = pytest.mark.kernels
+
+NUMBERED = (Rule.EXCLUSION, Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN, Rule.SCALE_OUT, Rule.AFFINITY)
+"""Rules besides the two of capacity that give more than the number of the nodes that they exclude."""
 
 
 @attrs.frozen
@@ -204,17 +207,17 @@ def diagnosis_of(seeking: Seeking, masks: tuple[int, ...]) -> Unplaced:
     return unplaced_row(seeking.situation.named, seeking.row, masks)
 
 
-@examples(300)
-@given(seeking_replicas(), st.sampled_from([None, *Rule]))
-def test_diagnosis_of_each_rule_equals_its_definition(seeking, alone):
+@examples(200)
+@given(seeking_replicas(), st.sampled_from(NUMBERED))
+def test_diagnosis_of_each_rule_equals_its_definition(seeking, numbered):
     """Every node counts at the first rule that excludes it, and each rule gives the numbers that it compares.
 
     So it is under the masks of a placement, and if all rules but one, and those that hold always, are given up.
     """
     if seeking is None:
         return
-    without_others = (1 << (alone or 0) | 1 << Rule.PLACEMENT,)
-    for mask in placement_masks(seeking.situation.engine.config) if alone is None else without_others:
+    alone = [1 << rule | 1 << Rule.PLACEMENT for rule in (numbered, Rule.CAPACITY, Rule.APPLICATION_CAPACITY)]
+    for mask in (*placement_masks(seeking.situation.engine.config), *alone):
         found, right = diagnosis_of(seeking, (mask,)).diagnosis, refused_by(seeking, mask)
         assert [one.rule for one in found] == [rule.name.lower() for rule in right]
         for one, (rule, nodes) in zip(found, right.items(), strict=True):
@@ -262,3 +265,34 @@ def test_text_of_an_overloaded_node_names_the_higher_bound_that_it_exceeds(load,
     found = NodeViolation("n0", "cpu", load, 4.0, limit)
     assert str(found) == f"cpu of node n0 is {load:g}, {words}"
     assert dict(found.numbers) == {"load": load, "threshold": 4.0} | ({} if limit is None else {"limit": limit})
+
+
+def test_texts_of_what_domains_hold():
+    """A full domain says what it may hold, and an uneven one which of its two bounds it misses."""
+    full = Crowded("fault_domain", 3, (FullDomain("fd:/a", 2, 1), FullDomain("fd:/b", 4, 3)))
+    assert str(full) == "fd:/a holds 2 and may hold 1, fd:/b holds 4 and may hold 3"
+    assert [*full.changes("n0", ())] == [
+        "a replica of the partition must leave fd:/a (fd:/a holds 2 and may hold 1)",
+        "a replica of the partition must leave fd:/b (fd:/b holds 4 and may hold 3)",
+    ]
+    ends = {0: "no replica of p; at least 1 required", 1: "1 replica of p; at least", 3: "3 replicas of p; at most 2"}
+    for count, end in ends.items():
+        uneven = UnevenSpread("upgrade_domain", "p", "ud0", 1, count, least=1, most=2)
+        assert f"upgrade domain ud0 holds {end}" in str(uneven)
+        assert dict(uneven.numbers) == {"replicas": count, "least": 1, "most": 2}
+        assert not hasattr(uneven, "__dict__"), "lists of violations may be long"
+
+
+def test_texts_of_what_applications_exceed():
+    """The missing share of the need is the distance, and what must change is missing on the node that is asked for."""
+    full = ApplicationFull(2, "app", "cpu", "n0", needed=4.0, load=9.0, limit=10.0)
+    in_all = attrs.evolve(full, node=None)
+    assert str(full) == "4 cpu needed; application app has 9 of 10 on n0"
+    assert str(in_all) == "4 cpu needed; application app has 9 of 10 in all"
+    assert [*full.changes("n7", ())] == [f"application app must have 3 less cpu on n7 ({full})"]
+    assert [*in_all.changes("n7", ())] == [f"application app must have 3 less cpu in all ({in_all})"]
+    assert (full.distance, attrs.evolve(full, needed=0.0).distance) == (0.75, 1.0)
+    over = OverApplicationCapacity("app", "cpu", "n0", load=12.0, limit=10.0)
+    assert str(over) == "cpu of application app on node n0 is 12, above its limit of 10"
+    assert str(attrs.evolve(over, node=None)) == "cpu of application app in all is 12, above its limit of 10"
+    assert dict(over.numbers) == {"load": 12.0, "limit": 10.0}

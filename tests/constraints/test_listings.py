@@ -24,7 +24,7 @@ from plb import (
 )
 from plb.array_types import NOWHERE
 from plb.constraints.application_capacity import overfull
-from plb.constraints.application_sums import growth_with_reservations
+from plb.constraints.application_sums import gains_too_much, growth_with_reservations
 from plb.constraints.capacity import excess_of, is_overloaded, overloads
 from plb.constraints.domains import excess_in_domain, others_leave_first
 from plb.constraints.rules import REASONS_IN_ORDER, description_of
@@ -33,7 +33,15 @@ from plb.extensions.configuration import Proposal
 from plb.model.rules import ALL_RULES, Rule
 from plb.search.repair.breaches import broken_rules
 from plb.testing import configuration_of
-from tests.engine.applications_by_hand import kept_free, load_of, members, nodes_in_use, standing, without_replaced
+from tests.engine.applications_by_hand import (
+    kept_free,
+    leaving_load,
+    load_of,
+    members,
+    nodes_in_use,
+    standing,
+    without_replaced,
+)
 from tests.engine.listings_by_hand import (
     Situation,
     apart_of,
@@ -52,6 +60,7 @@ from tests.engine.oracle import ring
 from tests.engine.refusals_by_hand import by_hand
 from tests.engine.ruled_clusters import scattered_engines
 from tests.engine.rules import is_drained
+from tests.engine.stories import engine_with
 from tests.engine.strategies import examples
 
 pytestmark = pytest.mark.kernels
@@ -82,6 +91,12 @@ def test_breaches_of_each_rule_are_those_of_its_definition(situation):
 def test_violations_of_nodes_are_those_of_the_definition(situation):
     """Nodes at their threshold come first, then those that only reservations lift above the limit."""
     assert description_of(Rule.CAPACITY).node_violations(situation.named) == full_nodes(situation)
+
+
+def test_node_without_capacity_has_no_violation_whatever_its_load():
+    """Its load is above the largest threshold of peaks, which stands for none."""
+    engine = engine_with({"n0": None, "n1": 1.0}, {"a": ("n0", 2.0**31), "b": ("n1", 2.0)})
+    assert [violation.node for violation in engine.violations()] == ["n1"]
 
 
 @examples(150)
@@ -222,6 +237,24 @@ def test_growth_of_a_node_is_that_of_loads_and_reservations_together(situation):
                     growth_with_reservations(problem, solution, row, outgoing, node, m) for m in range(len(growth))
                 ]
                 assert found == growth.tolist()
+
+
+@examples(100)
+@given(situations, st.lists(st.integers(0, 6), min_size=2, max_size=2))
+def test_growth_of_a_replica_is_too_much_beyond_the_limit_of_its_node_or_application(situation, growth):
+    """What a node keeps free for the application is used first; where neither load grows, no limit matters."""
+    problem, solution, places = situation.problem, situation.configuration.solution, situation.places
+    for row in (row for node in range(len(problem.limit)) for row in standing(problem, places, node)):
+        node, more = places[row], np.array(growth[: len(situation.metrics)])
+        grown = problem._replace(load=problem.load + more * (np.arange(len(problem.load)) == row)[:, None])
+        rows, application = standing(problem, places, node), int(problem.application[row])
+        before, after = (load_of(of, rows) + kept_free(of, rows) for of in (problem, grown))
+        over = (after > before) & (after + problem.leaving_load[node] > problem.limit[node])
+        if application != NOWHERE:
+            own = load_of(grown, members(problem, places, application, node))
+            own = own + leaving_load(problem, application, node)
+            over |= (more > 0) & (own > problem.application_node_limit[application])
+        assert gains_too_much(problem, solution, row, more) == over.any()
 
 
 @examples(150)

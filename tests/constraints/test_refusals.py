@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from plb import InvalidValueError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.constraints.affinity import breaks_pair
+from plb.constraints.domains import SPREADING
 from plb.constraints.move_budgets import budget_that_holds, refusal_of_budget
-from plb.constraints.range import LARGEST_SUM, check_range
+from plb.constraints.range import check_range
 from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import ALL_RULES, NO_REFUSAL, Rule
@@ -27,6 +28,8 @@ from tests.engine.strategies import examples
 
 OF_APPLICATIONS = (Rule.SCALE_OUT, Rule.APPLICATION_CAPACITY)
 SPREAD_RULES = {Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN}
+LARGEST_SUM = np.iinfo(np.int32).max - 1
+"""Largest sum of peaks: the number above it is the threshold that is never reached."""
 
 pytestmark = pytest.mark.kernels
 
@@ -115,6 +118,7 @@ def test_breaches_equal_those_of_the_definitions(configuration, enforced):
     for row in all_rows.tolist():
         placed = places[row] != NOWHERE
         crowded = {rule for level, rule in enumerate(problem.domain_rule.tolist()) if right.is_crowded(level, row)}
+        assert broken_rules(problem, solution, SPREADING, row) == sum(1 << rule for rule in crowded)
         broken = {rule for rule in crowded if right.holds(rule)}
         for rule in (Rule.NODE, Rule.PLACEMENT, Rule.AFFINITY):
             if placed and is_misplaced_by_hand(configuration, enforced & 1 << rule, row):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from plb.constraints.rules import REASONS_IN_ORDER, RULES_IN_ORDER
-from plb.model.rules import BUDGETS, Rule
+from plb.model.rules import ALL_RULES, BUDGETS, JOINING, Rule
 from tests.sources import modules
 
 FILES = {rule: f"plb.constraints.{rule.name.lower()}" for rule in Rule}
@@ -73,9 +75,11 @@ def is_kernel(decorator: ast.expr) -> bool:
     return "kernel" in ast.unparse(decorator)
 
 
+@pytest.mark.kernels
 def test_list_has_every_rule_in_order():
     """The place of a description is the number of its rule; each reason in the list of reasons can be given."""
     assert [one.rule for one in RULES_IN_ORDER] == list(Rule)
+    assert (sum(1 << rule for rule in Rule), 1 << len(RULES_IN_ORDER)) == (ALL_RULES, JOINING)
     assert {one.rule for one in REASONS_IN_ORDER} == {one.rule for one in RULES_IN_ORDER if one.reason is not None}
 
 

@@ -35,24 +35,29 @@ enforced_rules = st.one_of(
 
 @st.composite
 def ruled_clusters(draw: st.DrawFn) -> Cluster:
-    """Draw a rather full cluster of three services, the second and third possibly children of the first."""
+    """Draw a rather full cluster of three services, the second and third possibly children of the first.
+
+    In a third of the clusters all services belong to applications that are full, and many replicas leave.
+    """
     random = Random(draw(st.integers(0, 2**32 - 1)))
+    full = random.random() < 0.33
     metrics = tuple(
         Metric(
             name,
             quantum=1.0,
             **random.choice([{}, {}, *KEEP_CAPACITY_FREE]),
-            transient=random.random() < 0.2,
+            transient=random.random() < (0.4 if full else 0.2),
         )
-        for name in METRICS[: random.randint(1, 2)]
+        for name in METRICS[: random.randint(1 + full, 2)]
     )
     domains = FAULT_DOMAINS[: random.choice(DOMAIN_COUNTS)]
     nodes = tuple(_node(random, f"n{index}", metrics, domains) for index in range(random.randint(3, 8)))
-    services = tuple(_service(random, index, metrics) for index in range(3))
-    partitions = [_partition(random, "p0", services[0], nodes)]
+    services = tuple(_service(random, index, metrics, full) for index in range(3))
+    leaving = 0.25 if full else 0.05
+    partitions = [_partition(random, "p0", services[0], nodes, leaving)]
     for index in range(1, random.randint(2, 4)):
         among = services[0 if random.random() < 0.1 else 1 :]
-        partitions.append(_partition(random, f"p{index}", random.choice(among), nodes))
+        partitions.append(_partition(random, f"p{index}", random.choice(among), nodes, leaving))
     return Cluster(
         metrics=metrics,
         config=_settings(random),
@@ -66,7 +71,7 @@ def ruled_clusters(draw: st.DrawFn) -> Cluster:
         },
         history=None,
         seed=0,
-        applications=_applications(random, metrics),
+        applications=_applications(random, metrics, full),
     )
 
 
@@ -145,7 +150,7 @@ def _node(random: Random, name: str, metrics: tuple[Metric, ...], domains: tuple
     )
 
 
-def _service(random: Random, index: int, metrics: tuple[Metric, ...]) -> Service:
+def _service(random: Random, index: int, metrics: tuple[Metric, ...], full: bool) -> Service:
     stateful = random.random() < 0.7
     roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
     return Service(
@@ -157,25 +162,27 @@ def _service(random: Random, index: int, metrics: tuple[Metric, ...]) -> Service
         max_moves=random.choice([*[None] * 5, 1, 2]),
         affinity_to="s0" if index and random.random() < 0.5 else None,
         aligned=random.random() < 0.5,
-        application=random.choice([None, None, *APPLICATIONS]),
+        application=random.choice([*[None] * (0 if full else 2), *APPLICATIONS]),
         blocked_nodes=frozenset(random.choice([(), (), ("n1",)])),
     )
 
 
-def _applications(random: Random, metrics: tuple[Metric, ...]) -> tuple[Application, ...]:
-    if random.random() < 0.3:
+def _applications(random: Random, metrics: tuple[Metric, ...], full: bool) -> tuple[Application, ...]:
+    if random.random() < 0.3 and not full:
         return ()
 
     def amounts(low: int, high: int) -> dict[str, int]:
-        return {metric.name: random.randint(low, high) for metric in metrics if random.random() < 0.6}
+        return {
+            metric.name: random.randint(low, high) for metric in metrics if random.random() < (0.9 if full else 0.6)
+        }
 
     return tuple(
         Application(
             name,
             most_nodes=random.choice([None, 1, 2, 3]),
             total_capacity=amounts(10, 40),
-            node_capacity=amounts(10, 15),
-            node_reservation=amounts(0, 10),
+            node_capacity=amounts(5 if full else 10, 15),
+            node_reservation=amounts(0, 5 if full else 10),
             upgrade_in_progress=random.random() < 0.3,
             completed_upgrade_domains=random.choice([(), ("u0",), ("u1", "u2")]),
         )
@@ -183,7 +190,7 @@ def _applications(random: Random, metrics: tuple[Metric, ...]) -> tuple[Applicat
     )
 
 
-def _partition(random: Random, name: str, service: Service, nodes: tuple[Node, ...]) -> Partition:
+def _partition(random: Random, name: str, service: Service, nodes: tuple[Node, ...], leaving_share: float) -> Partition:
     front = sorted(nodes, key=lambda node: random.random() * (1 + int(node.name[1:])))
     standing = random.randint(0, min(len(nodes), service.target_replicas + 1))
     with_primary = random.random() < 0.85
@@ -192,7 +199,7 @@ def _partition(random: Random, name: str, service: Service, nodes: tuple[Node, .
         first = Role.PRIMARY if index == 0 and with_primary else Role.SECONDARY
         role = first if service.stateful else Role.INSTANCE
         states = [*[ReplicaState.READY] * 6, ReplicaState.IN_BUILD, *[ReplicaState.STANDBY] * (role == Role.SECONDARY)]
-        leaving = random.random() < 0.05
+        leaving = random.random() < leaving_share
         state = ReplicaState.READY if leaving or role == Role.PRIMARY else random.choice(states)
         replicas.append(Replica(role, node.name, state=state, leaving=leaving, pinned=random.random() < 0.05))
     return Partition(name, service=service.name, replicas=replicas)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.evaluation.proposals import ACCEPTED, GENERATED, REACHED_MONTE_CARLO, REJECTED, SCORED, evaluate
-from plb.extensions.configuration import Configuration
+from plb.extensions.configuration import TERMS, Configuration
+from plb.model.rules import Rule
 from plb.search.result import new_tally
 from plb.state.arrays import SCRATCH
 from plb.testing import all_clusters, clusters, configuration_of, walks
 from tests.engine.strategies import examples
+
+pytestmark = pytest.mark.kernels
 
 
 @examples(150)
 @given(all_clusters(), st.data())
 def test_evaluation_returns_the_exact_energy_if_it_is_low_enough(cluster, data):
     """For any threshold it returns the energy of a full evaluation up to the threshold, otherwise a rejection."""
-    configuration = configuration_of(cluster.engine())
+    configuration = configuration_of(cluster.engine(local_domain_weight=data.draw(st.sampled_from([0.0, 0.0, 0.25]))))
     problem = configuration.problem
     for proposal in data.draw(walks(configuration, usable_only=True)):
         whole = Configuration(problem, configuration.solution.copy())
@@ -36,6 +40,7 @@ def test_evaluation_returns_the_exact_energy_if_it_is_low_enough(cluster, data):
             assert tally[SCORED] == 1
             assert tally[REACHED_MONTE_CARLO] <= 1
             assert tally[GENERATED] == tally[ACCEPTED] == 0
+            assert len(tally) == 4 + len(Rule) + len(TERMS)
             assert tally.sum() - tally[SCORED] - tally[REACHED_MONTE_CARLO] == (result == REJECTED), "one term named"
         configuration.apply(proposal)
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from plb import MoveKind, Node, PlacementAndLoadBalancing, Replica, Role, Service
+from plb.constraints.domains import SPREADING, broken_rules, exceeds_share, excess_in_domain
+from plb.model.rules import Rule
+from plb.testing import configuration_of
 from tests.engine.stories import add_partition, engine_on
+from tests.engine.strategies import examples
 
 pytestmark = pytest.mark.kernels
 
@@ -84,3 +92,31 @@ def test_quorum_counts_replicas_on_nodes_out_of_service_unless_the_service_exclu
     rules = [violation.rule for violation in engine.violations() if violation.rule == "fault_domain"]
     assert bool(rules) is crowded
     assert {move.source for move in engine.repair().moves} <= {"n4"}
+
+
+@examples(100)
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=4).filter(sum))
+def test_replicas_are_even_with_their_mean_in_every_domain_rounded_down_or_up(counts):
+    """A replica above the mean in its domain breaks the rule if it exceeds the mean rounded up or another lacks one."""
+    domains = "abcd"[: len(counts)]
+    engine = engine_of("".join(domain * 5 for domain in domains), target=sum(counts), **dict.fromkeys(QUORUM, False))
+    nodes = [5 * number + index for number, count in enumerate(counts) for index in range(count)]
+    add_partition(engine, "db/0", *replicas_on(*nodes), missing=0)
+    mean = sum(counts) / len(counts)
+    most, least = math.ceil(mean), math.floor(mean)
+    listed = {one.domain: (one.replicas, one.least, one.most) for one in engine.violations()}
+    assert listed == {
+        f"fd:/{domain}": (count, least, most)
+        for domain, count in zip(domains, counts, strict=True)
+        if not least <= count <= most
+    }
+    configuration = configuration_of(engine)
+    problem, solution = configuration.problem, configuration.solution
+    for replica in engine.replicas("db/0"):
+        inside = counts[configuration.node_of(replica.index) // 5]
+        breaks = inside > most or (min(counts) < least < inside)
+        assert broken_rules(problem, solution, SPREADING, replica.index) == (breaks and 1 << Rule.FAULT_DOMAIN)
+        assert excess_in_domain(problem, solution, 0, replica.index) == max(0, inside - most)
+        assert exceeds_share(problem, solution, 0, replica.index) == (
+            inside - 1 >= math.floor((sum(counts) - 1) / len(counts))
+        )

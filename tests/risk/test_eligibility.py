@@ -54,6 +54,7 @@ def test_criteria_widen_in_the_documented_order(replica, level, rows) -> None:
     drawn = draw(HISTORY, replica, key=1, k=60)
     assert (drawn.widening, sorted(set(drawn.trace.tolist()))) == (level, rows)
     assert plain_eligible(HISTORY, *replica) == (level, rows)
+    assert {each for _, each, _ in WIDENING.values()} == set(Widening), "every level has an example"
 
 
 @NO_DEADLINE
