@@ -21,6 +21,7 @@ from cluster.service.events import (
     ApplyPlan,
     Configure,
     DiscardPlan,
+    Engine,
     HostEvent,
     LoggedEvent,
     MakeCluster,
@@ -233,14 +234,29 @@ async def get_application(call: Call) -> Document:
     return document
 
 
-async def violations(call: Call) -> list[Document]:
+async def violations(call: Call) -> msgspec.Raw:
     """Return the violations of the cluster as it is."""
-    return [*map(of_violation, call.live.reader.engine.violations(soft=call.query.soft))]
+    return call.live.kept(_all_violations if call.query.soft else _hard_violations)
 
 
-async def node_loads(call: Call) -> dict[str, dict[str, float]]:
+def _hard_violations(engine: Engine) -> msgspec.Raw:
+    """Return the violations of hard constraints."""
+    return msgspec.Raw(msgspec.json.encode([*map(of_violation, engine.violations())]))
+
+
+def _all_violations(engine: Engine) -> msgspec.Raw:
+    """Return the violations, also of soft constraints."""
+    return msgspec.Raw(msgspec.json.encode([*map(of_violation, engine.violations(soft=True))]))
+
+
+async def node_loads(call: Call) -> msgspec.Raw:
     """Return the load of each node by metric, in user units."""
-    return call.live.reader.engine.node_loads()
+    return call.live.kept(_node_loads)
+
+
+def _node_loads(engine: Engine) -> msgspec.Raw:
+    """Return the loads of all nodes."""
+    return msgspec.Raw(msgspec.json.encode(engine.node_loads()))
 
 
 async def score(call: Call) -> Document:
@@ -250,13 +266,13 @@ async def score(call: Call) -> Document:
 
 async def alternatives(call: Call) -> list[Document]:
     """Return, for each replica of a partition, the nodes that could take it, best first, and those that cannot."""
-    found = call.live.reader.engine.alternatives(call.query.partition, now=call.query.now)
+    found = await call.live.ask(partial(Engine.alternatives, partition=call.query.partition, now=call.query.now))
     return [plain(replica) for replica in found]
 
 
 async def explain(call: Call) -> list[Document]:
     """Return in words where each replica of a partition is, why not elsewhere, and what would have to change."""
-    found = call.live.reader.engine.alternatives(call.query.partition, now=call.query.now)
+    found = await call.live.ask(partial(Engine.alternatives, partition=call.query.partition, now=call.query.now))
     return [
         {
             "role": plain(replica.role),

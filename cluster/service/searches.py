@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import TypeAlias
 
 from cluster.service.documents import Document
 from cluster.service.events import DiscardPlan, Engine, PlanMade
@@ -17,6 +18,8 @@ from plb.errors import PlbError
 
 logger = logging.getLogger(__name__)
 
+Question: TypeAlias = Callable[[Engine], None]
+"""A question about a cluster; it answers by itself, and raises nothing."""
 SAVED_EVERY = 20_000
 """Work after which the state of a cluster is saved, in units of an event: about a second to repeat."""
 PROPOSALS_OF_AN_EVENT = 50
@@ -39,7 +42,7 @@ class SearchThread:
     ) -> None:
         self._replica, self._made, self._saved = replica, made, saved
         replica.search = self._search
-        self._entries: SimpleQueue[Entry | None] = SimpleQueue()
+        self._entries: SimpleQueue[Entry | Question | None] = SimpleQueue()
         self._current: str | None = None
         """The plan that is searched for now."""
         self._interrupts = False
@@ -68,6 +71,10 @@ class SearchThread:
             self._discard(entry.event.plan)
         self._entries.put(entry)
 
+    def ask(self, question: Question) -> None:
+        """Call a function with the engine between two entries, when no search runs."""
+        self._entries.put(question)
+
     def stop(self) -> None:
         """End the thread and the search that it makes."""
         self._stops = True
@@ -91,6 +98,9 @@ class SearchThread:
     def _run(self) -> None:
         """Apply entries until `stop`."""
         while (entry := self._entries.get()) is not None and not self._stops:
+            if not isinstance(entry, Entry):
+                entry(self._replica.engine)
+                continue
             try:
                 self._replica.apply(entry)
             except PlbError:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
 from cluster.service.documents import Document
-from cluster.service.events import LoggedEvent, MakeCluster, PlanMade
+from cluster.service.events import Engine, LoggedEvent, MakeCluster, PlanMade
 from cluster.service.log import Entry, Line, Log, LogError, Saved
 from cluster.service.replica import ClusterReplica
 from cluster.service.searches import SearchThread
@@ -21,6 +21,7 @@ from plb.errors import ConflictError, PlbError, UnknownNameError
 from plb.validation import check_name
 
 logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
 
 MOST_TOGETHER = 1000
 """Most events that are written together."""
@@ -53,9 +54,37 @@ class LiveCluster:
     """Sequence number of its last entry."""
     changed: asyncio.Event = attrs.field(factory=asyncio.Event)
     """Set, and replaced by a new one, after each entry."""
+    _kept: dict[Callable[[Engine], Any], Any] = attrs.field(factory=dict, init=False)
+    """Answers that were asked for since the last entry, by function."""
+
+    def kept(self, read: Callable[[Engine], Result]) -> Result:
+        """Return what a function of the engine returns, and keep it until the next entry."""
+        if read not in self._kept:
+            self._kept[read] = read(self.reader.engine)
+        return self._kept[read]  # type: ignore[no-any-return]
+
+    async def ask(self, read: Callable[[Engine], Result]) -> Result:
+        """Return what a slow function of the engine returns: it is called beside the answers, after running searches.
+
+        It sees all entries up to now.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Result] = loop.create_future()
+
+        def question(engine: Engine) -> None:
+            try:
+                found = read(engine)
+            except Exception as error:
+                loop.call_soon_threadsafe(_settle, answer, None, error)
+            else:
+                loop.call_soon_threadsafe(_settle, answer, found, None)
+
+        self.searches.ask(question)
+        return await answer
 
     def apply(self, entry: Entry) -> PlbError | None:
         """Apply an entry; return why it changes nothing, or None."""
+        self._kept.clear()
         refusal: PlbError | None = None
         try:
             self.reader.apply(entry)
@@ -207,8 +236,7 @@ class Service:
             except Exception as error:  # a defect: the clients hear of it, and the service goes on
                 logger.exception("events could not be applied")
                 for *_, receipt in batch:
-                    if not receipt.done():
-                        receipt.set_exception(error)
+                    _settle(receipt, None, error)
             finally:
                 for _ in batch:
                     self._waiting.task_done()
@@ -239,20 +267,15 @@ class Service:
             for waiting in batch:
                 if waiting[2] == SERVICE:  # a plan that was made is logged later
                     self._loop.call_later(RETRY_SECONDS, self._waiting.put_nowait, waiting)
-                elif not waiting[3].done():
-                    waiting[3].set_exception(error)
+                else:
+                    _settle(waiting[3], None, error)
             return
         self.failure = None
         self._next += len(entries)
         for (*_, receipt), entry in fresh:
-            self._settle(receipt, self._apply(entry))
+            _settle(receipt, self._apply(entry), None)
         for (cluster, event, _, receipt), sequence in repeated:
-            self._settle(receipt, self._answer_again(cluster, event, sequence))
-
-    def _settle(self, receipt: asyncio.Future[Receipt], answer: Receipt) -> None:
-        """Answer a client that still waits."""
-        if not receipt.done():
-            receipt.set_result(answer)
+            _settle(receipt, self._answer_again(cluster, event, sequence), None)
 
     def _sequence_of(self, cluster: str, event: LoggedEvent, ids: dict[tuple[str, str], int]) -> int | None:
         """Return the sequence number of an earlier event with the same id, also of this writing (`ids`), or None."""
@@ -280,6 +303,16 @@ class Service:
         if refusal is not None:
             self._refusals[entry.sequence] = str(refusal)
         return Receipt(entry.sequence, refusal)
+
+
+def _settle(future: asyncio.Future[Any], answer: Any, error: Exception | None) -> None:
+    """Give a client that still waits an answer or an error."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(answer)
+    else:
+        future.set_exception(error)
 
 
 def reasons(refusals: Mapping[int, str]) -> list[tuple[str, int]]:
