@@ -23,6 +23,16 @@ def _document(kind: type) -> Meta:
     return Meta(extra_json_schema={"$ref": f"#/components/schemas/{kind.__name__}"})
 
 
+LONGEST_NAME = 1000
+"""Most letters of a name."""
+
+
+def check_length(item: str, name: str) -> None:
+    """Raise `InvalidValueError` if the name of an item is too long."""
+    if len(name) > LONGEST_NAME:
+        raise InvalidValueError(item, "name", name, f"at most {LONGEST_NAME} letters")
+
+
 class RequestError(PlbError):
     """A request is damaged, or a value in it has another type than it should have.
 
@@ -65,11 +75,19 @@ class Event(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="type", 
             check_number(self.kind, "now", self.now, low=-np.inf)
         for name in self.__struct_fields__:
             if isinstance(getattr(self, name), dict) and name in PARTS:
-                self.part(name)
+                self._check_part(name)
 
     def part(self, name: str) -> Any:
         """Return the object of the model that a field describes; an invalid description raises `PlbError`."""
         return read(PARTS[name], getattr(self, name), name)
+
+    def _check_part(self, name: str) -> None:
+        """Raise `PlbError` if a field does not describe an object, or the log cannot hold it."""
+        check_length(name, getattr(self.part(name), "name", ""))
+        try:
+            ENCODER.encode(getattr(self, name))
+        except OverflowError:
+            raise RequestError(name, "Expected whole numbers of at most 64 bits") from None
 
 
 class PutNode(Event, tag="node"):

@@ -39,6 +39,7 @@ from cluster.service.events import (
 )
 from cluster.service.guard import MOST_BYTES, Guard
 from cluster.service.metrics import Metrics
+from cluster.service.openapi import document
 from cluster.service.operations import Answered, Call, Operation, right_of
 from cluster.service.problems import on_defect, on_error, on_http_error
 from cluster.service.replica import OPEN, PlanRecord
@@ -345,6 +346,11 @@ async def metrics(call: Call) -> Response:
     return Response(call.request.app.state.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
+async def openapi(_call: Call) -> Document:
+    """Return this description of the interface."""
+    return document(OPERATIONS)
+
+
 def _items() -> Iterable[Operation]:
     """Return the operations that put and remove items."""
     for kind, (puts, removes) in KINDS.items():
@@ -357,6 +363,7 @@ OPERATIONS = (
     Operation(method="GET", path="/healthz", handler=healthz, right=None, answer=dict[str, str]),
     Operation(method="GET", path="/readyz", handler=readyz, right=None, answer=dict[str, str]),
     Operation(method="GET", path="/metrics", handler=metrics, answer=bytes),
+    Operation(method="GET", path="/openapi.json", handler=openapi, right=None, answer=Document),
     Operation(method="GET", path="/v1/clusters", handler=list_clusters, answer=list[str]),
     Operation(method="GET", path=CLUSTER, handler=get_cluster, answer=ClusterDocument),
     Operation(method="PUT", path=CLUSTER, handler=put_cluster, right=Right.APPLY, body=MakeCluster),

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import attrs
 
 from cluster.service.documents import Document
-from cluster.service.events import Engine, LoggedEvent, MakeCluster, PlanMade
+from cluster.service.events import Engine, LoggedEvent, MakeCluster, PlanMade, check_length
 from cluster.service.log import Entry, Line, Log, LogError, Saved
 from cluster.service.replica import ClusterReplica
 from cluster.service.searches import SearchThread
@@ -161,7 +161,7 @@ class Service:
         elif cluster in self.clusters:
             raise ConflictError(f"cluster {cluster} exists")
         else:
-            check_name("cluster", cluster)
+            check_length("cluster", check_name("cluster", cluster))
             event.engine()
         self._waiting.put_nowait((cluster, event, actor, receipt))
         return await receipt

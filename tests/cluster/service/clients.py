@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import re
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import httpx
 
 from cluster.service.access import Access
@@ -16,6 +21,7 @@ from tests.cluster.service.served import SETTINGS, make, served
 
 HERE = "http://127.0.0.1"
 ITS_PATH = "/v1/clusters/main"
+PLB = [sys.executable, "-c", "from plb_command import main; main()"]
 
 
 def client_of(service: Service, access: Access | None = None, **options: Any) -> httpx.AsyncClient:
@@ -52,4 +58,27 @@ async def made(client: httpx.AsyncClient, **request: Any) -> dict[str, Any]:
     return dict(plan)
 
 
-__all__ = ["HERE", "ITS_PATH", "SETTINGS", "client_of", "made", "with_client"]
+@attrs.frozen
+class Process:
+    """A server of its own."""
+
+    process: subprocess.Popen[str]
+    url: str
+
+
+@contextmanager
+def server(folder: Path, *options: str) -> Iterator[Process]:
+    """Serve a directory on a free port, and kill the server at the end."""
+    command = [*PLB, "serve", "--data", str(folder), "--listen", "127.0.0.1:0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            url = re.match(r"https?://\S+", line)
+            assert url is not None, line + process.stdout.read()
+            yield Process(process, url[0])
+        finally:
+            process.kill()
+
+
+__all__ = ["HERE", "ITS_PATH", "PLB", "SETTINGS", "client_of", "made", "server", "with_client"]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import msgspec
+import pytest
 
-from tests.cluster.service.clients import ITS_PATH, SETTINGS, made, with_client
+from cluster.service.log import LogError
+from tests.cluster.service.clients import ITS_PATH, SETTINGS, client_of, made, with_client
+from tests.cluster.service.served import make, served
 
 NODE = {"name": "n9", "capacities": {"cpu": 8}}
 
@@ -62,5 +68,141 @@ def test_a_batch_in_json_or_messagepack_answers_each_event(tmp_path: Path) -> No
             assert "problem" not in put
             assert (refused["problem"]["status"], refused["problem"]["name"]) == (404, "n7")
             assert plan["plan"] == f"p{plan['sequence']}"
+
+    with_client(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "item"),
+    [
+        ("PUT", "nodes/n9", b'{"name": "n9", "capac', 400, "request"),
+        ("PUT", "nodes/n9", b"[1]", 400, "request"),
+        ("PUT", "nodes/n9", b'{"name": "n9", "capacities": {"cpu": 1e400}}', 400, "request"),
+        ("PUT", "nodes/n9", b'{"name": "n9", "capacities": {"cpu": %s}}' % (b"9" * 40), 400, "request"),
+        ("POST", "events", b'[{"type": "node", "node": {"name": "n9", "version": %s}}]' % (b"9" * 40), 422, "node"),
+        ("PUT", "partitions/x", b'{"name": "x", "service": "db", "version": %s}' % (b"9" * 40), 400, "request"),
+        ("POST", "events", b'[{"type": "made", "plan": "p1", "document": {}}]', 400, "request"),
+        ("POST", "events", b'[{"type": "node", "node": %s' % (b'{"a":' * 100_000), 400, "request"),
+        ("PUT", "nodes/n9", b'{"name": "n9", "colour": "red"}', 422, "node"),
+        ("PUT", "nodes/n9", b'{"name": "n9", "capacities": {"cpu": -1}}', 422, "node n9"),
+        ("PUT", "nodes/n9", b'{"name": "n8"}', 409, None),
+        ("PUT", "nodes/n9?when=3", b'{"name": "n9"}', 400, "request"),
+        ("PUT", "nodes/n9?now=nan", b'{"name": "n9"}', 422, "node"),
+        ("PUT", f"nodes/{'n' * 1001}", b'{"name": "%s"}' % (b"n" * 1001), 422, "node"),
+        ("DELETE", "nodes/n7", b"", 404, "node"),
+        ("PUT", "services/s", b'{"name": "s", "default_load": {"tertiary": {}}}', 422, "service s"),
+        ("PUT", "services/s", b'{"name": "s", "default_load": {"instance": {"cpu": 1}}}', 422, "service s"),
+        ("POST", "loads", b'{"partitions": ["db/0"], "nodes": [], "loads": []}', 422, "loads"),
+        ("POST", "plans", b'{"call": "destroy"}', 400, "request"),
+        ("POST", "plans/p1/apply", b"", 404, "plan"),
+        ("GET", "score?partition=db/9", b"", 404, "partition"),
+        ("GET", "score", b"", 400, "request"),
+        ("POST", "plans/p1", b"", 405, None),
+        ("GET", "../../nothing", b"", 404, None),
+    ],
+)
+def test_a_wrong_request_has_a_problem_and_changes_nothing(
+    method: str, path: str, body: bytes, status: int, item: str | None, tmp_path: Path
+) -> None:
+    async def story(client: httpx.AsyncClient) -> None:
+        before = await client.get(f"{ITS_PATH}/node_loads")
+        response = await client.request(method, f"{ITS_PATH}/{path}", content=body)
+        assert response.status_code == status, response.text
+        assert response.headers["content-type"] == "application/problem+json"
+        problem = response.json()
+        assert problem["status"] == status
+        assert problem.get("item") == item
+        assert problem["detail"]
+        assert (await client.get(f"{ITS_PATH}/node_loads")).json() == before.json()
+
+    with_client(tmp_path, story)
+
+
+def test_large_bodies_and_other_types_are_refused(tmp_path: Path) -> None:
+    async def story(client: httpx.AsyncClient) -> None:
+        async def parts() -> AsyncIterator[bytes]:
+            for _ in range(30):
+                yield b" " * 100
+
+        for body in (b" " * 2001, parts()):
+            assert (await client.post(f"{ITS_PATH}/events", content=body)).status_code == 413
+        form = await client.post(f"{ITS_PATH}/events", data={"a": "b"})
+        assert form.status_code == 415
+        assert form.headers["x-content-type-options"] == "nosniff"
+
+    with_client(tmp_path, story, most_bytes=2000)
+
+
+def test_while_the_log_cannot_be_written_changes_are_refused_and_reads_answered(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path) as service, client_of(service) as client:
+            await make(service)
+            before = (await client.get(ITS_PATH)).json()
+            with pytest.MonkeyPatch.context() as patch:
+
+                def full(*_: object) -> None:
+                    raise LogError("the log cannot be written: database or disk is full")
+
+                patch.setattr(service._log, "append", full)
+                response = await client.put(f"{ITS_PATH}/nodes/n9", json=NODE)
+                assert (response.status_code, "full" in response.json()["detail"]) == (507, True)
+                assert (await client.post(f"{ITS_PATH}/events", json=[{"type": "plan"}])).status_code == 507
+                assert (await client.get("/readyz")).status_code == 503
+                assert (await client.get(ITS_PATH)).json() == before
+            assert (await client.put(f"{ITS_PATH}/nodes/n9", json=NODE)).status_code == 200
+            assert (await client.get("/readyz")).status_code == 200
+
+    asyncio.run(run())
+
+
+def test_a_stream_tells_what_becomes_of_a_plan(tmp_path: Path) -> None:
+    async def story(client: httpx.AsyncClient) -> None:
+        plan = await made(client, now=60)
+        answer = asyncio.create_task(client.get(f"{ITS_PATH}/plans/{plan['id']}/events"))
+        await asyncio.sleep(0.05)
+        await client.put(f"{ITS_PATH}/nodes/n9", json=NODE)
+        await asyncio.sleep(0.05)
+        assert (await client.delete(f"{ITS_PATH}/plans/{plan['id']}")).status_code == 200
+        lines = (await answer).text.split("\n\n")[:-1]
+        told = [json.loads(line.removeprefix("data: ")) for line in lines]
+        assert [(one["status"], one["stale"]) for one in told] == [
+            ("ready", False),
+            ("ready", True),
+            ("discarded", False),
+        ]
+
+    with_client(tmp_path, story)
+
+
+def test_questions_about_a_partition_are_answered_in_numbers_and_in_words(tmp_path: Path) -> None:
+    async def story(client: httpx.AsyncClient) -> None:
+        plan = await made(client, now=60)
+        await client.post(f"{ITS_PATH}/plans/{plan['id']}/apply", json={"now": 61})
+        numbers = (await client.get(f"{ITS_PATH}/alternatives", params={"partition": "db/0"})).json()
+        words = (await client.get(f"{ITS_PATH}/explain", params={"partition": "db/0"})).json()
+        assert [one["standing"]["node"] for one in numbers] == [one["node"] for one in words]
+        assert all(one["node"] in one["text"] for one in words)
+        closed = words[0]["nodes"][0]["node"]
+        of_node = {"partition": "db/0", "node": closed}
+        assert (await client.get(f"{ITS_PATH}/explain", params=of_node)).json()[0]["nodes"][0]["node"] == closed
+        full = await client.get(f"{ITS_PATH}/score", params={"partition": "db/0"})
+        assert full.status_code == 409
+        await client.put(f"{ITS_PATH}/partitions/db/7", json={"name": "db/7", "service": "db"})
+        scores = (await client.get(f"{ITS_PATH}/score", params={"partition": "db/7"})).json()
+        assert scores["nodes"] == ["n0", "n1", "n2", "n3"]
+
+    with_client(tmp_path, story)
+
+
+def test_figures_count_requests_by_route_and_not_by_path(tmp_path: Path) -> None:
+    async def story(client: httpx.AsyncClient) -> None:
+        for name in ("n0", "n1"):
+            await client.delete(f"{ITS_PATH}/nodes/{name}")
+        await client.request("BREW", "/coffee")
+        text = (await client.get("/metrics")).text
+        route = "/v1/clusters/{cluster}/nodes/{name}"
+        assert f'plb_requests_total{{method="DELETE",route="{route}",status="200"}} 2.0' in text
+        assert 'plb_requests_total{method="other",route="other",status="404"} 1.0' in text
+        assert 'plb_cluster_sequence{cluster="main"}' in text
 
     with_client(tmp_path, story)

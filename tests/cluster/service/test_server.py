@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import attrs
 import httpx
 import pytest
 
 from cluster.service.server import Transport
 from plb.errors import ConflictError, InvalidValueError
-from tests.cluster.service.clients import ITS_PATH, SETTINGS
+from tests.cluster.service.clients import ITS_PATH, PLB, SETTINGS, server
 
-PLB = [sys.executable, "-c", "from plb_command import main; main()"]
 NODE = {"name": "a", "capacities": {"cpu": 8}}
-
-
-@attrs.frozen
-class Process:
-    """A server of its own."""
-
-    process: subprocess.Popen[str]
-    url: str
-
-
-@contextmanager
-def server(folder: Path, *options: str) -> Iterator[Process]:
-    """Serve a directory on a free port, and kill the server at the end."""
-    command = [*PLB, "serve", "--data", str(folder), "--listen", "127.0.0.1:0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            url = re.match(r"https?://\S+", line)
-            assert url is not None, line + process.stdout.read()
-            yield Process(process, url[0])
-        finally:
-            process.kill()
 
 
 def message_of(*options: str) -> str:
