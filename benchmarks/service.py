@@ -29,6 +29,8 @@ import numpy as np
 CLUSTER = "/v1/clusters/main"
 METRICS, REPLICAS = ("cpu", "memory"), 4
 CAPACITY = {"cpu": 80.0, "memory": 400.0}
+WAITING = "waiting"
+"""Name of a partition without places."""
 AT_ONCE = 500
 """Reports of loads in a request."""
 BATCH = 2000
@@ -137,13 +139,14 @@ def quantiles(times: list[float]) -> dict[str, float]:
 
 def reads_beside_a_search(served: Served, partitions: int, seconds: float, rng: random.Random) -> dict[str, Any]:
     """Return the times of reads while the service searches."""
+    served.ask("PUT", f"{CLUSTER}/partitions/{WAITING}", {"name": WAITING, "service": "db"})
     plan = served.plan(call="balance", now=1e6, seconds=seconds)
     reads: dict[str, Callable[[], str]] = {
         "replicas of a partition": lambda: f"{CLUSTER}/partitions/db/{rng.randrange(partitions)}",
-        "explanation of a partition": lambda: f"{CLUSTER}/explain?partition=db/{rng.randrange(partitions)}",
         "state of the plan": lambda: f"{CLUSTER}/plans/{plan}",
         "loads of all nodes": lambda: f"{CLUSTER}/node_loads",
         "violations": lambda: f"{CLUSTER}/violations",
+        "score of all nodes for a replica": lambda: f"{CLUSTER}/score?partition={WAITING}",
     }
     times: dict[str, list[float]] = {name: [] for name in reads}
     while served.ask("GET", f"{CLUSTER}/plans/{plan}")["status"] == "searching":
@@ -171,17 +174,19 @@ def reports(served: Served, places: list[list[str]], seconds: float, rng: random
 
 
 def placements(served: Served, partitions: int, calls: int) -> dict[str, Any]:
-    """Return the times to add a partition, to plan its places and to apply the plan."""
-
-    def place(index: int) -> None:
-        name = f"db/{partitions + index}"
+    """Return the times from the request of a plan of places until it is ready, and with partition and application."""
+    planned, whole = [], []
+    for index in range(calls):
+        name, began = f"db/{partitions + index}", time.perf_counter()
         served.ask("PUT", f"{CLUSTER}/partitions/{name}", {"name": name, "service": "db"})
+        asked = time.perf_counter()
         plan = served.plan(call="place", partitions=[name], now=100.0 + index)
         if len(served.made(plan)["document"]["moves"]) != REPLICAS:
             raise SystemExit(f"{name} found no place")
+        planned.append(1000.0 * (time.perf_counter() - asked))
         served.ask("POST", f"{CLUSTER}/plans/{plan}/apply")
-
-    return quantiles([timed(lambda index=index: place(index)) for index in range(calls)])  # type: ignore[misc]
+        whole.append(1000.0 * (time.perf_counter() - began))
+    return {"planned": quantiles(planned), "added, planned and applied": quantiles(whole)}
 
 
 def main() -> None:
@@ -207,6 +212,8 @@ def main() -> None:
         figures["place a partition of four"] = placements(served, arguments.partitions, arguments.placements)
         figures["reports"] = reports(served, places, arguments.seconds, rng)
         figures["reads beside a search"] = reads_beside_a_search(served, arguments.partitions, arguments.seconds, rng)
+        explain = f"{CLUSTER}/explain?partition=db/1"
+        figures["explanation"] = quantiles([timed(lambda: served.ask("GET", explain)) for _ in range(5)])
         served.kill()
         figures["restart_seconds"] = served.start()
     finally:

@@ -185,7 +185,10 @@ class NodeScores:
         """
         if node not in self.nodes:
             raise UnknownNameError("node", node, self.nodes)
-        index = self.nodes.index(node)
+        return self._reason(self.nodes.index(node))
+
+    def _reason(self, index: int) -> str | None:
+        """Return `reason` of the node with an index."""
         rule = int(self.rule[index])
         return self.by_extensions.get(index) if rule == NO_REFUSAL else Rule(rule).name.lower()
 
@@ -198,6 +201,6 @@ class NodeScores:
             "nodes": list(self.nodes),
             "energy": [float(energy) if np.isfinite(energy) else None for energy in self.energy],
             "violation_probability": self.violation_probability.tolist(),
-            "ruled_out_by": [self.reason(node) for node in self.nodes],
+            "ruled_out_by": [*map(self._reason, range(len(self.nodes)))],
             "soft": self.soft.tolist(),
         }
