@@ -43,7 +43,11 @@ def _note_members_in_numpy(enumeration: EnumType, name: str) -> Any:
 
 
 def pytest_configure() -> None:
-    """Deliver Ctrl-C to processes that tests start, even if the shell ignores it for background jobs."""
+    """Deliver Ctrl-C to processes that tests start, even if the shell ignores it for background jobs.
+
+    Garbage is collected less often, as Hypothesis makes many short-lived objects.
+    """
+    gc.set_threshold(20_000, 20, 20)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if not os.environ.get("NUMBA_DISABLE_JIT"):  # kernels may compare as they like
         EnumType.__getattr__ = _note_members_in_numpy  # type: ignore[attr-defined]
