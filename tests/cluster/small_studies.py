@@ -27,6 +27,8 @@ simulated_annealing_iterations_per_round = 10
 """
 
 ONE_SETTING = ("--density", "1.5", "--days", "0.05", "--repeats", "2")
+THIN = ("--density", "0.5", "--days", "0.02")
+"""Options of a study whose figures do not matter: few tenants, for half an hour."""
 
 
 def small_study(folder: Path, name: str, *arguments: Any, more: str = "") -> Any:

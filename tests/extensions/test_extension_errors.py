@@ -373,7 +373,7 @@ def test_earlier_searches_of_the_call_are_forgotten(verb, apart):
     engine.balance()
     engine.update_partition(Partition("cpu/4", service="cpu"))
     engine.node_loads()
-    before = engine.snapshot()
+    before = fingerprint(engine)
     failed = set()
     for k in range(1000):
         FUSE.set(k)
@@ -383,6 +383,6 @@ def test_earlier_searches_of_the_call_are_forgotten(verb, apart):
             break
         failed.add(FUSE.failed)
         check_error(raised, FuseError)
-        assert engine.snapshot() == before
+        assert fingerprint(engine) == before
     assert FUSE.failed is None
     assert {("spread", "total"), ("off_first_node", "broken")} <= failed

@@ -39,7 +39,7 @@ from cluster.studies.request import (
     StudyRequest,
 )
 from cluster.studies.runner import Finished, OutputDirectory, run_study, stamped_as
-from tests.cluster.small_studies import ONE_SETTING, SMALL, design_of, small_study, study
+from tests.cluster.small_studies import ONE_SETTING, SMALL, THIN, design_of, small_study, study
 from tests.command_line import plb
 
 CONSTRAINT = """
@@ -224,7 +224,7 @@ def test_annealing_study_does_not_depend_on_processes_and_resumes(tmp_path):
 @pytest.mark.usefixtures("drawn_figures")
 def test_policies_study_compares_every_variant(tmp_path):
     """With an oracle, these are the 16 of the paper, two by peaks, and eight for each of four other initial demands."""
-    figures = study(tmp_path / "all", "policies", *ONE_SETTING[:-1], "1", "--full", "--jobs", "1")
+    figures = study(tmp_path / "all", "policies", *THIN, "--repeats", "1", "--full", "--jobs", "1")
     names = set(figures["settings"][0]["violations"])
     assert names == {arm.name for arm in policies.arms(oracle=True, initial_demand=True)}
     assert len(names) == 16 + 2 + 4 * 8
@@ -299,7 +299,7 @@ def test_runs_of_other_code_are_made_again(tmp_path, change_code, options):
 
     def run(*options):
         figures = ("--json", tmp_path / "f.json")
-        done = small_study(tmp_path / "out", "annealing", *ONE_SETTING, "--jobs", 1, *figures, *options)
+        done = small_study(tmp_path / "out", "annealing", *THIN, "--jobs", 1, *figures, *options)
         assert done.exit_code == 0, done.output
         lines = (tmp_path / "out/journal.jsonl").read_text().splitlines()
         stamp = json.loads((tmp_path / "f.json").read_text())["stamp"]
