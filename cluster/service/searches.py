@@ -58,6 +58,8 @@ class SearchThread:
     def start(self, entries: list[Entry]) -> None:
         """Start with entries that the log has already."""
         self._known = {entry.event.plan for entry in entries if isinstance(entry.event, PlanMade)}
+        discarded = {entry.event.plan for entry in entries if isinstance(entry.event, DiscardPlan)}
+        self._discarded = discarded - self._known
         for entry in entries:
             self.push(entry)
         for record in self._replica.state.plans.values():
@@ -66,9 +68,7 @@ class SearchThread:
         self._thread.start()
 
     def push(self, entry: Entry) -> None:
-        """Add an entry; one that discards a plan ends its search."""
-        if isinstance(entry.event, DiscardPlan) and entry.refusal is None:
-            self._discard(entry.event.plan)
+        """Add an entry."""
         self._entries.put(entry)
 
     def ask(self, question: Question) -> None:
@@ -82,10 +82,9 @@ class SearchThread:
         self._interrupt(self._current)
         self._thread.join()
 
-    def _discard(self, plan_id: str) -> None:
-        """Do not search for a plan, or end its search."""
-        if plan_id not in self._known:
-            self._discarded.add(plan_id)
+    def discard(self, plan_id: str) -> None:
+        """Do not search for a plan that is not made yet, or end its search."""
+        self._discarded.add(plan_id)
         self._interrupt(plan_id)
 
     def _interrupt(self, plan_id: str | None) -> None:
@@ -116,6 +115,7 @@ class SearchThread:
         except KeyboardInterrupt:
             logger.info("the search of plan %s was stopped", record.id)
             self._leave_search()
+        self._discarded.discard(record.id)
         document = record.document
         if document is None:
             return

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import attrs
 
 from cluster.service.documents import Document
-from cluster.service.events import Engine, LoggedEvent, MakeCluster, PlanMade, check_length
+from cluster.service.events import DiscardPlan, Engine, LoggedEvent, MakeCluster, PlanMade, check_length
 from cluster.service.log import Entry, Line, Log, LogError, Saved
 from cluster.service.replica import ClusterReplica
 from cluster.service.searches import SearchThread
@@ -92,6 +92,10 @@ class LiveCluster:
             refusal = error
             entry = attrs.evolve(entry, refusal=str(error))
         self.sequence = entry.sequence
+        if isinstance(entry.event, DiscardPlan) and refusal is None:
+            record = self.reader.plan(entry.event.plan)
+            if record.document is None:
+                self.searches.discard(record.id)
         self.searches.push(entry)
         self.changed.set()
         self.changed = asyncio.Event()
