@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from cluster.service.kubernetes.extender import Arguments, Scorer, filtered, prioritized
+from cluster.service.kubernetes.extender import Arguments, filtered, prioritized, scores_for
 from cluster.service.service import LiveCluster
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 
@@ -44,7 +44,7 @@ def engine_of(nodes: int, pods: int) -> PlacementAndLoadBalancing:
     engine.update_nodes(
         [Node(f"n{index}", capacities=capacities, fault_domain=f"fd:/zone{index % 3}") for index in range(nodes)]
     )
-    load = {"instance": {"cpu": 1.0, "memory": 1024.0}}
+    load = {Role.INSTANCE: {"cpu": 1.0, "memory": 1024.0}}
     for index in range(WORKLOADS):
         engine.update_service(Service(f"shop/StatefulSet/web{index}", stateful=False, default_load=load))
     engine.update_partitions(
@@ -67,13 +67,13 @@ def measure(nodes: int = 1000, pods: int = 30_000, calls: int = 1000) -> dict[st
     """
     engine = engine_of(nodes, pods)
     live = cast(LiveCluster, _Live(SimpleNamespace(engine=engine, state=SimpleNamespace(now=0.0))))
-    scorer, seconds = Scorer(), np.empty((calls, 2, 2))
+    seconds = np.empty((calls, 2, 2))
     for pod in range(-20, calls):  # the first calls compile and make the arrays
         body = arguments(pod % calls, nodes)
         for verb, answer in enumerate((filtered, prioritized)):
             begin = time.perf_counter(), time.thread_time()
             request = msgspec.json.decode(body, type=Arguments)
-            msgspec.json.encode(answer(scorer.scores(live, request.pod), request.node_names or []))  # type: ignore[operator]
+            msgspec.json.encode(answer(scores_for(live, request.pod), request.node_names))
             seconds[max(0, pod), verb] = time.perf_counter() - begin[0], time.thread_time() - begin[1]
     return {
         f"{verb}_{clock}_ms": np.percentile(seconds[:, row, column] * 1e3, [50, 99, 100]).round(2).tolist()

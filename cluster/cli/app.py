@@ -9,6 +9,7 @@ import typer
 from typer import Option
 
 from cluster.cli.bench import bench_app
+from cluster.cli.kubernetes import kubernetes_app
 from cluster.cli.learn import learn_app
 from cluster.cli.provision import provision_command, replan_command
 from cluster.cli.replay import replay_command
@@ -43,6 +44,7 @@ app.add_typer(learn_app, name="learn")
 app.add_typer(study_app, name="study")
 app.add_typer(traces_app, name="traces")
 app.add_typer(bench_app, name="bench")
+app.add_typer(kubernetes_app, name="kubernetes")
 
 
 def _print_version(is_given: bool) -> None:

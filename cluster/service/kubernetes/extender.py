@@ -13,7 +13,6 @@ import numpy as np
 from msgspec import Struct, field
 from starlette.routing import Route
 
-from cluster.service.events import RequestError
 from cluster.service.kubernetes.pods import Pod, loads_of
 from cluster.service.operations import Call, Operation
 from cluster.service.service import LiveCluster, Service
@@ -35,7 +34,7 @@ class Arguments(Struct, rename="pascal"):
     """ExtenderArgs: a pod, and the names of nodes."""
 
     pod: Pod
-    node_names: list[str] | None = None
+    node_names: list[str]
     """Names of the nodes to choose from; the scheduler sends them with ``nodeCacheCapable: true``."""
 
 
@@ -58,35 +57,27 @@ class HostPriority(Struct, rename="pascal"):
     score: int
 
 
-class Scorer:
-    """Scores the nodes for pods. It remembers the last scores of a cluster, as prioritize follows filter."""
+LAST: WeakKeyDictionary[LiveCluster, tuple[object, NodeScores]] = WeakKeyDictionary()
+"""By cluster, what was asked last and its scores, as prioritize follows filter."""
 
-    def __init__(self) -> None:
-        self._last: WeakKeyDictionary[LiveCluster, tuple[object, NodeScores]] = WeakKeyDictionary()
 
-    def scores(self, live: LiveCluster, pod: Pod) -> NodeScores:
-        """Return the scores of all nodes for a pod.
+def scores_for(live: LiveCluster, pod: Pod) -> NodeScores:
+    """Return the scores of all nodes for a pod.
 
-        Raises
-        ------
-        PlbError
-            If a quantity of the pod is invalid, or the cluster knows neither its workload nor `ANY_WORKLOAD`.
-        """
-        loads = loads_of(live.reader.engine.config.metric_names, pod.requests())
-        asked = (live.sequence, pod.workload, *loads.items())
-        last = self._last.get(live)
-        if last is None or last[0] != asked:
-            last = self._last[live] = asked, self._made(live, pod, loads)
-        return last[1]
-
-    def _made(self, live: LiveCluster, pod: Pod, loads: dict[str, float]) -> NodeScores:
-        """Return the scores of all nodes for a pod with these loads by metric."""
-        engine, now = live.reader.engine, live.reader.state.now
-        names = [name for name in (pod.workload, ANY_WORKLOAD) if name in engine.service_names]
-        if not names:
-            raise UnknownNameError("service", pod.workload, (ANY_WORKLOAD,), f"pod {pod.metadata.key}")
-        partition = Partition(f"pod {pod.metadata.key}", service=names[0], created=now)
-        return engine.score_new(partition, loads=loads, now=now)
+    Raises
+    ------
+    PlbError
+        If a quantity of the pod is invalid, or the cluster knows neither its workload nor `ANY_WORKLOAD`.
+    """
+    engine, now, item = live.reader.engine, live.reader.state.now, f"pod {pod.metadata.key}"
+    services = [name for name in (pod.workload, ANY_WORKLOAD) if name in engine.service_names]
+    if not services:
+        raise UnknownNameError("service", pod.workload, (ANY_WORKLOAD,), item)
+    loads = loads_of(engine.config.metric_names, pod.requests())
+    asked = (live.sequence, services[0], *loads.items())
+    if live not in LAST or LAST[live][0] != asked:
+        LAST[live] = asked, engine.score_new(Partition(item, service=services[0], created=now), loads=loads, now=now)
+    return LAST[live][1]
 
 
 def filtered(scores: NodeScores, names: Sequence[str]) -> FilterResult:
@@ -129,27 +120,17 @@ def prioritized(scores: NodeScores, names: Sequence[str]) -> list[HostPriority]:
     return [HostPriority(name, score) for name, score in zip(names, points.tolist(), strict=True)]
 
 
-def names_of(arguments: Arguments) -> list[str]:
-    """Return the names of the nodes of a call; raise `RequestError` if there are none."""
-    if arguments.node_names is None:
-        raise RequestError("NodeNames", "Expected names of nodes; set nodeCacheCapable: true in the scheduler")
-    return arguments.node_names
-
-
-SCORER = Scorer()
-
-
 async def filter_nodes(call: Call) -> FilterResult:
     """Return which nodes may take a pod, to the scheduler of Kubernetes; an error is in the result."""
     try:
-        return filtered(SCORER.scores(call.live, call.body.pod), names_of(call.body))
+        return filtered(scores_for(call.live, call.body.pod), call.body.node_names)
     except PlbError as error:
         return FilterResult(error=str(error))
 
 
 async def prioritize_nodes(call: Call) -> list[HostPriority]:
     """Return how good nodes are for a pod, to the scheduler of Kubernetes."""
-    return prioritized(SCORER.scores(call.live, call.body.pod), names_of(call.body))
+    return prioritized(scores_for(call.live, call.body.pod), call.body.node_names)
 
 
 PATH = "/v1/clusters/{cluster}/kubernetes"

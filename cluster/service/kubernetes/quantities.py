@@ -5,12 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TypeAlias
 
 from plb.errors import InvalidValueError
-
-Quantity: TypeAlias = str | int | float
-"""A quantity in JSON; Kubernetes itself writes texts."""
 
 SUFFIXES: Mapping[str, Fraction] = {
     "": Fraction(1),
@@ -25,7 +21,7 @@ LONGEST = 100
 ALLOWED = 'a quantity of Kubernetes, such as "500m", "512Mi" or "1e3"'
 
 
-def exactly(quantity: Quantity, item: str, field: str) -> Fraction:
+def exactly(quantity: object, item: str, field: str) -> Fraction:
     """Return the number that a quantity stands for; `item` and `field` name it in errors (`InvalidValueError`)."""
     text = quantity if isinstance(quantity, str) else repr(quantity)
     match = PATTERN.fullmatch(text) if len(text) <= LONGEST else None

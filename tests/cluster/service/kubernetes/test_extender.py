@@ -140,8 +140,9 @@ def test_without_any_service_the_result_is_an_error_in_words(tmp_path: Path) -> 
 
 def test_bad_calls_are_refused_with_the_field(tmp_path: Path) -> None:
     async def story(client: httpx.AsyncClient, _: Service) -> None:
-        names = {**ARGUMENTS, "NodeNames": None}
-        assert "nodeCacheCapable: true" in (await call(client, "filter", names))["Error"]
+        nodes = {"Pod": ARGUMENTS["Pod"], "Nodes": {"items": []}, "NodeNames": None}
+        response = await client.post(f"{ITS_PATH}/kubernetes/filter", json=nodes)
+        assert (response.status_code, response.json()["field"]) == (400, "NodeNames")
         pod = copy.deepcopy(ARGUMENTS)
         pod["Pod"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "half"
         error = (await call(client, "filter", pod))["Error"]

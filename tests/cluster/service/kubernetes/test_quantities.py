@@ -14,7 +14,7 @@ from plb.errors import InvalidValueError
 
 def number_of(text: object) -> Fraction:
     """Return what a quantity stands for."""
-    return exactly(text, "pod shop/web", "cpu")  # type: ignore[arg-type]
+    return exactly(text, "pod shop/web", "cpu")
 
 
 @given(st.integers(-(10**12), 10**12), st.integers(0, 12), st.sampled_from(sorted(SUFFIXES)))

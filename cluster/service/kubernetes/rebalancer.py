@@ -1,0 +1,136 @@
+"""A rebalancer: it plans moves of pods, logs them with their reasons, and evicts pods only if it is told to.
+
+It balances by thresholds until its past is long enough, then avoids the violations that the past lets it expect.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import attrs
+
+from cluster.service.events import apply_event
+from cluster.service.kubernetes.description import Description, obstacle
+from cluster.service.kubernetes.pods import PODS, Resources, amounts, combined
+from cluster.service.kubernetes.sources import ApiServer, Files, Observed
+from plb import Metric, PlacementAndLoadBalancing, PlbConfig
+from plb.model.move import Move
+
+DAY, HOUR = 86400.0, 3600.0
+SETTINGS = PlbConfig(
+    metrics=[Metric("cpu", balancing_threshold=1.25), Metric("memory", balancing_threshold=1.25)],
+    estimator="historical-simulation:horizon=1",
+    violation_cost=1.0,
+    min_load_balancing_interval=DAY,
+)
+"""Settings unless others are given (docs/rebalancing.md)."""
+OUTCOMES = {201: "evicted", 404: "gone already", 409: "replaced meanwhile", 429: "refused by a disruption budget"}
+"""What became of an eviction, by status."""
+Line: TypeAlias = dict[str, Any]
+"""An object of the log."""
+
+
+class Rebalancer:
+    """Plans moves for a cluster, round by round.
+
+    Each object of the log goes to `log`; `api` evicts pods, None: nothing does. `most_moves`: of a plan, and evictions
+    in 24 hours; `past_hours`: of reports, from which on the past decides.
+    """
+
+    def __init__(
+        self,
+        source: Files | ApiServer,
+        log: Callable[[Line], None],
+        *,
+        api: ApiServer | None = None,
+        settings: PlbConfig = SETTINGS,
+        most_moves: int = 5,
+        past_hours: float = 24.0,
+    ) -> None:
+        self._source, self._log, self._api, self._settings = source, log, api, settings
+        self._most_moves, self._past = most_moves, past_hours * HOUR
+        self._engine = PlacementAndLoadBalancing(settings)
+        self._description = Description(settings.metric_names)
+        self._reported: list[float] = []
+        """Times of the first and the latest usage, in seconds."""
+        self._evictions: list[float] = []
+        """Times of the evictions of the last 24 hours."""
+
+    def run(self, now: float) -> None:
+        """Read the cluster at `now`, in seconds since 1970, plan moves, log them, and evict if that was asked for."""
+        observed = self._source.read()
+        usages = observed.usages
+        if isinstance(self._source, ApiServer):
+            usages = [(now, used) for _, used in usages]  # reports may not be older than the plan before
+        elif usages:
+            now = usages[-1][0]
+        for event in self._description.events(observed.nodes, observed.pods):
+            apply_event(event, self._engine, now)
+        for at, used in usages:
+            if not self._reported or at > self._reported[-1]:
+                self._reported = [*self._reported[:1], at]
+                apply_event(self._description.usage(used, at), self._engine, at)
+        self._plan(observed, now)
+
+    def _plan(self, observed: Observed, now: float) -> None:
+        """Plan, log the plan, and carry it out."""
+        self._evictions = [time for time in self._evictions if time > now - DAY]
+        past = now - self._reported[0] if self._reported else 0.0
+        by_past = self._settings.violation_cost is not None and past >= self._past and bool(self._reported)
+        self._engine.configure(self._config(by_past, max(0, self._most_moves - len(self._evictions))))
+        plan = self._engine.refresh(now)
+        reasons = [obstacle(pod) for pod in self._description.pods.values()]
+        self._log(
+            {
+                "time": datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
+                "plan": "past" if by_past else "thresholds",
+                "past_hours": round(past / HOUR, 1),
+                "nodes": len(observed.nodes),
+                "pods": len(reasons),
+                "fixed": dict(sorted(Counter(filter(None, reasons)).items())),
+                "moves": len(plan.moves),
+            }
+        )
+        fitting = self._fitting(plan.moves, observed)
+        for move in plan.moves:
+            self._carry_out(move, move in fitting, now)
+
+    def _config(self, by_past: bool, most_moves: int) -> PlbConfig:
+        """Return the settings of a plan: only by its past, or only by thresholds."""
+        if not by_past:
+            return attrs.evolve(self._settings, violation_cost=None, max_moves=most_moves)
+        metrics = [attrs.evolve(metric, balancing_threshold=0.0) for metric in self._settings.metrics]
+        return attrs.evolve(self._settings, metrics=metrics, max_moves=most_moves)
+
+    def _fitting(self, moves: Sequence[Move], observed: Observed) -> list[Move]:
+        """Return the moves after which no target has less room than its pods request, as the scheduler demands."""
+        room = {node.metadata.name: amounts(node.status.allocatable, "", "") for node in observed.nodes}
+        pods = {name: combined([asked, {PODS: Fraction(1)}]) for name, asked in self._description.requests.items()}
+        fitting, kept = list[Move](), [*moves]
+        while kept != fitting:
+            fitting, asked = kept, defaultdict[str | None, list[Resources]](list)
+            places = {name: pod.spec.node_name for name, pod in self._description.pods.items()}
+            for name, node in {**places, **{move.partition: move.target for move in fitting}}.items():
+                asked[node].append(pods[name])
+            free = {node: {**combined(asked[node])} for node in {move.target for move in fitting}}
+            full = {
+                node for node, need in free.items() if any(need[name] > room[str(node)].get(name, 0) for name in need)
+            }
+            kept = [move for move in fitting if move.target not in full]
+        return fitting
+
+    def _carry_out(self, move: Move, fits: bool, now: float) -> None:
+        """Log a move, and evict its pod if that was asked for; the scheduler then chooses the node."""
+        pod, outcome, message = self._description.pods[move.partition], "proposed", ""
+        if not fits:
+            outcome = "no room for what it requests"
+        elif self._api is not None:
+            status, message = self._api.evict(pod)
+            outcome = OUTCOMES.get(status, f"failed with status {status}")
+            self._evictions += [now] if outcome == OUTCOMES[201] else []
+        line = {"pod": pod.metadata.key, "from": move.source, "to": move.target, "reason": str(move.reason)}
+        self._log({**line, "outcome": outcome, **({"message": message} if message else {})})

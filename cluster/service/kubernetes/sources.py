@@ -1,0 +1,133 @@
+"""Where nodes, pods and what they use are read: files, or an API server, which also evicts pods."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+from urllib.parse import quote, urlsplit
+
+import attrs
+
+from cluster.service.events import RequestError, decoded
+from cluster.service.kubernetes.pods import Listed, Node, Pod, PodMetrics, Resources
+from plb.errors import InvalidValueError, PlbError
+
+Item = TypeVar("Item")
+METRICS = "/apis/metrics.k8s.io/v1beta1/pods"
+SECONDS = 30.0
+"""How long an answer may take."""
+MOST_SHOWN = 500
+"""Bytes of an answer that are shown."""
+
+
+class Observed(NamedTuple):
+    """A cluster as it was read."""
+
+    nodes: list[Node]
+    pods: list[Pod]
+    usages: list[tuple[float, dict[str, Resources]]]
+    """Times in seconds since 1970, the oldest first, with what each pod used, by namespace and name."""
+
+
+def listed(data: bytes, kind: type[Item], source: str) -> list[Item]:
+    """Return a list of objects from JSON; `source` names it in errors."""
+    try:
+        items: list[Item] = decoded(data, Listed[kind]).items  # type: ignore[valid-type]
+    except RequestError as error:
+        raise PlbError(f"{source}: {error.field}: {error.problem}") from None
+    return items
+
+
+def usages_of(data: bytes, source: str) -> list[tuple[float, dict[str, Resources]]]:
+    """Return the latest time of a list, with what each pod used; an empty list has none."""
+    items = listed(data, PodMetrics, source)
+    used = {item.metadata.key: item.used() for item in items}
+    return [(max(item.timestamp for item in items).timestamp(), used)] if items else []
+
+
+@attrs.frozen
+class Files:
+    """Files with the JSON of ``kubectl get nodes``, ``kubectl get pods -A`` and of metrics.k8s.io."""
+
+    nodes: Path
+    pods: Path
+    usage: Sequence[Path] = ()
+
+    def read(self) -> Observed:
+        """Return the cluster of the files."""
+        usages = [usage for path in self.usage for usage in usages_of(path.read_bytes(), str(path))]
+        return Observed(
+            listed(self.nodes.read_bytes(), Node, str(self.nodes)),
+            listed(self.pods.read_bytes(), Pod, str(self.pods)),
+            sorted(usages, key=itemgetter(0)),
+        )
+
+
+class ApiServer:
+    """An API server of Kubernetes.
+
+    Parameters
+    ----------
+    url
+        Its address: https; http only without a token, as of ``kubectl proxy``.
+    token_file
+        File with a token, which is read before each request, as Kubernetes renews it.
+    authority
+        File with the certificates that are trusted; None: those of the system.
+    """
+
+    def __init__(self, url: str, token_file: Path | None = None, authority: Path | None = None) -> None:
+        parts = urlsplit(url)
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and token_file is None)
+        if parts.hostname is None or not is_safe:
+            raise InvalidValueError("API server", "URL", url, "https://HOST:PORT, or http without a token")
+        self._address, self._path = parts.netloc.rpartition("@")[2], parts.path.rstrip("/")
+        self._url, self._token_file = f"{parts.scheme}://{self._address}", token_file
+        self._tls = ssl.create_default_context(cafile=authority) if parts.scheme == "https" else None
+
+    def read(self) -> Observed:
+        """Return the cluster of the server, without usage if it does not serve metrics.k8s.io."""
+        answers: list[bytes] = []
+        for path in ("/api/v1/nodes", "/api/v1/pods", METRICS):
+            status, data = self._request("GET", path)
+            if status != http.client.OK and (path != METRICS or status not in (404, 503)):
+                raise PlbError(f"{self._url}{path}: status {status}: {data[:MOST_SHOWN]!r}")
+            answers.append(data if status == http.client.OK else b'{"items": []}')
+        nodes, pods = listed(answers[0], Node, f"{self._url}, nodes"), listed(answers[1], Pod, f"{self._url}, pods")
+        return Observed(nodes, pods, usages_of(answers[2], self._url + METRICS))
+
+    def evict(self, pod: Pod) -> tuple[int, str]:
+        """Ask to evict a pod; return the status, 201 if it is evicted, and what the server says."""
+        name, namespace = pod.metadata.name, pod.metadata.namespace
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": {"preconditions": {"uid": pod.metadata.uid}},
+        }
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}/eviction"
+        status, data = self._request("POST", path, json.dumps(body).encode())
+        return status, data[:MOST_SHOWN].decode("utf-8", "replace")
+
+    def _request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+        """Return status and body of the answer to a request."""
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if self._token_file is not None:
+            headers["Authorization"] = f"Bearer {self._token_file.read_text(encoding='utf-8').strip()}"
+        if self._tls is None:
+            connection = http.client.HTTPConnection(self._address, timeout=SECONDS)
+        else:
+            connection = http.client.HTTPSConnection(self._address, timeout=SECONDS, context=self._tls)
+        try:
+            connection.request(method, self._path + path, body, headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise PlbError(f"{self._url}: {error or type(error).__name__}") from error
+        finally:
+            connection.close()
