@@ -65,12 +65,12 @@ class Actor:
 class Bucket:
     """Requests that an actor has left; they come back over time."""
 
-    left: float = MOST_REQUESTS
-    at: float = attrs.field(factory=time.monotonic)
+    left: float
+    at: float
+    """Time of the last request, in seconds."""
 
-    def take(self) -> bool:
-        """Return whether a request is left, and use it."""
-        now = time.monotonic()
+    def take(self, now: float) -> bool:
+        """Return whether a request is left at a time, and use it."""
         self.left, self.at = min(MOST_REQUESTS, self.left + (now - self.at) * RATE), now
         is_left = self.left >= 1
         self.left -= is_left
@@ -92,6 +92,7 @@ class Access:
     def __init__(self, tokens: Sequence[Token] | None = None, anyone: str = "loopback") -> None:
         self._tokens, self._anyone = tokens, Actor(anyone, Right.APPLY)
         self._buckets: dict[str, Bucket] = {}
+        self.clock = time.monotonic
         self.checks_host = tokens is None and anyone == "loopback"
         """Whether the header Host must name this machine, so that no web page can reach it under a name of its own."""
 
@@ -139,7 +140,8 @@ class Access:
 
     def _take(self, name: str) -> None:
         """Count a request of an actor."""
-        if not self._buckets.setdefault(name, Bucket()).take():
+        now = self.clock()
+        if not self._buckets.setdefault(name, Bucket(MOST_REQUESTS, now)).take(now):
             raise RefusedError(
                 429, f"more than {RATE:g} requests a second; send events in batches", {"Retry-After": "1"}
             )

@@ -112,7 +112,7 @@ class Demo:
                     cpu = mean * busy * (0.25 if replica.role.name == "SECONDARY" else 1.0)
                     partitions.append(f"{name}/0")
                     nodes.append(replica.node)
-                    loads.append([round(cpu, 2), 5 * mean])
+                    loads.append([round(float(cpu), 2), 5 * mean])
         return ReportLoads(partitions=partitions, nodes=nodes, loads=loads, at=self._now, now=self._now)
 
     async def step(self) -> None:

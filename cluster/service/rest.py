@@ -38,6 +38,7 @@ from cluster.service.events import (
     RequestPlan,
 )
 from cluster.service.guard import MOST_BYTES, Guard
+from cluster.service.kubernetes.extender import OPERATIONS as EXTENDER
 from cluster.service.metrics import Metrics
 from cluster.service.openapi import document
 from cluster.service.operations import Answered, Call, Operation, right_of
@@ -412,6 +413,7 @@ OPERATIONS = (
         method="GET", path=f"{CLUSTER}/alternatives", handler=alternatives, query=OfPartition, answer=list[Document]
     ),
     Operation(method="GET", path=f"{CLUSTER}/explain", handler=explain, query=OnNode, answer=list[Document]),
+    *EXTENDER,
 )
 """All operations."""
 

@@ -71,14 +71,15 @@ class Transport:
     def listening(self) -> socket.socket:
         """Return a socket that listens."""
         family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        # the protocol is named, because asyncio switches Nagle's delay off only then
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
-            # the protocol is named, because asyncio switches Nagle's delay off only then
-            listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind((self.host, self.port))
             listening.listen(1024)
             return listening
         except OSError as error:
+            listening.close()
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             raise PlbError(f"serve: cannot listen on {self.host}:{self.port}: {reason}") from None
 

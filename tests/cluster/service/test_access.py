@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cluster.service import access as access_module
 from cluster.service.access import Access
 from plb.errors import InvalidValueError
 from tests.cluster.service.clients import ITS_PATH, with_client
@@ -86,3 +87,24 @@ def test_a_wrong_token_file_is_refused_and_no_token_is_shown(line: str, field: s
         Access.of_file(path)
     assert caught.value.field == field
     assert "abcdefghijklmnop" not in str(caught.value)
+
+
+def test_an_actor_that_sends_too_much_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    access = tokens(tmp_path)
+    access.clock = lambda: now[0]
+    monkeypatch.setattr(access_module, "MOST_REQUESTS", 3)
+    monkeypatch.setattr(access_module, "RATE", 2.0)
+
+    async def story(client: httpx.AsyncClient) -> None:
+        async def statuses(role: str, times: int) -> list[int]:
+            return [(await client.get(ITS_PATH, headers=bearer(role))).status_code for _ in range(times)]
+
+        assert await statuses("read", 4) == [200, 200, 200, 429]
+        assert await statuses("apply", 1) == [200]
+        now[0] += 1.0
+        assert await statuses("read", 3) == [200, 200, 429]
+        wrong = [(await client.get(ITS_PATH, auth=("a", "b"))).status_code for _ in range(4)]
+        assert wrong == [401, 401, 401, 429]
+
+    with_client(tmp_path / "data", story, access)

@@ -29,6 +29,9 @@ CHECKS = [not_a_server_error, content_type_conformance, response_schema_conforma
 EXAMPLES = 40
 """Requests of each mode."""
 
+NAMES = st.sampled_from(["n0", "db", "db/0", "new", "ä/b c"])
+"""Names of a node, a service and a partition that exist, and of others."""
+
 
 def references(value: Any) -> Iterator[str]:
     """Return all references in a part of the document."""
@@ -78,8 +81,11 @@ def test_no_request_ends_in_a_server_error(mode: GenerationMode, url: str) -> No
     @given(st.data())
     def check(data: st.DataObject) -> None:
         operation = data.draw(st.sampled_from(operations))
-        fixed = {"cluster": "main"} if data.draw(st.booleans()) else {}
+        names = {"cluster": "main", "plan": data.draw(st.sampled_from(["p9", "p10"])), "name": data.draw(NAMES)}
+        fixed = {name: names[name] for name in names if f"{{{name}}}" in operation.path}
         case = data.draw(operation.as_strategy(generation_mode=mode, path_parameters=fixed))
+        if "name" in fixed and isinstance(case.body, dict) and mode is GenerationMode.POSITIVE:
+            case.body = {**case.body, "name": fixed["name"]}
         case.call_and_validate(base_url=url, checks=CHECKS)
 
     check()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
 import pytest
 
 from cluster.service.log import LogError
+from cluster.service.rest import application, end_streams
 from tests.cluster.service.clients import ITS_PATH, SETTINGS, client_of, made, with_client
 from tests.cluster.service.served import make, served
 
@@ -206,3 +208,32 @@ def test_figures_count_requests_by_route_and_not_by_path(tmp_path: Path) -> None
         assert 'plb_cluster_sequence{cluster="main"}' in text
 
     with_client(tmp_path, story)
+
+
+def test_a_client_that_never_reads_a_stream_costs_no_memory(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path) as service, client_of(service) as client:
+            await make(service)
+            app, sent, is_read = application(service), list[bytes](), asyncio.Event()
+
+            async def send(message: MutableMapping[str, Any]) -> None:
+                sent.append(message.get("body", b""))
+                if len(sent) > 1:
+                    await is_read.wait()
+
+            async def receive() -> MutableMapping[str, Any]:
+                await asyncio.Event().wait()
+                return {}
+
+            path = f"{ITS_PATH}/events"
+            scope = {"type": "http", "method": "GET", "path": path, "headers": [(b"host", b"localhost")]}
+            stream = asyncio.create_task(app({**scope, "query_string": b""}, receive, send))
+            for _ in range(50):
+                await client.put(f"{ITS_PATH}/nodes/n9", json=NODE)
+            assert len(sent) == 2
+            is_read.set()
+            end_streams(app)
+            await stream
+            assert len(sent) <= 4
+
+    asyncio.run(run())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
+import ssl
 import subprocess
 from pathlib import Path
 
@@ -73,3 +75,32 @@ def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
     files = ("--certificate", str(tmp_path / "file"), "--key", str(tmp_path / "file"))
     assert "--certificate, --key or --client-ca cannot be used" in message_of(*here, *files)
     assert "the log cannot be opened" in message_of("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file"))
+
+
+def certificates(folder: Path) -> dict[str, str]:
+    """Return files of an authority, and of a certificate of this machine that it has signed."""
+    name = {kind: str(folder / f"{kind}.pem") for kind in ("ca", "ca-key", "certificate", "key", "request", "names")}
+    Path(name["names"]).write_text("subjectAltName=IP:127.0.0.1\n")
+    new = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-subj"]
+    sign = ["-CA", name["ca"], "-CAkey", name["ca-key"], "-CAcreateserial", "-extfile", name["names"]]
+    for command in (
+        [*new, "/CN=authority", "-x509", "-days", "2", "-keyout", name["ca-key"], "-out", name["ca"]],
+        [*new, "/CN=machine", "-keyout", name["key"], "-out", name["request"]],
+        ["openssl", "x509", "-req", "-days", "2", "-in", name["request"], *sign, "-out", name["certificate"]],
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+    return name
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_with_an_authority_only_clients_with_its_certificates_connect(tmp_path: Path) -> None:
+    files = certificates(tmp_path)
+    options = ("--certificate", files["certificate"], "--key", files["key"], "--client-ca", files["ca"])
+    context = ssl.create_default_context(cafile=files["ca"])
+    with server(tmp_path / "data", *options) as here:
+        assert here.url.startswith("https://")
+        with pytest.raises(httpx.HTTPError), httpx.Client(verify=context) as client:
+            client.get(f"{here.url}/healthz")
+        context.load_cert_chain(files["certificate"], files["key"])
+        with httpx.Client(verify=context) as client:
+            assert client.put(here.url + ITS_PATH, json={"settings": SETTINGS}).json()["sequence"] == 1
