@@ -66,20 +66,19 @@ def rebalance_command(
     if settings is not None:
         config = read(PlbConfig, decoded(settings.read_bytes(), dict[str, Any]), str(settings))
     rebalancer = Rebalancer(
-        source,
         lambda line: print(json.dumps(line), flush=True),
+        is_live=api is not None,
         api=api if execute else None,
         settings=config,
         most_moves=max_moves,
         past_hours=past_hours,
     )
-    while True:
-        try:
-            rebalancer.run(time.time())
-        except (PlbError, OSError) as error:
-            if interval is None:
-                raise
-            print(json.dumps({"error": str(error)}), flush=True)
-        if interval is None:
-            return
+    rebalancer.run(source.read(), time.time())
+    while interval is not None:
         time.sleep(interval)
+        try:
+            observed = source.read()
+        except (PlbError, OSError) as error:  # the next round may read it
+            print(json.dumps({"error": str(error)}), flush=True)
+        else:
+            rebalancer.run(observed, time.time())

@@ -11,11 +11,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from msgspec import Struct, field
-from starlette.routing import Route
 
 from cluster.service.kubernetes.pods import Pod, loads_of
 from cluster.service.operations import Call, Operation
-from cluster.service.service import LiveCluster, Service
+from cluster.service.service import LiveCluster
 from plb import NodeScores, Partition
 from plb.errors import PlbError, UnknownNameError
 from plb.model.rules import NO_REFUSAL, Rule
@@ -141,8 +140,3 @@ OPERATIONS = (
     ),
 )
 """What the scheduler asks for."""
-
-
-def routes(_service: Service) -> list[Route]:
-    """Return the routes of the extender."""
-    return [operation.route() for operation in OPERATIONS]

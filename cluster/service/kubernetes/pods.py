@@ -24,8 +24,6 @@ Item = TypeVar("Item")
 
 IN_MIB = ("memory", "ephemeral-storage", "storage")
 """Resources that metrics have in MiB; so are those that begin with ``hugepages-``."""
-PODS = "pods"
-"""The metric that counts pods."""
 
 
 class Owner(Struct):
@@ -97,7 +95,10 @@ class Pod(Struct):
         return f"{self.metadata.namespace}/{owner.kind}/{owner.name}"
 
     def requests(self) -> Resources:
-        """Return what the scheduler keeps free for it: of its containers together, or of an init container if more."""
+        """Return what the scheduler keeps free for it: of its containers together, or of an init container if more.
+
+        It is one of the pods that a node can have.
+        """
         item, sidecars, at_once = f"pod {self.metadata.key}", Resources(), list[Resources]()
         for container in self.spec.init_containers:
             asked = combined([sidecars, amounts(container.resources.get("requests"), item, "requests")])
@@ -107,7 +108,7 @@ class Pod(Struct):
         at_once.append(combined([sidecars, *containers]))
         names = {name for asked in at_once for name in asked}
         most = {name: max(asked.get(name, Fraction(0)) for asked in at_once) for name in names}
-        return combined([most, amounts(self.spec.overhead, item, "overhead")])
+        return combined([most, amounts(self.spec.overhead, item, "overhead"), {"pods": Fraction(1)}])
 
 
 class NodeSpec(Struct):
@@ -167,9 +168,8 @@ def combined(parts: Iterable[Resources]) -> Resources:
 
 
 def loads_of(metrics: Iterable[str], resources: Resources) -> dict[str, float]:
-    """Return the loads of a pod by metric; a metric has the name of a resource, and ``pods`` counts 1."""
-    amount = {**resources, PODS: Fraction(1)}
-    return {metric: in_units(metric, amount[metric]) for metric in metrics if metric in amount}
+    """Return the loads of a pod by metric; a metric has the name of a resource."""
+    return {metric: in_units(metric, resources[metric]) for metric in metrics if metric in resources}
 
 
 def in_units(resource: str, amount: Fraction) -> float:

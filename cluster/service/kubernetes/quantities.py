@@ -15,7 +15,7 @@ SUFFIXES: Mapping[str, Fraction] = {
     **{f"{suffix}i": Fraction(1024) ** power for power, suffix in enumerate("KMGTPE", 1)},
 }
 """What each suffix stands for."""
-PATTERN = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)", re.ASCII)
+PATTERN = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i)?)", re.ASCII)
 LONGEST = 100
 """Most letters of a quantity."""
 ALLOWED = 'a quantity of Kubernetes, such as "500m", "512Mi" or "1e3"'

@@ -5,18 +5,17 @@ It balances by thresholds until its past is long enough, then avoids the violati
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
-from fractions import Fraction
 from typing import Any, TypeAlias
 
 import attrs
 
 from cluster.service.events import apply_event
 from cluster.service.kubernetes.description import Description, obstacle
-from cluster.service.kubernetes.pods import PODS, Resources, amounts, combined
-from cluster.service.kubernetes.sources import ApiServer, Files, Observed
+from cluster.service.kubernetes.pods import amounts
+from cluster.service.kubernetes.sources import ApiServer, Observed
 from plb import Metric, PlacementAndLoadBalancing, PlbConfig
 from plb.model.move import Move
 
@@ -37,21 +36,22 @@ Line: TypeAlias = dict[str, Any]
 class Rebalancer:
     """Plans moves for a cluster, round by round.
 
-    Each object of the log goes to `log`; `api` evicts pods, None: nothing does. `most_moves`: of a plan, and evictions
-    in 24 hours; `past_hours`: of reports, from which on the past decides.
+    Each object of the log goes to `log`. `is_live`: the cluster is always read as it is; `api` evicts pods, None:
+    nothing does; `most_moves`: of a plan, and evictions in 24 hours; `past_hours`: of reports, from which on the past
+    decides.
     """
 
     def __init__(
         self,
-        source: Files | ApiServer,
         log: Callable[[Line], None],
         *,
+        is_live: bool,
         api: ApiServer | None = None,
         settings: PlbConfig = SETTINGS,
         most_moves: int = 5,
         past_hours: float = 24.0,
     ) -> None:
-        self._source, self._log, self._api, self._settings = source, log, api, settings
+        self._log, self._is_live, self._api, self._settings = log, is_live, api, settings
         self._most_moves, self._past = most_moves, past_hours * HOUR
         self._engine = PlacementAndLoadBalancing(settings)
         self._description = Description(settings.metric_names)
@@ -60,11 +60,13 @@ class Rebalancer:
         self._evictions: list[float] = []
         """Times of the evictions of the last 24 hours."""
 
-    def run(self, now: float) -> None:
-        """Read the cluster at `now`, in seconds since 1970, plan moves, log them, and evict if that was asked for."""
-        observed = self._source.read()
+    def run(self, observed: Observed, now: float) -> None:
+        """Plan moves of a cluster read at `now`, in seconds since 1970, log them, and evict if that was asked for.
+
+        If files tell when pods were measured, the latest of these times counts as now.
+        """
         usages = observed.usages
-        if isinstance(self._source, ApiServer):
+        if self._is_live:
             usages = [(now, used) for _, used in usages]  # reports may not be older than the plan before
         elif usages:
             now = usages[-1][0]
@@ -95,9 +97,9 @@ class Rebalancer:
                 "moves": len(plan.moves),
             }
         )
-        fitting = self._fitting(plan.moves, observed)
+        room = self._room(observed)
         for move in plan.moves:
-            self._carry_out(move, move in fitting, now)
+            self._carry_out(move, room, now)
 
     def _config(self, by_past: bool, most_moves: int) -> PlbConfig:
         """Return the settings of a plan: only by its past, or only by thresholds."""
@@ -106,31 +108,26 @@ class Rebalancer:
         metrics = [attrs.evolve(metric, balancing_threshold=0.0) for metric in self._settings.metrics]
         return attrs.evolve(self._settings, metrics=metrics, max_moves=most_moves)
 
-    def _fitting(self, moves: Sequence[Move], observed: Observed) -> list[Move]:
-        """Return the moves after which no target has less room than its pods request, as the scheduler demands."""
-        room = {node.metadata.name: amounts(node.status.allocatable, "", "") for node in observed.nodes}
-        pods = {name: combined([asked, {PODS: Fraction(1)}]) for name, asked in self._description.requests.items()}
-        fitting, kept = list[Move](), [*moves]
-        while kept != fitting:
-            fitting, asked = kept, defaultdict[str | None, list[Resources]](list)
-            places = {name: pod.spec.node_name for name, pod in self._description.pods.items()}
-            for name, node in {**places, **{move.partition: move.target for move in fitting}}.items():
-                asked[node].append(pods[name])
-            free = {node: {**combined(asked[node])} for node in {move.target for move in fitting}}
-            full = {
-                node for node, need in free.items() if any(need[name] > room[str(node)].get(name, 0) for name in need)
-            }
-            kept = [move for move in fitting if move.target not in full]
-        return fitting
+    def _room(self, observed: Observed) -> dict[str | None, Counter[str]]:
+        """Return the amounts of resources that no pod requests, by node."""
+        nodes = {node.metadata.name: amounts(node.status.allocatable, "", "") for node in observed.nodes}
+        room: dict[str | None, Counter[str]] = {name: Counter(free) for name, free in nodes.items()}
+        for name, pod in self._description.pods.items():
+            room[pod.spec.node_name].subtract(self._description.requests[name])
+        return room
 
-    def _carry_out(self, move: Move, fits: bool, now: float) -> None:
+    def _carry_out(self, move: Move, room: dict[str | None, Counter[str]], now: float) -> None:
         """Log a move, and evict its pod if that was asked for; the scheduler then chooses the node."""
-        pod, outcome, message = self._description.pods[move.partition], "proposed", ""
-        if not fits:
+        pod, asked = self._description.pods[move.partition], self._description.requests[move.partition]
+        outcome, message = "proposed", ""
+        if any(amount > room[move.target][name] for name, amount in asked.items()):
             outcome = "no room for what it requests"
         elif self._api is not None:
             status, message = self._api.evict(pod)
             outcome = OUTCOMES.get(status, f"failed with status {status}")
             self._evictions += [now] if outcome == OUTCOMES[201] else []
+        if outcome in ("proposed", OUTCOMES[201]):
+            room[move.target].subtract(asked)
+            room[move.source].update(asked)
         line = {"pod": pod.metadata.key, "from": move.source, "to": move.target, "reason": str(move.reason)}
         self._log({**line, "outcome": outcome, **({"message": message} if message else {})})

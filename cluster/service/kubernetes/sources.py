@@ -102,7 +102,7 @@ class ApiServer:
         return Observed(nodes, pods, usages_of(answers[2], self._url + METRICS))
 
     def evict(self, pod: Pod) -> tuple[int, str]:
-        """Ask to evict a pod; return the status, 201 if it is evicted, and what the server says."""
+        """Ask to evict a pod; return the status, 201: it is evicted, 0: no answer, and the words of the answer."""
         name, namespace = pod.metadata.name, pod.metadata.namespace
         body = {
             "apiVersion": "policy/v1",
@@ -111,7 +111,10 @@ class ApiServer:
             "deleteOptions": {"preconditions": {"uid": pod.metadata.uid}},
         }
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}/eviction"
-        status, data = self._request("POST", path, json.dumps(body).encode())
+        try:
+            status, data = self._request("POST", path, json.dumps(body).encode())
+        except PlbError as error:
+            return 0, str(error)
         return status, data[:MOST_SHOWN].decode("utf-8", "replace")
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:

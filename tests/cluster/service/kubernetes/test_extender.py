@@ -12,7 +12,6 @@ from typing import Any
 import httpx
 
 from cluster.service.events import DrainNode, LoggedEvent, MakeCluster, PutNode, PutPartition, PutService
-from cluster.service.kubernetes import routes
 from cluster.service.service import Service
 from tests.cluster.service.clients import ITS_PATH, client_of
 from tests.cluster.service.served import CLIENT, CLUSTER, send, served
@@ -40,7 +39,7 @@ def asked(folder: Path, story: Callable[[httpx.AsyncClient, Service], Awaitable[
     """Return what a story of a client of a service returns."""
 
     async def run() -> Any:
-        async with served(folder) as service, client_of(service, routes=routes(service)) as client:
+        async with served(folder) as service, client_of(service) as client:
             await send(service, MakeCluster(settings=SETTINGS))
             for receipt in await service.submit_all(CLUSTER, described(workload), CLIENT):
                 assert receipt.refusal is None

@@ -56,7 +56,7 @@ def test_these_quantities_are_these_numbers(text: object, value: Fraction) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["", "m", "1 Mi", "1mi", "1K", "0x10", "1e", "1e1000", "1_000", "inf", "nan", "1Mi1", "--1", "1" * 101, "١"]
+    "text", ["", "m", "1 Mi", "1mi", "1K", "0x10", "1e", "1e100", "1_000", "inf", "nan", "1Mi1", "--1", "1" * 101, "١"]
 )
 def test_anything_else_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(InvalidValueError, match="pod shop/web: cpu"):

@@ -64,9 +64,9 @@ def written(folder: Path, documents: dict[str, Any], usages: int = 1) -> Files:
 def lines_of(source: Files | ApiServer, *, rounds: int = 1, **options: Any) -> list[dict[str, Any]]:
     """Return what a rebalancer logs in some rounds, an hour apart."""
     lines: list[dict[str, Any]] = []
-    rebalancer = Rebalancer(source, lines.append, **options)
+    rebalancer = Rebalancer(lines.append, is_live=isinstance(source, ApiServer), **options)
     for number in range(rounds):
-        rebalancer.run(1_772_442_900.0 + 3600 * number)
+        rebalancer.run(source.read(), 1_772_442_900.0 + 3600 * number)
     return lines
 
 
