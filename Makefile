@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: run test test-slow test-kernels coverage mutants lint format bench docs policy clean
+.PHONY: run test test-slow test-kernels coverage mutants lint format bench docs policy browser clean
 
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -60,6 +60,10 @@ docs: .venv/installed
 policy: .venv/learning
 	$(BIN)/plb learn train examples/learning/deepplace.toml --out results/deepplace --force
 	cp results/deepplace/policy.pt examples/learning/deepplace.pt
+
+# Debian's Chromium, with which the console is tested; without it, these tests are skipped
+browser:
+	apt-get install --yes chromium
 
 format: .venv/installed
 	$(BIN)/ruff check --fix .

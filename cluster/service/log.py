@@ -214,7 +214,7 @@ class Log:
             except (msgspec.MsgspecError, PlbError) as error:
                 raise LogError(f"{self.path}: entry {sequence} cannot be read: {error}") from None
 
-    def latest(self, cluster: str, before: int | None = None, *, most: int = 50) -> list[Line]:
+    def latest(self, cluster: str, before: int | None = None, *, most: int = 30) -> list[Line]:
         """Return the latest entries of a cluster in brief, with sequence numbers below `before`, the latest first.
 
         It uses a connection of its own, so that any thread may call it.

@@ -1,0 +1,137 @@
+"use strict";
+// Keeps the parts of the page up to date, opens nodes, and sends decisions. Without it, links and forms still work.
+const LEAST_PAUSE = 500; // milliseconds between two updates of a part
+const MOST_PAUSE = 10000;
+const FACTOR = 6; // a part waits so many times as long as its last update took
+const sections = [...document.querySelectorAll("[data-part]")];
+const parts = new Map(sections.map((section) => [section.dataset.part, { section, due: false, busy: false, next: 0, html: null }]));
+const live = document.getElementById("live");
+const said = document.getElementById("said");
+
+// what stays the same when a part is replaced
+const keyOf = (element) => element.dataset.url || element.getAttribute("href") || element.id;
+const withKey = (root, key) => [...root.querySelectorAll("a, button")].find((element) => keyOf(element) === key);
+
+function replace(part, html) {
+  if (html === part.html) return;
+  const section = part.section;
+  const focused = section.contains(document.activeElement) ? keyOf(document.activeElement) : null;
+  const scrolled = [...section.querySelectorAll(".scroll, .moves")].map((box) => [box.scrollLeft, box.scrollTop]);
+  section.innerHTML = html; // the server has escaped all names
+  part.html = html;
+  section.querySelectorAll(".scroll, .moves").forEach((box, index) => box.scrollTo(...(scrolled[index] || [0, 0])));
+  if (focused !== null) (withKey(section, focused) || section.querySelector("h2") || document.body).focus({ preventScroll: true });
+}
+
+async function update(part) {
+  const begun = performance.now();
+  part.busy = true;
+  part.due = false;
+  try {
+    const address = new URL(location.href);
+    address.searchParams.set("part", part.section.dataset.part);
+    const response = await fetch(address);
+    const html = await response.text();
+    if (response.ok && address.search.startsWith(location.search)) replace(part, html);
+  } catch {
+    part.due = true;
+  }
+  part.busy = false;
+  const end = performance.now();
+  part.next = end + Math.min(MOST_PAUSE, Math.max(LEAST_PAUSE, FACTOR * (end - begun)));
+}
+
+function ask(names, now = false) {
+  for (const name of names) {
+    const part = parts.get(name);
+    part.due = true;
+    if (now) part.next = 0;
+  }
+}
+
+function updateAll() {
+  if (document.hidden) return;
+  for (const part of parts.values()) {
+    if (part.due && !part.busy && performance.now() >= part.next) update(part);
+  }
+}
+
+function follow(cluster) {
+  const source = new EventSource(`/v1/clusters/${encodeURIComponent(cluster)}/events`);
+  source.onmessage = (message) => {
+    live.textContent = `live, entry ${JSON.parse(message.data).sequence}`;
+    ask(parts.keys());
+  };
+  source.onerror = () => {
+    live.textContent = source.readyState === EventSource.CLOSED ? "not live; reload the page" : "connecting again…";
+  };
+}
+
+async function decide(button) {
+  const buttons = [...button.closest("article").querySelectorAll("button")];
+  buttons.forEach((each) => { each.disabled = true; });
+  const decision = button.getAttribute("aria-label");
+  let text = `${decision}: done.`;
+  try {
+    const response = await fetch(button.dataset.url, { method: button.dataset.method });
+    if (!response.ok) text = `${decision}: ${(await response.json()).detail}`;
+  } catch (error) {
+    text = `${decision}: ${error.message}`;
+  }
+  said.textContent = text;
+  buttons.forEach((each) => { each.disabled = false; });
+  ask(parts.keys(), true);
+}
+
+async function open(link) {
+  const before = parts.get("map").section.querySelector("[aria-current]");
+  history.pushState(null, "", link.getAttribute("href"));
+  if (before) before.removeAttribute("aria-current");
+  if (link.matches(".tile")) link.setAttribute("aria-current", "true");
+  await update(parts.get("node"));
+  (parts.get("node").section.querySelector("h2") || before || document.body).focus();
+}
+
+// the tile that is nearest in a direction
+function neighbour(tile, x, y) {
+  const here = tile.getBoundingClientRect();
+  let best = null;
+  let least = Infinity;
+  for (const other of tile.closest(".map").querySelectorAll(".tile")) {
+    const there = other.getBoundingClientRect();
+    const [right, down] = [there.left - here.left, there.top - here.top];
+    const along = right * x + down * y;
+    const distance = along + 4 * Math.abs(right * y + down * x);
+    if (along > 1 && distance < least) [best, least] = [other, distance];
+  }
+  return best;
+}
+
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+document.addEventListener("keydown", (event) => {
+  const close = document.querySelector(".panel .close a");
+  if (event.key === "Escape" && close) open(close);
+  if (!(event.key in ARROWS) || !event.target.matches(".map .tile")) return;
+  event.preventDefault();
+  neighbour(event.target, ...ARROWS[event.key])?.focus();
+});
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button[data-url]");
+  const link = event.target.closest(".map .tile, .close a");
+  if (button) decide(button);
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
+  event.preventDefault();
+  open(link);
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("header select")) event.target.form.requestSubmit();
+});
+
+if (document.body.dataset.cluster !== undefined) {
+  window.addEventListener("popstate", () => ask(parts.keys(), true));
+  setInterval(updateAll, 100);
+  follow(document.body.dataset.cluster);
+}
