@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import uvicorn
+from PIL import Image
 
 from cluster.service.console import routes
 from cluster.service.events import (
@@ -168,6 +169,7 @@ def main() -> None:
         page.get_by_text("live, entry").wait_for()
         print(f"{console.url}: live after {time.perf_counter() - begun:.2f} s")
         page.screenshot(path=options.out, full_page=options.whole)
+        Image.open(options.out).quantize(128).save(options.out, optimize=True)
         time.sleep(options.seconds)
 
 

@@ -208,14 +208,14 @@ def tile_by_load(node: Node, metric: str, load: float) -> Tile:
     return Tile(node.name, text, level(share, LOADS), state_of(node), f"{metric} {figure(load)} of {figure(capacity)}")
 
 
-def numbers_of(engine: Engine, by: str) -> dict[str, float]:
+def numbers_of(live: LiveCluster, by: str) -> dict[str, float]:
     """Return what `by` chooses of each node: its probability of a violation, or its load of a metric."""
     if by == RISK:
-        return engine.violation_probabilities()
-    metric, names = by.removeprefix("load:"), engine.config.metric_names
+        return live.kept(Engine.violation_probabilities)
+    metric, names = by.removeprefix("load:"), live.reader.engine.config.metric_names
     if metric not in names:
         raise UnknownNameError("metric", metric, names)
-    return {name: loads[metric] for name, loads in engine.node_loads().items()}
+    return {name: loads[metric] for name, loads in live.kept(Engine.node_loads).items()}
 
 
 def map_of(nodes: Sequence[Node], numbers: Mapping[str, float], by: str) -> Map:
@@ -245,8 +245,9 @@ def options_of(engine: Engine) -> dict[str, str]:
     return {**{f"load:{name}": f"load: {name}" for name in engine.config.metric_names}, RISK: RISK_WORDS}
 
 
-def node_of(engine: Engine, name: str) -> dict[str, Any] | None:
+def node_of(live: LiveCluster, name: str) -> dict[str, Any] | None:
     """Return a node with its loads and replicas; None: it is not known."""
+    engine = live.reader.engine
     node = next((node for node in engine.nodes if node.name == name), None)
     if node is None:
         return None
@@ -256,9 +257,9 @@ def node_of(engine: Engine, name: str) -> dict[str, Any] | None:
         for replica in engine.replicas(partition)
         if replica.node == name
     ]
-    loads = engine.node_loads()[name]
+    loads = live.kept(Engine.node_loads)[name]
     tiles = {metric: tile_by_load(node, metric, load) for metric, load in loads.items()}
-    risk = tile_by_risk(node, engine.violation_probabilities()[name])
+    risk = tile_by_risk(node, live.kept(Engine.violation_probabilities)[name])
     return {"node": node, "state": state_of(node), "tiles": tiles, "risk": risk, "replicas": replicas}
 
 
@@ -336,19 +337,19 @@ class Console:
 
     async def violations(self, choice: Choice) -> Values:
         """Return the violations."""
-        violations = self._live(choice).reader.engine.violations()
+        violations = self._live(choice).kept(Engine.violations)
         return {"violations": violations[:MOST_VIOLATIONS], "count": len(violations)}
 
     async def map(self, choice: Choice) -> Values:
         """Return the nodes by domain."""
-        engine = self._live(choice).reader.engine
-        nodes = await run_in_threadpool(map_of, engine.nodes, numbers_of(engine, choice.by), choice.by)
+        live = self._live(choice)
+        nodes = await run_in_threadpool(map_of, live.reader.engine.nodes, numbers_of(live, choice.by), choice.by)
         return {"map": nodes, "link": choice.link(node=None) + "&node=", "named": nodes.nodes <= MOST_NAMED}
 
     async def node(self, choice: Choice) -> Values:
         """Return the node that is open."""
-        engine = self._live(choice).reader.engine
-        return {"open": node_of(engine, choice.node), "metrics": engine.config.metric_names}
+        live = self._live(choice)
+        return {"open": node_of(live, choice.node), "metrics": live.reader.engine.config.metric_names}
 
     async def log(self, choice: Choice) -> Values:
         """Return the latest entries of the log."""

@@ -18,6 +18,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from cluster.service.access import Access
+from cluster.service.console import routes
 from cluster.service.log import Log
 from cluster.service.rest import application, end_streams
 from cluster.service.service import Service
@@ -126,7 +127,7 @@ def serve(
     access = Access(anyone=anyone) if tokens is None else Access.of_file(tokens)
     with transport.listening() as listening:
         service = Service(Log(folder))
-        app = application(service, access)
+        app = application(service, access, routes=routes(service))
         server = _Server(_config(app, transport))
         sys.setswitchinterval(SECONDS_OF_A_THREAD)
         asyncio.run(_serve(app, server, listening, lambda: say(transport.url(listening)), beside))

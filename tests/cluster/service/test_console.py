@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from httpx import ASGITransport, AsyncClient
+from httpx import AsyncClient
 
 from benchmarks.console_picture import CHROMIUM, Console, browser, fill, planned, report
 from cluster.service.access import Access
@@ -27,11 +27,13 @@ from cluster.service.console import (
     routes,
 )
 from cluster.service.events import ApplyPlan, DrainNode, MakeCluster, PutNode, RequestPlan
-from cluster.service.rest import application
-from cluster.service.service import Service
+from cluster.service.replica import ClusterReplica
+from cluster.service.service import LiveCluster, Service
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica
 from plb import Service as Tenant
-from tests.cluster.service.served import make, send, with_service
+from tests.cluster.service.clients import client_of
+from tests.cluster.service.served import make, with_service
+from tests.cluster.service.served import planned as ready
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&"
 
@@ -54,9 +56,8 @@ class Tags(HTMLParser):
         self.text += data
 
 
-def client_of(service: Service, access: Access | None = None) -> AsyncClient:
-    app = application(service, access, routes=routes(service))
-    return AsyncClient(transport=ASGITransport(app), base_url="http://localhost")
+def console_of(service: Service, access: Access | None = None) -> AsyncClient:
+    return client_of(service, access, routes=routes(service))
 
 
 def hostile_engine() -> PlacementAndLoadBalancing:
@@ -68,9 +69,16 @@ def hostile_engine() -> PlacementAndLoadBalancing:
     return engine
 
 
+def live(engine: PlacementAndLoadBalancing) -> LiveCluster:
+    """Return a cluster with an engine, and without searches."""
+    replica = ClusterReplica(MakeCluster(settings={"metrics": [{"name": "cpu"}]}))
+    replica.engine = engine
+    return LiveCluster(replica, None, 0)  # type: ignore[arg-type]
+
+
 def map_html(engine: PlacementAndLoadBalancing, by: str) -> str:
     choice = Choice("west", by)
-    nodes = map_of(engine.nodes, numbers_of(engine, by), by)
+    nodes = map_of(engine.nodes, numbers_of(live(engine), by), by)
     return html_of("map", map=nodes, link=choice.link() + "&node=", named=True, choice=choice)
 
 
@@ -84,7 +92,9 @@ def test_hostile_names_on_the_map_are_text(by: str) -> None:
 
 def test_hostile_names_of_a_node_and_its_replicas_are_text() -> None:
     engine = hostile_engine()
-    page = html_of("node", choice=Choice(HOSTILE, RISK, node=HOSTILE), open=node_of(engine, HOSTILE), metrics=[HOSTILE])
+    page = html_of(
+        "node", choice=Choice(HOSTILE, RISK, node=HOSTILE), open=node_of(live(engine), HOSTILE), metrics=[HOSTILE]
+    )
     tags = Tags(page)
     assert "img" not in tags.tags
     assert tags.text.count(HOSTILE) >= 4
@@ -98,8 +108,7 @@ def test_hostile_names_in_the_address_and_the_log_are_text(tmp_path: Path) -> No
         await service.submit(name, MakeCluster(settings={"metrics": [{"name": HOSTILE}]}), HOSTILE)
         await service.submit(name, PutNode(node={"name": HOSTILE}), HOSTILE)
         await service.submit(name, DrainNode(name="no " + HOSTILE), HOSTILE)
-        await service.submit(name, RequestPlan(), HOSTILE)
-        response = await client_of(service).get("/", params={"node": HOSTILE, "plan": HOSTILE, "before": HOSTILE})
+        response = await console_of(service).get("/", params={"node": HOSTILE, "plan": HOSTILE, "before": HOSTILE})
         assert response.status_code == 200
         tags = Tags(response.text)
         assert "img" not in tags.tags
@@ -112,7 +121,7 @@ def test_hostile_names_in_the_address_and_the_log_are_text(tmp_path: Path) -> No
 def test_the_page_loads_nothing_from_elsewhere_and_has_no_inline_code(tmp_path: Path) -> None:
     async def story(service: Service) -> str:
         await make(service)
-        client = client_of(service)
+        client = console_of(service)
         for name in ("console.css", "console.js", "icon.svg"):
             assert (await client.get(f"/console/{name}")).status_code == 200
         return (await client.get("/")).text
@@ -128,7 +137,7 @@ def test_the_page_loads_nothing_from_elsewhere_and_has_no_inline_code(tmp_path: 
 
 def test_without_a_cluster_the_page_says_how_to_make_one(tmp_path: Path) -> None:
     async def story(service: Service) -> str:
-        return (await client_of(service).get("/")).text
+        return (await console_of(service).get("/")).text
 
     assert "PUT /v1/clusters/NAME" in with_service(tmp_path, story)
 
@@ -139,8 +148,8 @@ def test_only_those_who_may_apply_see_the_decisions(tmp_path: Path) -> None:
 
     async def story(service: Service) -> list[str]:
         await make(service)
-        await send(service, RequestPlan())
-        client = client_of(service, Access.of_file(tokens))
+        await ready(service, RequestPlan())
+        client = console_of(service, Access.of_file(tokens))
         assert (await client.get("/")).status_code == 401
         return [(await client.get("/", auth=("anyone", letter * 16))).text for letter in "ra"]
 
