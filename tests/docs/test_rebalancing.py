@@ -18,8 +18,10 @@ ARMS = (
     "historical simulation",
     "rc-like",
     "n-sigma",
+    "balance of the week's mean",
     "Service Fabric's, once a day",
     "Service Fabric's balancing",
+    "next day known",
 )
 """The columns of the table."""
 PERIODS = {"912": "August", "1632": "September"}
@@ -42,6 +44,8 @@ def test_the_table_has_the_means_of_the_study() -> None:
         "historical simulation / failovers alone",
         "historical simulation / Service Fabric's balancing",
         "rc-like / failovers alone",
+        "balance of the week's mean / failovers alone",
+        "next day known / failovers alone",
     ],
 )
 def test_the_ratios_are_those_of_the_study(ratio: str) -> None:
