@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
 from urllib.parse import urlsplit
 
@@ -16,8 +17,6 @@ MOST_BYTES = 16 * 2**20
 """Most bytes of the body of a request."""
 SECONDS_OF_BODY = 30.0
 """Longest pause in the body of a request."""
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-"""Names of this machine in the header Host."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing."""
 SECURITY_HEADERS = {
@@ -65,8 +64,8 @@ class Guard:
         """Raise `RefusedError` for a request under another name, for a cross-site one, and for a large one."""
         headers = Headers(scope=scope)
         host = headers.get("host", "")
-        if self._checks_host and _name(host) not in LOOPBACK:
-            raise RefusedError(421, f"the header Host must be one of {', '.join(LOOPBACK)}, as no tokens are used")
+        if self._checks_host and not is_loopback(_name(host)):
+            raise RefusedError(421, "the header Host must be localhost or 127.0.0.1, as no tokens are used")
         if scope["method"] not in SAFE:
             origin, site = headers.get("origin"), headers.get("sec-fetch-site")
             is_own = origin is None or (origin != "null" and urlsplit(origin).netloc == host)
@@ -100,6 +99,14 @@ class Guard:
     def _too_large(self) -> RefusedError:
         """Return the error for a large body; the connection ends, as the rest is not read."""
         return RefusedError(413, f"the body has more than {self._most_bytes:,} bytes", {"Connection": "close"})
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine, which no other can reach."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _name(host: str) -> str:

@@ -47,7 +47,7 @@ class Answered(msgspec.Struct, omit_defaults=True):
     sequence: int
     """Its sequence number; with `repeated`, that of the earlier event with its id."""
     generation: int
-    """Generation of the cluster after it; plans of an earlier one are stale."""
+    """Generation of the cluster when the request is answered; plans of an earlier one are stale."""
     plan: str | None = None
     """Id of the plan that it asked for."""
     repeated: bool = False
@@ -156,6 +156,8 @@ class Operation:
         answer = await self.handler(Call(request, request.app.state.service, query, body))
         if isinstance(answer, Response):
             return answer
+        if self.streams and request.method == "HEAD":
+            return Response(media_type=EVENTS)
         if self.streams:
             return StreamingResponse(_stream(answer), media_type=EVENTS)
         return Response(msgspec.json.encode(answer), self.status, media_type=JSON)

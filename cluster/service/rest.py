@@ -222,6 +222,27 @@ async def get_plan(call: Call) -> PlanRecord:
     return call.live.reader.plan(call.path["plan"])
 
 
+class NodeDocument(msgspec.Struct):
+    """A node, and what is on it."""
+
+    node: Document
+    """The node as it was described."""
+    partitions: list[str]
+    """Names of the partitions with a replica on it."""
+
+
+async def list_nodes(call: Call) -> list[Document]:
+    """Return the nodes as they were described, in the order in which they were made."""
+    return [plain(node) for node in call.live.reader.engine.nodes]
+
+
+async def get_node(call: Call) -> NodeDocument:
+    """Return a node, and what is on it."""
+    engine, name = call.live.reader.engine, call.path["name"]
+    partitions = engine.partitions_on(name)
+    return NodeDocument(plain(next(node for node in engine.nodes if node.name == name)), [*partitions])
+
+
 async def get_replicas(call: Call) -> list[Document]:
     """Return the replicas of a partition."""
     return [plain(replica) for replica in call.live.reader.engine.replicas(call.path["name"])]
@@ -369,6 +390,8 @@ OPERATIONS = (
     Operation(method="GET", path=CLUSTER, handler=get_cluster, answer=ClusterDocument),
     Operation(method="PUT", path=CLUSTER, handler=put_cluster, right=Right.APPLY, body=MakeCluster),
     *_items(),
+    Operation(method="GET", path=f"{CLUSTER}/nodes", handler=list_nodes, answer=list[Document]),
+    Operation(method="GET", path=f"{CLUSTER}/nodes/{{name}}", handler=get_node, answer=NodeDocument),
     Operation(method="GET", path=f"{CLUSTER}/partitions/{{name}}", handler=get_replicas, answer=list[Document]),
     Operation(method="GET", path=f"{CLUSTER}/applications/{{name}}", handler=get_application, answer=Document),
     Operation(method="POST", path=f"{CLUSTER}/loads", handler=send, right=Right.REPORT, body=ReportLoads),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import os
 import signal
 import socket
@@ -19,6 +18,7 @@ from starlette.applications import Starlette
 
 from cluster.service.access import Access
 from cluster.service.console import routes
+from cluster.service.guard import is_loopback
 from cluster.service.log import Log
 from cluster.service.rest import application, end_streams
 from cluster.service.service import Service
@@ -51,19 +51,11 @@ class Transport:
             raise InvalidValueError("serve", "listen", address, "HOST:PORT, such as 127.0.0.1:8765")
         return cls(host.strip("[]"), int(port), **files)
 
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can connect."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
-
     def check(self, has_tokens: bool) -> None:
         """Raise `ConflictError` unless clients are known, or are all on this machine."""
         if (self.certificate is None) != (self.key is None) or (self.client_ca and self.certificate is None):
             raise ConflictError("serve: --certificate and --key belong together, and --client-ca needs both")
-        if not self.is_loopback and not has_tokens and self.client_ca is None:
+        if not is_loopback(self.host) and not has_tokens and self.client_ca is None:
             raise ConflictError(
                 f"serve: whoever reaches {self.host} could move replicas; give --token-file, or --client-ca with "
                 "--certificate and --key, or listen on 127.0.0.1"

@@ -237,3 +237,36 @@ def test_a_client_that_never_reads_a_stream_costs_no_memory(tmp_path: Path) -> N
             assert len(sent) <= 4
 
     asyncio.run(run())
+
+
+def test_nodes_are_told_as_they_were_described_with_what_is_on_them(tmp_path: Path) -> None:
+    async def story(client: httpx.AsyncClient) -> None:
+        await client.put(f"{ITS_PATH}/nodes/n9", json={**NODE, "fault_domain": "fd:/a/b"})
+        nodes = (await client.get(f"{ITS_PATH}/nodes")).json()
+        assert [node["name"] for node in nodes] == ["n0", "n1", "n2", "n3", "n9"]
+        assert (await client.put(f"{ITS_PATH}/nodes/n9", json=nodes[4])).status_code == 200
+        plan = await made(client, now=60)
+        await client.post(f"{ITS_PATH}/plans/{plan['id']}/apply")
+        target = plan["document"]["moves"][0]["target"]
+        told = (await client.get(f"{ITS_PATH}/nodes/{target}")).json()
+        assert told["node"]["name"] == target
+        assert sorted(told["partitions"]) == sorted(
+            {move["partition"] for move in plan["document"]["moves"] if move["target"] == target}
+        )
+        assert (await client.get(f"{ITS_PATH}/nodes/n7")).status_code == 404
+        assert (await client.head(f"{ITS_PATH}/events")).status_code == 200
+
+    with_client(tmp_path, story)
+
+
+def test_a_defect_has_an_answer_without_details(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with served(tmp_path) as service, client_of(service) as client:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(service, "cluster", lambda _: 1 / 0)
+                response = await client.get(f"{ITS_PATH}/plans")
+            assert response.status_code == 500
+            assert "division" not in response.text
+            assert "division" in caplog.text
+
+    asyncio.run(run())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import signal
 import ssl
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from cluster.cli.app import app
 from cluster.service.server import Transport
 from plb.errors import ConflictError, InvalidValueError
 from tests.cluster.service.clients import ITS_PATH, PLB, SETTINGS, server
@@ -104,3 +107,10 @@ def test_with_an_authority_only_clients_with_its_certificates_connect(tmp_path: 
         context.load_cert_chain(files["certificate"], files["key"])
         with httpx.Client(verify=context) as client:
             assert client.put(here.url + ITS_PATH, json={"settings": SETTINGS}).json()["sequence"] == 1
+
+
+def test_a_missing_package_of_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "uvicorn" else name)
+    result = CliRunner().invoke(app, ["serve"])
+    assert result.exit_code == 2
+    assert "uvicorn is not installed; pip install 'plb[service]' brings it" in result.output
