@@ -119,7 +119,7 @@ Handler: TypeAlias = Callable[[Call], Any]
 """An async function of a call that returns the answer: a value, a response, or an iterator of values (`EVENTS`)."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Operation:
     """A method of a path."""
 
@@ -127,21 +127,21 @@ class Operation:
     path: str
     """Path with the names of its parts in braces."""
     handler: Handler
-    right: Right | None = Right.READ
+    right: Right | None = attrs.field(default=Right.READ, kw_only=True)
     """The right that it needs; None: none. Events may need a higher one (`right_of`)."""
-    query: type[msgspec.Struct] = NoQuery
+    query: type[msgspec.Struct] = attrs.field(default=NoQuery, kw_only=True)
     """Type of its parameters."""
-    body: Any = None
+    body: Any = attrs.field(default=None, kw_only=True)
     """Type of its body; None: it has none."""
-    given: tuple[str, ...] = ()
+    given: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     """Fields of the body that the path gives."""
-    whole: str | None = None
+    whole: str | None = attrs.field(default=None, kw_only=True)
     """Field of the type of the body that the whole body is; None: the body is of the type itself."""
-    answer: Any = Answered
+    answer: Any = attrs.field(default=Answered, kw_only=True)
     """Type of the answer, or of the values of a stream; bytes: text."""
-    status: int = 200
+    status: int = attrs.field(default=200, kw_only=True)
     """Status of the answer."""
-    streams: bool = False
+    streams: bool = attrs.field(default=False, kw_only=True)
     """Whether the answers are server-sent events."""
 
     def route(self) -> Route:

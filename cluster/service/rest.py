@@ -43,12 +43,13 @@ from cluster.service.metrics import Metrics
 from cluster.service.openapi import document
 from cluster.service.operations import Answered, Call, Operation, right_of
 from cluster.service.problems import on_defect, on_error, on_http_error
-from cluster.service.replica import OPEN, PlanRecord
+from cluster.service.replica import OPEN, PlanRecord, Status
 from cluster.service.service import LiveCluster, Service
 from plb.errors import ConflictError, PlbError, UnknownNameError
 
 MOST_EVENTS = 10_000
 """Most events of a batch."""
+BATCH = Annotated[list[HostEvent], Meta(max_length=MOST_EVENTS)]
 SECONDS_OF_SILENCE = 15.0
 """Longest time without a message of a stream."""
 CLUSTER = "/v1/clusters/{cluster}"
@@ -106,8 +107,7 @@ class PlanStatus(msgspec.Struct, omit_defaults=True):
     """What has become of a plan."""
 
     id: str
-    status: str
-    """searching, ready, applied, discarded or failed."""
+    status: Status
     generation: int
     """Generation of the cluster that it is for."""
     stale: bool
@@ -128,6 +128,15 @@ class ClusterDocument(Changed):
     """Its settings."""
     plans: list[PlanStatus]
     """The plans that are kept, the oldest first."""
+
+
+class NodeDocument(msgspec.Struct):
+    """A node, and what is on it."""
+
+    node: Document
+    """The node as it was described."""
+    partitions: list[str]
+    """Names of the partitions with a replica on it."""
 
 
 # what changes a cluster
@@ -185,11 +194,9 @@ def changed(live: LiveCluster) -> Changed:
 
 def status_of_plan(live: LiveCluster, plan: PlanRecord) -> PlanStatus:
     """Return what has become of a plan."""
-    moves = None if plan.document is None else plan.document.get("moves")
+    moves = (plan.document or {}).get("moves")
     stale = plan.status in OPEN and plan.generation != live.reader.state.generation
-    return PlanStatus(
-        plan.id, plan.status.value, plan.generation, stale, None if moves is None else len(moves), plan.error
-    )
+    return PlanStatus(plan.id, plan.status, plan.generation, stale, None if moves is None else len(moves), plan.error)
 
 
 async def list_clusters(call: Call) -> list[str]:
@@ -222,15 +229,6 @@ async def get_plan(call: Call) -> PlanRecord:
     return call.live.reader.plan(call.path["plan"])
 
 
-class NodeDocument(msgspec.Struct):
-    """A node, and what is on it."""
-
-    node: Document
-    """The node as it was described."""
-    partitions: list[str]
-    """Names of the partitions with a replica on it."""
-
-
 async def list_nodes(call: Call) -> list[Document]:
     """Return the nodes as they were described, in the order in which they were made."""
     return [plain(node) for node in call.live.reader.engine.nodes]
@@ -239,8 +237,8 @@ async def list_nodes(call: Call) -> list[Document]:
 async def get_node(call: Call) -> NodeDocument:
     """Return a node, and what is on it."""
     engine, name = call.live.reader.engine, call.path["name"]
-    partitions = engine.partitions_on(name)
-    return NodeDocument(plain(next(node for node in engine.nodes if node.name == name)), [*partitions])
+    partitions = [*engine.partitions_on(name)]
+    return NodeDocument(plain(next(node for node in engine.nodes if node.name == name)), partitions)
 
 
 async def get_replicas(call: Call) -> list[Document]:
@@ -322,8 +320,7 @@ async def plan_events(call: Call) -> AsyncIterator[PlanStatus | None]:
     """Return what has become of a plan, now and after each change, until it is applied, discarded or has failed."""
     live = call.live
     plan = live.reader.plan(call.path["plan"])
-    closed = {status.value for status in type(plan.status)} - {status.value for status in OPEN}
-    return following(call.request.app, live, partial(status_of_plan, live, plan), lambda now: now.status in closed)
+    return following(call.request.app, live, partial(status_of_plan, live, plan), lambda now: now.status not in OPEN)
 
 
 async def following(
@@ -376,66 +373,40 @@ async def openapi(_call: Call) -> Document:
 def _items() -> Iterable[Operation]:
     """Return the operations that put and remove items."""
     for kind, (puts, removes) in KINDS.items():
-        common: dict[str, Any] = {"path": f"{CLUSTER}/{kind}s/{{name}}", "right": Right.REPORT, "query": AtTime}
-        yield Operation(method="PUT", handler=send, body=puts, given=("name",), whole=kind, **common)
-        yield Operation(method="DELETE", handler=partial(remove, kind=removes), **common)
+        path, right = f"{CLUSTER}/{kind}s/{{name}}", Right.REPORT
+        yield Operation("PUT", path, send, right=right, query=AtTime, body=puts, given=("name",), whole=kind)
+        yield Operation("DELETE", path, partial(remove, kind=removes), right=right, query=AtTime)
 
 
+PLAN = f"{CLUSTER}/plans/{{plan}}"
 OPERATIONS = (
-    Operation(method="GET", path="/healthz", handler=healthz, right=None, answer=dict[str, str]),
-    Operation(method="GET", path="/readyz", handler=readyz, right=None, answer=dict[str, str]),
-    Operation(method="GET", path="/metrics", handler=metrics, answer=bytes),
-    Operation(method="GET", path="/openapi.json", handler=openapi, right=None, answer=Document),
-    Operation(method="GET", path="/v1/clusters", handler=list_clusters, answer=list[str]),
-    Operation(method="GET", path=CLUSTER, handler=get_cluster, answer=ClusterDocument),
-    Operation(method="PUT", path=CLUSTER, handler=put_cluster, right=Right.APPLY, body=MakeCluster),
+    Operation("GET", "/healthz", healthz, right=None, answer=dict[str, str]),
+    Operation("GET", "/readyz", readyz, right=None, answer=dict[str, str]),
+    Operation("GET", "/metrics", metrics, answer=bytes),
+    Operation("GET", "/openapi.json", openapi, right=None, answer=Document),
+    Operation("GET", "/v1/clusters", list_clusters, answer=list[str]),
+    Operation("GET", CLUSTER, get_cluster, answer=ClusterDocument),
+    Operation("PUT", CLUSTER, put_cluster, right=Right.APPLY, body=MakeCluster),
     *_items(),
-    Operation(method="GET", path=f"{CLUSTER}/nodes", handler=list_nodes, answer=list[Document]),
-    Operation(method="GET", path=f"{CLUSTER}/nodes/{{name}}", handler=get_node, answer=NodeDocument),
-    Operation(method="GET", path=f"{CLUSTER}/partitions/{{name}}", handler=get_replicas, answer=list[Document]),
-    Operation(method="GET", path=f"{CLUSTER}/applications/{{name}}", handler=get_application, answer=Document),
-    Operation(method="POST", path=f"{CLUSTER}/loads", handler=send, right=Right.REPORT, body=ReportLoads),
-    Operation(
-        method="POST",
-        path=f"{CLUSTER}/events",
-        handler=send_batch,
-        right=Right.REPORT,
-        body=Annotated[list[HostEvent], Meta(max_length=MOST_EVENTS)],
-        answer=list[Answered],
-    ),
-    Operation(method="GET", path=f"{CLUSTER}/events", handler=cluster_events, answer=Changed, streams=True),
-    Operation(
-        method="POST", path=f"{CLUSTER}/plans", handler=ask_for_plan, right=Right.REPORT, body=RequestPlan, status=202
-    ),
-    Operation(method="GET", path=f"{CLUSTER}/plans", handler=list_plans, answer=list[PlanStatus]),
-    Operation(method="GET", path=f"{CLUSTER}/plans/{{plan}}", handler=get_plan, answer=PlanRecord),
-    Operation(method="DELETE", path=f"{CLUSTER}/plans/{{plan}}", handler=discard_plan, right=Right.APPLY),
-    Operation(
-        method="GET", path=f"{CLUSTER}/plans/{{plan}}/events", handler=plan_events, answer=PlanStatus, streams=True
-    ),
-    Operation(
-        method="POST",
-        path=f"{CLUSTER}/plans/{{plan}}/apply",
-        handler=send,
-        right=Right.APPLY,
-        body=ApplyPlan,
-        given=("plan",),
-    ),
-    Operation(
-        method="POST",
-        path=f"{CLUSTER}/plans/{{plan}}/outcomes",
-        handler=send,
-        right=Right.REPORT,
-        body=ReportOutcomes,
-        given=("plan",),
-    ),
-    Operation(method="GET", path=f"{CLUSTER}/violations", handler=violations, query=Softness, answer=list[Document]),
-    Operation(method="GET", path=f"{CLUSTER}/node_loads", handler=node_loads, answer=dict[str, dict[str, float]]),
-    Operation(method="GET", path=f"{CLUSTER}/score", handler=score, query=OfPartition, answer=Document),
-    Operation(
-        method="GET", path=f"{CLUSTER}/alternatives", handler=alternatives, query=OfPartition, answer=list[Document]
-    ),
-    Operation(method="GET", path=f"{CLUSTER}/explain", handler=explain, query=OnNode, answer=list[Document]),
+    Operation("GET", f"{CLUSTER}/nodes", list_nodes, answer=list[Document]),
+    Operation("GET", f"{CLUSTER}/nodes/{{name}}", get_node, answer=NodeDocument),
+    Operation("GET", f"{CLUSTER}/partitions/{{name}}", get_replicas, answer=list[Document]),
+    Operation("GET", f"{CLUSTER}/applications/{{name}}", get_application, answer=Document),
+    Operation("POST", f"{CLUSTER}/loads", send, right=Right.REPORT, body=ReportLoads),
+    Operation("POST", f"{CLUSTER}/events", send_batch, right=Right.REPORT, body=BATCH, answer=list[Answered]),
+    Operation("GET", f"{CLUSTER}/events", cluster_events, answer=Changed, streams=True),
+    Operation("POST", f"{CLUSTER}/plans", ask_for_plan, right=Right.REPORT, body=RequestPlan, status=202),
+    Operation("GET", f"{CLUSTER}/plans", list_plans, answer=list[PlanStatus]),
+    Operation("GET", PLAN, get_plan, answer=PlanRecord),
+    Operation("DELETE", PLAN, discard_plan, right=Right.APPLY),
+    Operation("GET", f"{PLAN}/events", plan_events, answer=PlanStatus, streams=True),
+    Operation("POST", f"{PLAN}/apply", send, right=Right.APPLY, body=ApplyPlan, given=("plan",)),
+    Operation("POST", f"{PLAN}/outcomes", send, right=Right.REPORT, body=ReportOutcomes, given=("plan",)),
+    Operation("GET", f"{CLUSTER}/violations", violations, query=Softness, answer=list[Document]),
+    Operation("GET", f"{CLUSTER}/node_loads", node_loads, answer=dict[str, dict[str, float]]),
+    Operation("GET", f"{CLUSTER}/score", score, query=OfPartition, answer=Document),
+    Operation("GET", f"{CLUSTER}/alternatives", alternatives, query=OfPartition, answer=list[Document]),
+    Operation("GET", f"{CLUSTER}/explain", explain, query=OnNode, answer=list[Document]),
     *EXTENDER,
 )
 """All operations."""
