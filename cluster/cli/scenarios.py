@@ -35,6 +35,10 @@ def simulate_command(
     traces: Traces = None,
     json: Annotated[Path | None, Option(help="Write the figures of the summary table to this file.")] = None,
     jobs: Annotated[int, Option(min=1, help="Processes. The results do not depend on it.")] = 1,
+    engine: Annotated[
+        str | None,
+        Option(help="Service whose engines place the tenants: tcp://HOST:PORT or unix:///PATH of plb serve --lines."),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario under its policies, and compare them.
@@ -54,6 +58,10 @@ def simulate_command(
     check_outputs([scenario, *inputs_of(run_scenario), *files_of_results(folder)], [], json)
     with messages(quiet=quiet).status("Reading the workload and sampling the tenants ..."):
         experiment = prepare(run_scenario)
+    if engine is not None:
+        from cluster.service.remote_engine import served
+
+        experiment = served(experiment, engine)
     results = ResultsFolder(folder, run_scenario, experiment.source, force=force)
     runs, interrupted = _run(experiment, results, jobs, quiet)
     has_begun = any(run.totals["simulated_seconds"] for run in runs)

@@ -21,10 +21,11 @@ from cluster.scenario.scenario import Scenario
 from cluster.simulation.faults import make_faults
 from cluster.simulation.ledger import check_classes
 from cluster.simulation.recorder import RunResult
-from cluster.simulation.services import metrics_of, nodes_of
+from cluster.simulation.services import EngineOf, metrics_of, nodes_of
 from cluster.simulation.simulation import Simulation
 from cluster.simulation.tenant_arrivals import TenantSequence, make_tenants
 from cluster.simulation.tenant_pools import Source, read_source
+from plb import PlacementAndLoadBalancing
 from plb.array_types import Float
 
 SECONDS_BETWEEN_REPORTS = 0.2
@@ -43,6 +44,8 @@ class Experiment:
     """The workload of the first repeat."""
     sequences: tuple[TenantSequence, ...]
     """The tenants of each repeat; all policies see the same ones."""
+    engine_of: EngineOf = PlacementAndLoadBalancing
+    """Makes the engines."""
 
     @property
     def pairs(self) -> list[tuple[str, int]]:
@@ -61,9 +64,9 @@ class Experiment:
 
     def _in_turn(self, progress: Progress | None) -> Iterator[RunResult]:
         """Yield the results of all runs, made in this process, up to the first incomplete one."""
-        for policy, repeat in self.pairs:
-            report = None if progress is None else partial(progress, policy, repeat)
-            run = _simulate(self.scenario, self.source, self.sequences[repeat], policy, repeat, report)
+        for pair in self.pairs:
+            report = None if progress is None else partial(progress, *pair)
+            run = _simulate(self.scenario, self.source, self.sequences[pair[1]], self.engine_of, pair, report)
             yield run
             if not run.complete:
                 return
@@ -74,8 +77,8 @@ class Experiment:
         scenario = attrs.evolve(self.scenario, engine={**threads, **self.scenario.engine})
         with _shared_times(len(self.pairs)) as times, _stopped_by_interrupt(times), _relay(times, self.pairs, progress):
             runs = [
-                partial(_simulate, scenario, self.source, self.sequences[repeat], policy, repeat)
-                for policy, repeat in self.pairs
+                partial(_simulate, scenario, self.source, self.sequences[pair[1]], self.engine_of, pair)
+                for pair in self.pairs
             ]
             for run in map_in_processes(partial(_report_to, times), enumerate(runs), jobs=jobs):
                 if run is not None:
@@ -86,12 +89,16 @@ def _simulate(
     scenario: Scenario,
     source: Source,
     tenants: TenantSequence,
-    policy: str,
-    repeat: int,
+    engine_of: EngineOf,
+    pair: tuple[str, int],
     report: Callable[[float], None] | None,
 ) -> RunResult:
-    """Return the result of a run; `report` is called at every metering with its simulated seconds."""
-    return Simulation(scenario, source.of_repeat(repeat), tenants, policy, repeat, report).run()
+    """Return the result of a run, `pair`: policy and repeat.
+
+    `report` is called at every metering with its simulated seconds.
+    """
+    policy, repeat = pair
+    return Simulation(scenario, source.of_repeat(repeat), tenants, policy, repeat, report, engine_of).run()
 
 
 # several processes

@@ -93,6 +93,8 @@ class Access:
         self._tokens, self._anyone = tokens, Actor(anyone, Right.APPLY)
         self._buckets: dict[str, Bucket] = {}
         self.clock = time.monotonic
+        self.has_tokens = tokens is not None
+        """Whether every client needs a token."""
         self.checks_host = tokens is None and anyone == "loopback"
         """Whether the header Host must name this machine, so that no web page can reach it under a name of its own."""
 

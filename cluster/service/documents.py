@@ -12,10 +12,10 @@ import numpy as np
 from plb import Metric, Partition, PlbConfig, Replica
 from plb.errors import InvalidValueError
 from plb.model.move import Move, MoveKind, Phase, Reason
-from plb.model.outcome import Unplaced
+from plb.model.outcome import Proposals, Refused, Unplaced
 from plb.model.plan import Energy, Plan
 from plb.model.role import Role
-from plb.model.rules import Violation
+from plb.model.rules import Breach, Violation
 
 Kind = TypeVar("Kind")
 Document = dict[str, Any]
@@ -23,6 +23,8 @@ Document = dict[str, Any]
 
 LISTS: Mapping[type, Mapping[str, type]] = {Partition: {"replicas": Replica}, PlbConfig: {"metrics": Metric}}
 """Fields that are lists of objects, by class."""
+COUNTS = ("scored", "reached_monte_carlo", "accepted")
+"""Numbers of proposals of a plan besides all."""
 
 
 def fields_of(kind: type) -> dict[str, Any]:
@@ -88,16 +90,19 @@ def plain(value: Any) -> Any:
 
 
 def of_move(move: Move) -> Document:
-    """Return the document of a move, with its reason in words."""
+    """Return the document of a move, with its reason in words and in numbers."""
+    reason = move.reason
+    details = {name: plain(getattr(reason, name)) for name in ("node", "metric", "numbers", "term", "other")}
     return {
         "kind": move.kind.value,
         "partition": move.partition,
         "role": move.role.name.lower(),
         "source": move.source,
         "target": move.target,
-        "phase": move.reason.phase.value,
-        "rule": move.reason.rule,
-        "reason": str(move.reason),
+        "phase": reason.phase.value,
+        "rule": reason.rule,
+        "reason": str(reason),
+        "details": {**details, "breach": None if reason.breach is None else of_violation(reason.breach)},
         "cost": move.cost,
         "index": move.index,
     }
@@ -114,6 +119,7 @@ def of_plan(plan: Plan) -> Document:
         "phases": [phase.value for phase in plan.phases],
         "end_reason": plan.end_reason,
         "proposals": plan.proposals.generated,
+        **{name: getattr(plan.proposals, name) for name in COUNTS},
         "actions": dict(plan.actions),
         "bound_by": [*plan.bound_by],
         "reproducible": plan.reproducible,
@@ -127,6 +133,7 @@ def of_replica_that_stays(replica: Unplaced) -> Document:
         "role": replica.role.name.lower(),
         "node": getattr(replica, "node", None),
         "reason": str(replica),
+        "nodes": replica.nodes,
         "ruled_out": dict(replica.ruled_out),
     }
 
@@ -138,8 +145,31 @@ def of_violation(violation: Violation) -> Document:
     return {"rule": violation.rule, **fields, "numbers": plain(violation.numbers), "text": str(violation)}
 
 
+@attrs.frozen
+class DescribedBreach(Breach):
+    """A broken constraint that a document describes."""
+
+    rule: str
+    text: str
+    """The constraint in words."""
+    domain: str | None
+    numbers: Mapping[str, float]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def reason_of(move: Mapping[str, Any]) -> Reason:
+    """Return the reason in the document of a move."""
+    details = dict(move["details"])
+    breach = details.pop("breach")
+    if breach is not None:
+        breach = DescribedBreach(**{name: breach[name] for name in attrs.fields_dict(DescribedBreach)})
+    return Reason(Phase(move["phase"]), move["rule"], breach=breach, **details)
+
+
 def moves_of(document: Mapping[str, Any]) -> tuple[Move, ...]:
-    """Return the moves of the document of a plan, with what applying them needs of their reasons."""
+    """Return the moves of the document of a plan."""
     return tuple(
         Move(
             kind=MoveKind(move["kind"]),
@@ -147,7 +177,7 @@ def moves_of(document: Mapping[str, Any]) -> tuple[Move, ...]:
             role=Role[move["role"].upper()],
             source=move["source"],
             target=move["target"],
-            reason=Reason(Phase(move["phase"]), move["rule"]),
+            reason=reason_of(move),
             cost=move["cost"],
             index=move["index"],
         )
@@ -156,6 +186,22 @@ def moves_of(document: Mapping[str, Any]) -> tuple[Move, ...]:
 
 
 def plan_of(document: Mapping[str, Any]) -> Plan:
-    """Return the plan of a document, with all that applying it needs."""
-    none = Energy(0.0, 0.0, 0.0, 0.0, 0.0)
-    return Plan(moves=moves_of(document), energy_before=none, energy_after=none, actions=document["actions"])
+    """Return the plan of a document, without the outcomes for service domains and the replicas that have to leave."""
+    return Plan(
+        moves=moves_of(document),
+        energy_before=Energy(**document["energy_before"]),
+        energy_after=Energy(**document["energy_after"]),
+        unplaced=tuple(map(unplaced_of, document["unplaced"])),
+        end_reason=document["end_reason"],
+        phases=tuple(map(Phase, document["phases"])),
+        proposals=Proposals(document["proposals"], *(document[name] for name in COUNTS)),
+        bound_by=tuple(document["bound_by"]),
+        actions=document["actions"],
+        reproducible=document["reproducible"],
+    )
+
+
+def unplaced_of(document: Mapping[str, Any]) -> Unplaced:
+    """Return the replica without a node of a document."""
+    diagnosis = tuple(Refused(rule, nodes) for rule, nodes in document["ruled_out"].items())
+    return Unplaced(document["partition"], Role[document["role"].upper()], document["nodes"], diagnosis)

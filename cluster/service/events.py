@@ -11,8 +11,9 @@ from msgspec import Meta, Struct
 
 from cluster.service.documents import Document, read
 from plb import Application, Budget, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Service
-from plb.array_types import Int
+from plb.array_types import Array, Int
 from plb.errors import ConflictError, InvalidValueError, PlbError
+from plb.risk import DemandHistory
 from plb.validation import check_name, check_number
 
 Engine: TypeAlias = PlacementAndLoadBalancing
@@ -161,16 +162,24 @@ class Vacate(Event, tag="vacate"):
     node: str
 
 
+class SetUpgradedDomains(Event, tag="upgraded_domains"):
+    """Set the upgrade domains that the running upgrade has finished; none means that no upgrade runs."""
+
+    domains: list[str]
+
+
 class ReportLoads(Event, tag="loads"):
-    """Loads of m replicas, each given by its partition and its node, as columns."""
+    """Loads of m replicas as columns; each replica is given by its partition and its node, or by its index."""
 
     is_structural: ClassVar[bool] = False
-    partitions: list[str]
-    """(m,) names of partitions."""
-    nodes: list[str]
-    """(m,) names of nodes."""
     loads: list[list[float]]
     """(m, R) loads in user units, metrics in the order of the settings."""
+    partitions: list[str] = []
+    """(m,) names of partitions."""
+    nodes: list[str] = []
+    """(m,) names of nodes."""
+    indices: list[Annotated[int, Meta(ge=0, le=2**63 - 1)]] | None = None
+    """(m,) indices as in `PlacedReplica`, instead of `partitions` and `nodes`; also of replicas without a node."""
     at: float | None = None
     """Time of the loads, if they are of the past; see `report_loads`."""
 
@@ -182,8 +191,12 @@ class ReportLoads(Event, tag="loads"):
     def __post_init__(self) -> None:
         super().__post_init__()
         sizes = [len(self.partitions), len(self.nodes), len(self.loads)]
+        if self.indices is not None:
+            if self.partitions or self.nodes:
+                raise InvalidValueError(self.kind, "indices", "given", "none beside partitions and nodes")
+            sizes = [len(self.indices), len(self.loads)]
         if len(set(sizes)) > 1:
-            raise InvalidValueError(self.kind, "partitions, nodes, loads", sizes, "lists of one length")
+            raise InvalidValueError(self.kind, "the columns", sizes, "lists of one length")
         if len({len(row) for row in self.loads}) > 1:
             raise InvalidValueError(self.kind, "loads", self.loads, "rows of one length")
         if self.at is not None:
@@ -191,6 +204,8 @@ class ReportLoads(Event, tag="loads"):
 
     def rows(self, engine: Engine) -> Int:
         """Return the engine's rows of the replicas, (m,)."""
+        if self.indices is not None:
+            return np.array(self.indices, np.int64)
         places: dict[str, dict[str | None, int]] = {}
         rows = np.empty(len(self.partitions), np.int64)
         for index, (partition, node) in enumerate(zip(self.partitions, self.nodes, strict=True)):
@@ -261,16 +276,82 @@ class PlanMade(OfPlan, tag="made"):
     """The document of the plan, or of the error that ended the search."""
 
 
+class PastTenants(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Past tenants as demand models: the columns of `plb.risk.DemandHistory`, one row for each of T traces.
+
+    The columns are the bytes of little-endian arrays, row by row; JSON has them in base64.
+    """
+
+    metrics: list[str]
+    """Names of the R metrics."""
+    classes: list[str]
+    """Names of the tenant classes."""
+    tenant_class: bytes
+    """(T,) int16, positions in `classes`."""
+    role: bytes
+    """(T,) int8: 0 primary, 1 secondary, 2 instance."""
+    lifetime: bytes
+    """(T,) float32, seconds."""
+    censored: bytes
+    """(T,) bool: whether the end of the records cut the lifetime."""
+    level: bytes
+    initial: bytes
+    growth: bytes
+    maximum: bytes
+    """(T, R) float32, as in `DemandHistory`."""
+
+    @classmethod
+    def of(cls, history: DemandHistory) -> PastTenants:
+        """Return the columns of a history."""
+        columns = {name: getattr(history, name).astype(dtype).tobytes() for name, dtype in PAST_COLUMNS.items()}
+        return cls(metrics=[*history.metrics], classes=[*history.classes], **columns)
+
+    def history(self) -> DemandHistory:
+        """Return the history; columns that are none raise `PlbError`."""
+        columns = {name: self._column(name, dtype) for name, dtype in PAST_COLUMNS.items()}
+        codes = columns.pop("tenant_class")
+        if len(codes) and not 0 <= codes.min() <= codes.max() < len(self.classes):
+            raise InvalidValueError("history", "tenant_class", codes, f"positions in the {len(self.classes)} classes")
+        names = [self.classes[code] for code in codes.tolist()]
+        return DemandHistory.from_columns(self.metrics, tenant_class=names, **columns)
+
+    def _column(self, name: str, dtype: str) -> Array:
+        """Return a column as an array, (T,) or (T, R)."""
+        data, width = getattr(self, name), max(1, len(self.metrics)) if name in PAST_MATRICES else 1
+        if len(data) % (np.dtype(dtype).itemsize * width):
+            raise InvalidValueError("history", name, f"{len(data)} bytes", f"whole rows of {width} values of {dtype}")
+        column = np.frombuffer(data, dtype)
+        return column.reshape(-1, width) if name in PAST_MATRICES else column
+
+
+PAST_MATRICES = ("level", "initial", "growth", "maximum")
+"""Columns of past tenants with a value for each metric."""
+PAST_COLUMNS: Mapping[str, str] = {
+    "tenant_class": "<i2",
+    "role": "<i1",
+    "lifetime": "<f4",
+    "censored": "<u1",
+    **dict.fromkeys(PAST_MATRICES, "<f4"),
+}
+"""Types of the columns of past tenants."""
+
+
 class MakeCluster(Event, tag="cluster"):
     """The first event of a cluster."""
 
     settings: Annotated[Document, _document(PlbConfig)]
     seed: int = 0
     """Seed of the searches."""
+    history: PastTenants | None = None
+    """Past tenants, from which Monte Carlo samples demand; the log has them in this event only."""
 
-    def engine(self) -> Engine:
-        """Return an engine without nodes."""
-        return PlacementAndLoadBalancing(self.part("settings"), seed=self.seed)
+    def past(self) -> DemandHistory | None:
+        """Return the demand history of the cluster; None: it has none."""
+        return None if self.history is None else self.history.history()
+
+    def engine(self, history: DemandHistory | None) -> Engine:
+        """Return an engine without nodes; `history`: what `past` returns."""
+        return PlacementAndLoadBalancing(self.part("settings"), seed=self.seed, history=history)
 
 
 PARTS: Mapping[str, type] = {
@@ -310,8 +391,11 @@ def apply_event(event: Event, engine: Engine, now: float) -> None:
             engine.remove_application(event.name)
         case Vacate():
             engine.vacate(event.partition, event.node)
-        case ReportLoads() if event.partitions:
-            engine.report_loads(event.rows(engine), np.array(event.loads, np.float64), at=event.at)
+        case SetUpgradedDomains():
+            engine.update_upgraded_domains(event.domains)
+        case ReportLoads() if event.loads or event.at is not None:
+            loads = np.array(event.loads, np.float64) if event.loads else np.zeros((0, len(engine.config.metrics)))
+            engine.report_loads(event.rows(engine), loads, at=event.at)
 
 
 HostEvent: TypeAlias = (
@@ -327,6 +411,7 @@ HostEvent: TypeAlias = (
     | UndrainNode
     | Configure
     | Vacate
+    | SetUpgradedDomains
     | ReportLoads
     | ApplyPlan
     | ReportOutcomes

@@ -106,13 +106,16 @@ class ClusterReplica:
     """
 
     def __init__(self, first: MakeCluster, search: Search | None = None) -> None:
-        self.engine, self.state, self.search = first.engine(), State(), search
+        self._history = first.past()
+        self.engine, self.state, self.search = first.engine(self._history), State(), search
 
     @classmethod
-    def of(cls, saved: Saved, search: Search | None = None) -> ClusterReplica:
-        """Return a replica that goes on from a saved state."""
+    def of(cls, saved: Saved, first: MakeCluster, search: Search | None = None) -> ClusterReplica:
+        """Return a replica that goes on from a saved state; `first`: the first event of the cluster."""
         replica = cls.__new__(cls)
-        replica.engine = PlacementAndLoadBalancing.from_snapshot(Snapshot.from_bytes(saved.engine))
+        replica._history = first.past()
+        snapshot = Snapshot.from_bytes(saved.engine)
+        replica.engine = PlacementAndLoadBalancing.from_snapshot(snapshot, history=replica._history)
         replica.state = msgspec.msgpack.decode(saved.state, type=State)
         replica.search = search
         return replica
@@ -121,7 +124,7 @@ class ClusterReplica:
         """Return the state after the entry `sequence`, and go on from it, so that a restarted service is equal."""
         self.state.weight = 0
         engine = self.engine.snapshot()
-        self.engine = PlacementAndLoadBalancing.from_snapshot(engine)
+        self.engine = PlacementAndLoadBalancing.from_snapshot(engine, history=self._history)
         return Saved(sequence, engine.to_bytes(), msgspec.msgpack.encode(self.state))
 
     def apply(self, entry: Entry) -> None:

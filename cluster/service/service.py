@@ -166,7 +166,7 @@ class Service:
             raise ConflictError(f"cluster {cluster} exists")
         else:
             check_length("cluster", check_name("cluster", cluster))
-            event.engine()
+            event.engine(event.past())
         self._waiting.put_nowait((cluster, event, actor, receipt))
         return await receipt
 
@@ -191,11 +191,9 @@ class Service:
         """Make a cluster from its saved state and the entries after it."""
         saved = self._log.saved(name)
         entries = [*self._log.entries(name, 0 if saved is None else saved.sequence)]
-        first = None if saved is not None else entries[0].event
-        replicas = [
-            ClusterReplica.of(saved) if saved is not None else ClusterReplica(first)  # type: ignore[arg-type]
-            for _ in range(2)
-        ]
+        first = next(self._log.entries(name, most=1)).event
+        assert isinstance(first, MakeCluster)
+        replicas = [ClusterReplica(first) if saved is None else ClusterReplica.of(saved, first) for _ in range(2)]
         live = self._live(name, *replicas)
         for entry in entries:
             try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -325,13 +325,19 @@ def limits_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> tuple[Flo
     return capacity, capacity * np.array([metric.violation_threshold for metric in metrics])
 
 
-def make_engine(scenario: Scenario, source: Source, policy: str, seed: int) -> PlacementAndLoadBalancing:
+EngineOf: TypeAlias = Callable[..., PlacementAndLoadBalancing]
+"""Returns an engine for settings, a `seed` and a `history`."""
+
+
+def make_engine(
+    scenario: Scenario, source: Source, policy: str, seed: int, engine_of: EngineOf = PlacementAndLoadBalancing
+) -> PlacementAndLoadBalancing:
     """Return an engine for a policy of the scenario, with its nodes.
 
     `source`: the workload; `seed`: of the engine.
     """
     metrics = metrics_of(scenario, source)
-    engine = PlacementAndLoadBalancing(scenario.config(policy, metrics), seed=seed, history=source.history)
+    engine = engine_of(scenario.config(policy, metrics), seed=seed, history=source.history)
     for node in nodes_of(scenario.cluster, metrics):
         engine.update_node(node)
     return engine

@@ -18,6 +18,7 @@ from cluster.simulation.recorder import Recorder, RunResult
 from cluster.simulation.run_tables import FAULT
 from cluster.simulation.services import (
     ApplicationUse,
+    EngineOf,
     Services,
     TenantApplications,
     limits_of,
@@ -31,7 +32,7 @@ from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.tenant_pools import Source
 from cluster.simulation.upgrades import Drains, RollingUpgrades
 from cluster.simulation.violations import classify, needs_repair
-from plb import MoveKind, Partition, Plan, Replica, Role, Unplaced
+from plb import MoveKind, Partition, PlacementAndLoadBalancing, Plan, Replica, Role, Unplaced
 from plb.array_types import Float, Int
 from plb.compiler import working_time
 
@@ -45,7 +46,7 @@ class Simulation:
     """One run of one policy: arrivals, departures, metering, faults, upgrades and copies of moving replicas.
 
     `sequence` has the tenants that `source` offers to the repeat. `progress` is called after each metering with its
-    time, in seconds since the start.
+    time, in seconds since the start. `engine_of` makes the engine.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Simulation:
         policy: str,
         repeat: int = 0,
         progress: Callable[[float], None] | None = None,
+        engine_of: EngineOf = PlacementAndLoadBalancing,
     ) -> None:
         cluster, workload, metrics = scenario.cluster, scenario.workload, metrics_of(scenario, source)
         oracle = None
@@ -72,7 +74,8 @@ class Simulation:
         self._node_names = [node.name for node in nodes]
         self._metric_names = [metric.name for metric in metrics]
         self.env = simpy.Environment(initial_time=0)
-        self.engine = make_engine(scenario, source, policy, stream_seed(scenario.run.seed, "engine", repeat))
+        engine_seed = stream_seed(scenario.run.seed, "engine", repeat)
+        self.engine = make_engine(scenario, source, policy, engine_seed, engine_of)
         applications = TenantApplications.of(scenario.applications, sequence)
         self._services = Services(
             self.engine,

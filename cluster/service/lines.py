@@ -1,0 +1,257 @@
+"""The line protocol: one JSON line a request, one JSON line an answer, in order (docs/line-protocol.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from cluster.service.access import Access, Right, check_right
+from cluster.service.documents import Document, of_violation, plain
+from cluster.service.events import Engine, HostEvent, LoggedEvent, MakeCluster, RequestError, RequestPlan, decoded
+from cluster.service.operations import right_of
+from cluster.service.problems import RefusedError, problem_of
+from cluster.service.replica import PlanRecord
+from cluster.service.service import LiveCluster, Receipt, Service
+from plb.errors import ConflictError, InvalidValueError, PlbError
+
+LONGEST = 16 * 2**20
+"""Most bytes of a line."""
+MOST_CONNECTIONS = 100
+"""Connections at a time."""
+MOST_READS = 16
+"""Questions of a line."""
+MOST_PARTITIONS = 10_000
+"""Partitions of a question."""
+UNIX = "unix://"
+"""Begin of the address of a Unix socket."""
+
+
+class Read(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="read"):
+    """A question about the cluster as it is after the events of its line."""
+
+    def answer(self, engine: Engine) -> Any:
+        """Return the answer as values of JSON; an unknown name raises `UnknownNameError`."""
+        raise NotImplementedError
+
+
+class ReadReplicas(Read, tag="replicas"):
+    """The replicas of partitions, by partition."""
+
+    partitions: Annotated[list[str], Meta(max_length=MOST_PARTITIONS)]
+
+    def answer(self, engine: Engine) -> Document:
+        """Return lists of replicas."""
+        return {name: plain(engine.replicas(name)) for name in self.partitions}
+
+
+class ReadNodeLoads(Read, tag="node_loads"):
+    """The load of every node by metric, in user units."""
+
+    def answer(self, engine: Engine) -> Document:
+        """Return the loads by node."""
+        return engine.node_loads()
+
+
+class ReadViolations(Read, tag="violations"):
+    """The violations of the cluster."""
+
+    soft: bool = False
+    """Whether broken soft and preferred constraints are included."""
+
+    def answer(self, engine: Engine) -> list[Document]:
+        """Return the violations."""
+        return [*map(of_violation, engine.violations(soft=self.soft))]
+
+
+AnyRead: TypeAlias = ReadReplicas | ReadNodeLoads | ReadViolations
+
+
+class Line(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A request."""
+
+    cluster: str = "main"
+    """Name of the cluster."""
+    token: str | None = None
+    """Token of the client, needed once in a connection if the service has tokens."""
+    now: float | None = None
+    """Time in seconds of the host's clock, for events without a time of their own."""
+    events: list[HostEvent | MakeCluster] = []
+    """What has happened, in order; the first one may make the cluster."""
+    reads: Annotated[list[AnyRead], Meta(max_length=MOST_READS)] = []
+    """Questions, which are answered after the events."""
+
+    def __post_init__(self) -> None:
+        for event in self.events[1:]:
+            if isinstance(event, MakeCluster):
+                raise ConflictError("line: a cluster is made by the first event of a line")
+
+
+class Connection:
+    """Answers the lines of a client."""
+
+    def __init__(self, service: Service, access: Access) -> None:
+        self._service, self._access = service, access
+        self._token: str | None = None
+        self.is_trusted = False
+        """Whether a line was a request; nothing after a first line that is none is read, such as the body that a web
+        page has sent.
+        """
+
+    async def answer(self, data: bytes) -> Document:
+        """Return the answer to a line; one that is no request, or is of no cluster, has the answer ``error``."""
+        try:
+            if not data.endswith(b"\n"):
+                raise RequestError("document", "the line does not end")
+            line = decoded(data, Line)
+            self._token = line.token or self._token
+            actor = self._access.actor(None if self._token is None else f"Bearer {self._token}")
+            self.is_trusted = True
+            check_right(actor, Right.READ)
+            for event in line.events:
+                check_right(actor, right_of(event))
+            return await self._answer(line, actor.name)
+        except PlbError as error:
+            return {"error": problem_of(error)}
+
+    async def _answer(self, line: Line, actor: str) -> Document:
+        """Return the answer to a request: its events first, then the plan that it asks for, then its reads."""
+        receipts = await self._submit(line, actor)
+        live = self._service.cluster(line.cluster)
+        refusals: list[Document] = []
+        plan: PlanRecord | None = None
+        for index, (event, receipt) in enumerate(zip(line.events, receipts, strict=True)):
+            if receipt.refusal is not None:
+                refusals.append({"event": index, "problem": problem_of(receipt.refusal)})
+            elif isinstance(event, RequestPlan):
+                plan = await finished(live, f"p{receipt.sequence}")
+        reads = [_read(live, read) for read in line.reads]
+        return {"sequence": live.sequence, "refusals": refusals, "plan": plan, "reads": reads}
+
+    async def _submit(self, line: Line, actor: str) -> list[Receipt]:
+        """Submit the events of a line in order; the cluster is there before the others are checked."""
+        for event in line.events:
+            event.now = line.now if event.now is None else event.now
+        events: list[LoggedEvent] = [*line.events]
+        first = [event for event in events[:1] if isinstance(event, MakeCluster)]
+        receipts = await self._service.submit_all(line.cluster, [*first], actor)
+        return receipts + await self._service.submit_all(line.cluster, events[len(first) :], actor)
+
+
+async def finished(live: LiveCluster, plan_id: str) -> PlanRecord:
+    """Wait until the search of a plan has ended, and return the plan."""
+    while live.reader.plan(plan_id).is_searching:
+        await live.changed.wait()
+    return live.reader.plan(plan_id)
+
+
+def _read(live: LiveCluster, read: AnyRead) -> Any:
+    """Return the answer to a question, or the error that it has."""
+    try:
+        return read.answer(live.reader.engine)
+    except PlbError as error:
+        return {"error": problem_of(error)}
+
+
+class LineServer:
+    """Serves the line protocol of a service at ``HOST:PORT``, or at ``unix:///PATH``; `access`: the tokens."""
+
+    def __init__(self, service: Service, access: Access | None = None) -> None:
+        self._service, self._access = service, access or Access()
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def start(self, address: str) -> str:
+        """Begin to listen, and return the address; port 0 becomes a free one.
+
+        Raises
+        ------
+        InvalidValueError
+            If it is no address, or without tokens an address that other machines can reach.
+        OSError
+            If the address is in use, or the system refuses it.
+        """
+        if address.startswith(UNIX):
+            path = Path(address.removeprefix(UNIX))
+            mask = os.umask(0o077)
+            try:
+                self._server = await asyncio.start_unix_server(self._accept, path, limit=LONGEST)
+            finally:
+                os.umask(mask)
+            return address
+        host, port = host_and_port(address)
+        if not self._access.has_tokens and not is_loopback(host):
+            raise InvalidValueError("lines", "address", address, "an address of this machine, or a file of tokens")
+        self._server = await asyncio.start_server(self._accept, host, port, limit=LONGEST)
+        return f"{host}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        """Close all connections, and listen no more."""
+        self._server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection until its client closes it."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await self._serve(reader, writer)
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the client, or the service, has ended
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer line after line; the next one is read when the client has taken the answer."""
+        if len(self._connections) > MOST_CONNECTIONS:
+            await _refuse(writer, RefusedError(503, f"{MOST_CONNECTIONS} connections are open"))
+            return
+        connection, data = Connection(self._service, self._access), b"\n"
+        while data.endswith(b"\n"):
+            try:
+                data = await reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError as error:
+                data = error.partial
+            except asyncio.LimitOverrunError:
+                await _refuse(writer, RefusedError(413, f"the line has more than {LONGEST:,} bytes"))
+                return
+            if data:
+                await _write(writer, await connection.answer(data))
+            if not connection.is_trusted:
+                return
+
+
+async def _refuse(writer: asyncio.StreamWriter, error: PlbError) -> None:
+    """Send an error."""
+    await _write(writer, {"error": problem_of(error)})
+
+
+async def _write(writer: asyncio.StreamWriter, answer: Document) -> None:
+    """Send a line, and wait until the client has taken what it was sent."""
+    writer.write(msgspec.json.encode(answer) + b"\n")
+    await writer.drain()
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Return the host and the port of ``HOST:PORT``; raise `InvalidValueError` if it has none."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    if not port.isdecimal() or not 0 <= int(port) < 2**16:
+        raise InvalidValueError("lines", "address", address, "HOST:PORT or unix:///PATH")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

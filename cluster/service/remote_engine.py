@@ -1,0 +1,237 @@
+"""An engine that a service runs, for simulations: it has what runs use of `PlacementAndLoadBalancing`."""
+
+from __future__ import annotations
+
+import socket
+import weakref
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, cast
+from uuid import uuid4
+
+import attrs
+import msgspec
+
+from cluster.errors import refusal
+from cluster.runs.experiment import Experiment
+from cluster.scenario.scenario import Scenario
+from cluster.service.documents import Document, plain, plan_of
+from cluster.service.events import (
+    ApplyPlan,
+    HostEvent,
+    MakeCluster,
+    PastTenants,
+    PutApplication,
+    PutNode,
+    PutPartition,
+    PutService,
+    RemovePartition,
+    RemoveService,
+    ReportLoads,
+    RequestPlan,
+    SetUpgradedDomains,
+    Vacate,
+)
+from cluster.service.lines import LONGEST, UNIX, AnyRead, Line, ReadReplicas
+from plb import Application, Node, Partition, PlacedReplica, PlacementAndLoadBalancing, Plan, PlbConfig, Service
+from plb.array_types import Float, Int
+from plb.errors import ConflictError, InvalidValueError, PlbError
+from plb.model.role import Role
+from plb.registry import path_options, policies
+from plb.risk import DemandHistory
+
+TCP = "tcp://"
+"""Begin of the address of a port."""
+MOST_WAITING = 1000
+"""Work of the events that wait for the next line, in units of a usual event."""
+
+
+class RemoteError(PlbError):
+    """A service cannot be reached, or has refused what a simulation has sent."""
+
+
+class RemoteEngine:
+    """A cluster of its own at a service, under the calls that runs make of an engine.
+
+    Events wait until an answer is needed, and are then sent in one line; so an event that the service refuses raises
+    `RemoteError` at a later call.
+
+    Parameters
+    ----------
+    address
+        ``tcp://HOST:PORT`` or ``unix:///PATH``, as `plb serve --lines` has it.
+    config, seed, history
+        As of `PlacementAndLoadBalancing`.
+    """
+
+    def __init__(self, address: str, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:
+        self.config = config
+        """The settings."""
+        self._connection, self._address = connect(address), address
+        self._answers = self._connection.makefile("rb")
+        weakref.finalize(self, _close, self._connection, self._answers)
+        self._cluster = f"run-{uuid4().hex}"
+        self._waiting: list[HostEvent | MakeCluster] = []
+        self._work = 0
+        """Work of the events that wait."""
+        self._made: tuple[Plan, str] | None = None
+        """The last plan, with its id."""
+        past = None if history is None else PastTenants.of(history)
+        self._ask(MakeCluster(settings=plain(config), seed=seed, history=past))
+
+    def update_node(self, node: Node, *, now: float | None = None) -> None:
+        """Add or replace a node."""
+        self._tell(PutNode(node=plain(node), now=now))
+
+    def update_service(self, service: Service) -> None:
+        """Add or replace a service."""
+        self._tell(PutService(service=plain(service)))
+
+    def update_application(self, application: Application) -> None:
+        """Add or replace an application."""
+        self._tell(PutApplication(application=plain(application)))
+
+    def update_partition(self, partition: Partition) -> None:
+        """Add or update a partition."""
+        self._tell(PutPartition(partition=plain(partition)))
+
+    def update_upgraded_domains(self, domains: Iterable[str]) -> None:
+        """Set the upgrade domains that the running upgrade has finished."""
+        self._tell(SetUpgradedDomains(domains=[*domains]))
+
+    def remove_partition(self, name: str) -> None:
+        """Remove a partition."""
+        self._tell(RemovePartition(name=name))
+
+    def remove_service(self, name: str) -> None:
+        """Remove a service."""
+        self._tell(RemoveService(name=name))
+
+    def report_loads(self, replica_index: Int, loads: Float, *, at: float | None = None) -> None:
+        """Report the loads of m replicas, (m, R), by their indices, (m,)."""
+        self._tell(ReportLoads(indices=replica_index.tolist(), loads=loads.tolist(), at=at))
+
+    def replicas(self, partition: str) -> tuple[PlacedReplica, ...]:
+        """Return the replicas of a partition."""
+        (replicas,) = self._ask(reads=[ReadReplicas(partitions=[partition])])["reads"]
+        if "error" in replicas:
+            raise RemoteError(replicas["error"]["detail"])
+        return tuple(
+            PlacedReplica(**{**replica, "role": Role[replica["role"].upper()]}) for replica in replicas[partition]
+        )
+
+    def place(self, partition: Sequence[str], *, now: float) -> Plan:
+        """Return a plan with places for the missing replicas of partitions."""
+        return self._plan(RequestPlan(call="place", partitions=[*partition], now=now))
+
+    def repair(self, *, now: float) -> Plan:
+        """Return a plan that repairs broken constraints."""
+        return self._plan(RequestPlan(call="repair", now=now))
+
+    def balance(self, *, now: float) -> Plan:
+        """Return a plan that lowers the energy."""
+        return self._plan(RequestPlan(call="balance", now=now))
+
+    def apply(self, plan: Plan, *, leaving: bool = False) -> None:
+        """Apply the last plan; another one raises `ConflictError`."""
+        if self._made is None or plan is not self._made[0]:
+            raise ConflictError("apply: a served engine applies the last plan that it has made, once")
+        self._tell(ApplyPlan(plan=self._made[1], leaving=leaving))
+        self._made = None
+
+    def vacate(self, partition: str, node: str) -> None:
+        """Remove the departing end of a move."""
+        self._tell(Vacate(partition=partition, node=node))
+
+    def _tell(self, event: HostEvent) -> None:
+        """Let an event wait for the next line."""
+        self._waiting.append(event)
+        self._work += event.weight
+        if self._work >= MOST_WAITING:
+            self._ask()
+
+    def _plan(self, request: RequestPlan) -> Plan:
+        """Return the plan that a request asks for."""
+        record = self._ask(request)["plan"]
+        if record["status"] != "ready":
+            raise RemoteError(f"{self._address}: plan {record['id']} is {record['status']}: {record['error']}")
+        plan = plan_of(record["document"])
+        self._made = plan, record["id"]
+        return plan
+
+    def _ask(self, *events: HostEvent | MakeCluster, reads: Sequence[AnyRead] = ()) -> Document:
+        """Send the events that wait, then these and questions, and return the answer to all."""
+        line = Line(cluster=self._cluster, events=[*self._waiting, *events], reads=[*reads])
+        self._waiting, self._work = [], 0
+        answer = self._exchange(msgspec.json.encode(line) + b"\n")
+        if "error" in answer:
+            raise RemoteError(f"{self._address}: {answer['error']['detail']}")
+        for refused in answer["refusals"]:
+            event = line.events[refused["event"]]
+            raise RemoteError(f"{self._address}: {event.kind}: {refused['problem']['detail']}")
+        return answer
+
+    def _exchange(self, line: bytes) -> Document:
+        """Send a line and return the answer."""
+        if len(line) > LONGEST:
+            raise InvalidValueError("engine", "bytes of a line", len(line), f"at most {LONGEST}")
+        try:
+            self._connection.sendall(line)
+            data = self._answers.readline()
+        except OSError as error:
+            raise RemoteError(f"{self._address}: {error}") from None
+        if not data.endswith(b"\n"):
+            raise RemoteError(f"{self._address}: the service has closed the connection")
+        answer: Document = msgspec.json.decode(data)
+        return answer
+
+
+def connect(address: str) -> socket.socket:
+    """Return a connection to an address; raise `RemoteError` if nothing answers there."""
+    host, _, port = address.removeprefix(TCP).rpartition(":")
+    is_unix = address.startswith(UNIX)
+    if not is_unix and not (address.startswith(TCP) and port.isdecimal()):
+        raise InvalidValueError("simulate", "--engine", address, "tcp://HOST:PORT or unix:///PATH")
+    try:
+        if is_unix:
+            return _connect_to_path(address.removeprefix(UNIX))
+        connection = socket.create_connection((host.strip("[]"), int(port)))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+    except (OSError, OverflowError) as error:
+        raise RemoteError(f"{address}: no service answers ({error}); start it with plb serve --lines") from None
+
+
+def _connect_to_path(path: str) -> socket.socket:
+    """Return a connection to a Unix socket."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(path)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def _close(*files: Any) -> None:
+    """Close what is open."""
+    for file in files:
+        file.close()
+
+
+def check_scenario(scenario: Scenario) -> None:
+    """Raise `ScenarioError` if a policy of a scenario needs a file, which a service does not read."""
+    if scenario.imports:
+        raise refusal(scenario.name, "imports", "a served engine has no extensions; simulate without --engine")
+    for name in scenario.run.policies:
+        search, _ = scenario._search(name)
+        if path_options(policies().get(search)):
+            message = f"policy {search} reads a file, and a served engine reads none; simulate without --engine"
+            raise refusal(scenario.name, f"policies.{name}", message)
+
+
+def served(experiment: Experiment, address: str) -> Experiment:
+    """Return an experiment whose engines run at a service."""
+    check_scenario(experiment.scenario)
+    connect(address).close()
+    return attrs.evolve(experiment, engine_of=cast(type[PlacementAndLoadBalancing], partial(RemoteEngine, address)))

@@ -1,0 +1,224 @@
+"""The line protocol: requests and answers in order, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from cluster.service.access import Access, Right, Token
+from cluster.service.events import LoggedEvent
+from cluster.service.lines import LONGEST, LineServer
+from cluster.service.service import Service
+from plb.errors import InvalidValueError
+from tests.cluster.service.served import SETTINGS, described, served
+
+MAKE = {"type": "cluster", "settings": SETTINGS, "seed": 3}
+
+
+class Client:
+    """A client of the line protocol."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def ask(self, **line: Any) -> dict[str, Any]:
+        """Send a request and return the answer."""
+        return await self.send(msgspec.json.encode(line) + b"\n")
+
+    async def send(self, data: bytes) -> dict[str, Any]:
+        """Send bytes and return the next answer."""
+        self.writer.write(data)
+        return dict(json.loads(await self.reader.readline()))
+
+    async def is_closed(self) -> bool:
+        """Return whether the service has closed the connection."""
+        return await self.reader.read() == b""
+
+
+def with_lines(folder: Path, story: Callable[[Client], Awaitable[None]], access: Access | None = None) -> None:
+    """Tell the story of a client of a service with no cluster."""
+
+    async def run() -> None:
+        async with served(folder) as service:
+            lines = LineServer(service, access)
+            try:
+                client = await connected(await lines.start("127.0.0.1:0"))
+                await story(client)
+                client.writer.close()
+            finally:
+                await lines.stop()
+
+    asyncio.run(run())
+
+
+async def connected(address: str) -> Client:
+    """Return a client of a server at an address."""
+    if address.startswith("unix://"):
+        return Client(*await asyncio.open_unix_connection(address.removeprefix("unix://"), limit=LONGEST))
+    host, _, port = address.rpartition(":")
+    return Client(*await asyncio.open_connection(host, int(port), limit=LONGEST))
+
+
+def documents(events: list[LoggedEvent]) -> list[Any]:
+    """Return events as a client sends them."""
+    return [msgspec.to_builtins(event) for event in events]
+
+
+def test_a_simulator_describes_a_cluster_reports_loads_and_waits_for_a_plan_line_by_line(tmp_path: Path) -> None:
+    async def story(client: Client) -> None:
+        answer = await client.ask(events=[MAKE, *documents(described()), {"type": "plan"}], now=600.0)
+        plan = answer["plan"]
+        assert (answer["refusals"], plan["status"], plan["now"]) == ([], "ready", 600.0)
+        assert len(plan["document"]["moves"]) == 9
+        reads = [{"read": "replicas", "partitions": ["db/0", "db/1"]}, {"read": "node_loads"}, {"read": "violations"}]
+        answer = await client.ask(events=[{"type": "apply", "plan": plan["id"]}], reads=reads)
+        replicas, loads, violations = answer["reads"]
+        assert (answer["plan"], violations, len(loads), [*replicas]) == (None, [], 4, ["db/0", "db/1"])
+        assert sum(load["cpu"] for load in loads.values()) == 3 * (4 + 2 + 2)
+        indices = [replica["index"] for replica in replicas["db/0"]]
+        report = {"type": "loads", "indices": indices, "loads": [[9.0], [1.0], [1.0]], "at": 700.0}
+        answer = await client.ask(events=[report], reads=[{"read": "replicas", "partitions": ["db/0"]}])
+        assert [replica["load"]["cpu"] for replica in answer["reads"][0]["db/0"]] == [9.0, 1.0, 1.0]
+
+    with_lines(tmp_path, story)
+
+
+def test_refused_events_and_reads_are_told_by_position_and_the_others_hold(tmp_path: Path) -> None:
+    async def story(client: Client) -> None:
+        refused = [{"type": "remove_node", "name": "none"}, {"type": "upgraded_domains", "domains": ["ud0"]}]
+        reads = [{"read": "replicas", "partitions": ["none"]}, {"read": "node_loads"}]
+        answer = await client.ask(events=[MAKE, *refused, *documents(described(nodes=1))], reads=reads)
+        (refusal,) = answer["refusals"]
+        assert refusal["event"] == 1
+        assert "none" in refusal["problem"]["detail"]
+        assert answer["reads"][0]["error"]["status"] == 404
+        assert [*answer["reads"][1]] == ["n0"]
+        assert (await client.ask(cluster="other"))["error"]["status"] == 404
+
+    with_lines(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b'{"events": [\n', "truncated"),
+        (b"\n", "truncated"),
+        (b'{"event": []}\n', "event"),
+        (b'{"events": [{"type": "loads", "loads": [[1]], "indices": [-1]}]}\n', ">= 0"),
+        (b'{"events": [{"type": "loads", "loads": [[1]], "indices": [0], "nodes": ["n0"]}]}\n', "indices"),
+        (b'{"events": [{"type": "plan"}, {"type": "cluster", "settings": {"metrics": [{"name": "a"}]}}]}\n', "first"),
+        (b'{"now": 1e999}\n', "out of range"),
+    ],
+)
+def test_a_line_that_is_no_request_has_an_error_and_the_connection_goes_on(
+    tmp_path: Path, line: bytes, words: str
+) -> None:
+    async def story(client: Client) -> None:
+        await client.ask(events=[MAKE])
+        error = (await client.send(line))["error"]
+        assert error["status"] in (400, 409, 422)
+        assert words in error["detail"]
+        assert (await client.ask())["sequence"] == 1
+
+    with_lines(tmp_path, story)
+
+
+def test_a_connection_that_begins_with_no_request_ends_so_that_no_web_page_can_send_one(tmp_path: Path) -> None:
+    async def story(client: Client) -> None:
+        body = msgspec.json.encode({"events": [MAKE]}) + b"\n"
+        assert (await client.send(b"POST / HTTP/1.1\r\nHost: here\r\n\r\n" + body))["error"]["status"] == 400
+        assert await client.is_closed()
+
+    with_lines(tmp_path, story)
+
+
+def test_a_line_without_its_end_is_not_carried_out(tmp_path: Path) -> None:
+    async def story(client: Client) -> None:
+        client.writer.write(msgspec.json.encode({"events": [MAKE]}))
+        client.writer.write_eof()
+        assert "does not end" in json.loads(await client.reader.readline())["error"]["detail"]
+
+    with_lines(tmp_path, story)
+
+
+def test_a_line_that_is_too_long_ends_the_connection(tmp_path: Path) -> None:
+    async def story(client: Client) -> None:
+        await client.ask(events=[MAKE])
+        assert (await client.send(b" " * (LONGEST + 1)))["error"]["status"] == 413
+        assert await client.is_closed()
+
+    with_lines(tmp_path, story)
+
+
+def test_a_client_that_never_reads_is_not_read_any_more(tmp_path: Path) -> None:
+    async def story(service: Service) -> None:
+        lines = LineServer(service)
+        host, _, port = (await lines.start("127.0.0.1:0")).rpartition(":")
+        try:
+            await (client := await connected(f"{host}:{port}")).ask(events=[MAKE, *documents(described(nodes=200))])
+            client.writer.close()
+            silent = socket.create_connection((host, int(port)))
+            silent.setblocking(False)
+            line = b'{"reads": [' + b", ".join([b'{"read": "node_loads"}'] * 16) + b"]}\n"
+            sent, pauses = 0, 0
+            while pauses < 20:  # a second in which nothing is taken
+                try:
+                    sent, pauses = sent + silent.send(line), 0
+                except BlockingIOError:
+                    pauses += 1
+                    await asyncio.sleep(0.05)
+            silent.close()
+            assert sent < 3 * LONGEST
+        finally:
+            await lines.stop()
+
+    async def run() -> None:
+        async with served(tmp_path) as service:
+            await story(service)
+
+    asyncio.run(run())
+
+
+def test_tokens_give_rights_and_a_line_without_one_ends_the_connection(tmp_path: Path) -> None:
+    secrets = {right: f"a secret for {right.name.lower()}" for right in Right}
+    digests = {right: hashlib.sha256(secret.encode()).digest() for right, secret in secrets.items()}
+    access = Access([Token(right, right.name.lower(), digest) for right, digest in digests.items()])
+
+    async def story(client: Client) -> None:
+        answer = await client.ask(token=secrets[Right.REPORT], events=[MAKE])
+        assert answer["error"]["status"] == 403
+        assert "error" not in await client.ask(token=secrets[Right.APPLY], events=[MAKE])
+        assert "error" not in await client.ask(events=documents(described(nodes=1)))
+        answer = await client.ask(token=secrets[Right.READ], events=documents(described(nodes=1)))
+        assert answer["error"]["status"] == 403
+
+    async def without(client: Client) -> None:
+        assert (await client.ask(events=[MAKE]))["error"]["status"] == 401
+        assert await client.is_closed()
+
+    with_lines(tmp_path / "with", story, access)
+    with_lines(tmp_path / "without", without, access)
+
+
+def test_only_this_machine_is_served_without_tokens_and_a_socket_is_its_users_own(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path / "data") as service:
+            for address in ("0.0.0.0:0", "example.org:8766", "127.0.0.1", "127.0.0.1:70000"):
+                with pytest.raises(InvalidValueError):
+                    await LineServer(service).start(address)
+            path, lines = tmp_path / "socket", LineServer(service)
+            client = await connected(await lines.start(f"unix://{path}"))
+            assert (await client.ask(events=[MAKE]))["sequence"] == 1
+            assert path.stat().st_mode & 0o077 == 0
+            client.writer.close()
+            await lines.stop()
+
+    asyncio.run(run())
