@@ -32,7 +32,7 @@ from cluster.service.events import (
     SetUpgradedDomains,
     Vacate,
 )
-from cluster.service.lines import LONGEST, UNIX, AnyRead, Line, ReadReplicas
+from cluster.service.lines import LONGEST, MOST_PARTITIONS, UNIX, AnyRead, Line, ReadReplicas
 from plb import Application, Node, Partition, PlacedReplica, PlacementAndLoadBalancing, Plan, PlbConfig, Service
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError, PlbError
@@ -76,6 +76,12 @@ class RemoteEngine:
         """Work of the events that wait."""
         self._made: tuple[Plan, str] | None = None
         """The last plan, with its id."""
+        self._asked: Sequence[str] = ()
+        """Partitions of the last call of `place`."""
+        self._next: Sequence[str] = ()
+        """Partitions that a plan has changed, which are asked for together."""
+        self._replicas: dict[str, tuple[PlacedReplica, ...]] = {}
+        """The replicas of partitions since the last event."""
         past = None if history is None else PastTenants.of(history)
         self._ask(MakeCluster(settings=plain(config), seed=seed, history=past))
 
@@ -113,12 +119,14 @@ class RemoteEngine:
 
     def replicas(self, partition: str) -> tuple[PlacedReplica, ...]:
         """Return the replicas of a partition."""
-        (replicas,) = self._ask(reads=[ReadReplicas(partitions=[partition])])["reads"]
-        if "error" in replicas:
-            raise RemoteError(replicas["error"]["detail"])
-        return tuple(
-            PlacedReplica(**{**replica, "role": Role[replica["role"].upper()]}) for replica in replicas[partition]
-        )
+        if partition not in self._replicas:
+            names = [*dict.fromkeys([partition, *self._next])]
+            (answer,) = self._ask(reads=[ReadReplicas(partitions=names)])["reads"]
+            if "error" in answer:
+                raise RemoteError(f"{self._address}: {answer['error']['detail']}")
+            self._replicas = {name: tuple(map(_placed_replica, answer[name])) for name in names}
+            self._next = ()
+        return self._replicas[partition]
 
     def place(self, partition: Sequence[str], *, now: float) -> Plan:
         """Return a plan with places for the missing replicas of partitions."""
@@ -137,7 +145,7 @@ class RemoteEngine:
         if self._made is None or plan is not self._made[0]:
             raise ConflictError("apply: a served engine applies the last plan that it has made, once")
         self._tell(ApplyPlan(plan=self._made[1], leaving=leaving))
-        self._made = None
+        self._made, self._next = None, [*self._asked, *(move.partition for move in plan.moves)][: MOST_PARTITIONS - 1]
 
     def vacate(self, partition: str, node: str) -> None:
         """Remove the departing end of a move."""
@@ -146,12 +154,14 @@ class RemoteEngine:
     def _tell(self, event: HostEvent) -> None:
         """Let an event wait for the next line."""
         self._waiting.append(event)
+        self._replicas, self._next = {}, ()
         self._work += event.weight
         if self._work >= MOST_WAITING:
             self._ask()
 
     def _plan(self, request: RequestPlan) -> Plan:
         """Return the plan that a request asks for."""
+        self._asked = request.partitions or ()
         record = self._ask(request)["plan"]
         if record["status"] != "ready":
             raise RemoteError(f"{self._address}: plan {record['id']} is {record['status']}: {record['error']}")
@@ -184,6 +194,11 @@ class RemoteEngine:
             raise RemoteError(f"{self._address}: the service has closed the connection")
         answer: Document = msgspec.json.decode(data)
         return answer
+
+
+def _placed_replica(document: Document) -> PlacedReplica:
+    """Return the replica that a document describes."""
+    return PlacedReplica(**{**document, "role": Role[document["role"].upper()]})
 
 
 def connect(address: str) -> socket.socket:

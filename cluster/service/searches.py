@@ -47,6 +47,8 @@ class SearchThread:
         """The plan that is searched for now."""
         self._interrupts = False
         """Whether another thread is about to interrupt the search."""
+        self._is_interrupted = False
+        """Whether an interrupt was sent that the search has not taken yet."""
         self._stops = False
         """Whether the thread is to end; what it has not done is done after a restart."""
         self._discarded: set[str] = set()
@@ -90,7 +92,9 @@ class SearchThread:
     def _interrupt(self, plan_id: str | None) -> None:
         """Raise an interrupt in the thread if it searches for a plan; the engine is then as before the search."""
         self._interrupts = True  # from here until it is False the thread does not leave its search
-        if plan_id is not None and self._current == plan_id and self._thread.ident is not None:
+        is_searched = plan_id is not None and self._current == plan_id
+        if is_searched and not self._is_interrupted and self._thread.ident is not None:
+            self._is_interrupted = True
             raise_in(self._thread.ident, KeyboardInterrupt)
         self._interrupts = False
 
@@ -112,9 +116,12 @@ class SearchThread:
         try:
             self._make_plan(engine, record)
             self._leave_search()
+            while self._is_interrupted:  # it comes here if not before: all of Python is slower while one is pending
+                pass
         except KeyboardInterrupt:
             logger.info("the search of plan %s was stopped", record.id)
             self._leave_search()
+            self._is_interrupted = False
         self._discarded.discard(record.id)
         document = record.document
         if document is None:
@@ -134,11 +141,10 @@ class SearchThread:
             record.document = {"error": str(error)}
 
     def _leave_search(self) -> None:
-        """End the part in which an interrupt may come: wait for one that is under way, and forget it."""
+        """End the part in which an interrupt may be sent: wait for one that is under way."""
         self._current = None
         while self._interrupts:
             time.sleep(0)
-        raise_in(threading.get_ident(), None)
 
 
 def work_to_repeat(document: Document) -> int:
@@ -148,8 +154,6 @@ def work_to_repeat(document: Document) -> int:
     return int(document.get("proposals", 0)) // PROPOSALS_OF_AN_EVENT
 
 
-def raise_in(thread: int, error: type[BaseException] | None) -> None:
-    """Raise an error in a thread at its next instruction of Python; None: raise none that was asked for before."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread), None if error is None else ctypes.py_object(error)
-    )
+def raise_in(thread: int, error: type[BaseException]) -> None:
+    """Raise an error in a thread at its next instruction of Python."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
