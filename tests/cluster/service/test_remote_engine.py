@@ -75,7 +75,7 @@ def check_equal(experiment: Experiment, folder: Path) -> dict[str, int]:
 
 def eventful(**run: Any) -> dict[str, Any]:
     """Return a scenario in which nodes fail, domains are upgraded, tenants are scaled, and balancing moves replicas."""
-    tables = small_region(policies=["original", "expected_overload"], **run)
+    tables = small_region(policies=["expected_overload"], **run)
     tables["faults"] = {"crashes": [{"node": "n3", "at_hours": 1.0, "hours": 0.7}], "rebuild_after_minutes": 10.0}
     tables["upgrades"] = {"starts_hours": [2.5], "minutes_per_node": 5.0}
     tables["applications"] = {"all": {"tenants": 5, "most_nodes": 6}}
