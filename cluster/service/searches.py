@@ -22,6 +22,8 @@ Question: TypeAlias = Callable[[Engine], None]
 """A question about a cluster; it answers by itself, and raises nothing."""
 SAVED_EVERY = 20_000
 """Work after which the state of a cluster is saved, in units of an event: about a second to repeat."""
+INSTRUCTIONS = 100_000
+"""Steps of a loop within which an interrupt that was sent arrives."""
 PROPOSALS_OF_AN_EVENT = 50
 """Proposals of a search that take as long as an event."""
 
@@ -116,12 +118,12 @@ class SearchThread:
         try:
             self._make_plan(engine, record)
             self._leave_search()
-            while self._is_interrupted:  # it comes here if not before: all of Python is slower while one is pending
-                pass
+            for _ in range(INSTRUCTIONS if self._is_interrupted else 0):
+                pass  # an interrupt that is pending comes here, as it would slow all of Python down
         except KeyboardInterrupt:
             logger.info("the search of plan %s was stopped", record.id)
             self._leave_search()
-            self._is_interrupted = False
+        self._is_interrupted = False
         self._discarded.discard(record.id)
         document = record.document
         if document is None:
