@@ -22,7 +22,7 @@ from cluster.service.events import (
     RemoveService,
     ReportLoads,
 )
-from cluster.service.kubernetes.pods import Node, Part, Pod, Resources, amounts, in_units, loads_of
+from cluster.service.kubernetes.pods import KubernetesNode, Part, Pod, Resources, amounts, in_units, loads_of
 
 Documents: TypeAlias = dict[tuple[str, str], Document]
 """Documents by kind and name."""
@@ -58,7 +58,7 @@ def obstacle(pod: Pod) -> str | None:
     return None
 
 
-def takes(node: Node, pod: Pod) -> bool:
+def takes(node: KubernetesNode, pod: Pod) -> bool:
     """Return whether the node selector and the tolerations of a pod allow a node."""
     if any(node.metadata.labels.get(key) != value for key, value in pod.spec.node_selector.items()):
         return False
@@ -74,7 +74,7 @@ def tolerates(rule: Part, taint: Part) -> bool:
     return has_key and has_value and rule.get("effect") in (None, "", taint.get("effect"))
 
 
-class Description:
+class KubernetesCluster:
     """What an engine was told of a cluster; `metrics` are the names of its metrics."""
 
     def __init__(self, metrics: Sequence[str]) -> None:
@@ -88,7 +88,7 @@ class Description:
         self.requests: dict[str, Resources] = {}
         """What each of them asks for, by partition."""
 
-    def events(self, nodes: Sequence[Node], pods: Iterable[Pod]) -> list[Event]:
+    def events(self, nodes: Sequence[KubernetesNode], pods: Iterable[Pod]) -> list[Event]:
         """Return what has changed; new pods have the loads that they request until their usage is reported."""
         names = {node.metadata.name for node in nodes}
         phases = ("Running", "Pending")
@@ -133,7 +133,7 @@ class Description:
             self._partitions[pod.metadata.key], self.pods[partition] = partition, pod
         self.requests = {name: pod.requests() for name, pod in self.pods.items()}
 
-    def _described(self, nodes: Sequence[Node]) -> Iterator[tuple[tuple[str, str], Document]]:
+    def _described(self, nodes: Sequence[KubernetesNode]) -> Iterator[tuple[tuple[str, str], Document]]:
         """Yield the documents of the cluster: nodes, services, partitions."""
         for node in nodes:
             yield ("node", node.metadata.name), self._node(node)
@@ -147,7 +147,7 @@ class Description:
             replica = {"role": "instance", "node": pod.spec.node_name, "pinned": obstacle(pod) is not None}
             yield ("partition", name), {"name": name, "service": pod.workload, "replicas": [replica]}
 
-    def _node(self, node: Node) -> Document:
+    def _node(self, node: KubernetesNode) -> Document:
         """Return the document of a node; it has 0 of a resource that it does not name."""
         free = amounts(node.status.allocatable, f"node {node.metadata.name}", "allocatable")
         zone = node.metadata.labels.get(ZONE)

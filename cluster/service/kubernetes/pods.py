@@ -111,7 +111,7 @@ class Pod(Struct):
         return combined([most, amounts(self.spec.overhead, item, "overhead"), {"pods": Fraction(1)}])
 
 
-class NodeSpec(Struct):
+class KubernetesNodeSpec(Struct):
     """What a node is to do."""
 
     unschedulable: bool = False
@@ -125,11 +125,11 @@ class NodeStatus(Struct):
     conditions: list[Part] = []
 
 
-class Node(Struct):
+class KubernetesNode(Struct):
     """A node."""
 
     metadata: Metadata
-    spec: NodeSpec = field(default_factory=NodeSpec)
+    spec: KubernetesNodeSpec = field(default_factory=KubernetesNodeSpec)
     status: NodeStatus = field(default_factory=NodeStatus)
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from cluster.service.events import apply_event
-from cluster.service.kubernetes.description import Description, obstacle
+from cluster.service.kubernetes.description import KubernetesCluster, obstacle
 from cluster.service.kubernetes.pods import amounts
 from cluster.service.kubernetes.sources import ApiServer, Observed
 from plb import Metric, PlacementAndLoadBalancing, PlbConfig
@@ -54,7 +54,7 @@ class Rebalancer:
         self._log, self._is_live, self._api, self._settings = log, is_live, api, settings
         self._most_moves, self._past = most_moves, past_hours * HOUR
         self._engine = PlacementAndLoadBalancing(settings)
-        self._description = Description(settings.metric_names)
+        self._cluster = KubernetesCluster(settings.metric_names)
         self._reported: list[float] = []
         """Times of the first and the latest usage, in seconds."""
         self._evictions: list[float] = []
@@ -70,12 +70,12 @@ class Rebalancer:
             usages = [(now, used) for _, used in usages]  # reports may not be older than the plan before
         elif usages:
             now = usages[-1][0]
-        for event in self._description.events(observed.nodes, observed.pods):
+        for event in self._cluster.events(observed.nodes, observed.pods):
             apply_event(event, self._engine, now)
         for at, used in usages:
             if not self._reported or at > self._reported[-1]:
                 self._reported = [*self._reported[:1], at]
-                apply_event(self._description.usage(used, at), self._engine, at)
+                apply_event(self._cluster.usage(used, at), self._engine, at)
         self._plan(observed, now)
 
     def _plan(self, observed: Observed, now: float) -> None:
@@ -85,7 +85,7 @@ class Rebalancer:
         by_past = self._settings.violation_cost is not None and past >= self._past and bool(self._reported)
         self._engine.configure(self._config(by_past, max(0, self._most_moves - len(self._evictions))))
         plan = self._engine.refresh(now)
-        reasons = [obstacle(pod) for pod in self._description.pods.values()]
+        reasons = [obstacle(pod) for pod in self._cluster.pods.values()]
         self._log(
             {
                 "time": datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
@@ -97,9 +97,9 @@ class Rebalancer:
                 "moves": len(plan.moves),
             }
         )
-        room = self._room(observed)
+        free = self._free(observed)
         for move in plan.moves:
-            self._carry_out(move, room, now)
+            self._carry_out(move, free, now)
 
     def _config(self, by_past: bool, most_moves: int) -> PlbConfig:
         """Return the settings of a plan: only by its past, or only by thresholds."""
@@ -108,26 +108,26 @@ class Rebalancer:
         metrics = [attrs.evolve(metric, balancing_threshold=0.0) for metric in self._settings.metrics]
         return attrs.evolve(self._settings, metrics=metrics, max_moves=most_moves)
 
-    def _room(self, observed: Observed) -> dict[str | None, Counter[str]]:
+    def _free(self, observed: Observed) -> dict[str | None, Counter[str]]:
         """Return the amounts of resources that no pod requests, by node."""
         nodes = {node.metadata.name: amounts(node.status.allocatable, "", "") for node in observed.nodes}
-        room: dict[str | None, Counter[str]] = {name: Counter(free) for name, free in nodes.items()}
-        for name, pod in self._description.pods.items():
-            room[pod.spec.node_name].subtract(self._description.requests[name])
-        return room
+        free: dict[str | None, Counter[str]] = {name: Counter(free) for name, free in nodes.items()}
+        for name, pod in self._cluster.pods.items():
+            free[pod.spec.node_name].subtract(self._cluster.requests[name])
+        return free
 
-    def _carry_out(self, move: Move, room: dict[str | None, Counter[str]], now: float) -> None:
+    def _carry_out(self, move: Move, free: dict[str | None, Counter[str]], now: float) -> None:
         """Log a move, and evict its pod if that was asked for; the scheduler then chooses the node."""
-        pod, asked = self._description.pods[move.partition], self._description.requests[move.partition]
+        pod, asked = self._cluster.pods[move.partition], self._cluster.requests[move.partition]
         outcome, message = "proposed", ""
-        if any(amount > room[move.target][name] for name, amount in asked.items()):
+        if any(amount > free[move.target][name] for name, amount in asked.items()):
             outcome = "no room for what it requests"
         elif self._api is not None:
             status, message = self._api.evict(pod)
             outcome = OUTCOMES.get(status, f"failed with status {status}")
             self._evictions += [now] if outcome == OUTCOMES[201] else []
         if outcome in ("proposed", OUTCOMES[201]):
-            room[move.target].subtract(asked)
-            room[move.source].update(asked)
+            free[move.target].subtract(asked)
+            free[move.source].update(asked)
         line = {"pod": pod.metadata.key, "from": move.source, "to": move.target, "reason": str(move.reason)}
         self._log({**line, "outcome": outcome, **({"message": message} if message else {})})

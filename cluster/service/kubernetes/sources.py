@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import attrs
 
 from cluster.service.events import RequestError, decoded
-from cluster.service.kubernetes.pods import Listed, Node, Pod, PodMetrics, Resources
+from cluster.service.kubernetes.pods import KubernetesNode, Listed, Pod, PodMetrics, Resources
 from plb.errors import InvalidValueError, PlbError
 
 Item = TypeVar("Item")
@@ -28,7 +28,7 @@ MOST_SHOWN = 500
 class Observed(NamedTuple):
     """A cluster as it was read."""
 
-    nodes: list[Node]
+    nodes: list[KubernetesNode]
     pods: list[Pod]
     usages: list[tuple[float, dict[str, Resources]]]
     """Times in seconds since 1970, the oldest first, with what each pod used, by namespace and name."""
@@ -62,7 +62,7 @@ class Files:
         """Return the cluster of the files."""
         usages = [usage for path in self.usage for usage in usages_of(path.read_bytes(), str(path))]
         return Observed(
-            listed(self.nodes.read_bytes(), Node, str(self.nodes)),
+            listed(self.nodes.read_bytes(), KubernetesNode, str(self.nodes)),
             listed(self.pods.read_bytes(), Pod, str(self.pods)),
             sorted(usages, key=itemgetter(0)),
         )
@@ -98,7 +98,10 @@ class ApiServer:
             if status != http.client.OK and (path != METRICS or status not in (404, 503)):
                 raise PlbError(f"{self._url}{path}: status {status}: {data[:MOST_SHOWN]!r}")
             answers.append(data if status == http.client.OK else b'{"items": []}')
-        nodes, pods = listed(answers[0], Node, f"{self._url}, nodes"), listed(answers[1], Pod, f"{self._url}, pods")
+        nodes, pods = (
+            listed(answers[0], KubernetesNode, f"{self._url}, nodes"),
+            listed(answers[1], Pod, f"{self._url}, pods"),
+        )
         return Observed(nodes, pods, usages_of(answers[2], self._url + METRICS))
 
     def evict(self, pod: Pod) -> tuple[int, str]:

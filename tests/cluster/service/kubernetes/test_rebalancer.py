@@ -18,8 +18,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli.app import app
-from cluster.service.kubernetes.description import Description, obstacle, takes
-from cluster.service.kubernetes.pods import Node, Pod
+from cluster.service.kubernetes.description import KubernetesCluster, obstacle, takes
+from cluster.service.kubernetes.pods import KubernetesNode, Pod
 from cluster.service.kubernetes.rebalancer import Rebalancer
 from cluster.service.kubernetes.sources import ApiServer, Files
 from plb.errors import InvalidValueError, PlbError
@@ -38,12 +38,12 @@ def pod_of(**changes: Any) -> Pod:
     return msgspec.convert(document, Pod)
 
 
-def node_of(**changes: Any) -> Node:
+def node_of(**changes: Any) -> KubernetesNode:
     """Return a node of the example with other parts."""
     document = copy.deepcopy(DOCUMENTS["nodes"]["items"][0])
     for part, values in changes.items():
         document[part] |= values
-    return msgspec.convert(document, Node)
+    return msgspec.convert(document, KubernetesNode)
 
 
 def written(folder: Path, documents: dict[str, Any], usages: int = 1) -> Files:
@@ -146,9 +146,9 @@ def test_node_selectors_are_equalities_of_labels() -> None:
 
 
 def test_only_changes_are_told_and_a_new_pod_takes_the_place_of_one_that_is_gone() -> None:
-    nodes = [msgspec.convert(item, Node) for item in DOCUMENTS["nodes"]["items"]]
+    nodes = [msgspec.convert(item, KubernetesNode) for item in DOCUMENTS["nodes"]["items"]]
     pods = [msgspec.convert(item, Pod) for item in DOCUMENTS["pods"]["items"]]
-    description = Description(("cpu", "memory"))
+    description = KubernetesCluster(("cpu", "memory"))
     first = description.events(nodes, pods)
     assert [event.kind for event in first].count("partition") == len(pods)
     assert [event.kind for event in description.events(nodes, pods)] == ["loads"]
