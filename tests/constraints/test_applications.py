@@ -28,9 +28,11 @@ from plb import (
     UnknownNameError,
 )
 from plb.array_types import NOWHERE
+from plb.constraints.application_capacity import refuses_exchange
 from plb.extensions.configuration import Configuration, Proposal
+from plb.model.rules import Rule
 from plb.state.tables import MOST_REMOVED
-from tests.engine.applications_by_hand import sums_of_applications
+from tests.engine.applications_by_hand import exceeds_application_capacity, sums_of_applications
 from tests.engine.ruled_clusters import exchanges, visited_configurations
 from tests.engine.strategies import examples
 
@@ -64,6 +66,19 @@ def test_sums_follow_proposals_and_return_when_they_are_undone(configuration, st
     assert_sums_are_exact(configuration)
     for name in ("application_load", "application_replicas", "application_total", "application_nodes", "reserved"):
         assert np.array_equal(getattr(configuration.solution, name), getattr(before, name)), name
+
+
+@examples(80)
+@given(visited_configurations())
+def test_exchange_exceeds_a_capacity_by_what_the_application_gains_on_one_of_the_nodes(configuration):
+    """A replica of another application gives way to nothing."""
+    problem, places = configuration.problem, configuration.solution.node.tolist()
+    for proposal in exchanges(configuration):
+        row, partner, target, source = proposal.row, proposal.partner, proposal.target, places[proposal.row]
+        ends = ((row, partner, target), (partner, row, source))
+        right = any(exceeds_application_capacity(problem, places, *end) for end in ends)
+        whole = configuration.from_its_node(proposal)
+        assert refuses_exchange(problem, configuration.solution, 1 << Rule.APPLICATION_CAPACITY, whole) == right
 
 
 # placement, repair and balancing
