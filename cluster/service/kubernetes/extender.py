@@ -16,6 +16,7 @@ from cluster.service.kubernetes.pods import Pod, loads_of
 from cluster.service.operations import Call, Operation
 from cluster.service.service import LiveCluster
 from plb import NodeScores, Partition
+from plb.array_types import Int
 from plb.errors import PlbError, UnknownNameError
 from plb.model.rules import NO_REFUSAL, Rule
 from plb.phrasing import rule_in_words
@@ -26,6 +27,7 @@ ANY_WORKLOAD = "kubernetes"
 """Service of pods whose workload the cluster does not know."""
 FREED_BY_PREEMPTION = (Rule.CAPACITY, Rule.APPLICATION_CAPACITY, Rule.THROTTLING, Rule.RANGE)
 """Rules that a node may satisfy once other pods have left it."""
+TINY = np.finfo(np.float64).tiny
 NOT_DESCRIBED = "the placement service does not know the node"
 
 
@@ -79,26 +81,29 @@ def scores_for(live: LiveCluster, pod: Pod) -> NodeScores:
     return LAST[live][1]
 
 
+def rows_of(scores: NodeScores, names: Sequence[str]) -> Int:
+    """Return the indices of the nodes `names`, (n,), in the scores of N nodes; N for one that is not known."""
+    index = dict(zip(scores.nodes, range(len(scores.nodes)), strict=True))
+    return np.array([index.get(name, len(index)) for name in names], np.int64)
+
+
 def filtered(scores: NodeScores, names: Sequence[str]) -> FilterResult:
     """Return which of the nodes `names` may take the replica that was scored.
 
     Where none may, those remain that only a rule excludes that placement would relax.
     """
-    index = dict(zip(scores.nodes, range(len(scores.nodes)), strict=True))
-    rows = [index.get(name) for name in names]
-    fits, soft = scores.fits, scores.soft
-    fitting = [name for name, row in zip(names, rows, strict=True) if row is not None and fits[row]]
-    if not fitting:
-        fitting = [name for name, row in zip(names, rows, strict=True) if row is not None and soft[row]]
-    result, chosen = FilterResult(fitting), set(fitting)
-    for name, row in zip(names, rows, strict=True):
-        if row is None:
-            result.failed_and_unresolvable_nodes[name] = NOT_DESCRIBED
-        elif name not in chosen:
+    rows = rows_of(scores, names)
+    fits, soft = (np.append(mask, False)[rows] for mask in (scores.fits, scores.soft))
+    kept = fits if fits.any() else soft
+    result = FilterResult([names[position] for position in np.flatnonzero(kept).tolist()])
+    for position in np.flatnonzero(~kept).tolist():
+        row, rule, reason = int(rows[position]), NO_REFUSAL, NOT_DESCRIBED
+        if row < len(scores.nodes):
             rule = int(scores.rule[row])
-            reason = scores.by_extensions[row] if rule == NO_REFUSAL else Rule(rule).name.lower()
-            nodes = result.failed_nodes if rule in FREED_BY_PREEMPTION else result.failed_and_unresolvable_nodes
-            nodes[name] = f"{rule_in_words(reason)} (placement service)"
+            name = scores.by_extensions[row] if rule == NO_REFUSAL else Rule(rule).name.lower()
+            reason = f"{rule_in_words(name)} (placement service)"
+        nodes = result.failed_nodes if rule in FREED_BY_PREEMPTION else result.failed_and_unresolvable_nodes
+        nodes[names[position]] = reason
     return result
 
 
@@ -107,15 +112,12 @@ def prioritized(scores: NodeScores, names: Sequence[str]) -> list[HostPriority]:
 
     Nodes that are ruled out or not known have 0.
     """
-    index = dict(zip(scores.nodes, range(len(scores.nodes)), strict=True))
-    rows = np.array([index.get(name, len(index)) for name in names], np.int64)
-    energy = np.append(scores.energy, np.inf)[rows]
-    fits = np.isfinite(energy)
-    points = np.zeros(len(names), np.int64)
+    energy = np.append(scores.energy, np.inf)[rows_of(scores, names)]
+    fits, points = np.isfinite(energy), np.zeros(len(names), np.int64)
     if fits.any():
-        lowest, highest = energy[fits].min(), energy[fits].max()
-        share = (highest - energy[fits]) / (highest - lowest) if highest > lowest else np.ones(fits.sum())
-        points[fits] = np.where(energy[fits] == lowest, BEST, np.minimum(share * BEST, BEST - 1).astype(np.int64))
+        above = energy[fits] - energy[fits].min()
+        points[fits] = np.minimum(BEST - BEST * above / max(above.max(), TINY), BEST - 1)
+        points[fits] += above == 0
     return [HostPriority(name, score) for name, score in zip(names, points.tolist(), strict=True)]
 
 

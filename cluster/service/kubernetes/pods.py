@@ -5,15 +5,16 @@ Unknown fields are ignored, as every version of Kubernetes has more of them.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from fractions import Fraction
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
-from cluster.service.kubernetes.quantities import exactly
+from plb.errors import InvalidValueError
 from plb.validation import check_mapping
 
 Resources: TypeAlias = dict[str, Fraction]
@@ -24,6 +25,17 @@ Item = TypeVar("Item")
 
 IN_MIB = ("memory", "ephemeral-storage", "storage")
 """Resources that metrics have in MiB; so are those that begin with ``hugepages-``."""
+SUFFIXES: Mapping[str, Fraction] = {
+    "": Fraction(1),
+    **{suffix: Fraction(1000) ** power for power, suffix in enumerate("num", -3)},
+    **{suffix: Fraction(1000) ** power for power, suffix in enumerate("kMGTPE", 1)},
+    **{f"{suffix}i": Fraction(1024) ** power for power, suffix in enumerate("KMGTPE", 1)},
+}
+"""What each suffix stands for."""
+PATTERN = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,2})|([numkMGTPE]|[KMGTPE]i)?)", re.ASCII)
+LONGEST = 100
+"""Most letters of a quantity."""
+ALLOWED = 'a quantity of Kubernetes, such as "500m", "512Mi" or "1e3"'
 
 
 class Owner(Struct):
@@ -150,6 +162,17 @@ class Listed(Struct, Generic[Item]):
     """A list of objects."""
 
     items: list[Item]
+
+
+def exactly(quantity: object, item: str, field: str) -> Fraction:
+    """Return the number that a quantity stands for; `item` and `field` name it in errors (`InvalidValueError`)."""
+    text = quantity if isinstance(quantity, str) else repr(quantity)
+    match = PATTERN.fullmatch(text) if len(text) <= LONGEST else None
+    if match is None:
+        raise InvalidValueError(item, field, quantity, ALLOWED)
+    digits, exponent, suffix = match.groups()
+    scale = SUFFIXES[suffix or ""] if exponent is None else Fraction(10) ** int(exponent)
+    return Fraction(digits) * scale
 
 
 def amounts(quantities: Part | None, item: str, name: str) -> Resources:

@@ -69,16 +69,10 @@ class Files:
 
 
 class ApiServer:
-    """An API server of Kubernetes.
+    """An API server of Kubernetes at a URL; http only without a token, as of ``kubectl proxy``.
 
-    Parameters
-    ----------
-    url
-        Its address: https; http only without a token, as of ``kubectl proxy``.
-    token_file
-        File with a token, which is read before each request, as Kubernetes renews it.
-    authority
-        File with the certificates that are trusted; None: those of the system.
+    The file of the token is read before each request, as Kubernetes renews it. `authority`: file with the certificates
+    that are trusted; None: those of the system.
     """
 
     def __init__(self, url: str, token_file: Path | None = None, authority: Path | None = None) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.service.kubernetes.quantities import SUFFIXES, exactly
+from cluster.service.kubernetes.pods import SUFFIXES, exactly
 from plb.errors import InvalidValueError
 
 
