@@ -156,7 +156,7 @@ def check_right(actor: Actor, right: Right) -> None:
         raise RefusedError(403, f"the role {needed} is needed, and the token of {actor.name} has the role {have}")
 
 
-def _token(item: str, words: list[str], before: list[Token]) -> Token:
+def _token(item: str, words: list[str], tokens: list[Token]) -> Token:
     """Return the token of a line of a file; `item` names the line in errors."""
     names = [right.name.lower() for right in Right]
     if len(words) not in (2, 3):
@@ -169,7 +169,7 @@ def _token(item: str, words: list[str], before: list[Token]) -> Token:
     if len(secret) < SHORTEST_TOKEN:
         raise InvalidValueError(item, "letters of the token", len(secret), f"at least {SHORTEST_TOKEN}")
     token = Token(Right[words[0].upper()], name, hashlib.sha256(secret.encode()).digest())
-    if any(token.digest == other.digest for other in before):
+    if any(token.digest == earlier.digest for earlier in tokens):
         raise InvalidValueError(item, "token", "that of another line", "a token of its own")
     return token
 

@@ -80,7 +80,7 @@ def _described(operation: Operation, schemas: Mapping[str, Document]) -> Documen
     }
     if operation.body is not None:
         content = {media: {"schema": _body(operation, schemas)} for media in (JSON, PACKED[0])}
-        is_required = operation.whole is not None or not operation.given
+        is_required = operation.whole is not None or not operation.from_path
         described["requestBody"] = {"required": is_required, "content": content}
     return described
 
@@ -122,7 +122,7 @@ def _body(operation: Operation, schemas: Mapping[str, Document]) -> Document:
     if schema.get("type") == "array":
         return schema
     whole = schemas[operation.body.__name__]
-    left_out = {"type", *operation.given}
+    left_out = {"type", *operation.from_path}
     properties = {name: part for name, part in whole["properties"].items() if name not in left_out}
     required = [name for name in whole["required"] if name not in left_out]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

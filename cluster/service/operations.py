@@ -133,7 +133,7 @@ class Operation:
     """Type of its parameters."""
     body: Any = attrs.field(default=None, kw_only=True)
     """Type of its body; None: it has none."""
-    given: tuple[str, ...] = attrs.field(default=(), kw_only=True)
+    from_path: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     """Fields of the body that the path gives."""
     whole: str | None = attrs.field(default=None, kw_only=True)
     """Field of the type of the body that the whole body is; None: the body is of the type itself."""
@@ -168,10 +168,10 @@ class Operation:
         if media not in (JSON, *PACKED):
             raise RefusedError(415, f"the body must be of the type {JSON} or {PACKED[0]}")
         data, packed = await request.body(), media in PACKED
-        if not self.given and self.whole is None:
+        if not self.from_path and self.whole is None:
             return decoded(data, self.body, packed=packed)
         fields = decoded(data, dict[str, Any], packed=packed) if data or self.whole else {}
-        for name in self.given:
+        for name in self.from_path:
             value = request.path_params[name]
             if fields.setdefault(name, value) != value:
                 raise ConflictError(f"the path has the {name} {value}, and the body {fields[name]}")

@@ -287,13 +287,13 @@ async def score(call: Call) -> Document:
 
 async def alternatives(call: Call) -> list[Document]:
     """Return, for each replica of a partition, the nodes that could take it, best first, and those that cannot."""
-    found = await call.live.ask(partial(Engine.alternatives, partition=call.query.partition, now=call.query.now))
-    return [plain(replica) for replica in found]
+    replicas = await call.live.ask(partial(Engine.alternatives, partition=call.query.partition, now=call.query.now))
+    return [plain(replica) for replica in replicas]
 
 
 async def explain(call: Call) -> list[Document]:
     """Return in words where each replica of a partition is, why not elsewhere, and what would have to change."""
-    found = await call.live.ask(partial(Engine.alternatives, partition=call.query.partition, now=call.query.now))
+    replicas = await call.live.ask(partial(Engine.alternatives, partition=call.query.partition, now=call.query.now))
     return [
         {
             "role": plain(replica.role),
@@ -306,7 +306,7 @@ async def explain(call: Call) -> list[Document]:
                 if call.query.node in (None, closed.node)
             ],
         }
-        for replica in found
+        for replica in replicas
     ]
 
 
@@ -374,7 +374,7 @@ def _items() -> Iterable[Operation]:
     """Return the operations that put and remove items."""
     for kind, (puts, removes) in KINDS.items():
         path, right = f"{CLUSTER}/{kind}s/{{name}}", Right.REPORT
-        yield Operation("PUT", path, send, right=right, query=AtTime, body=puts, given=("name",), whole=kind)
+        yield Operation("PUT", path, send, right=right, query=AtTime, body=puts, from_path=("name",), whole=kind)
         yield Operation("DELETE", path, partial(remove, kind=removes), right=right, query=AtTime)
 
 
@@ -400,8 +400,8 @@ OPERATIONS = (
     Operation("GET", PLAN, get_plan, answer=PlanRecord),
     Operation("DELETE", PLAN, discard_plan, right=Right.APPLY),
     Operation("GET", f"{PLAN}/events", plan_events, answer=PlanStatus, streams=True),
-    Operation("POST", f"{PLAN}/apply", send, right=Right.APPLY, body=ApplyPlan, given=("plan",)),
-    Operation("POST", f"{PLAN}/outcomes", send, right=Right.REPORT, body=ReportOutcomes, given=("plan",)),
+    Operation("POST", f"{PLAN}/apply", send, right=Right.APPLY, body=ApplyPlan, from_path=("plan",)),
+    Operation("POST", f"{PLAN}/outcomes", send, right=Right.REPORT, body=ReportOutcomes, from_path=("plan",)),
     Operation("GET", f"{CLUSTER}/violations", violations, query=Softness, answer=list[Document]),
     Operation("GET", f"{CLUSTER}/node_loads", node_loads, answer=dict[str, dict[str, float]]),
     Operation("GET", f"{CLUSTER}/score", score, query=OfPartition, answer=Document),
