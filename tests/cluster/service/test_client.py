@@ -16,6 +16,7 @@ from cluster.service.client import AsyncClient, Client, ServiceError
 from cluster.service.rest import application
 from plb import Metric, Node, Partition, PlbConfig, Role, Service
 from tests.cluster.service.served import served
+from tests.sources import ROOT
 
 CONFIG = PlbConfig(metrics=[Metric("cpu")])
 SERVICE = Service("db", target_replicas=2, default_load={Role.PRIMARY: {"cpu": 4}, Role.SECONDARY: {"cpu": 2}})
@@ -113,3 +114,16 @@ def test_a_name_with_a_slash_or_a_space_arrives_as_it_is(tmp_path: Path) -> None
 def test_a_service_that_is_not_there_is_an_error_of_the_connection() -> None:
     with Client("http://127.0.0.1:9", "main") as client, pytest.raises(httpx.ConnectError):
         client.get("node_loads")
+
+
+def test_the_program_of_the_page_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "service.md").read_text()
+    program = page.split("## In Python")[1].split("```python\n")[1].split("```")[0]
+
+    async def story(address: str) -> None:
+        await asyncio.to_thread(exec, program.replace("http://127.0.0.1:8765", address), {})
+
+    with_address(tmp_path, story)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "primary to n0 - a replica is missing"
+    assert lines[-1].startswith("cpu of node n0 is 7.9")
