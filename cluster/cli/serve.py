@@ -23,6 +23,9 @@ def serve_command(
     listen: Annotated[
         str, Option(help="HOST:PORT. Addresses other than loopback need tokens or client certificates.")
     ] = "127.0.0.1:8765",
+    lines: Annotated[
+        str | None, Option(help="HOST:PORT or unix:///PATH of the line protocol for simulators. Default: none.")
+    ] = None,
     token_file: Annotated[
         Path | None,
         Option(help="File with lines 'role name token'; roles: read, report, apply.", exists=True, dir_okay=False),
@@ -55,7 +58,7 @@ def serve_command(
         def say(url: str) -> None:
             typer.echo(f"{url} serves {folder}; Ctrl-C stops it")
 
-        serve(Path(folder), transport, token_file, say, run_demo if demo else None)
+        serve(Path(folder), transport, token_file, say, run_demo if demo else None, lines)
 
 
 def _check_packages() -> None:

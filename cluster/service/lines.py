@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -14,6 +13,7 @@ from msgspec import Meta, Struct
 from cluster.service.access import Access, Right, check_right
 from cluster.service.documents import Document, of_violation, plain
 from cluster.service.events import Engine, HostEvent, LoggedEvent, MakeCluster, RequestError, RequestPlan, decoded
+from cluster.service.guard import is_loopback
 from cluster.service.operations import right_of
 from cluster.service.problems import RefusedError, problem_of
 from cluster.service.replica import PlanRecord
@@ -28,8 +28,8 @@ MOST_READS = 16
 """Questions of a line."""
 MOST_PARTITIONS = 10_000
 """Partitions of a question."""
-UNIX = "unix://"
-"""Begin of the address of a Unix socket."""
+TCP, UNIX = "tcp://", "unix://"
+"""Begins of addresses."""
 
 
 class Read(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="read"):
@@ -164,34 +164,52 @@ class LineServer:
     def __init__(self, service: Service, access: Access | None = None) -> None:
         self._service, self._access = service, access or Access()
         self._connections: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self._path: Path | None = None
+        """The Unix socket."""
 
     async def start(self, address: str) -> str:
-        """Begin to listen, and return the address; port 0 becomes a free one.
+        """Begin to listen, and return the address for clients; port 0 becomes a free one.
 
         Raises
         ------
         InvalidValueError
             If it is no address, or without tokens an address that other machines can reach.
-        OSError
+        PlbError
             If the address is in use, or the system refuses it.
         """
-        if address.startswith(UNIX):
-            path = Path(address.removeprefix(UNIX))
-            mask = os.umask(0o077)
-            try:
-                self._server = await asyncio.start_unix_server(self._accept, path, limit=LONGEST)
-            finally:
-                os.umask(mask)
-            return address
+        try:
+            if address.startswith(UNIX):
+                return await self._start_at_path(address)
+            return await self._start_at_port(address)
+        except OSError as error:
+            raise PlbError(f"lines: cannot listen on {address}: {error.strerror or error}") from None
+
+    async def _start_at_path(self, address: str) -> str:
+        """Listen at a Unix socket that only this user may open."""
+        path, mask = Path(address.removeprefix(UNIX)), os.umask(0o077)
+        try:
+            self._server = await asyncio.start_unix_server(self._accept, path, limit=LONGEST)
+        finally:
+            os.umask(mask)
+        self._path = path
+        return address
+
+    async def _start_at_port(self, address: str) -> str:
+        """Listen at a port."""
         host, port = host_and_port(address)
         if not self._access.has_tokens and not is_loopback(host):
             raise InvalidValueError("lines", "address", address, "an address of this machine, or a file of tokens")
         self._server = await asyncio.start_server(self._accept, host, port, limit=LONGEST)
-        return f"{host}:{self._server.sockets[0].getsockname()[1]}"
+        shown = f"[{host}]" if ":" in host else host
+        return f"{TCP}{shown}:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
         """Close all connections, and listen no more."""
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -247,11 +265,3 @@ def host_and_port(address: str) -> tuple[str, int]:
     if not port.isdecimal() or not 0 <= int(port) < 2**16:
         raise InvalidValueError("lines", "address", address, "HOST:PORT or unix:///PATH")
     return host, int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

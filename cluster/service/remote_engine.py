@@ -32,7 +32,7 @@ from cluster.service.events import (
     SetUpgradedDomains,
     Vacate,
 )
-from cluster.service.lines import LONGEST, MOST_PARTITIONS, UNIX, AnyRead, Line, ReadReplicas
+from cluster.service.lines import LONGEST, MOST_PARTITIONS, TCP, UNIX, AnyRead, Line, ReadReplicas
 from plb import Application, Node, Partition, PlacedReplica, PlacementAndLoadBalancing, Plan, PlbConfig, Service
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError, PlbError
@@ -40,8 +40,6 @@ from plb.model.role import Role
 from plb.registry import path_options, policies
 from plb.risk import DemandHistory
 
-TCP = "tcp://"
-"""Begin of the address of a port."""
 MOST_WAITING = 1000
 """Work of the events that wait for the next line, in units of a usual event."""
 

@@ -9,7 +9,7 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 
 import attrs
@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 from cluster.service.access import Access
 from cluster.service.console import routes
 from cluster.service.guard import is_loopback
+from cluster.service.lines import LineServer
 from cluster.service.log import Log
 from cluster.service.rest import application, end_streams
 from cluster.service.service import Service
@@ -97,6 +98,7 @@ def serve(
     tokens: Path | None,
     say: Callable[[str], None],
     beside: Callable[[Service], Awaitable[None]] | None = None,
+    lines: str | None = None,
 ) -> None:
     """Serve the clusters of a directory until SIGINT or SIGTERM.
 
@@ -105,9 +107,11 @@ def serve(
     tokens
         File of tokens; None: all that can connect have all rights.
     say
-        Called with the address when it is served.
+        Called with each address when it is served.
     beside
         Runs while the service does; None: nothing.
+    lines
+        Address of the line protocol; None: none.
 
     Raises
     ------
@@ -122,7 +126,13 @@ def serve(
         app = application(service, access, routes=routes(service))
         server = _Server(_config(app, transport))
         sys.setswitchinterval(SECONDS_OF_A_THREAD)
-        asyncio.run(_serve(app, server, listening, lambda: say(transport.url(listening)), beside))
+        url = transport.url(listening)
+
+        def say_all(further: Iterable[str]) -> None:
+            for address in (url, *further):
+                say(address)
+
+        asyncio.run(_serve(app, server, listening, say_all, beside, lines))
 
 
 def _config(app: Starlette, transport: Transport) -> uvicorn.Config:
@@ -154,8 +164,9 @@ async def _serve(
     app: Starlette,
     server: uvicorn.Server,
     listening: socket.socket,
-    say: Callable[[], None],
+    say: Callable[[Iterable[str]], None],
     beside: Callable[[Service], Awaitable[None]] | None,
+    lines: str | None,
 ) -> None:
     """Serve until a signal."""
 
@@ -169,10 +180,12 @@ async def _serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop)
     task = None if beside is None else asyncio.ensure_future(beside(service))
-    say()
+    line_server = LineServer(service, app.state.access)
     try:
+        say([] if lines is None else [await line_server.start(lines)])
         await server.serve(sockets=[listening])
     finally:
+        await line_server.stop()
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

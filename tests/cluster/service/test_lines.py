@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 import socket
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +20,12 @@ from cluster.service.access import Access, Right, Token
 from cluster.service.events import LoggedEvent
 from cluster.service.lines import LONGEST, LineServer
 from cluster.service.service import Service
-from plb.errors import InvalidValueError
+from plb.errors import InvalidValueError, PlbError
+from tests.cluster.service.clients import server
 from tests.cluster.service.served import SETTINGS, described, served
+from tests.docs.pages import ROOT, blocks_of
+
+EXAMPLE = ROOT / "examples" / "service" / "line_client.py"
 
 MAKE = {"type": "cluster", "settings": SETTINGS, "seed": 3}
 
@@ -63,7 +70,7 @@ async def connected(address: str) -> Client:
     """Return a client of a server at an address."""
     if address.startswith("unix://"):
         return Client(*await asyncio.open_unix_connection(address.removeprefix("unix://"), limit=LONGEST))
-    host, _, port = address.rpartition(":")
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
     return Client(*await asyncio.open_connection(host, int(port), limit=LONGEST))
 
 
@@ -161,11 +168,11 @@ def test_a_line_that_is_too_long_ends_the_connection(tmp_path: Path) -> None:
 def test_a_client_that_never_reads_is_not_read_any_more(tmp_path: Path) -> None:
     async def story(service: Service) -> None:
         lines = LineServer(service)
-        host, _, port = (await lines.start("127.0.0.1:0")).rpartition(":")
+        address = await lines.start("127.0.0.1:0")
         try:
-            await (client := await connected(f"{host}:{port}")).ask(events=[MAKE, *documents(described(nodes=200))])
+            await (client := await connected(address)).ask(events=[MAKE, *documents(described(nodes=200))])
             client.writer.close()
-            silent = socket.create_connection((host, int(port)))
+            silent = socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])))
             silent.setblocking(False)
             line = b'{"reads": [' + b", ".join([b'{"read": "node_loads"}'] * 16) + b"]}\n"
             sent, pauses = 0, 0
@@ -220,5 +227,38 @@ def test_only_this_machine_is_served_without_tokens_and_a_socket_is_its_users_ow
             assert path.stat().st_mode & 0o077 == 0
             client.writer.close()
             await lines.stop()
+            assert not path.exists()
+            with pytest.raises(PlbError, match="cannot listen"):
+                await lines.start(f"unix://{tmp_path}/none/socket")
 
     asyncio.run(run())
+
+
+def session() -> list[str]:
+    """Return the lines of the session on the page."""
+    blocks = [block for block in blocks_of("docs/line-protocol.md") if block.content.startswith('{"events"')]
+    return [line for block in blocks for line in block.content.splitlines()]
+
+
+def test_the_session_on_the_page_is_answered_as_the_page_shows(tmp_path: Path) -> None:
+    lines = session()
+    assert len(lines) == 8
+
+    async def story(client: Client) -> None:
+        for request, shown in zip(lines[::2], lines[1::2], strict=True):
+            client.writer.write(request.encode() + b"\n")
+            answer = (await client.reader.readline()).decode().strip()
+            assert re.fullmatch(re.escape(shown).replace("…", ".*"), answer), answer
+
+    with_lines(tmp_path, story)
+
+
+def test_the_example_places_replicas_and_moves_one_when_their_loads_grow(tmp_path: Path) -> None:
+    with server(tmp_path, "--lines", f"unix://{tmp_path}/socket") as here:
+        assert here.process.stdout is not None
+        assert here.process.stdout.readline().startswith(f"unix://{tmp_path}/socket serves")
+    with server(tmp_path, "--lines", "127.0.0.1:0") as here:
+        assert here.process.stdout is not None
+        address = here.process.stdout.readline().partition(" ")[0].removeprefix("tcp://")
+        run = subprocess.run([sys.executable, EXAMPLE, address], capture_output=True, text=True, check=True)
+    assert run.stdout == EXAMPLE.with_suffix(".out").read_text()

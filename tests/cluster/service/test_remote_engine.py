@@ -53,7 +53,7 @@ def lines_of(folder: Path) -> Iterator[str]:
     thread.start()
     try:
         assert ready.wait(60)
-        yield f"tcp://{addresses[0]}"
+        yield addresses[0]
     finally:
         loop.call_soon_threadsafe(ending.set)
         thread.join()
