@@ -88,12 +88,11 @@ class Tile:
 
     name: str
     text: str
-    """The number that colours it."""
-    level: str
-    """Class of its colour."""
-    state: str
-    """Why nothing is placed on it, in words; empty: it is in service."""
+    """The number that colours it, with a mark if the node is out of service."""
+    classes: str
+    """Classes of its colour and border."""
     title: str
+    """What it shows, in words."""
 
 
 @attrs.frozen
@@ -192,20 +191,27 @@ def natural(name: str) -> tuple[int, str]:
     return len(name), name
 
 
+def tile_of(node: Node, text: str, colour: str, title: str) -> Tile:
+    """Return a node on the map, with what shows that it is out of service."""
+    state = state_of(node)
+    if not state:
+        return Tile(node.name, text, colour, title)
+    return Tile(node.name, f"{text} {'‖' if node.up else '✕'}", f"{colour} out", f"{title}, {state}")
+
+
 def tile_by_risk(node: Node, risk: float) -> Tile:
     """Return a node with its probability of a violation."""
-    words = f"violation with a probability of {percent(risk)}"
-    return Tile(node.name, percent(risk), level(risk, RISKS), state_of(node), words)
+    return tile_of(node, percent(risk), level(risk, RISKS), f"violation with a probability of {percent(risk)}")
 
 
 def tile_by_load(node: Node, metric: str, load: float) -> Tile:
     """Return a node with its load of a metric."""
     capacity = node.capacities.get(metric)
     if capacity is None:
-        return Tile(node.name, figure(load), "none", state_of(node), f"{metric} {figure(load)}, no limit")
+        return tile_of(node, figure(load), "none", f"{metric} {figure(load)}, no limit")
     share = load / capacity if capacity else (math.inf if load else 0.0)
     text = "over" if math.isinf(share) else percent(share)
-    return Tile(node.name, text, level(share, LOADS), state_of(node), f"{metric} {figure(load)} of {figure(capacity)}")
+    return tile_of(node, text, level(share, LOADS), f"{metric} {figure(load)} of {figure(capacity)}")
 
 
 def numbers_of(live: LiveCluster, by: str) -> dict[str, float]:

@@ -12,14 +12,32 @@ const said = document.getElementById("said");
 const keyOf = (element) => element.dataset.url || element.getAttribute("href") || element.id;
 const withKey = (root, key) => [...root.querySelectorAll("a, button")].find((element) => keyOf(element) === key);
 
+// changes the tiles of a map that has the same nodes, which is faster than to make all of them again
+function recoloured(section, html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  const [before, after] = [section, template.content].map((root) => [...root.querySelectorAll(".map .tile")]);
+  if (before.length !== after.length || before.length === 0) return false;
+  if (before.some((tile, index) => keyOf(tile) !== keyOf(after[index]))) return false;
+  before.forEach((tile, index) => {
+    const fresh = after[index];
+    if (tile.isEqualNode(fresh)) return;
+    tile.className = fresh.className;
+    tile.title = fresh.title;
+    tile.replaceChildren(...fresh.childNodes);
+  });
+  return true;
+}
+
 function replace(part, html) {
   if (html === part.html) return;
   const section = part.section;
-  const focused = section.contains(document.activeElement) ? keyOf(document.activeElement) : null;
-  const scrolled = [...section.querySelectorAll(".scroll, .moves")].map((box) => [box.scrollLeft, box.scrollTop]);
-  section.innerHTML = html; // the server has escaped all names
   part.html = html;
-  section.querySelectorAll(".scroll, .moves").forEach((box, index) => box.scrollTo(...(scrolled[index] || [0, 0])));
+  if (recoloured(section, html)) return;
+  const focused = section.contains(document.activeElement) ? keyOf(document.activeElement) : null;
+  const scrolled = [...section.querySelectorAll(".scroll, .long")].map((box) => [box.scrollLeft, box.scrollTop]);
+  section.innerHTML = html; // the server has escaped all names
+  section.querySelectorAll(".scroll, .long").forEach((box, index) => box.scrollTo(...(scrolled[index] || [0, 0])));
   if (focused !== null) (withKey(section, focused) || section.querySelector("h2") || document.body).focus({ preventScroll: true });
 }
 
@@ -89,15 +107,23 @@ async function open(link) {
   if (before) before.removeAttribute("aria-current");
   if (link.matches(".tile")) link.setAttribute("aria-current", "true");
   await update(parts.get("node"));
-  (parts.get("node").section.querySelector("h2") || before || document.body).focus();
+  (parts.get("node").section.querySelector("h2") || before || document.body).focus({ preventScroll: true });
 }
 
-// the tile that is nearest in a direction
-function neighbour(tile, x, y) {
+// the tiles of a cell of the map and of the cells around it
+function around(tile) {
+  const cell = tile.closest("td");
+  const rows = [cell.parentElement.previousElementSibling, cell.parentElement.nextElementSibling];
+  const cells = [cell, cell.previousElementSibling, cell.nextElementSibling, ...rows.map((row) => row?.cells[cell.cellIndex])];
+  return cells.flatMap((each) => (each ? [...each.querySelectorAll(".tile")] : []));
+}
+
+// the nearest of the tiles in a direction
+function nearest(tile, tiles, x, y) {
   const here = tile.getBoundingClientRect();
   let best = null;
   let least = Infinity;
-  for (const other of tile.closest(".map").querySelectorAll(".tile")) {
+  for (const other of tiles) {
     const there = other.getBoundingClientRect();
     const [right, down] = [there.left - here.left, there.top - here.top];
     const along = right * x + down * y;
@@ -114,7 +140,8 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && close) open(close);
   if (!(event.key in ARROWS) || !event.target.matches(".map .tile")) return;
   event.preventDefault();
-  neighbour(event.target, ...ARROWS[event.key])?.focus();
+  const [tile, arrow] = [event.target, ARROWS[event.key]];
+  (nearest(tile, around(tile), ...arrow) || nearest(tile, tile.closest(".map").querySelectorAll(".tile"), ...arrow))?.focus();
 });
 
 document.addEventListener("click", (event) => {
