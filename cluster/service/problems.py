@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from cluster.service.events import RequestError
 from cluster.service.log import LogError
+from cluster.service.replica import DefectError
 from plb.errors import (
     ConflictError,
     ExtensionError,
@@ -35,6 +36,7 @@ STATUSES: Mapping[type[PlbError], int] = {
     LogError: 503,
     ExtensionError: 500,
     KernelError: 500,
+    DefectError: 500,
     PlbError: 422,
 }
 """Status by class of error; the first that fits."""

@@ -79,11 +79,8 @@ def replay(log: Log, cluster: str) -> Replay:
     replica = ClusterReplica(first.event, search)
     for entry in _all(first, entries):
         result.entries += 1
-        refusal: str | None = None
-        try:
-            replica.apply(entry)
-        except PlbError as error:
-            refusal = str(error)
+        error = replica.refusal(entry)
+        refusal = None if error is None else str(error)
         if refusal != entry.refusal:
             texts = (f"refused: {text}" if text else "applied" for text in (entry.refusal, refusal))
             result.differences.append(Difference(cluster, entry.sequence, entry.event.kind, *texts))

@@ -6,6 +6,7 @@ searches and may be some entries behind.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from enum import Enum
 from typing import TypeAlias
@@ -28,9 +29,11 @@ from cluster.service.events import (
 )
 from cluster.service.log import Entry, Saved
 from plb import PlacementAndLoadBalancing
-from plb.errors import ConflictError, InvalidValueError, UnknownNameError
+from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model.move import Move, MoveKind
 from plb.model.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
 
 MOST_KEPT = 100
 """Plans that a cluster keeps; the oldest that is closed goes first."""
@@ -54,6 +57,10 @@ OPEN = (Status.SEARCHING, Status.READY)
 
 class StaleError(ConflictError):
     """The cluster has changed since a plan was made."""
+
+
+class DefectError(PlbError):
+    """An event met a defect of this project; `message`: which event, and the error."""
 
 
 class PlanRecord(msgspec.Struct, kw_only=True):
@@ -148,6 +155,17 @@ class ClusterReplica:
         state.now = now
         state.generation += event.is_structural
         state.weight += event.weight
+
+    def refusal(self, entry: Entry) -> PlbError | None:
+        """Apply an entry of the log; return why it changes nothing, or None. A defect is a refusal, too."""
+        try:
+            self.apply(entry)
+        except PlbError as error:
+            return error
+        except Exception as error:
+            logger.exception("entry %s of the log met a defect", entry.sequence)
+            return DefectError(f"{entry.event.kind}: a defect of plb: {error!r}")
+        return None
 
     def plan(self, plan_id: str) -> PlanRecord:
         """Return the record of a plan; an unknown one raises `UnknownNameError`."""

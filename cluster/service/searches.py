@@ -106,10 +106,7 @@ class SearchThread:
             if not isinstance(entry, Entry):
                 entry(self._replica.engine)
                 continue
-            try:
-                self._replica.apply(entry)
-            except PlbError:
-                continue  # the replica that answers has refused it, too
+            self._replica.refusal(entry)  # the replica that answers tells of it
             if self._replica.state.weight >= SAVED_EVERY and not self._stops:
                 self._saved(self._replica.saved(entry.sequence))
 

@@ -85,12 +85,7 @@ class LiveCluster:
     def apply(self, entry: Entry) -> PlbError | None:
         """Apply an entry; return why it changes nothing, or None."""
         self._kept.clear()
-        refusal: PlbError | None = None
-        try:
-            self.reader.apply(entry)
-        except PlbError as error:
-            refusal = error
-            entry = attrs.evolve(entry, refusal=str(error))
+        refusal = self.reader.refusal(entry)
         self.sequence = entry.sequence
         if isinstance(entry.event, DiscardPlan) and refusal is None:
             record = self.reader.plan(entry.event.plan)
@@ -196,10 +191,9 @@ class Service:
         replicas = [ClusterReplica(first) if saved is None else ClusterReplica.of(saved, first) for _ in range(2)]
         live = self._live(name, *replicas)
         for entry in entries:
-            try:
-                live.reader.apply(entry)
-            except PlbError as error:
-                self._refusals[entry.sequence] = str(error)
+            refusal = live.reader.refusal(entry)
+            if refusal is not None:
+                self._refusals[entry.sequence] = str(refusal)
             live.sequence = entry.sequence
         live.searches.start(entries)
         self.clusters[name] = live

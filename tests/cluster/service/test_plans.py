@@ -7,10 +7,19 @@ from pathlib import Path
 import pytest
 
 from cluster.service.documents import moves_of
-from cluster.service.events import ApplyPlan, DiscardPlan, DrainNode, ReportLoads, ReportOutcomes, RequestPlan
+from cluster.service.events import (
+    ApplyPlan,
+    DiscardPlan,
+    DrainNode,
+    ReportLoads,
+    ReportOutcomes,
+    RequestPlan,
+    UndrainNode,
+)
 from cluster.service.log import Log, LogError
-from cluster.service.replica import StaleError, Status
+from cluster.service.replica import DefectError, StaleError, Status
 from cluster.service.service import Receipt, Service
+from plb import PlacementAndLoadBalancing
 from plb.errors import ConflictError
 from tests.cluster.service.served import CLUSTER, make, planned, send, with_service
 
@@ -139,5 +148,29 @@ def test_nothing_is_applied_that_cannot_be_written(tmp_path: Path, monkeypatch: 
 
     def full(*_: object) -> None:
         raise LogError("the log cannot be written: database or disk is full")
+
+    with_service(tmp_path, story)
+
+
+def test_a_defect_is_an_answer_and_the_events_after_it_take_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both replicas go on, so that plans are made as before."""
+    undrain = PlacementAndLoadBalancing.undrain_node
+
+    def broken(engine: PlacementAndLoadBalancing, name: str, *, now: float | None = None) -> None:
+        if name == "n1":
+            raise RuntimeError("planted")
+        undrain(engine, name, now=now)
+
+    monkeypatch.setattr(PlacementAndLoadBalancing, "undrain_node", broken)
+
+    async def story(service: Service) -> None:
+        await make(service)
+        events = [UndrainNode(name="n1"), UndrainNode(name="n0"), DrainNode(name="n2")]
+        refusals = [receipt.refusal for receipt in await service.submit_all(CLUSTER, events, "a test")]
+        assert isinstance(refusals[0], DefectError)
+        assert refusals[1:] == [None, None]
+        assert (await planned(service, RequestPlan(now=10.0))).status is Status.READY
 
     with_service(tmp_path, story)
