@@ -34,7 +34,7 @@ from cluster.service.events import (
 )
 from cluster.service.log import Log
 from cluster.service.rest import application, end_streams
-from cluster.service.service import Service
+from cluster.service.service import PlacementService
 from plb import Role
 
 CHROMIUM = "/usr/bin/chromium"
@@ -65,7 +65,7 @@ def described(nodes: int) -> list[LoggedEvent]:
     ]
 
 
-async def report(service: Service, step: int) -> None:
+async def report(service: PlacementService, step: int) -> None:
     """Report loads of all replicas; each partition has its own size, and some grow."""
     engine = service.cluster(CLUSTER).reader.engine
     sizes = np.random.default_rng(7).gamma(2.0, 0.5, 2 * len(engine.nodes)).tolist()
@@ -80,7 +80,7 @@ async def report(service: Service, step: int) -> None:
     await service.submit(CLUSTER, event, "metrics")
 
 
-async def planned(service: Service, request: RequestPlan, actor: str = "operator") -> str:
+async def planned(service: PlacementService, request: RequestPlan, actor: str = "operator") -> str:
     """Ask for a plan, and return its id when it is ready."""
     receipt = await service.submit(CLUSTER, request, actor)
     live, plan = service.cluster(CLUSTER), f"p{receipt.sequence}"
@@ -89,7 +89,7 @@ async def planned(service: Service, request: RequestPlan, actor: str = "operator
     return plan
 
 
-async def fill(service: Service, nodes: int) -> None:
+async def fill(service: PlacementService, nodes: int) -> None:
     """Make a cluster that has run for a while, drains a node, and has a plan that waits for a decision."""
     await service.submit(CLUSTER, MakeCluster(settings=SETTINGS, seed=54), "operator")
     await service.submit_all(CLUSTER, described(nodes), "operator")
@@ -105,7 +105,7 @@ class Console:
     """A console that a thread serves."""
 
     def __init__(self, folder: Path) -> None:
-        self.url, self.service = "", Service(Log(folder))
+        self.url, self.service = "", PlacementService(Log(folder))
         self._ready, self._thread = threading.Event(), threading.Thread(target=lambda: asyncio.run(self._serve()))
 
     async def _serve(self) -> None:

@@ -28,7 +28,7 @@ from cluster.service import searches
 from cluster.service.documents import plain
 from cluster.service.events import HostEvent, MakeCluster, decoded
 from cluster.service.log import Log
-from cluster.service.service import Service
+from cluster.service.service import PlacementService
 
 CLUSTER = "main"
 SETTINGS = {"metrics": [{"name": "cpu"}, {"name": "memory"}]}
@@ -38,7 +38,7 @@ Document = dict[str, Any]
 
 async def serve(folder: Path, connection: socket.socket) -> None:
     """Answer each line of events with a line of receipts, or of the state, until the connection ends."""
-    service = Service(Log(folder))
+    service = PlacementService(Log(folder))
     await service.start()
     if not service.clusters:
         await service.submit(CLUSTER, MakeCluster(settings=SETTINGS, seed=11), "client")
@@ -57,7 +57,7 @@ async def serve(folder: Path, connection: socket.socket) -> None:
         await writer.drain()
 
 
-async def result_of(service: Service, plan: str) -> Any:
+async def result_of(service: PlacementService, plan: str) -> Any:
     """Return the document of a plan when its search has ended."""
     live = service.cluster(CLUSTER)
     while live.reader.plan(plan).is_searching:
@@ -65,7 +65,7 @@ async def result_of(service: Service, plan: str) -> Any:
     return live.reader.plan(plan).document
 
 
-def state_of(service: Service) -> Any:
+def state_of(service: PlacementService) -> Any:
     """Return what the service says of the cluster."""
     engine = service.cluster(CLUSTER).reader.engine
     names = [f"db/{index}" for index in range(PARTITIONS)]

@@ -46,7 +46,7 @@ class ServiceError(PlbError):
 
 
 @attrs.frozen
-class Question:
+class ClientCall:
     """A request of a call."""
 
     method: str
@@ -65,7 +65,7 @@ class Pause:
     seconds: float
 
 
-Steps: TypeAlias = Generator["Question | Pause", Any, Any]
+Steps: TypeAlias = Generator["ClientCall | Pause", Any, Any]
 """The steps of a call: requests, whose answers are sent into it, and pauses."""
 
 
@@ -82,34 +82,34 @@ class Calls:
 
     def make(self, settings: PlbConfig, *, seed: int = 0) -> Any:
         """Make the cluster."""
-        return self._do(_one(Question("PUT", "", {"settings": plain(settings), "seed": seed})))
+        return self._do(_one(ClientCall("PUT", "", {"settings": plain(settings), "seed": seed})))
 
     def put(self, item: Described, *, now: float | None = None, key: str | None = None) -> Any:
         """Add or replace a node, a service, a partition or an application."""
         path = f"/{KINDS[type(item)]}/{quote(item.name, safe='')}"
-        return self._do(_one(Question("PUT", path, plain(item), _given(now=now), key)))
+        return self._do(_one(ClientCall("PUT", path, plain(item), _given(now=now), key)))
 
     def remove(self, kind: str, name: str, *, now: float | None = None, key: str | None = None) -> Any:
         """Remove what has a name; `kind`: ``"nodes"``, ``"services"``, ``"partitions"`` or ``"applications"``."""
-        return self._do(_one(Question("DELETE", f"/{kind}/{quote(name, safe='')}", query=_given(now=now), key=key)))
+        return self._do(_one(ClientCall("DELETE", f"/{kind}/{quote(name, safe='')}", query=_given(now=now), key=key)))
 
     def events(self, events: Sequence[dict[str, Any]]) -> Any:
         """Send events in their order; the answers, with a ``problem`` where one was refused, have the same order."""
-        return self._do(_one(Question("POST", "/events", list(events))))
+        return self._do(_one(ClientCall("POST", "/events", list(events))))
 
     def report_loads(
         self, partitions: Iterable[str], nodes: Iterable[str], loads: Iterable[Sequence[float]], **fields: Any
     ) -> Any:
         """Report the loads of replicas, each given by its partition and node, metrics in the order of the settings."""
         columns = {"partitions": list(partitions), "nodes": list(nodes), "loads": plain(list(loads))}
-        return self._do(_one(Question("POST", "/loads", {**columns, **fields})))
+        return self._do(_one(ClientCall("POST", "/loads", {**columns, **fields})))
 
     def plan(self, **request: Any) -> Any:
         """Ask for a plan, and return it when it is made; fields such as ``call``, ``now``, ``proposals``, ``id``."""
 
         def steps() -> Steps:
-            answer = yield Question("POST", "/plans", request)
-            while (record := (yield Question("GET", f"/plans/{answer['plan']}")))["status"] == "searching":
+            answer = yield ClientCall("POST", "/plans", request)
+            while (record := (yield ClientCall("GET", f"/plans/{answer['plan']}")))["status"] == "searching":
                 yield Pause(PAUSE_SECONDS)
             return record
 
@@ -117,19 +117,19 @@ class Calls:
 
     def apply(self, plan: str, *, leaving: bool = False, key: str | None = None) -> Any:
         """Carry a plan out, exactly as it was shown; one that is stale is refused with the status 409."""
-        return self._do(_one(Question("POST", f"/plans/{plan}/apply", {"leaving": leaving}, key=key)))
+        return self._do(_one(ClientCall("POST", f"/plans/{plan}/apply", {"leaving": leaving}, key=key)))
 
     def discard(self, plan: str) -> Any:
         """Give a plan up, also while it is searched for."""
-        return self._do(_one(Question("DELETE", f"/plans/{plan}")))
+        return self._do(_one(ClientCall("DELETE", f"/plans/{plan}")))
 
     def report_outcomes(self, plan: str, failed: Sequence[int], *, key: str | None = None) -> Any:
         """Take the moves of a plan back that failed, given by their positions."""
-        return self._do(_one(Question("POST", f"/plans/{plan}/outcomes", {"failed": list(failed)}, key=key)))
+        return self._do(_one(ClientCall("POST", f"/plans/{plan}/outcomes", {"failed": list(failed)}, key=key)))
 
     def get(self, path: str, **query: Any) -> Any:
         """Ask for what changes nothing: ``"node_loads"``, ``"violations"``, ``"partitions/orders"``, or ``"score"``."""
-        return self._do(_one(Question("GET", f"/{path.lstrip('/')}", query=query)))
+        return self._do(_one(ClientCall("GET", f"/{path.lstrip('/')}", query=query)))
 
 
 class Client(Calls):
@@ -204,7 +204,7 @@ class AsyncClient(Calls):
                 answer = _answer(await self._http.request(**_request(step, self._base)))
 
 
-def _one(question: Question) -> Steps:
+def _one(question: ClientCall) -> Steps:
     """Return the steps of a call with one request."""
     answer = yield question
     return answer
@@ -225,7 +225,7 @@ def _headers(token: str | None) -> dict[str, str]:
     return {} if token is None else {"Authorization": f"Bearer {token}"}
 
 
-def _request(question: Question, base: str) -> dict[str, Any]:
+def _request(question: ClientCall, base: str) -> dict[str, Any]:
     """Return the arguments of a request; `base`: address of the cluster."""
     headers = {} if question.key is None else {"Idempotency-Key": question.key}
     body = {} if question.body is None else {"json": question.body}

@@ -26,9 +26,9 @@ from starlette.routing import Route
 from cluster.service.access import Right, needs
 from cluster.service.documents import Document, moves_of
 from cluster.service.events import Engine
-from cluster.service.log import Line
+from cluster.service.log import EntryInBrief
 from cluster.service.replica import OPEN, PlanRecord
-from cluster.service.service import LiveCluster, Service
+from cluster.service.service import LiveCluster, PlacementService
 from plb import Node
 from plb.errors import UnknownNameError
 from plb.model import DeactivationIntent
@@ -50,7 +50,7 @@ MOST_MOVES, MOST_CLOSED, MOST_VIOLATIONS = 50, 5, 30
 
 
 @attrs.frozen
-class Choice:
+class MapChoice:
     """What the address of the page chooses."""
 
     cluster: str
@@ -64,7 +64,7 @@ class Choice:
     """The log begins below this sequence number; None: at its end."""
 
     @classmethod
-    def of(cls, query: Mapping[str, str], clusters: Iterable[str], metric: Callable[[str], str]) -> Choice:
+    def of(cls, query: Mapping[str, str], clusters: Iterable[str], metric: Callable[[str], str]) -> MapChoice:
         """Return the choice of an address; `metric` returns the first metric of a cluster."""
         cluster = query.get("cluster") or min(clusters)
         before = query.get("before", "")
@@ -247,7 +247,7 @@ def map_of(nodes: Sequence[Node], numbers: Mapping[str, float], by: str) -> Map:
 
 
 def options_of(engine: Engine) -> dict[str, str]:
-    """Return what may colour the map: values of `Choice.by`, in words."""
+    """Return what may colour the map: values of `MapChoice.by`, in words."""
     return {**{f"load:{name}": f"load: {name}" for name in engine.config.metric_names}, RISK: RISK_WORDS}
 
 
@@ -278,7 +278,7 @@ def energies_of(document: Document) -> list[tuple[str, float, float]]:
     return [(name.replace("_", " "), value, after[name]) for name, value in before.items() if value or after[name]]
 
 
-def plan_view(live: LiveCluster, record: PlanRecord, choice: Choice) -> PlanView:
+def plan_view(live: LiveCluster, record: PlanRecord, choice: MapChoice) -> PlanView:
     """Return a plan as the console shows it."""
     document = record.document if record.error is None else None
     moves = document["moves"] if document else []
@@ -321,9 +321,9 @@ Values: TypeAlias = dict[str, Any]
 class Console:
     """The parts of the page; each returns what its template needs."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: PlacementService) -> None:
         self._service = service
-        self.parts: dict[str, Callable[[Choice], Awaitable[Values]]] = {
+        self.parts: dict[str, Callable[[MapChoice], Awaitable[Values]]] = {
             "plans": self.plans,
             "violations": self.violations,
             "map": self.map,
@@ -331,45 +331,45 @@ class Console:
             "log": self.log,
         }
 
-    def _live(self, choice: Choice) -> LiveCluster:
+    def _live(self, choice: MapChoice) -> LiveCluster:
         return self._service.cluster(choice.cluster)
 
-    async def plans(self, choice: Choice) -> Values:
+    async def plans(self, choice: MapChoice) -> Values:
         """Return the open plans and the last closed ones, the latest first."""
         live = self._live(choice)
         plans = [plan_view(live, record, choice) for record in reversed(live.reader.state.plans.values())]
         closed = [plan for plan in plans if not plan.is_open]
         return {"open": [plan for plan in plans if plan.is_open], "closed": closed[:MOST_CLOSED]}
 
-    async def violations(self, choice: Choice) -> Values:
+    async def violations(self, choice: MapChoice) -> Values:
         """Return the violations."""
         violations = self._live(choice).kept(Engine.violations)
         return {"violations": violations[:MOST_VIOLATIONS], "count": len(violations)}
 
-    async def map(self, choice: Choice) -> Values:
+    async def map(self, choice: MapChoice) -> Values:
         """Return the nodes by domain."""
         live = self._live(choice)
         nodes = await run_in_threadpool(map_of, live.reader.engine.nodes, numbers_of(live, choice.by), choice.by)
         return {"map": nodes, "link": choice.link(node=None) + "&node=", "named": nodes.nodes <= MOST_NAMED}
 
-    async def node(self, choice: Choice) -> Values:
+    async def node(self, choice: MapChoice) -> Values:
         """Return the node that is open."""
         live = self._live(choice)
         return {"open": node_of(live, choice.node), "metrics": live.reader.engine.config.metric_names}
 
-    async def log(self, choice: Choice) -> Values:
+    async def log(self, choice: MapChoice) -> Values:
         """Return the latest entries of the log."""
-        lines: list[Line] = await self._service.latest(choice.cluster, choice.before)
+        lines: list[EntryInBrief] = await self._service.latest(choice.cluster, choice.before)
         return {"lines": lines, "failure": self._service.failure}
 
-    async def part(self, name: str, choice: Choice, *, may_apply: bool) -> Markup:
+    async def part(self, name: str, choice: MapChoice, *, may_apply: bool) -> Markup:
         """Return a part of the page; a thread writes it, so that requests are answered meanwhile."""
         values = await self.parts[name](choice)
         return await run_in_threadpool(html_of, name, **values, choice=choice, may_apply=may_apply)
 
-    def choice(self, query: Mapping[str, str]) -> Choice:
+    def choice(self, query: Mapping[str, str]) -> MapChoice:
         """Return the choice of an address."""
-        return Choice.of(
+        return MapChoice.of(
             query,
             self._service.clusters,
             lambda name: self._service.cluster(name).reader.engine.config.metric_names[0],
@@ -390,7 +390,7 @@ class Console:
         return HTMLResponse(html_of("page", **values))
 
 
-def routes(service: Service) -> list[Route]:
+def routes(service: PlacementService) -> list[Route]:
     """Return the routes of the console."""
 
     @needs(Right.READ)

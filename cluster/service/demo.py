@@ -23,7 +23,7 @@ from cluster.service.events import (
     UndrainNode,
 )
 from cluster.service.replica import Status
-from cluster.service.service import LiveCluster, Service
+from cluster.service.service import LiveCluster, PlacementService
 from plb.errors import PlbError
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Demo:
         The service, which has started.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: PlacementService) -> None:
         self._service, self._random = service, np.random.default_rng(54)
         self._step, self._next, self._tenants = 0, 0, dict[str, tuple[float, float]]()
         """Mean processor load and time of the peak, as a share of a day, by partition."""
@@ -140,7 +140,7 @@ class Demo:
         return events
 
 
-async def run_demo(service: Service) -> None:
+async def run_demo(service: PlacementService) -> None:
     """Run the demonstration until it is cancelled; a cluster of an earlier one is served as it was left."""
     if NAME in service.clusters:
         return

@@ -51,7 +51,7 @@ class RequestError(PlbError):
         self._message = f"request: {field}: {problem}"
 
 
-class Event(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="type", omit_defaults=True):
+class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="type", omit_defaults=True):
     """A change that a host describes."""
 
     is_structural: ClassVar[bool] = True
@@ -91,37 +91,37 @@ class Event(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="type", 
             raise RequestError(name, "Expected whole numbers of at most 64 bits") from None
 
 
-class PutNode(Event, tag="node"):
+class PutNode(ClusterEvent, tag="node"):
     """Add a node, or replace the node of this name."""
 
     node: Annotated[Document, _document(Node)]
 
 
-class PutService(Event, tag="service"):
+class PutService(ClusterEvent, tag="service"):
     """Add a service, or replace the service of this name."""
 
     service: Annotated[Document, _document(Service)]
 
 
-class PutPartition(Event, tag="partition"):
+class PutPartition(ClusterEvent, tag="partition"):
     """Add a partition, or update its replicas to the given ones."""
 
     partition: Annotated[Document, _document(Partition)]
 
 
-class PutApplication(Event, tag="application"):
+class PutApplication(ClusterEvent, tag="application"):
     """Add an application, or replace the application of this name."""
 
     application: Annotated[Document, _document(Application)]
 
 
-class Configure(Event, tag="settings"):
+class Configure(ClusterEvent, tag="settings"):
     """Replace the settings; the metrics keep their names."""
 
     settings: Annotated[Document, _document(PlbConfig)]
 
 
-class OfName(Event):
+class OfName(ClusterEvent):
     """An event with the name of what it changes."""
 
     name: str
@@ -155,20 +155,20 @@ class RemoveApplication(OfName, tag="remove_application"):
     """Remove an application; its services keep its name."""
 
 
-class Vacate(Event, tag="vacate"):
+class Vacate(ClusterEvent, tag="vacate"):
     """The departing end of a move has left its node."""
 
     partition: str
     node: str
 
 
-class SetUpgradedDomains(Event, tag="upgraded_domains"):
+class SetUpgradedDomains(ClusterEvent, tag="upgraded_domains"):
     """Set the upgrade domains that the running upgrade has finished; none means that no upgrade runs."""
 
     domains: list[str]
 
 
-class ReportLoads(Event, tag="loads"):
+class ReportLoads(ClusterEvent, tag="loads"):
     """Loads of m replicas as columns; each replica is given by its partition and its node, or by its index."""
 
     is_structural: ClassVar[bool] = False
@@ -218,7 +218,7 @@ class ReportLoads(Event, tag="loads"):
         return rows
 
 
-class RequestPlan(Event, tag="plan"):
+class RequestPlan(ClusterEvent, tag="plan"):
     """Make a plan of the cluster as it is after the events before this one."""
 
     is_structural: ClassVar[bool] = False
@@ -242,7 +242,7 @@ class RequestPlan(Event, tag="plan"):
         return Budget(proposals=self.proposals, seconds=self.seconds)
 
 
-class OfPlan(Event):
+class OfPlan(ClusterEvent):
     """An event of a plan that was made."""
 
     plan: str
@@ -336,7 +336,7 @@ PAST_COLUMNS: Mapping[str, str] = {
 """Types of the columns of past tenants."""
 
 
-class MakeCluster(Event, tag="cluster"):
+class MakeCluster(ClusterEvent, tag="cluster"):
     """The first event of a cluster."""
 
     settings: Annotated[Document, _document(PlbConfig)]
@@ -364,7 +364,7 @@ PARTS: Mapping[str, type] = {
 """Classes of the model that fields of events describe, by the name of the field."""
 
 
-def apply_event(event: Event, engine: Engine, now: float) -> None:
+def apply_event(event: ClusterEvent, engine: Engine, now: float) -> None:
     """Apply an event of the described cluster to an engine at the time `now`; after an error nothing has changed."""
     match event:
         case PutNode():

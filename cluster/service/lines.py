@@ -17,7 +17,7 @@ from cluster.service.guard import is_loopback
 from cluster.service.operations import right_of
 from cluster.service.problems import RefusedError, problem_of
 from cluster.service.replica import PlanRecord
-from cluster.service.service import LiveCluster, Receipt, Service
+from cluster.service.service import LiveCluster, PlacementService, Receipt
 from plb.errors import ConflictError, InvalidValueError, PlbError
 
 LONGEST = 16 * 2**20
@@ -95,7 +95,7 @@ class Line(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True)
 class Connection:
     """Answers the lines of a client."""
 
-    def __init__(self, service: Service, access: Access) -> None:
+    def __init__(self, service: PlacementService, access: Access) -> None:
         self._service, self._access = service, access
         self._token: str | None = None
         self.is_trusted = False
@@ -161,7 +161,7 @@ def _read(live: LiveCluster, read: AnyRead) -> Any:
 class LineServer:
     """Serves the line protocol of a service at ``HOST:PORT``, or at ``unix:///PATH``; `access`: the tokens."""
 
-    def __init__(self, service: Service, access: Access | None = None) -> None:
+    def __init__(self, service: PlacementService, access: Access | None = None) -> None:
         self._service, self._access = service, access or Access()
         self._connections: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None

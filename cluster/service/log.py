@@ -41,7 +41,7 @@ class LogError(PlbError):
 
 
 @attrs.frozen
-class Entry:
+class LogEntry:
     """An event in the log."""
 
     sequence: int
@@ -98,7 +98,7 @@ class Heading(Struct):
 HEADING = msgspec.msgpack.Decoder(Heading)
 
 
-class Line(Struct):
+class EntryInBrief(Struct):
     """An entry in brief."""
 
     sequence: int
@@ -107,7 +107,7 @@ class Line(Struct):
     actor: str
     heading: Heading
     refusal: str | None
-    """As of an `Entry`."""
+    """As of an `LogEntry`."""
 
 
 class Log:
@@ -156,7 +156,7 @@ class Log:
         return int(sequence)
 
     def append(
-        self, entries: Sequence[Entry], refusals: Iterable[tuple[str, int]], saved: Iterable[tuple[str, Saved]]
+        self, entries: Sequence[LogEntry], refusals: Iterable[tuple[str, int]], saved: Iterable[tuple[str, Saved]]
     ) -> None:
         """Write entries, reasons of refusals by sequence number, and states by cluster, all or none, to the disk.
 
@@ -201,7 +201,7 @@ class Log:
         row = self._connection.execute(query, (cluster,)).fetchone()
         return None if row is None else Saved(*row)
 
-    def entries(self, cluster: str, after: int = 0, *, most: int | None = None) -> Iterator[Entry]:
+    def entries(self, cluster: str, after: int = 0, *, most: int | None = None) -> Iterator[LogEntry]:
         """Return the entries of a cluster with sequence numbers above `after`, in order, at most `most` of them."""
         query = (
             "SELECT sequence, cluster, time, actor, version, event, refusal FROM entries"
@@ -210,11 +210,11 @@ class Log:
         rows = self._connection.execute(query, (cluster, after, -1 if most is None else most))
         for sequence, name, time, actor, logged_by, event, refusal in rows:
             try:
-                yield Entry(sequence, name, time, actor, logged_by, LOGGED.decode(event), refusal)
+                yield LogEntry(sequence, name, time, actor, logged_by, LOGGED.decode(event), refusal)
             except (msgspec.MsgspecError, PlbError) as error:
                 raise LogError(f"{self.path}: entry {sequence} cannot be read: {error}") from None
 
-    def latest(self, cluster: str, before: int | None = None, *, most: int = 30) -> list[Line]:
+    def latest(self, cluster: str, before: int | None = None, *, most: int = 30) -> list[EntryInBrief]:
         """Return the latest entries of a cluster in brief, with sequence numbers below `before`, the latest first.
 
         It uses a connection of its own, so that any thread may call it.
@@ -227,7 +227,7 @@ class Log:
             with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
                 rows = connection.execute(query, (cluster, 2**63 - 1 if before is None else before, most)).fetchall()
             return [
-                Line(sequence, time, actor, HEADING.decode(event), refusal)
+                EntryInBrief(sequence, time, actor, HEADING.decode(event), refusal)
                 for sequence, time, actor, event, refusal in rows
             ]
         except (sqlite3.Error, msgspec.MsgspecError) as error:

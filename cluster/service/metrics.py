@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import Metric
 from starlette.types import Scope
 
 from cluster.service.replica import OPEN
-from cluster.service.service import Service
+from cluster.service.service import PlacementService
 
 SECONDS = (0.001, 0.002, 0.005, 0.015, 0.025, 0.1, 0.5, 2.0, 10.0)
 """Bounds of the buckets of the duration of a request."""
@@ -19,7 +19,7 @@ SECONDS = (0.001, 0.002, 0.005, 0.015, 0.025, 0.1, 0.5, 2.0, 10.0)
 class Metrics:
     """The figures of a service, in a registry of its own."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: PlacementService) -> None:
         self._service = service
         self._registry = CollectorRegistry()
         labels = ("method", "route", "status")

@@ -22,7 +22,7 @@ from cluster.service.events import (
     decoded,
 )
 from cluster.service.problems import HttpProblem, RefusedError, problem_of
-from cluster.service.service import LiveCluster, Receipt, Service
+from cluster.service.service import LiveCluster, PlacementService, Receipt
 from plb.errors import ConflictError
 
 JSON = "application/json"
@@ -61,7 +61,7 @@ class Call:
     """A request, read and allowed."""
 
     request: Request
-    service: Service
+    service: PlacementService
     query: Any
     """The parameters, of the type of the operation."""
     body: Any

@@ -9,7 +9,7 @@ import attrs
 
 from cluster.service.documents import Document
 from cluster.service.events import Engine, MakeCluster, PlanMade
-from cluster.service.log import Entry, Log, LogError
+from cluster.service.log import Log, LogEntry, LogError
 from cluster.service.replica import ClusterReplica, PlanRecord, plan_document
 from cluster.service.searches import SAVED_EVERY, work_to_repeat
 from plb.errors import PlbError
@@ -36,7 +36,7 @@ class Difference:
 
 
 @attrs.define
-class Replay:
+class LogReplay:
     """The events of a cluster, applied again from the first."""
 
     cluster: str
@@ -47,7 +47,7 @@ class Replay:
     differences: list[Difference] = attrs.field(factory=list)
 
 
-def replay(log: Log, cluster: str) -> Replay:
+def replay(log: Log, cluster: str) -> LogReplay:
     """Return the replay of a cluster of a log.
 
     Plans that were stopped, or ended by a time limit, are not made again.
@@ -57,7 +57,7 @@ def replay(log: Log, cluster: str) -> Replay:
     LogError
         If the log cannot be read, or does not begin with the cluster.
     """
-    result = Replay(cluster)
+    result = LogReplay(cluster)
     events = (entry.event for entry in log.entries(cluster))
     made = {event.plan: event.document for event in events if isinstance(event, PlanMade)}
 
@@ -89,7 +89,7 @@ def replay(log: Log, cluster: str) -> Replay:
     return result
 
 
-def _all(first: Entry, others: Iterator[Entry]) -> Iterator[Entry]:
+def _all(first: LogEntry, others: Iterator[LogEntry]) -> Iterator[LogEntry]:
     """Yield an entry and then others."""
     yield first
     yield from others

@@ -27,7 +27,7 @@ from cluster.service.events import (
     RequestPlan,
     apply_event,
 )
-from cluster.service.log import Entry, Saved
+from cluster.service.log import LogEntry, Saved
 from plb import PlacementAndLoadBalancing
 from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model.move import Move, MoveKind
@@ -134,7 +134,7 @@ class ClusterReplica:
         self.engine = PlacementAndLoadBalancing.from_snapshot(engine, history=self._history)
         return Saved(sequence, engine.to_bytes(), msgspec.msgpack.encode(self.state))
 
-    def apply(self, entry: Entry) -> None:
+    def apply(self, entry: LogEntry) -> None:
         """Apply an entry of the log.
 
         Raises
@@ -156,7 +156,7 @@ class ClusterReplica:
         state.generation += event.is_structural
         state.weight += event.weight
 
-    def refusal(self, entry: Entry) -> PlbError | None:
+    def refusal(self, entry: LogEntry) -> PlbError | None:
         """Apply an entry of the log; return why it changes nothing, or None. A defect is a refusal, too."""
         try:
             self.apply(entry)

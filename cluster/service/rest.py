@@ -44,7 +44,7 @@ from cluster.service.openapi import document
 from cluster.service.operations import Answered, Call, Operation, right_of
 from cluster.service.problems import on_defect, on_error, on_http_error
 from cluster.service.replica import OPEN, PlanRecord, Status
-from cluster.service.service import LiveCluster, Service
+from cluster.service.service import LiveCluster, PlacementService
 from plb.errors import ConflictError, PlbError, UnknownNameError
 
 MOST_EVENTS = 10_000
@@ -413,7 +413,11 @@ OPERATIONS = (
 
 
 def application(
-    service: Service, access: Access | None = None, *, routes: Iterable[Route] = (), most_bytes: int = MOST_BYTES
+    service: PlacementService,
+    access: Access | None = None,
+    *,
+    routes: Iterable[Route] = (),
+    most_bytes: int = MOST_BYTES,
 ) -> Starlette:
     """Return the application of a service that has started.
 

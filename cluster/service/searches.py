@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from cluster.service.documents import Document
 from cluster.service.events import DiscardPlan, Engine, PlanMade
-from cluster.service.log import Entry, Saved
+from cluster.service.log import LogEntry, Saved
 from cluster.service.replica import ClusterReplica, PlanRecord, plan_document
 from plb.errors import PlbError
 
@@ -44,7 +44,7 @@ class SearchThread:
     ) -> None:
         self._replica, self._made, self._saved = replica, made, saved
         replica.search = self._search
-        self._entries: SimpleQueue[Entry | Question | None] = SimpleQueue()
+        self._entries: SimpleQueue[LogEntry | Question | None] = SimpleQueue()
         self._current: str | None = None
         """The plan that is searched for now."""
         self._interrupts = False
@@ -59,7 +59,7 @@ class SearchThread:
         """Plans that the log has already."""
         self._thread = threading.Thread(target=self._run, name="plb search", daemon=True)
 
-    def start(self, entries: list[Entry]) -> None:
+    def start(self, entries: list[LogEntry]) -> None:
         """Start with entries that the log has already."""
         self._known = {entry.event.plan for entry in entries if isinstance(entry.event, PlanMade)}
         discarded = {entry.event.plan for entry in entries if isinstance(entry.event, DiscardPlan)}
@@ -71,7 +71,7 @@ class SearchThread:
                 self._made(record.id, record.document)
         self._thread.start()
 
-    def push(self, entry: Entry) -> None:
+    def push(self, entry: LogEntry) -> None:
         """Add an entry."""
         self._entries.put(entry)
 
@@ -103,7 +103,7 @@ class SearchThread:
     def _run(self) -> None:
         """Apply entries until `stop`."""
         while (entry := self._entries.get()) is not None and not self._stops:
-            if not isinstance(entry, Entry):
+            if not isinstance(entry, LogEntry):
                 entry(self._replica.engine)
                 continue
             self._replica.refusal(entry)  # the replica that answers tells of it

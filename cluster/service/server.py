@@ -22,7 +22,7 @@ from cluster.service.guard import is_loopback
 from cluster.service.lines import LineServer
 from cluster.service.log import Log
 from cluster.service.rest import application, end_streams
-from cluster.service.service import Service
+from cluster.service.service import PlacementService
 from plb.errors import ConflictError, InvalidValueError, PlbError
 
 MOST_CONNECTIONS = 1000
@@ -97,7 +97,7 @@ def serve(
     transport: Transport,
     tokens: Path | None,
     say: Callable[[str], None],
-    beside: Callable[[Service], Awaitable[None]] | None = None,
+    beside: Callable[[PlacementService], Awaitable[None]] | None = None,
     lines: str | None = None,
 ) -> None:
     """Serve the clusters of a directory until SIGINT or SIGTERM.
@@ -122,7 +122,7 @@ def serve(
     anyone = "loopback" if transport.client_ca is None else "certificate"
     access = Access(anyone=anyone) if tokens is None else Access.of_file(tokens)
     with transport.listening() as listening:
-        service = Service(Log(folder))
+        service = PlacementService(Log(folder))
         app = application(service, access, routes=routes(service))
         server = _Server(_config(app, transport))
         sys.setswitchinterval(SECONDS_OF_A_THREAD)
@@ -165,7 +165,7 @@ async def _serve(
     server: uvicorn.Server,
     listening: socket.socket,
     say: Callable[[Iterable[str]], None],
-    beside: Callable[[Service], Awaitable[None]] | None,
+    beside: Callable[[PlacementService], Awaitable[None]] | None,
     lines: str | None,
 ) -> None:
     """Serve until a signal."""
@@ -175,7 +175,7 @@ async def _serve(
         server.should_exit = True
         end_streams(app)
 
-    service: Service = app.state.service
+    service: PlacementService = app.state.service
     await service.start()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop)

@@ -14,7 +14,7 @@ import attrs
 
 from cluster.service.documents import Document
 from cluster.service.events import DiscardPlan, Engine, LoggedEvent, MakeCluster, PlanMade, check_length
-from cluster.service.log import Entry, Line, Log, LogError, Saved
+from cluster.service.log import EntryInBrief, Log, LogEntry, LogError, Saved
 from cluster.service.replica import ClusterReplica
 from cluster.service.searches import SearchThread
 from plb.errors import ConflictError, PlbError, UnknownNameError
@@ -82,7 +82,7 @@ class LiveCluster:
         self.searches.ask(question)
         return await answer
 
-    def apply(self, entry: Entry) -> PlbError | None:
+    def apply(self, entry: LogEntry) -> PlbError | None:
         """Apply an entry; return why it changes nothing, or None."""
         self._kept.clear()
         refusal = self.reader.refusal(entry)
@@ -101,7 +101,7 @@ Waiting: TypeAlias = tuple[str, LoggedEvent, str, "asyncio.Future[Receipt]"]
 """An event that waits for the log: cluster, event, actor, and its receipt to come."""
 
 
-class Service:
+class PlacementService:
     """Serves the clusters of a log. All methods run on one event loop; searches have threads of their own."""
 
     def __init__(self, log: Log) -> None:
@@ -169,7 +169,7 @@ class Service:
         """Log events of a cluster in their order, and apply each; errors as for `submit`."""
         return await asyncio.gather(*(self.submit(cluster, event, actor) for event in events))
 
-    async def latest(self, cluster: str, before: int | None = None) -> list[Line]:
+    async def latest(self, cluster: str, before: int | None = None) -> list[EntryInBrief]:
         """Return the latest entries of a cluster in brief, those below the sequence number `before`, the latest first.
 
         Raises
@@ -239,7 +239,7 @@ class Service:
 
     async def _write(self, batch: list[Waiting]) -> None:
         """Write events and apply them; if they cannot be written, none is applied."""
-        fresh: list[tuple[Waiting, Entry]] = []
+        fresh: list[tuple[Waiting, LogEntry]] = []
         repeated: list[tuple[Waiting, int]] = []
         now, ids = time.time(), dict[tuple[str, str], int]()
         for waiting in batch:
@@ -248,7 +248,7 @@ class Service:
             if sequence is not None:
                 repeated.append((waiting, sequence))
                 continue
-            entry = Entry(self._next + len(fresh), cluster, now, actor, "", event)
+            entry = LogEntry(self._next + len(fresh), cluster, now, actor, "", event)
             if event.id is not None:
                 ids[cluster, event.id] = entry.sequence
             fresh.append((waiting, entry))
@@ -287,7 +287,7 @@ class Service:
             _, refusal = self._log.earlier(cluster, event.id) or (sequence, None)
         return Receipt(sequence, None if refusal is None else ConflictError(refusal), repeated=True)
 
-    def _apply(self, entry: Entry) -> Receipt:
+    def _apply(self, entry: LogEntry) -> Receipt:
         """Apply an entry that is in the log."""
         if isinstance(entry.event, MakeCluster):
             if entry.cluster in self.clusters:  # two requests at once

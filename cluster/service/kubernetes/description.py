@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from cluster.service.documents import Document
 from cluster.service.events import (
-    Event,
+    ClusterEvent,
     PutNode,
     PutPartition,
     PutService,
@@ -88,7 +88,7 @@ class KubernetesCluster:
         self.requests: dict[str, Resources] = {}
         """What each of them asks for, by partition."""
 
-    def events(self, nodes: Sequence[KubernetesNode], pods: Iterable[Pod]) -> list[Event]:
+    def events(self, nodes: Sequence[KubernetesNode], pods: Iterable[Pod]) -> list[ClusterEvent]:
         """Return what has changed; new pods have the loads that they request until their usage is reported."""
         names = {node.metadata.name for node in nodes}
         phases = ("Running", "Pending")
@@ -97,7 +97,7 @@ class KubernetesCluster:
         puts = {"node": PutNode, "service": PutService, "partition": PutPartition}
         removes = {"node": RemoveNode, "service": RemoveService, "partition": RemovePartition}
         changed = [key for key, document in self._documents.items() if before.get(key) != document]
-        events: list[Event] = [puts[kind](**{kind: self._documents[kind, name]}) for kind, name in changed]  # type: ignore[arg-type, call-arg]
+        events: list[ClusterEvent] = [puts[kind](**{kind: self._documents[kind, name]}) for kind, name in changed]  # type: ignore[arg-type, call-arg]
         events += [removes[kind](name=name) for kind, name in reversed(before) if (kind, name) not in self._documents]
         new = [name for kind, name in changed if kind == "partition" and (kind, name) not in before]
         return [*events, self._report(new, {}, None)]

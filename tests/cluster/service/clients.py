@@ -16,7 +16,7 @@ import httpx
 
 from cluster.service.access import Access
 from cluster.service.rest import application
-from cluster.service.service import Service
+from cluster.service.service import PlacementService
 from tests.cluster.service.served import SETTINGS, make, served
 
 HERE = "http://127.0.0.1"
@@ -24,7 +24,7 @@ ITS_PATH = "/v1/clusters/main"
 PLB = [sys.executable, "-c", "from plb_command import main; main()"]
 
 
-def client_of(service: Service, access: Access | None = None, **options: Any) -> httpx.AsyncClient:
+def client_of(service: PlacementService, access: Access | None = None, **options: Any) -> httpx.AsyncClient:
     """Return a client of the application of a service."""
     transport = httpx.ASGITransport(application(service, access, **options), raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url=HERE)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from cluster.service.events import LoggedEvent, MakeCluster, PutNode, PutPartition, PutService, RequestPlan
 from cluster.service.log import Log
 from cluster.service.replica import PlanRecord
-from cluster.service.service import Receipt, Service
+from cluster.service.service import PlacementService, Receipt
 
 Result = TypeVar("Result")
 CLUSTER, CLIENT = "main", "a test"
@@ -20,9 +20,9 @@ LOADS = {"primary": {"cpu": 4}, "secondary": {"cpu": 2}}
 
 
 @asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[Service]:
+async def served(folder: Path) -> AsyncIterator[PlacementService]:
     """Serve the clusters of a directory."""
-    service = Service(Log(folder))
+    service = PlacementService(Log(folder))
     await service.start()
     try:
         yield service
@@ -30,7 +30,7 @@ async def served(folder: Path) -> AsyncIterator[Service]:
         await service.stop()
 
 
-def with_service(folder: Path, story: Callable[[Service], Awaitable[Result]]) -> Result:
+def with_service(folder: Path, story: Callable[[PlacementService], Awaitable[Result]]) -> Result:
     """Return what `story` returns of a service."""
 
     async def run() -> Result:
@@ -50,19 +50,19 @@ def described(nodes: int = 4, partitions: int = 3) -> list[LoggedEvent]:
     ]
 
 
-async def make(service: Service, events: list[LoggedEvent] | None = None) -> None:
+async def make(service: PlacementService, events: list[LoggedEvent] | None = None) -> None:
     """Make the cluster `CLUSTER` from events; None: those of `described`."""
     await send(service, MakeCluster(settings=SETTINGS, seed=3))
     for receipt in await service.submit_all(CLUSTER, described() if events is None else events, CLIENT):
         assert receipt.refusal is None
 
 
-async def send(service: Service, event: LoggedEvent) -> Receipt:
+async def send(service: PlacementService, event: LoggedEvent) -> Receipt:
     """Send an event of the cluster `CLUSTER`."""
     return await service.submit(CLUSTER, event, CLIENT)
 
 
-async def planned(service: Service, request: RequestPlan) -> PlanRecord:
+async def planned(service: PlacementService, request: RequestPlan) -> PlanRecord:
     """Ask for a plan of the cluster `CLUSTER`, and wait until its search has ended."""
     receipt = await send(service, request)
     assert receipt.refusal is None, receipt.refusal

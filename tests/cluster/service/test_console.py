@@ -17,7 +17,7 @@ from cluster.service.console import (
     LOADS,
     PAGE,
     RISK,
-    Choice,
+    MapChoice,
     html_of,
     level,
     map_of,
@@ -28,7 +28,7 @@ from cluster.service.console import (
 )
 from cluster.service.events import ApplyPlan, DrainNode, MakeCluster, PutNode, RequestPlan
 from cluster.service.replica import ClusterReplica
-from cluster.service.service import LiveCluster, Service
+from cluster.service.service import LiveCluster, PlacementService
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica
 from plb import Service as Tenant
 from tests.cluster.service.clients import client_of
@@ -56,7 +56,7 @@ class Tags(HTMLParser):
         self.text += data
 
 
-def console_of(service: Service, access: Access | None = None) -> AsyncClient:
+def console_of(service: PlacementService, access: Access | None = None) -> AsyncClient:
     return client_of(service, access, routes=routes(service))
 
 
@@ -77,7 +77,7 @@ def live(engine: PlacementAndLoadBalancing) -> LiveCluster:
 
 
 def map_html(engine: PlacementAndLoadBalancing, by: str) -> str:
-    choice = Choice("west", by)
+    choice = MapChoice("west", by)
     nodes = map_of(engine.nodes, numbers_of(live(engine), by), by)
     return html_of("map", map=nodes, link=choice.link() + "&node=", named=True, choice=choice)
 
@@ -93,7 +93,7 @@ def test_hostile_names_on_the_map_are_text(by: str) -> None:
 def test_hostile_names_of_a_node_and_its_replicas_are_text() -> None:
     engine = hostile_engine()
     page = html_of(
-        "node", choice=Choice(HOSTILE, RISK, node=HOSTILE), open=node_of(live(engine), HOSTILE), metrics=[HOSTILE]
+        "node", choice=MapChoice(HOSTILE, RISK, node=HOSTILE), open=node_of(live(engine), HOSTILE), metrics=[HOSTILE]
     )
     tags = Tags(page)
     assert "img" not in tags.tags
@@ -104,7 +104,7 @@ def test_hostile_names_of_a_node_and_its_replicas_are_text() -> None:
 def test_hostile_names_in_the_address_and_the_log_are_text(tmp_path: Path) -> None:
     name = HOSTILE.replace("/", "")
 
-    async def story(service: Service) -> None:
+    async def story(service: PlacementService) -> None:
         await service.submit(name, MakeCluster(settings={"metrics": [{"name": HOSTILE}]}), HOSTILE)
         await service.submit(name, PutNode(node={"name": HOSTILE}), HOSTILE)
         await service.submit(name, DrainNode(name="no " + HOSTILE), HOSTILE)
@@ -119,7 +119,7 @@ def test_hostile_names_in_the_address_and_the_log_are_text(tmp_path: Path) -> No
 
 
 def test_the_page_loads_nothing_from_elsewhere_and_has_no_inline_code(tmp_path: Path) -> None:
-    async def story(service: Service) -> str:
+    async def story(service: PlacementService) -> str:
         await make(service)
         client = console_of(service)
         for name in ("console.css", "console.js", "icon.svg"):
@@ -136,7 +136,7 @@ def test_the_page_loads_nothing_from_elsewhere_and_has_no_inline_code(tmp_path: 
 
 
 def test_without_a_cluster_the_page_says_how_to_make_one(tmp_path: Path) -> None:
-    async def story(service: Service) -> str:
+    async def story(service: PlacementService) -> str:
         return (await console_of(service).get("/")).text
 
     assert "PUT /v1/clusters/NAME" in with_service(tmp_path, story)
@@ -146,7 +146,7 @@ def test_only_those_who_may_apply_see_the_decisions(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text(f"read reader {'r' * 16}\napply admin {'a' * 16}\n")
 
-    async def story(service: Service) -> list[str]:
+    async def story(service: PlacementService) -> list[str]:
         await make(service)
         await ready(service, RequestPlan())
         client = console_of(service, Access.of_file(tokens))
@@ -283,10 +283,10 @@ def test_a_plan_is_approved_with_one_click_and_its_moves_appear(chromium: Any, c
 
 @pytest.mark.slow
 def test_a_plan_is_rejected_and_a_stale_one_says_so(chromium: Any, console: Console) -> None:
-    async def two_plans(service: Service) -> list[str]:
+    async def two_plans(service: PlacementService) -> list[str]:
         return [await planned(service, RequestPlan(proposals=2000)) for _ in range(2)]
 
-    async def change(service: Service) -> None:
+    async def change(service: PlacementService) -> None:
         await service.submit("west", DrainNode(name="n0"), "a test")
 
     first, second = console.run(two_plans)
@@ -302,10 +302,10 @@ def test_a_plan_is_rejected_and_a_stale_one_says_so(chromium: Any, console: Cons
 
 @pytest.mark.slow
 def test_a_refused_decision_is_told(chromium: Any, console: Console) -> None:
-    async def plan(service: Service) -> str:
+    async def plan(service: PlacementService) -> str:
         return await planned(service, RequestPlan(proposals=2000))
 
-    async def apply(service: Service, name: str) -> None:
+    async def apply(service: PlacementService, name: str) -> None:
         await service.submit("west", ApplyPlan(plan=name), "another")
 
     name = console.run(plan)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from cluster.service.demo import NAME, PLAN_EVERY, WAIT, Demo
 from cluster.service.replica import Status
-from cluster.service.service import Service
+from cluster.service.service import PlacementService
 from tests.cluster.service.served import with_service
 
 
-async def story(service: Service) -> tuple[dict[str, dict[str, float]], int]:
+async def story(service: PlacementService) -> tuple[dict[str, dict[str, float]], int]:
     """Let time pass until the second plan is applied; return the loads of the nodes and the moves of both plans."""
     demo = Demo(service)
     await demo.begin()

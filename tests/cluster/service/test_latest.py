@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from cluster.service.events import ApplyPlan, DrainNode, PutNode, RequestPlan, Vacate
-from cluster.service.log import Line
-from cluster.service.service import Service
+from cluster.service.log import EntryInBrief
+from cluster.service.service import PlacementService
 from tests.cluster.service.served import CLIENT, CLUSTER, make, planned, send, with_service
 
 
-def brief(line: Line) -> tuple[str, str, str, bool]:
+def brief(line: EntryInBrief) -> tuple[str, str, str, bool]:
     return line.actor, line.heading.type, line.heading.item, line.refusal is not None
 
 
 def test_the_latest_entries_name_actor_kind_item_and_refusal(tmp_path: Path) -> None:
-    async def story(service: Service) -> list[Line]:
+    async def story(service: PlacementService) -> list[EntryInBrief]:
         await make(service)
         plan = await planned(service, RequestPlan(now=10.0))
         await send(service, ApplyPlan(plan=plan.id))
@@ -38,7 +38,7 @@ def test_the_latest_entries_name_actor_kind_item_and_refusal(tmp_path: Path) -> 
     assert [line.sequence for line in lines] == list(range(len(lines), 0, -1))
     assert "p10 is applied" in str(lines[3].refusal)
 
-    async def older(service: Service) -> list[Line]:
+    async def older(service: PlacementService) -> list[EntryInBrief]:
         return await service.latest(CLUSTER, before=3)
 
     assert [line.sequence for line in with_service(tmp_path, older)] == [2, 1]

@@ -19,7 +19,7 @@ import pytest
 from cluster.service.access import Access, Right, Token
 from cluster.service.events import LoggedEvent
 from cluster.service.lines import LONGEST, LineServer
-from cluster.service.service import Service
+from cluster.service.service import PlacementService
 from plb.errors import InvalidValueError, PlbError
 from tests.cluster.service.clients import server
 from tests.cluster.service.served import SETTINGS, described, served
@@ -166,7 +166,7 @@ def test_a_line_that_is_too_long_ends_the_connection(tmp_path: Path) -> None:
 
 
 def test_a_client_that_never_reads_is_not_read_any_more(tmp_path: Path) -> None:
-    async def story(service: Service) -> None:
+    async def story(service: PlacementService) -> None:
         lines = LineServer(service)
         address = await lines.start("127.0.0.1:0")
         try:

@@ -18,14 +18,14 @@ from cluster.service.events import (
 )
 from cluster.service.log import Log, LogError
 from cluster.service.replica import DefectError, StaleError, Status
-from cluster.service.service import Receipt, Service
+from cluster.service.service import PlacementService, Receipt
 from plb import PlacementAndLoadBalancing
 from plb.errors import ConflictError
 from tests.cluster.service.served import CLUSTER, make, planned, send, with_service
 
 
 def test_a_plan_changes_nothing_until_it_is_applied_and_then_exactly_its_moves(tmp_path: Path) -> None:
-    async def story(service: Service) -> None:
+    async def story(service: PlacementService) -> None:
         await make(service)
         plan = await planned(service, RequestPlan(now=10.0))
         engine = service.cluster(CLUSTER).reader.engine
@@ -41,7 +41,7 @@ def test_a_plan_changes_nothing_until_it_is_applied_and_then_exactly_its_moves(t
 
 
 def test_a_plan_is_stale_after_the_cluster_has_changed_but_not_after_loads(tmp_path: Path) -> None:
-    async def story(service: Service) -> None:
+    async def story(service: PlacementService) -> None:
         await make(service)
         plan = await planned(service, RequestPlan(now=10.0))
         await send(service, ApplyPlan(plan=plan.id))
@@ -58,7 +58,7 @@ def test_a_plan_is_stale_after_the_cluster_has_changed_but_not_after_loads(tmp_p
 
 
 def test_a_discarded_search_ends_and_leaves_the_next_plan_as_it_would_be(tmp_path: Path) -> None:
-    async def story(service: Service, long_search: bool) -> object:
+    async def story(service: PlacementService, long_search: bool) -> object:
         await make(service)
         await send(service, ApplyPlan(plan=(await planned(service, RequestPlan(now=10.0))).id))
         if long_search:
@@ -74,7 +74,7 @@ def test_a_discarded_search_ends_and_leaves_the_next_plan_as_it_would_be(tmp_pat
 
 
 def test_failed_moves_are_taken_back(tmp_path: Path) -> None:
-    async def story(service: Service) -> None:
+    async def story(service: PlacementService) -> None:
         await make(service)
         plan = await planned(service, RequestPlan(now=10.0))
         await send(service, ApplyPlan(plan=plan.id))
@@ -100,14 +100,14 @@ def test_an_event_with_an_earlier_id_is_answered_as_before_and_not_applied_again
     drain = DrainNode(name="n0", id="first")
     unknown = DrainNode(name="n9", id="second")
 
-    async def story(service: Service) -> None:
+    async def story(service: PlacementService) -> None:
         await make(service)
         one, other, refused = await service.submit_all(CLUSTER, [drain, drain, unknown], "a test")
         generation = service.cluster(CLUSTER).reader.state.generation
         assert (one.repeated, other.repeated, other.sequence) == (False, True, one.sequence)
         await again(service, generation, refused)
 
-    async def again(service: Service, generation: int, refused: Receipt) -> None:
+    async def again(service: PlacementService, generation: int, refused: Receipt) -> None:
         receipt = await send(service, unknown)
         assert (receipt.repeated, receipt.sequence, str(receipt.refusal)) == (
             True,
@@ -118,7 +118,7 @@ def test_an_event_with_an_earlier_id_is_answered_as_before_and_not_applied_again
 
     with_service(tmp_path, story)
 
-    async def restarted(service: Service) -> None:
+    async def restarted(service: PlacementService) -> None:
         refused = (await send(service, unknown)).sequence
         live = service.cluster(CLUSTER)
         await again(service, live.reader.state.generation, Receipt(refused, (await send(service, unknown)).refusal))
@@ -130,7 +130,7 @@ def test_an_event_with_an_earlier_id_is_answered_as_before_and_not_applied_again
 def test_nothing_is_applied_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a full disk a client hears of it, the cluster stays as it was, and a plan that is made is kept."""
 
-    async def story(service: Service) -> None:
+    async def story(service: PlacementService) -> None:
         await make(service)
         live = service.cluster(CLUSTER)
         receipt = await send(service, RequestPlan(now=5.0))
@@ -165,7 +165,7 @@ def test_a_defect_is_an_answer_and_the_events_after_it_take_effect(
 
     monkeypatch.setattr(PlacementAndLoadBalancing, "undrain_node", broken)
 
-    async def story(service: Service) -> None:
+    async def story(service: PlacementService) -> None:
         await make(service)
         events = [UndrainNode(name="n1"), UndrainNode(name="n0"), DrainNode(name="n2")]
         refusals = [receipt.refusal for receipt in await service.submit_all(CLUSTER, events, "a test")]

@@ -22,7 +22,7 @@ from cluster.service import searches
 from cluster.service.events import MakeCluster, PastTenants, ReportLoads, RequestPlan
 from cluster.service.lines import LineServer
 from cluster.service.remote_engine import RemoteEngine, RemoteError, check_scenario, served
-from cluster.service.service import Service
+from cluster.service.service import PlacementService
 from plb import Metric, Node, Partition, PlbConfig
 from plb import Service as DescribedService
 from plb.errors import ConflictError, InvalidValueError, PlbError
@@ -125,13 +125,13 @@ def test_a_cluster_with_a_history_plans_after_a_restart_as_if_it_had_never_stopp
     settings = {"metrics": [{"name": "cpu"}], "w_failovers": 1.0, "w_overload": 0.0}
     first = MakeCluster(settings=settings, seed=3, history=PastTenants.of(history()))
 
-    async def begin(service: Service) -> None:
+    async def begin(service: PlacementService) -> None:
         await send(service, first)
         for receipt in await service.submit_all(CLUSTER, described(partitions=6), "a test"):
             assert receipt.refusal is None
         await planned(service, RequestPlan(now=10.0))
 
-    async def go_on(service: Service) -> Any:
+    async def go_on(service: PlacementService) -> Any:
         engine = service.cluster(CLUSTER).reader.engine
         before = engine._planner._history
         assert before is not None
@@ -141,7 +141,7 @@ def test_a_cluster_with_a_history_plans_after_a_restart_as_if_it_had_never_stopp
         assert plan.document["energy_after"]["expected_failovers"] > 0
         return plan.document
 
-    async def without_stop(service: Service) -> Any:
+    async def without_stop(service: PlacementService) -> Any:
         await begin(service)
         return await go_on(service)
 

@@ -11,7 +11,7 @@ import pytest
 from cluster.service.events import LOGGED, ApplyPlan, PlanMade, RemoveNode, RequestPlan
 from cluster.service.log import NAME, Log, LogError
 from cluster.service.replay import replay
-from cluster.service.service import Service
+from cluster.service.service import PlacementService
 from tests.cluster.service.served import CLUSTER, make, planned, send, with_service
 from tests.command_line import plb
 
@@ -20,7 +20,7 @@ from tests.command_line import plb
 def folder(tmp_path: Path) -> Path:
     """Return the directory of a service with two plans, of which one was carried out, and a refused event."""
 
-    async def story(service: Service) -> None:
+    async def story(service: PlacementService) -> None:
         await make(service)
         first = await planned(service, RequestPlan(now=10.0))
         await send(service, ApplyPlan(plan=first.id))

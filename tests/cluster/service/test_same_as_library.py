@@ -34,7 +34,7 @@ from cluster.service.events import (
     Vacate,
 )
 from cluster.service.log import Log
-from cluster.service.service import Service
+from cluster.service.service import PlacementService
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica
 from plb import Service as ModelService
 from plb.errors import ConflictError, PlbError
@@ -64,11 +64,11 @@ class ServedCluster(RuleBasedStateMachine):
         """Return the result of asynchronous work."""
         return self.loop.run_until_complete(work)  # type: ignore[arg-type]
 
-    def opened(self, folder: Path) -> Service:
+    def opened(self, folder: Path) -> PlacementService:
         """Return a service of the log in a directory."""
 
-        async def start() -> Service:
-            service = Service(Log(folder))
+        async def start() -> PlacementService:
+            service = PlacementService(Log(folder))
             await service.start()
             return service
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from cluster.service.events import DrainNode, LoggedEvent, MakeCluster, PutNode, PutPartition, PutService
-from cluster.service.service import Service
+from cluster.service.service import PlacementService
 from tests.cluster.service.clients import ITS_PATH, client_of
 from tests.cluster.service.served import CLIENT, CLUSTER, send, served
 
@@ -35,7 +35,9 @@ def described(workload: str = WEB) -> list[LoggedEvent]:
     ]
 
 
-def asked(folder: Path, story: Callable[[httpx.AsyncClient, Service], Awaitable[Any]], workload: str = WEB) -> Any:
+def asked(
+    folder: Path, story: Callable[[httpx.AsyncClient, PlacementService], Awaitable[Any]], workload: str = WEB
+) -> Any:
     """Return what a story of a client of a service returns."""
 
     async def run() -> Any:
@@ -56,7 +58,7 @@ async def call(client: httpx.AsyncClient, verb: str, arguments: Any) -> Any:
 
 
 def test_filter_names_the_nodes_that_fit_and_why_the_others_do_not(tmp_path: Path) -> None:
-    async def story(client: httpx.AsyncClient, _: Service) -> None:
+    async def story(client: httpx.AsyncClient, _: PlacementService) -> None:
         assert await call(client, "filter", ARGUMENTS) == {
             "NodeNames": ["n0", "n2"],
             "FailedNodes": {"n1": "capacity (placement service)"},
@@ -71,7 +73,7 @@ def test_filter_names_the_nodes_that_fit_and_why_the_others_do_not(tmp_path: Pat
 
 
 def test_prioritize_gives_the_node_of_least_energy_ten_and_others_less(tmp_path: Path) -> None:
-    async def story(client: httpx.AsyncClient, service: Service) -> None:
+    async def story(client: httpx.AsyncClient, service: PlacementService) -> None:
         placed = {"name": "db/1", "service": "shop/StatefulSet/db", "replicas": [{"role": "instance", "node": "n0"}]}
         await send(service, PutPartition(partition=placed))
         await send(service, PutNode(node={"name": "n0", "capacities": {"cpu": 32, "memory": 8192}}))
@@ -88,7 +90,7 @@ def test_prioritize_gives_the_node_of_least_energy_ten_and_others_less(tmp_path:
 def test_a_pod_asks_for_its_containers_and_sidecars_or_its_largest_init_container(tmp_path: Path) -> None:
     """The first init container asks for 2 cores, the rest for 0.85 cores and 640 MiB; 95 % of a node may be used."""
 
-    async def story(client: httpx.AsyncClient, service: Service) -> None:
+    async def story(client: httpx.AsyncClient, service: PlacementService) -> None:
         for name, cpu, memory in (("n0", 2.2, 700), ("n1", 2.0, 4096), ("n2", 8, 660)):
             await send(service, PutNode(node={"name": name, "capacities": {"cpu": cpu, "memory": memory}}))
         result = await call(client, "filter", ARGUMENTS)
@@ -98,7 +100,7 @@ def test_a_pod_asks_for_its_containers_and_sidecars_or_its_largest_init_containe
 
 
 def test_calls_leave_no_trace_in_the_log_and_in_the_replica_that_answers(tmp_path: Path) -> None:
-    async def story(client: httpx.AsyncClient, service: Service) -> None:
+    async def story(client: httpx.AsyncClient, service: PlacementService) -> None:
         live = service.cluster(CLUSTER)
         sequence, before = live.sequence, live.reader.engine.snapshot().to_bytes()
         answers = [await call(client, verb, ARGUMENTS) for verb in ("filter", "prioritize", "filter")]
@@ -109,7 +111,7 @@ def test_calls_leave_no_trace_in_the_log_and_in_the_replica_that_answers(tmp_pat
 
 
 def test_scores_follow_the_events_of_the_cluster(tmp_path: Path) -> None:
-    async def story(client: httpx.AsyncClient, service: Service) -> None:
+    async def story(client: httpx.AsyncClient, service: PlacementService) -> None:
         assert (await call(client, "filter", ARGUMENTS))["NodeNames"] == ["n0", "n2"]
         await send(service, DrainNode(name="n0"))
         result = await call(client, "filter", ARGUMENTS)
@@ -120,14 +122,14 @@ def test_scores_follow_the_events_of_the_cluster(tmp_path: Path) -> None:
 
 
 def test_a_workload_that_is_not_described_has_the_service_kubernetes(tmp_path: Path) -> None:
-    async def story(client: httpx.AsyncClient, _: Service) -> None:
+    async def story(client: httpx.AsyncClient, _: PlacementService) -> None:
         assert (await call(client, "filter", ARGUMENTS))["NodeNames"] == ["n0", "n2"]
 
     asked(tmp_path, story, "kubernetes")
 
 
 def test_without_any_service_the_result_is_an_error_in_words(tmp_path: Path) -> None:
-    async def story(client: httpx.AsyncClient, _: Service) -> None:
+    async def story(client: httpx.AsyncClient, _: PlacementService) -> None:
         result = await call(client, "filter", ARGUMENTS)
         assert result["NodeNames"] is None
         assert result["Error"].startswith("pod shop/web-6d4cf56db6-x7k2p: unknown service 'shop/Deployment/web'")
@@ -138,7 +140,7 @@ def test_without_any_service_the_result_is_an_error_in_words(tmp_path: Path) -> 
 
 
 def test_bad_calls_are_refused_with_the_field(tmp_path: Path) -> None:
-    async def story(client: httpx.AsyncClient, _: Service) -> None:
+    async def story(client: httpx.AsyncClient, _: PlacementService) -> None:
         nodes = {"Pod": ARGUMENTS["Pod"], "Nodes": {"items": []}, "NodeNames": None}
         response = await client.post(f"{ITS_PATH}/kubernetes/filter", json=nodes)
         assert (response.status_code, response.json()["field"]) == (400, "NodeNames")
