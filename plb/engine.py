@@ -446,6 +446,19 @@ class PlacementAndLoadBalancing(DescribedCluster):
         """
         return self._planner.refresh(self._planner.time(now), Budget.of(budget))
 
+    def advance(self, now: float) -> None:
+        """Let the time `now` come without a plan: what follows is as after a plan at that time that was not applied.
+
+        Services on every node have slots for the present nodes, and historical simulation enters the slot of the time.
+        For hosts in which one engine plans and another one that is told the same answers.
+
+        Raises
+        ------
+        InvalidValueError
+            If `now` is not a finite number.
+        """
+        self._planner.advance(self._planner.time(now))
+
     @uninterrupted
     def apply(self, plan: Plan, *, leaving: bool = False) -> None:
         """Apply the moves of a plan to the cluster that the engine knows.

@@ -16,6 +16,9 @@ from plb.errors import ConflictError, InvalidValueError, PlbError
 from plb.risk import DemandHistory
 from plb.validation import check_name, check_number
 
+LATEST = float(2**53)
+"""Latest time, and the earliest with the other sign, in seconds: whole seconds are exact up to it."""
+
 Engine: TypeAlias = PlacementAndLoadBalancing
 
 
@@ -73,7 +76,7 @@ class ClusterEvent(Struct, kw_only=True, forbid_unknown_fields=True, tag_field="
 
     def __post_init__(self) -> None:
         if self.now is not None:
-            check_number(self.kind, "now", self.now, low=-np.inf)
+            check_number(self.kind, "now", self.now, low=-LATEST, high=LATEST)
         for name in self.__struct_fields__:
             if isinstance(getattr(self, name), dict) and name in PARTS:
                 self._check_part(name)
@@ -200,7 +203,7 @@ class ReportLoads(ClusterEvent, tag="loads"):
         if len({len(row) for row in self.loads}) > 1:
             raise InvalidValueError(self.kind, "loads", self.loads, "rows of one length")
         if self.at is not None:
-            check_number(self.kind, "at", self.at, low=-np.inf)
+            check_number(self.kind, "at", self.at, low=-LATEST, high=LATEST)
 
     def rows(self, engine: Engine) -> Int:
         """Return the engine's rows of the replicas, (m,)."""
@@ -259,7 +262,7 @@ class ApplyPlan(OfPlan, tag="apply"):
 class ReportOutcomes(OfPlan, tag="outcomes"):
     """Moves of a plan that was carried out, by position, that failed or were refused: they are taken back."""
 
-    failed: list[int]
+    failed: list[Annotated[int, Meta(ge=0, lt=2**31)]]
 
 
 class DiscardPlan(OfPlan, tag="discard"):
@@ -340,7 +343,7 @@ class MakeCluster(ClusterEvent, tag="cluster"):
     """The first event of a cluster."""
 
     settings: Annotated[Document, _document(PlbConfig)]
-    seed: int = 0
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     """Seed of the searches."""
     history: PastTenants | None = None
     """Past tenants, from which Monte Carlo samples demand; the log has them in this event only."""

@@ -124,9 +124,8 @@ class Log:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = open(folder / "lock", "a+")  # noqa: SIM115 (open as long as the log)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_new = not self.path.exists()
             self._open(f"{self.path.absolute().as_uri()}?mode=rwc")
-            if is_new:
+            if not self._connection.execute("PRAGMA user_version").fetchone()[0]:  # new, or killed while it was made
                 self._connection.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {FORMAT}; COMMIT")
                 _sync(folder)
         except BlockingIOError:
@@ -187,7 +186,10 @@ class Log:
     def earlier(self, cluster: str, event_id: str) -> tuple[int, str | None] | None:
         """Return sequence number and refusal of the event of a cluster with a client's id; None: there is none."""
         query = "SELECT sequence, refusal FROM entries WHERE cluster = ? AND id = ?"
-        row = self._connection.execute(query, (cluster, event_id)).fetchone()
+        try:
+            row = self._connection.execute(query, (cluster, event_id)).fetchone()
+        except sqlite3.Error as error:
+            raise LogError(f"{self.path}: the log cannot be read: {error}") from error
         return None if row is None else (int(row[0]), row[1])
 
     def clusters(self) -> list[str]:

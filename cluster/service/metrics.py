@@ -14,6 +14,8 @@ from cluster.service.service import PlacementService
 
 SECONDS = (0.001, 0.002, 0.005, 0.015, 0.025, 0.1, 0.5, 2.0, 10.0)
 """Bounds of the buckets of the duration of a request."""
+METHODS = ("GET", "HEAD", "OPTIONS", "PUT", "POST", "DELETE")
+"""Methods that are told apart."""
 
 
 class Metrics:
@@ -32,7 +34,7 @@ class Metrics:
     def note(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request that was answered."""
         route = getattr(scope.get("route"), "path_format", "other")
-        method = scope["method"] if route != "other" else "other"
+        method = scope["method"] if route != "other" and scope["method"] in METHODS else "other"
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 

@@ -108,8 +108,8 @@ class Call:
         key = self.request.headers.get(KEY)
         if key is None:
             return event.id
-        if len(key) > LONGEST_KEY:
-            raise RequestError(KEY, f"Expected at most {LONGEST_KEY} letters")
+        if not 0 < len(key) <= LONGEST_KEY:
+            raise RequestError(KEY, f"Expected 1 to {LONGEST_KEY} letters")
         if event.id not in (None, key):
             raise ConflictError(f"the header {KEY} and the field id differ")
         return key

@@ -7,10 +7,10 @@ from typing import Any
 
 import attrs
 
-from cluster.service.documents import Document
+from cluster.service.documents import Document, of_plan
 from cluster.service.events import Engine, MakeCluster, PlanMade
 from cluster.service.log import Log, LogEntry, LogError
-from cluster.service.replica import ClusterReplica, PlanRecord, plan_document
+from cluster.service.replica import ClusterReplica, PlanRecord, plan_for
 from cluster.service.searches import SAVED_EVERY, work_to_repeat
 from plb.errors import PlbError
 
@@ -98,7 +98,7 @@ def _all(first: LogEntry, others: Iterator[LogEntry]) -> Iterator[LogEntry]:
 def _made_again(engine: Engine, record: PlanRecord) -> Document:
     """Return the document of a plan, or of the error that ends its search."""
     try:
-        return plan_document(engine, record)
+        return of_plan(plan_for(engine, record))
     except PlbError as error:
         return {"error": str(error)}
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import attrs
 import msgspec
 
-from cluster.service.documents import Document, moves_of, of_plan, plan_of
+from cluster.service.documents import Document, moves_of, plan_of
 from cluster.service.events import (
     ApplyPlan,
     DiscardPlan,
@@ -31,6 +31,7 @@ from cluster.service.log import LogEntry, Saved
 from plb import PlacementAndLoadBalancing
 from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model.move import Move, MoveKind
+from plb.model.plan import Plan
 from plb.model.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -79,6 +80,10 @@ class PlanRecord(msgspec.Struct, kw_only=True):
     """The plan; None while it is searched for."""
     error: str | None = None
     """Why the search ended without a plan."""
+    leaving: bool = False
+    """Whether it was carried out with departing ends."""
+    taken_back: list[int] = msgspec.field(default_factory=list)
+    """Positions of the moves that were taken back."""
 
     @property
     def is_searching(self) -> bool:
@@ -150,7 +155,10 @@ class ClusterReplica:
             self._request(entry.sequence, event, now)
         elif isinstance(event, OfPlan):
             self._apply_to_plan(event)
-        elif not isinstance(event, MakeCluster):
+        elif isinstance(event, MakeCluster):
+            if state.generation:
+                raise ConflictError(f"cluster {entry.cluster} exists")
+        else:
             apply_event(event, self.engine, now)
         state.now = now
         state.generation += event.is_structural
@@ -180,6 +188,7 @@ class ClusterReplica:
             raise ConflictError(f"plan: {MOST_OPEN} plans are open; apply or discard one")
         for name in event.partitions or ():
             self.engine.replicas(name)
+        self.engine.advance(now)
         if len(plans) >= MOST_KEPT:
             del plans[next(name for name, plan in plans.items() if plan.status not in OPEN)]
         record = PlanRecord(
@@ -220,18 +229,24 @@ class ClusterReplica:
             )
         assert record.document is not None
         self.engine.apply(plan_of(record.document), leaving=leaving)
-        record.status = Status.APPLIED
+        record.status, record.leaving = Status.APPLIED, leaving
 
     def _take_back(self, record: PlanRecord, failed: list[int]) -> None:
         """Take moves of a plan that was applied back, the last first."""
         self._expect(record, Status.APPLIED)
         assert record.document is not None
+        if record.leaving:
+            reason = "its moves were begun with departing ends; describe their partitions anew"
+            raise ConflictError(f"outcomes: plan {record.id}: {reason}")
         moves = moves_of(record.document)
         for position in failed:
             if not 0 <= position < len(moves):
                 raise InvalidValueError("outcomes", "failed", position, f"a position of the {len(moves)} moves")
+            if position in record.taken_back:
+                raise ConflictError(f"outcomes: move {position} of plan {record.id} was taken back already")
         backwards = [inverse(moves[position]) for position in sorted(set(failed), reverse=True)]
         self.engine.apply(attrs.evolve(plan_of({**record.document, "moves": []}), moves=tuple(backwards)))
+        record.taken_back += sorted(set(failed))
 
 
 def inverse(move: Move) -> Move:
@@ -244,11 +259,15 @@ def inverse(move: Move) -> Move:
     raise ConflictError(f"outcomes: {move} cannot be taken back; describe the partition anew")
 
 
-def plan_document(engine: Engine, record: PlanRecord) -> Document:
-    """Return the document of the plan that a record asks for."""
+def plan_for(engine: Engine, record: PlanRecord) -> Plan:
+    """Return the plan that a record asks for."""
     request, budget = record.request, record.request.budget()
     if request.call == "refresh":
-        return of_plan(engine.refresh(record.now, budget=budget))
+        return engine.refresh(record.now, budget=budget)
     if request.call == "place":
-        return of_plan(engine.place(request.partitions, now=record.now, budget=budget))
-    return of_plan(getattr(engine, request.call)(now=record.now, budget=budget))
+        return engine.place(request.partitions, now=record.now, budget=budget)
+    return (
+        engine.repair(now=record.now, budget=budget)
+        if request.call == "repair"
+        else engine.balance(now=record.now, budget=budget)
+    )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta
@@ -35,13 +36,14 @@ from cluster.service.events import (
     RemoveService,
     ReportLoads,
     ReportOutcomes,
+    RequestError,
     RequestPlan,
 )
 from cluster.service.guard import MOST_BYTES, Guard
 from cluster.service.kubernetes.extender import OPERATIONS as EXTENDER
 from cluster.service.metrics import Metrics
 from cluster.service.openapi import document
-from cluster.service.operations import Answered, Call, Operation, right_of
+from cluster.service.operations import KEY, Answered, Call, Operation, right_of
 from cluster.service.problems import on_defect, on_error, on_http_error
 from cluster.service.replica import OPEN, PlanRecord, Status
 from cluster.service.service import LiveCluster, PlacementService
@@ -166,6 +168,8 @@ async def put_cluster(call: Call) -> Answered:
 async def send_batch(call: Call) -> list[Answered]:
     """Log and apply events in their order; each has an answer, those that are refused with the problem."""
     events: list[LoggedEvent] = call.body
+    if KEY in call.request.headers:
+        raise RequestError(KEY, "Expected no key with a batch; each event may have an id")
     for event in events:
         check_right(call.actor, right_of(event))
     receipts = await call.service.submit_all(call.path["cluster"], events, call.actor.name)
@@ -175,7 +179,7 @@ async def send_batch(call: Call) -> list[Answered]:
 async def ask_for_plan(call: Call) -> Response:
     """Ask for a plan; it is made while other requests are answered, and changes nothing until it is applied."""
     answered = await call.submit(call.body)
-    place = f"{call.request.url.path}/{answered.plan}"
+    place = quote(f"{call.request.url.path}/{answered.plan}")
     return Response(msgspec.json.encode(answered), 202, {"Location": place}, "application/json")
 
 
@@ -365,9 +369,15 @@ async def metrics(call: Call) -> Response:
     return Response(call.request.app.state.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
-async def openapi(_call: Call) -> Document:
+async def openapi(_call: Call) -> msgspec.Raw:
     """Return this description of the interface."""
-    return document(OPERATIONS)
+    return _openapi()
+
+
+@cache
+def _openapi() -> msgspec.Raw:
+    """Return the description of the interface as JSON."""
+    return msgspec.Raw(msgspec.json.encode(document(OPERATIONS)))
 
 
 def _items() -> Iterable[Operation]:

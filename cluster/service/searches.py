@@ -10,11 +10,12 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TypeAlias
 
-from cluster.service.documents import Document
+from cluster.service.documents import Document, of_plan
 from cluster.service.events import DiscardPlan, Engine, PlanMade
 from cluster.service.log import LogEntry, Saved
-from cluster.service.replica import ClusterReplica, PlanRecord, plan_document
+from cluster.service.replica import ClusterReplica, PlanRecord, plan_for
 from plb.errors import PlbError
+from plb.model.plan import Plan
 
 logger = logging.getLogger(__name__)
 
@@ -55,15 +56,18 @@ class SearchThread:
         """Whether the thread is to end; what it has not done is done after a restart."""
         self._discarded: set[str] = set()
         """Plans that were discarded before they were made: they are not searched for."""
-        self._known: set[str] = set()
-        """Plans that the log has already."""
+        self._known: dict[str, Document] = {}
+        """Plans that the log has already, by id."""
+        self._plan: Plan | None = None
+        """The plan that was found last."""
         self._thread = threading.Thread(target=self._run, name="plb search", daemon=True)
 
     def start(self, entries: list[LogEntry]) -> None:
         """Start with entries that the log has already."""
-        self._known = {entry.event.plan for entry in entries if isinstance(entry.event, PlanMade)}
+        events = [entry.event for entry in entries]
+        self._known = {event.plan: event.document for event in events if isinstance(event, PlanMade)}
         discarded = {entry.event.plan for entry in entries if isinstance(entry.event, DiscardPlan)}
-        self._discarded = discarded - self._known
+        self._discarded = discarded - self._known.keys()
         for entry in entries:
             self.push(entry)
         for record in self._replica.state.plans.values():
@@ -111,9 +115,25 @@ class SearchThread:
                 self._saved(self._replica.saved(entry.sequence))
 
     def _search(self, engine: Engine, record: PlanRecord) -> None:
-        """Make the plan of a record, unless it was discarded."""
+        """Make the plan of a record, unless it was discarded, or a time limit ended it and the log has it."""
+        known = self._known.get(record.id)
+        if known is not None and not known.get("reproducible", True):
+            record.document = known
+        else:
+            record.document = self._searched(engine, record)
+        self._discarded.discard(record.id)
+        if record.document is None:
+            return
+        self._replica.state.weight += work_to_repeat(record.document)
+        if known is None:
+            self._made(record.id, record.document)
+
+    def _searched(self, engine: Engine, record: PlanRecord) -> Document | None:
+        """Return the document of a plan, or of the error that ended its search; None if it was discarded before."""
+        self._plan = None
+        error: str | None = None
         try:
-            self._make_plan(engine, record)
+            error = self._make_plan(engine, record)
             self._leave_search()
             for _ in range(INSTRUCTIONS if self._is_interrupted else 0):
                 pass  # an interrupt that is pending comes here, as it would slow all of Python down
@@ -121,23 +141,30 @@ class SearchThread:
             logger.info("the search of plan %s was stopped", record.id)
             self._leave_search()
         self._is_interrupted = False
-        self._discarded.discard(record.id)
-        document = record.document
-        if document is None:
-            return
-        self._replica.state.weight += work_to_repeat(document)
-        if record.id not in self._known:
-            self._made(record.id, document)
+        return self._document(error)
 
-    def _make_plan(self, engine: Engine, record: PlanRecord) -> None:
-        """Write the plan of a record to it, unless it was discarded; an interrupt may end this at any point."""
+    def _document(self, error: str | None) -> Document | None:
+        """Return the document of the plan that was found, also if an interrupt came after it, or of an error."""
+        if self._plan is not None:
+            return of_plan(self._plan)
+        return None if error is None else {"error": error}
+
+    def _make_plan(self, engine: Engine, record: PlanRecord) -> str | None:
+        """Make the plan of a record, unless it was discarded; return the error that ended its search, or None.
+
+        An interrupt may end this at any point; the engine is then as before the search.
+        """
         self._current = record.id
         if record.id in self._discarded or self._stops:
-            return
+            return None
         try:
-            record.document = plan_document(engine, record)
+            self._plan = plan_for(engine, record)
         except PlbError as error:
-            record.document = {"error": str(error)}
+            return str(error)
+        except Exception as error:
+            logger.exception("the search of plan %s met a defect", record.id)
+            return f"a defect of plb: {error!r}"
+        return None
 
     def _leave_search(self) -> None:
         """End the part in which an interrupt may be sent: wait for one that is under way."""

@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
+import msgspec
 
 from cluster.service.documents import Document
-from cluster.service.events import DiscardPlan, Engine, LoggedEvent, MakeCluster, PlanMade, check_length
+from cluster.service.events import ENCODER, DiscardPlan, Engine, LoggedEvent, MakeCluster, PlanMade, check_length
 from cluster.service.log import EntryInBrief, Log, LogEntry, LogError, Saved
 from cluster.service.replica import ClusterReplica
 from cluster.service.searches import SearchThread
-from plb.errors import ConflictError, PlbError, UnknownNameError
+from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.validation import check_name
 
 logger = logging.getLogger(__name__)
@@ -25,8 +26,10 @@ Result = TypeVar("Result")
 
 MOST_TOGETHER = 1000
 """Most events that are written together."""
+AT_ONCE = 64
+"""Events that are applied before other requests are answered."""
 RETRY_SECONDS = 1.0
-"""Time after which the service tries again to write an event of its own."""
+"""Time after which the service tries again to write."""
 SERVICE = "service"
 """Actor of the events of the service itself."""
 
@@ -97,8 +100,20 @@ class LiveCluster:
         return refusal
 
 
-Waiting: TypeAlias = tuple[str, LoggedEvent, str, "asyncio.Future[Receipt]"]
-"""An event that waits for the log: cluster, event, actor, and its receipt to come."""
+@attrs.frozen(eq=False)
+class Request:
+    """Events of one client that are written together, all or none."""
+
+    cluster: str
+    events: Sequence[LoggedEvent]
+    actor: str
+    receipts: Sequence[asyncio.Future[Receipt]]
+    """The answer to each event, once it is known."""
+
+    def fail(self, error: Exception) -> None:
+        """Answer all events that are not answered with an error."""
+        for receipt in self.receipts:
+            _settle(receipt, None, error)
 
 
 class PlacementService:
@@ -108,7 +123,8 @@ class PlacementService:
         self._log = log
         self.clusters: dict[str, LiveCluster] = {}
         """The clusters by name."""
-        self._waiting: asyncio.Queue[Waiting] = asyncio.Queue()
+        self._waiting: asyncio.Queue[Request | None] = asyncio.Queue()
+        """Requests to write; None: write what there is besides."""
         self._refusals: dict[int, str] = {}
         """Reasons of refusals by sequence number, for the next writing."""
         self._saved: dict[str, Saved] = {}
@@ -133,9 +149,10 @@ class PlacementService:
             self._task.cancel()
         for live in self.clusters.values():
             await self._loop.run_in_executor(None, live.searches.stop)
+        await asyncio.sleep(0)  # states that the searches have saved arrive
         self._writer.shutdown()
-        if self._refusals and self.failure is None:
-            self._log.append([], reasons(self._refusals), [])
+        if (self._refusals or self._saved) and self.failure is None:
+            self._log.append([], reasons(self._refusals), self._saved.items())
         self._log.close()
 
     def cluster(self, name: str) -> LiveCluster:
@@ -154,20 +171,22 @@ class PlacementService:
         LogError
             If the log cannot be written; nothing has changed then.
         """
-        receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-        if not isinstance(event, MakeCluster):
-            self.cluster(cluster)
-        elif cluster in self.clusters:
-            raise ConflictError(f"cluster {cluster} exists")
-        else:
-            check_length("cluster", check_name("cluster", cluster))
-            event.engine(event.past())
-        self._waiting.put_nowait((cluster, event, actor, receipt))
-        return await receipt
+        (receipt,) = await self.submit_all(cluster, [event], actor)
+        return receipt
 
-    async def submit_all(self, cluster: str, events: list[LoggedEvent], actor: str) -> list[Receipt]:
-        """Log events of a cluster in their order, and apply each; errors as for `submit`."""
-        return await asyncio.gather(*(self.submit(cluster, event, actor) for event in events))
+    async def submit_all(self, cluster: str, events: Sequence[LoggedEvent], actor: str) -> list[Receipt]:
+        """Log events of a cluster together, and apply each in their order; errors as for `submit`."""
+        for event in events:
+            if not isinstance(event, MakeCluster):
+                self.cluster(cluster)
+            elif cluster not in self.clusters:
+                check_length("cluster", check_name("cluster", cluster))
+                event.engine(event.past())
+            check_written(event)
+        loop = asyncio.get_running_loop()
+        request = Request(cluster, events, actor, [loop.create_future() for _ in events])
+        self._waiting.put_nowait(request)
+        return await asyncio.gather(*request.receipts)
 
     async def latest(self, cluster: str, before: int | None = None) -> list[EntryInBrief]:
         """Return the latest entries of a cluster in brief, those below the sequence number `before`, the latest first.
@@ -185,11 +204,16 @@ class PlacementService:
     def _restore(self, name: str) -> None:
         """Make a cluster from its saved state and the entries after it."""
         saved = self._log.saved(name)
-        entries = [*self._log.entries(name, 0 if saved is None else saved.sequence)]
         first = next(self._log.entries(name, most=1)).event
-        assert isinstance(first, MakeCluster)
-        replicas = [ClusterReplica(first) if saved is None else ClusterReplica.of(saved, first) for _ in range(2)]
+        if not isinstance(first, MakeCluster):
+            raise LogError(f"{self._log.path}: the log of cluster {name} does not begin with its settings")
+        entries = [*self._log.entries(name, 0 if saved is None else saved.sequence)]
+        try:
+            replicas = [ClusterReplica(first) if saved is None else ClusterReplica.of(saved, first) for _ in range(2)]
+        except (PlbError, ValueError) as error:
+            raise LogError(f"{self._log.path}: the saved state of cluster {name} cannot be read: {error}") from None
         live = self._live(name, *replicas)
+        live.sequence = 0 if saved is None else saved.sequence
         for entry in entries:
             refusal = live.reader.refusal(entry)
             if refusal is not None:
@@ -214,12 +238,13 @@ class PlacementService:
 
     def _note_plan(self, cluster: str, plan: str, document: Document) -> None:
         """Log the plan that a search has made."""
-        receipt: asyncio.Future[Receipt] = self._loop.create_future()
-        self._waiting.put_nowait((cluster, PlanMade(plan=plan, document=document), SERVICE, receipt))
+        event = PlanMade(plan=plan, document=document)
+        self._waiting.put_nowait(Request(cluster, [event], SERVICE, [self._loop.create_future()]))
 
     def _note_saved(self, cluster: str, saved: Saved) -> None:
-        """Write a state with the next entries."""
+        """Write a state."""
         self._saved[cluster] = saved
+        self._waiting.put_nowait(None)
 
     async def _write_all(self) -> None:
         """Write and apply events, all that wait together, until the service stops."""
@@ -227,50 +252,76 @@ class PlacementService:
             batch = [await self._waiting.get()]
             while len(batch) < MOST_TOGETHER and not self._waiting.empty():
                 batch.append(self._waiting.get_nowait())
+            requests = [request for request in batch if request is not None]
             try:
-                await self._write(batch)
-            except Exception as error:  # a defect: the clients hear of it, and the service goes on
-                logger.exception("events could not be applied")
-                for *_, receipt in batch:
-                    _settle(receipt, None, error)
+                await self._write(requests)
+            except Exception as error:
+                if not isinstance(error, LogError):  # a defect: the clients hear of it, and the service goes on
+                    logger.exception("events could not be written")
+                self._fail(requests, error)
             finally:
                 for _ in batch:
                     self._waiting.task_done()
 
-    async def _write(self, batch: list[Waiting]) -> None:
+    def _fail(self, requests: Sequence[Request], error: Exception) -> None:
+        """Answer requests that could not be written, and try again to write events of the service itself."""
+        self.failure = str(error)
+        for request in requests:
+            if request.actor == SERVICE:
+                self._loop.call_later(RETRY_SECONDS, self._waiting.put_nowait, request)
+            else:
+                request.fail(error)
+        self._loop.call_later(RETRY_SECONDS, self._waiting.put_nowait, None)
+
+    async def _write(self, requests: Sequence[Request]) -> None:
         """Write events and apply them; if they cannot be written, none is applied."""
-        fresh: list[tuple[Waiting, LogEntry]] = []
-        repeated: list[tuple[Waiting, int]] = []
-        now, ids = time.time(), dict[tuple[str, str], int]()
-        for waiting in batch:
-            cluster, event, actor, _ = waiting
-            sequence = self._sequence_of(cluster, event, ids)
-            if sequence is not None:
-                repeated.append((waiting, sequence))
-                continue
-            entry = LogEntry(self._next + len(fresh), cluster, now, actor, "", event)
-            if event.id is not None:
-                ids[cluster, event.id] = entry.sequence
-            fresh.append((waiting, entry))
+        fresh, repeated = self._numbered(requests)
         refusals, saved = self._refusals, self._saved
+        if not (fresh or refusals or saved or self.failure):
+            self._answer_repeated(repeated)
+            return
         self._refusals, self._saved = {}, {}
-        entries = [entry for _, entry in fresh]
+        entries = [entry for entry, _ in fresh]
         try:
             write = partial(self._log.append, entries, reasons(refusals), saved.items())
             await self._loop.run_in_executor(self._writer, write)
-        except LogError as error:
-            self.failure, self._refusals, self._saved = str(error), refusals, {**saved, **self._saved}
-            for waiting in batch:
-                if waiting[2] == SERVICE:  # a plan that was made is logged later
-                    self._loop.call_later(RETRY_SECONDS, self._waiting.put_nowait, waiting)
-                else:
-                    _settle(waiting[3], None, error)
-            return
+        except BaseException:
+            self._refusals, self._saved = {**refusals, **self._refusals}, {**saved, **self._saved}
+            raise
         self.failure = None
         self._next += len(entries)
-        for (*_, receipt), entry in fresh:
+        for position, (entry, receipt) in enumerate(fresh):
             _settle(receipt, self._apply(entry), None)
-        for (cluster, event, _, receipt), sequence in repeated:
+            if position % AT_ONCE == AT_ONCE - 1:
+                await asyncio.sleep(0)  # reads are answered meanwhile
+        self._answer_repeated(repeated)
+        if self._refusals:
+            self._waiting.put_nowait(None)
+
+    def _numbered(self, requests: Sequence[Request]) -> tuple[list[Numbered], list[Repeated]]:
+        """Return new events as entries, and repeated ones, each with its receipt; refuse to make a cluster again."""
+        fresh: list[Numbered] = []
+        repeated: list[Repeated] = []
+        now, ids, made = time.time(), dict[tuple[str, str], int](), set(self.clusters)
+        for request in requests:
+            for event, receipt in zip(request.events, request.receipts, strict=True):
+                sequence = self._sequence_of(request.cluster, event, ids)
+                if sequence is not None:
+                    repeated.append((request.cluster, event, sequence, receipt))
+                    continue
+                if isinstance(event, MakeCluster) and request.cluster in made:
+                    _settle(receipt, None, ConflictError(f"cluster {request.cluster} exists"))
+                    continue
+                made.add(request.cluster)
+                entry = LogEntry(self._next + len(fresh), request.cluster, now, request.actor, "", event)
+                if event.id is not None:
+                    ids[request.cluster, event.id] = entry.sequence
+                fresh.append((entry, receipt))
+        return fresh, repeated
+
+    def _answer_repeated(self, repeated: Sequence[Repeated]) -> None:
+        """Answer events that repeat the ids of earlier ones."""
+        for cluster, event, sequence, receipt in repeated:
             _settle(receipt, self._answer_again(cluster, event, sequence), None)
 
     def _sequence_of(self, cluster: str, event: LoggedEvent, ids: dict[tuple[str, str], int]) -> int | None:
@@ -290,8 +341,6 @@ class PlacementService:
     def _apply(self, entry: LogEntry) -> Receipt:
         """Apply an entry that is in the log."""
         if isinstance(entry.event, MakeCluster):
-            if entry.cluster in self.clusters:  # two requests at once
-                return Receipt(entry.sequence, ConflictError(f"cluster {entry.cluster} exists"))
             live = self._live(entry.cluster, ClusterReplica(entry.event), ClusterReplica(entry.event))
             live.searches.start([])
             self.clusters[entry.cluster] = live
@@ -299,6 +348,20 @@ class PlacementService:
         if refusal is not None:
             self._refusals[entry.sequence] = str(refusal)
         return Receipt(entry.sequence, refusal)
+
+
+Numbered: TypeAlias = tuple[LogEntry, "asyncio.Future[Receipt]"]
+"""An event as an entry to write, with its receipt."""
+Repeated: TypeAlias = tuple[str, LoggedEvent, int, "asyncio.Future[Receipt]"]
+"""An event of a cluster with the sequence number of the earlier one of its id, and its receipt."""
+
+
+def check_written(event: LoggedEvent) -> None:
+    """Raise `InvalidValueError` if the log cannot hold a value of an event."""
+    try:
+        ENCODER.encode(event)
+    except (OverflowError, ValueError, TypeError, msgspec.MsgspecError) as error:
+        raise InvalidValueError(event.kind, "document", event.kind, f"values that the log can hold ({error})") from None
 
 
 def _settle(future: asyncio.Future[Any], answer: Any, error: Exception | None) -> None:

@@ -72,6 +72,8 @@ class Planner:
         """Number of searches so far: each has its own random streams."""
         self._fixed_point = FixedPoint()
         self._live = LiveState(state, self._fixed_point)
+        self._has_advanced = False
+        """Whether a time was given without a search."""
         self._topology: Topology | None = None
         self._tables: dict[int | None, ServiceTables] = {}
 
@@ -91,10 +93,18 @@ class Planner:
         if at is None:
             return self.now
         time = check_number("report_loads", "at", at, low=-LATEST, high=LATEST)
-        has_past = self.searches > 0 or self.now != 0.0 or self.state.rows.past.newest != NO_SLOT
+        has_past = self.searches > 0 or self._has_advanced or self.now != 0.0
+        has_past = has_past or self.state.rows.past.newest != NO_SLOT
         if time < self.now and has_past:
             raise ConflictError(f"report_loads: at = {at!r} is before the latest call, at {self.now!r}")
         return time
+
+    @uninterrupted
+    def advance(self, now: float) -> None:
+        """Do what a plan at the time `now` does to the described cluster, without a plan."""
+        self.fill_every_node()
+        self._enter(now)
+        self.now, self._has_advanced = now, True
 
     def enter_slot(self, now: float, rows: Int) -> None:
         """Enter the loads of `rows` in the slot of the time `now`, for an estimator that keeps slots of reports."""

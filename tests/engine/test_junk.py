@@ -94,6 +94,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "repair": {"now": 1.0, "budget": 0},
     "balance": {"now": 1.0, "budget": 0},
     "refresh": {"now": 1.0, "budget": 0},
+    "advance": {"now": 1.0},
     "apply": {"plan": Plan((MOVE,), NOTHING, NOTHING), "leaving": True},
     "partitions_on": {"node": "n0"},
     "vacate": {"partition": "db/0", "node": "n0"},

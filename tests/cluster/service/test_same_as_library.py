@@ -34,15 +34,18 @@ from cluster.service.events import (
     Vacate,
 )
 from cluster.service.log import Log
+from cluster.service.replica import StaleError
 from cluster.service.service import PlacementService
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica
 from plb import Service as ModelService
 from plb.errors import ConflictError, PlbError
-from tests.cluster.service.served import CLUSTER, SETTINGS, planned, send
+from tests.cluster.service.served import CLUSTER, planned, send
 
 Result = TypeVar("Result")
 Engine = PlacementAndLoadBalancing
 name, amount = st.integers(0, 3), st.integers(0, 12)
+ESTIMATOR = "historical-simulation:horizon=1,slots=24,slot_minutes=10"
+SETTINGS = {"metrics": [{"name": "cpu"}], "estimator": ESTIMATOR}
 BUDGET = 300
 """Proposals of a plan."""
 
@@ -54,11 +57,20 @@ class ServedCluster(RuleBasedStateMachine):
     def begin(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.folder = Path(mkdtemp(prefix="plb-served-"))
-        self.engine = Engine(PlbConfig(metrics=[Metric("cpu")]), seed=3)
+        self.engine = Engine(PlbConfig(metrics=[Metric("cpu")], estimator=ESTIMATOR), seed=3)
         self.plan: tuple[str, Any] | None = None
         self.now = 0.0
         self.service = self.opened(self.folder)
         self.wait(send(self.service, MakeCluster(settings=SETTINGS, seed=3)))
+        self.describe()
+
+    def describe(self) -> None:
+        """Describe a small cluster to begin with."""
+        for node in range(3):
+            self.node(node, 12, True)
+        self.put_service(0, 2, 4)
+        for partition in range(3):
+            self.put_partition(partition, 0, partition)
 
     def wait(self, work: Awaitable[Result]) -> Result:
         """Return the result of asynchronous work."""
@@ -76,18 +88,22 @@ class ServedCluster(RuleBasedStateMachine):
 
     def both(self, event: LoggedEvent, call: Callable[[Engine], Any]) -> None:
         """Send an event, make the call in process, and compare what came of it and the clusters."""
-        refusal = self.wait(send(self.service, event)).refusal
+        self.refuse_alike(self.wait(send(self.service, event)).refusal, call)
+        self.compare()
+
+    def refuse_alike(self, refusal: PlbError | None, call: Callable[[Engine], Any]) -> None:
+        """Make the call in process, and compare its error with a refusal of the service."""
         message = None
         try:
             call(self.engine)
         except PlbError as error:
             message = str(error)
         assert (None if refusal is None else str(refusal)) == message
-        self.compare()
 
     def compare(self) -> None:
         """Compare the clusters."""
         served = self.service.cluster(CLUSTER).reader.engine
+        assert served.violation_probabilities() == self.engine.violation_probabilities()
         assert served.node_loads() == self.engine.node_loads()
         assert served.violations(soft=True) == self.engine.violations(soft=True)
         assert self.replicas(served) == self.replicas(self.engine)
@@ -122,6 +138,18 @@ class ServedCluster(RuleBasedStateMachine):
             lambda engine: engine.update_service(ModelService(f"s{service}", **fields)),
         )
 
+    @rule()
+    def put_service_on_every_node(self) -> None:
+        fields = {"stateful": False, "on_every_node": True, "default_load": {"instance": {"cpu": 2}}}
+        self.both(
+            PutService(service={"name": "agent", **fields}),
+            lambda engine: engine.update_service(ModelService("agent", **fields)),
+        )
+        self.both(
+            PutPartition(partition={"name": "agent/0", "service": "agent"}),
+            lambda engine: engine.update_partition(Partition("agent/0", service="agent")),
+        )
+
     @rule(service=name)
     def remove_service(self, service: int) -> None:
         self.both(RemoveService(name=f"s{service}"), lambda engine: engine.remove_service(f"s{service}"))
@@ -140,16 +168,16 @@ class ServedCluster(RuleBasedStateMachine):
     def remove_partition(self, partition: int) -> None:
         self.both(RemovePartition(name=f"p{partition}"), lambda engine: engine.remove_partition(f"p{partition}"))
 
-    @rule(partition=name, node=name, load=st.integers(-1, 40))
-    def report(self, partition: int, node: int, load: int) -> None:
+    @rule(partition=name, node=name, load=st.integers(-1, 40), at=st.none() | st.integers(-1800, 1800))
+    def report(self, partition: int, node: int, load: int, at: int | None) -> None:
         def call(engine: Engine) -> None:
             for replica in engine.replicas(f"p{partition}"):
                 if replica.node == f"n{node}" and not replica.leaving:
-                    engine.report_loads([replica.index], [[load]])
+                    engine.report_loads([replica.index], [[load]], at=at)
                     return
             raise ConflictError(f"loads: partition p{partition} has no replica on node n{node}")
 
-        self.both(ReportLoads(partitions=[f"p{partition}"], nodes=[f"n{node}"], loads=[[load]]), call)
+        self.both(ReportLoads(partitions=[f"p{partition}"], nodes=[f"n{node}"], loads=[[load]], at=at), call)
 
     @rule(partition=name, node=name)
     def vacate(self, partition: int, node: int) -> None:
@@ -181,8 +209,8 @@ class ServedCluster(RuleBasedStateMachine):
         assert self.plan is not None
         (plan_id, plan), self.plan = self.plan, None
         refusal = self.wait(send(self.service, ApplyPlan(plan=plan_id, leaving=leaving))).refusal
-        if refusal is None:
-            self.engine.apply(plan, leaving=leaving)
+        if not isinstance(refusal, StaleError):
+            self.refuse_alike(refusal, lambda engine: engine.apply(plan, leaving=leaving))
         self.compare()
 
     @rule(kills=st.booleans())
@@ -209,12 +237,15 @@ class ServedCluster(RuleBasedStateMachine):
 class TwoServices(ServedCluster):
     """A service that restarts, and one that never does; both save their states often."""
 
-    @initialize()
-    def begin(self) -> None:
-        super().begin()
-        self.steady_folder = Path(mkdtemp(prefix="plb-served-"))
+    def describe(self) -> None:
         self.steady = self.opened(self.steady_folder)
         self.wait(send(self.steady, MakeCluster(settings=SETTINGS, seed=3)))
+        super().describe()
+
+    @initialize()
+    def begin(self) -> None:
+        self.steady_folder = Path(mkdtemp(prefix="plb-served-"))
+        super().begin()
 
     def both(self, event: LoggedEvent, _call: Callable[[Engine], Any]) -> None:
         refusals = [self.wait(send(service, event)).refusal for service in (self.service, self.steady)]
@@ -223,6 +254,7 @@ class TwoServices(ServedCluster):
 
     def compare(self) -> None:
         served, steady = (service.cluster(CLUSTER).reader for service in (self.service, self.steady))
+        assert served.engine.violation_probabilities() == steady.engine.violation_probabilities()
         assert served.state.generation == steady.state.generation
         assert served.engine.node_loads() == steady.engine.node_loads()
         assert served.engine.violations(soft=True) == steady.engine.violations(soft=True)
