@@ -230,13 +230,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
         return tuple(self._state.nodes)
 
     def partitions_on(self, node: str) -> tuple[str, ...]:
-        """Return the names of the partitions with a replica on a node, also a departing one.
-
-        Raises
-        ------
-        UnknownNameError
-            If the node is not known.
-        """
+        """Return the partitions with a replica on a node, also a departing one; `UnknownNameError`: it is not known."""
         return partitions_on(self._state, node)
 
     def expected_load(self, partition: str, role: Role | str) -> dict[str, float]:
@@ -450,12 +444,8 @@ class PlacementAndLoadBalancing(DescribedCluster):
         """Let the time `now` come without a plan: what follows is as after a plan at that time that was not applied.
 
         Services on every node have slots for the present nodes, and historical simulation enters the slot of the time.
-        For hosts in which one engine plans and another one that is told the same answers.
-
-        Raises
-        ------
-        InvalidValueError
-            If `now` is not a finite number.
+        For hosts in which one engine plans and another one, that is told the same, answers. A `now` that is not finite
+        raises `InvalidValueError`.
         """
         self._planner.advance(self._planner.time(now))
 

@@ -29,7 +29,7 @@ from plb.planning.plan_start import start_of
 from plb.planning.refresh import PHASES, Refresh, balancing_moves_of, idle_outcome, plan_without_nodes
 from plb.planning.rule_priorities import rule_priorities
 from plb.planning.scheduler import Action, DomainRecord, Scheduler, Stage
-from plb.planning.service_domains import ServiceDomain, ServiceDomains
+from plb.planning.service_domains import ServiceDomain, ServiceDomains, number_of_replicas, waits_for_upgrade
 from plb.registry import EngineExtensions
 from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import HistoricalSimulation, estimator_of, reports_kept
@@ -72,8 +72,7 @@ class Planner:
         """Number of searches so far: each has its own random streams."""
         self._fixed_point = FixedPoint()
         self._live = LiveState(state, self._fixed_point)
-        self._has_advanced = False
-        """Whether a time was given without a search."""
+        self._has_advanced = False  # whether a time was given without a search
         self._topology: Topology | None = None
         self._tables: dict[int | None, ServiceTables] = {}
 
@@ -93,9 +92,8 @@ class Planner:
         if at is None:
             return self.now
         time = check_number("report_loads", "at", at, low=-LATEST, high=LATEST)
-        has_past = self.searches > 0 or self._has_advanced or self.now != 0.0
-        has_past = has_past or self.state.rows.past.newest != NO_SLOT
-        if time < self.now and has_past:
+        has_past = self.searches > 0 or self._has_advanced or self.state.rows.past.newest != NO_SLOT
+        if time < self.now and (has_past or self.now != 0.0):
             raise ConflictError(f"report_loads: at = {at!r} is before the latest call, at {self.now!r}")
         return time
 
@@ -253,7 +251,7 @@ class Planner:
             solution = extensions.journalled(solution.copy())
         elif solution is self._live.solution:
             self._live.lend()
-        work, waits = self._live.work, self._waits_for_upgrade(domain)
+        work, waits = self._live.work, waits_for_upgrade(self.state, domain)
         run = PhaseRun(self.state, problem, solution, seed, budget, work, extensions, waits_for_upgrade=waits)
         run.deduct(earlier_runs)
         if self.state.config.throttles_cluster:
@@ -266,14 +264,6 @@ class Planner:
     def _swaps_under_way(self, now: float) -> int:
         """Return the number of swaps under way at the time `now`."""
         return self.scheduler.swaps_under_way(self.state.partition_version, now)
-
-    def _waits_for_upgrade(self, domain: ServiceDomain | None) -> bool:
-        """Return whether balancing of a domain waits for the upgrade of a partition."""
-        if self.state.config.allow_balancing_during_application_upgrade:
-            return False
-        rows = self.state.rows
-        services = rows.service[rows.used & rows.upgrading]
-        return bool(len(services) if domain is None else np.isin(services, domain.services).any())
 
     def _take_back(self, run: PhaseRun) -> None:
         """Take the solution back from a search, if it was lent; its plan has been made."""
@@ -425,7 +415,7 @@ class Planner:
         """Run balancing on one service domain within the limit of moves in the counting interval."""
         allowance = None
         if self.state.config.throttles_moves:
-            allowance = self.scheduler.allowance(Action.BALANCING, self._placed_replicas(), self.now)
+            allowance = self.scheduler.allowance(Action.BALANCING, number_of_replicas(self.state), self.now)
         if allowance is not None:
             allowance = max(0, allowance - sum(balancing_moves_of(plan).total() for plan in earlier))
             if run.limit_moves(allowance) == 0 and run.may_balance:
@@ -437,11 +427,6 @@ class Planner:
         """Count the moves of balancing of a plan that is carried out, unless its refresh has counted them."""
         if self.state.config.throttles_moves and not plan.actions:
             self.scheduler.note_moves(Action.BALANCING, self.now, balancing_moves_of(plan))
-
-    def _placed_replicas(self) -> int:
-        """Return the number of placed replicas of the whole cluster."""
-        rows = self.state.rows
-        return int((rows.used & (rows.node >= 0)).sum())
 
     @contextmanager
     def _restored_after_error(self) -> Iterator[None]:
@@ -479,7 +464,7 @@ class Planner:
         begun = budget.begun()
         work, plans, skipped, actions = self._work_to_place(None, now), [], [], {}
         runs: list[PhaseRun] = []
-        replicas = self._placed_replicas()
+        replicas = number_of_replicas(self.state)
         swaps_under_way = self._swaps_under_way(now) if self.state.config.throttles_cluster else 0
         with self._restored_after_error(), self._in_slot(now):
             domains = self.domains.found()

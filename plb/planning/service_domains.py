@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
+import numpy as np
 
 from plb.array_types import NOWHERE
 from plb.model import Service
@@ -152,3 +153,18 @@ def why_immovable(state: ClusterState, problem: Problem, row: int) -> Immovable:
         return Immovable.NODE_OUT_OF_SERVICE
     blocked = state.feasibility_class_of(int(problem.service[row])).blocked
     return Immovable.NODE_BLOCKED if state.nodes[node].name in blocked else Immovable.THROTTLED
+
+
+def waits_for_upgrade(state: ClusterState, domain: ServiceDomain | None) -> bool:
+    """Return whether balancing of a domain, None: of all services, waits for the upgrade of a partition."""
+    if state.config.allow_balancing_during_application_upgrade:
+        return False
+    rows = state.rows
+    services = rows.service[rows.used & rows.upgrading]
+    return bool(len(services) if domain is None else np.isin(services, domain.services).any())
+
+
+def number_of_replicas(state: ClusterState) -> int:
+    """Return the number of placed replicas of the whole cluster."""
+    rows = state.rows
+    return int((rows.used & (rows.node >= 0)).sum())
