@@ -46,6 +46,8 @@ def replay_command(
             f"{cluster}: {result.entries:,} events applied, {result.plans:,} plans made again, "
             f"{len(result.differences):,} differences"
         )
+        if result.is_limited:
+            typer.echo("  a time limit ended a plan; later plans were not compared")
         for difference in result.differences[:MOST_SHOWN]:
             typer.echo(f"  {difference}")
     if not is_same:

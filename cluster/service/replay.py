@@ -14,6 +14,8 @@ from cluster.service.replica import ClusterReplica, PlanRecord, plan_for
 from cluster.service.searches import SAVED_EVERY, work_to_repeat
 from plb.errors import PlbError
 
+SECONDS_UNTIL_WRITTEN = 1.0
+"""Time after which the log has the refusal of an event."""
 ENERGY_DIGITS = 9
 """Significant digits of energies that are compared."""
 
@@ -45,12 +47,15 @@ class LogReplay:
     plans: int = 0
     """Number of plans that were made again."""
     differences: list[Difference] = attrs.field(factory=list)
+    is_limited: bool = False
+    """Whether a time limit ended a plan, so that later plans were not compared."""
 
 
 def replay(log: Log, cluster: str) -> LogReplay:
     """Return the replay of a cluster of a log.
 
-    Plans that were stopped, or ended by a time limit, are not made again.
+    Plans that were stopped, or ended by a time limit, are not made again. Plans after one with a time limit are not
+    compared, as it is not known how far the search had come. Refusals of the last second may not be in the log yet.
 
     Raises
     ------
@@ -66,12 +71,14 @@ def replay(log: Log, cluster: str) -> LogReplay:
         if document is None:
             return
         record.document = document
-        if document.get("reproducible", True):
+        result.is_limited = result.is_limited or not document.get("reproducible", True)
+        if not result.is_limited:
             record.document = _made_again(engine, record)
             result.plans += 1
             result.differences += _compared(cluster, record, document)
         replica.state.weight += work_to_repeat(document)
 
+    last = max((entry.time for entry in log.entries(cluster)), default=0.0)
     entries = log.entries(cluster)
     first = next(entries, None)
     if first is None or not isinstance(first.event, MakeCluster):
@@ -81,7 +88,8 @@ def replay(log: Log, cluster: str) -> LogReplay:
         result.entries += 1
         error = replica.refusal(entry)
         refusal = None if error is None else str(error)
-        if refusal != entry.refusal:
+        is_late = entry.refusal is None and last - entry.time < SECONDS_UNTIL_WRITTEN
+        if refusal != entry.refusal and not is_late:
             texts = (f"refused: {text}" if text else "applied" for text in (entry.refusal, refusal))
             result.differences.append(Difference(cluster, entry.sequence, entry.event.kind, *texts))
         if replica.state.weight >= SAVED_EVERY:

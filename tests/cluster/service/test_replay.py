@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cluster.service.events import LOGGED, ApplyPlan, PlanMade, RemoveNode, RequestPlan
+from cluster.service.events import LOGGED, ApplyPlan, PlanMade, RemoveNode, ReportLoads, RequestPlan
 from cluster.service.log import NAME, Log, LogError
 from cluster.service.replay import replay
 from cluster.service.service import PlacementService
@@ -45,7 +45,7 @@ def test_other_decisions_are_told_with_their_entries(folder: Path) -> None:
         sequence, event = made[0]
         event.document["moves"] = event.document["moves"][:-1]
         database.execute("UPDATE entries SET event = ? WHERE sequence = ?", (msgspec.msgpack.encode(event), sequence))
-        database.execute("UPDATE entries SET refusal = NULL WHERE refusal IS NOT NULL")
+        database.execute("UPDATE entries SET refusal = NULL, time = time - 60 WHERE refusal IS NOT NULL")
     differences = replay(Log(folder, reads_only=True), CLUSTER).differences
     assert [difference.kind for difference in differences[:2]] == ["plan", "remove_node"]
     assert differences[0].logged.startswith("8 moves")
@@ -67,3 +67,22 @@ def test_a_log_that_lacks_its_begin_is_refused(folder: Path) -> None:
         database.execute("DELETE FROM entries WHERE sequence = 1")
     with pytest.raises(LogError, match="does not begin"):
         replay(Log(folder, reads_only=True), CLUSTER)
+
+
+def test_plans_after_a_time_limit_are_not_compared(tmp_path: Path) -> None:
+    async def story(service: PlacementService) -> None:
+        await make(service)
+        first = await planned(service, RequestPlan(now=10.0))
+        await send(service, ApplyPlan(plan=first.id))
+        node = str(service.cluster(CLUSTER).reader.engine.replicas("db/0")[0].node)
+        await send(service, ReportLoads(partitions=["db/0"], nodes=[node], loads=[[25.0]]))
+        limited = await planned(service, RequestPlan(now=20.0, call="balance", seconds=1e-9))
+        assert limited.document is not None
+        assert not limited.document["reproducible"]
+        await planned(service, RequestPlan(now=30.0, call="balance", proposals=2000))
+
+    with_service(tmp_path, story)
+    result = plb("replay", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "1 plans made again, 0 differences" in result.output
+    assert "later plans were not compared" in result.output
