@@ -10,8 +10,9 @@ import pytest
 from tests.sources import ROOT
 
 PAGE = (ROOT / "docs" / "rebalancing.md").read_text()
-STUDY, CAPACITY = (
-    json.loads((ROOT / "docs" / "data" / f"rebalancing-{name}.json").read_text()) for name in ("bitbrains", "capacity")
+STUDY, MEMORY, CAPACITY = (
+    json.loads((ROOT / "docs" / "data" / f"rebalancing-{name}.json").read_text())
+    for name in ("bitbrains", "bitbrains-memory", "capacity")
 )
 ARMS = (
     "failovers alone",
@@ -50,7 +51,7 @@ def test_the_table_has_the_means_of_the_study() -> None:
 )
 def test_the_ratios_are_those_of_the_study(ratio: str) -> None:
     figures = STUDY["ratios"][ratio]
-    assert f"{figures['mean']:.2f} [{figures['low']:.2f}, {figures['high']:.2f}]" in PAGE
+    assert in_words(figures) in PAGE
     assert figures["settings"] == 5
 
 
@@ -59,3 +60,16 @@ def test_the_saved_nodes_are_those_of_the_search() -> None:
     assert f"needs {-apart['mean']:.2f} ± {apart['high'] - apart['mean']:.2f} fewer nodes" in PAGE
     original, rebalanced = (CAPACITY["policies"][policy]["answer"] for policy in ("original", "rebalanced"))
     assert f"Failovers alone need {original:g} nodes, with a plan a day {rebalanced:g} suffice." in PAGE
+
+
+def in_words(figures: dict[str, float]) -> str:
+    return f"{figures['mean']:.2f} [{figures['low']:.2f}, {figures['high']:.2f}]"
+
+
+def test_the_table_of_two_metrics_is_that_of_the_study() -> None:
+    ratios = {arm: in_words(MEMORY["ratios"][f"{arm} / {ARMS[0]}"]) for arm in ARMS[1:]}
+    rows = [f"| {arm} | {ratios.get(arm, '1')} | {MEMORY['means'][arm]['moves']:,.1f} |" for arm in ARMS]
+    assert "\n".join(rows) in PAGE
+    below = MEMORY["ratios"]["historical simulation / Service Fabric's balancing"]
+    assert f"Historical simulation has {in_words(below)} of" in PAGE
+    assert below["settings"] == 4
