@@ -28,9 +28,9 @@ from plb import (
     UnknownNameError,
 )
 from plb.array_types import NOWHERE
-from plb.constraints.application_capacity import refuses_exchange
+from plb.constraints.application_capacity import is_full, refuses_exchange
 from plb.extensions.configuration import Configuration, Proposal
-from plb.model.rules import Rule
+from plb.model.rules import ALL_RULES, Rule
 from plb.state.tables import MOST_REMOVED
 from tests.engine.applications_by_hand import exceeds_application_capacity, sums_of_applications
 from tests.engine.ruled_clusters import exchanges, visited_configurations
@@ -66,6 +66,18 @@ def test_sums_follow_proposals_and_return_when_they_are_undone(configuration, st
     assert_sums_are_exact(configuration)
     for name in ("application_load", "application_replicas", "application_total", "application_nodes", "reserved"):
         assert np.array_equal(getattr(configuration.solution, name), getattr(before, name)), name
+
+
+@examples(80)
+@given(visited_configurations())
+def test_node_is_full_for_a_replica_beyond_the_capacity_of_its_application_there(configuration):
+    """It is so for no replica without an application, and for none where the rule is given up."""
+    problem, solution, places = configuration.problem, configuration.solution, configuration.solution.node.tolist()
+    for row in configuration.rows.tolist():
+        for node in range(configuration.nodes):
+            right = exceeds_application_capacity(problem, places, row, NOWHERE, node)
+            assert is_full(problem, solution, 1 << Rule.APPLICATION_CAPACITY, row, node) == right
+            assert not is_full(problem, solution, ALL_RULES & ~(1 << Rule.APPLICATION_CAPACITY), row, node)
 
 
 @examples(80)
