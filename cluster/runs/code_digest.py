@@ -35,6 +35,7 @@ PRESENTATION = (
     "cluster.plots",
     "cluster.report",
     "cluster.results",
+    "cluster.service",
     "cluster.studies.figures",
     "cluster.studies.forecast_scores",
     "cluster.studies.gaussian.figures",

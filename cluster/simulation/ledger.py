@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 import attrs
 import numpy as np
 
-from cluster.scenario.workload_sections import Growth
+from cluster.scenario.workload_sections import Growth, Workload
 from cluster.simulation.tenant_arrivals import TenantSequence
 from plb import PlacedReplica, PlacementAndLoadBalancing, UnknownNameError
 from plb.array_types import NOWHERE, Bool, Float, Float32, Int, Int32
@@ -68,6 +68,11 @@ class Oracle:
         steps = round(hours * 3600.0 / traces.step_seconds)
         self.highest = highest_ahead(traces.values, traces.series_start, steps)
         """(N, R) for each sample of the traces, the maximum from it to the horizon."""
+
+    @classmethod
+    def of(cls, traces: TraceSet, workload: Workload) -> Oracle | None:
+        """Return the oracle that a workload asks for, or None."""
+        return cls(traces, workload.oracle_hours, workload.oracle_after_hours) if workload.oracle_hours else None
 
     def knows(self, age: Int) -> Bool:
         """Return for ages of tenants in seconds, (m,), whether the oracle predicts the demand of each."""

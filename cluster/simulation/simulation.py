@@ -60,9 +60,7 @@ class Simulation:
         engine_of: EngineOf = PlacementAndLoadBalancing,
     ) -> None:
         cluster, workload, metrics = scenario.cluster, scenario.workload, metrics_of(scenario, source)
-        oracle = None
-        if workload.oracle_hours:
-            oracle = Oracle(sequence.traces, workload.oracle_hours, workload.oracle_after_hours)
+        oracle = Oracle.of(sequence.traces, workload)
         self._began = working_time()
         self._scenario, self._policy, self._repeat = scenario, policy, repeat
         self._sequence, self._progress = sequence, progress

@@ -146,6 +146,7 @@ def test_snapshot_names_each_field_of_the_state():
     otherwise |= {"feasibility_classes", "feasibility_class_index"}
     assert {*vars(state)} == names_of(snapshots._ClusterFields) | follows | otherwise
     follows = {"state", "_history", "_topology", "_tables", "domains", "_live", "_fixed_point"}
+    follows |= {"_has_advanced"}  # from the time, unless it is 0
     otherwise = {"demand_forecast", "scheduler", "extensions"}
     assert {*vars(planner)} == names_of(snapshots._PlannerFields) | follows | otherwise
     assert names_of(Scheduler) == names_of(snapshots._SchedulerFields) | {"config"}
