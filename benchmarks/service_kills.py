@@ -59,10 +59,7 @@ async def serve(folder: Path, connection: socket.socket) -> None:
 
 async def result_of(service: PlacementService, plan: str) -> Any:
     """Return the document of a plan when its search has ended."""
-    live = service.cluster(CLUSTER)
-    while live.reader.plan(plan).is_searching:
-        await live.changed.wait()
-    return live.reader.plan(plan).document
+    return (await service.cluster(CLUSTER).finished(plan)).document
 
 
 def state_of(service: PlacementService) -> Any:

@@ -441,7 +441,12 @@ def decoded(data: bytes, kind: Any, *, packed: bool = False) -> Any:
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, PlbError):
             raise error.__cause__ from None
-        expected, _, place = str(error).partition(" - at ")
-        raise RequestError(place.strip("`").removeprefix("$").removeprefix(".") or "document", expected) from None
+        raise request_error(error, "document") from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise RequestError("document", str(error)) from None
+
+
+def request_error(error: msgspec.ValidationError, whole: str) -> RequestError:
+    """Return an error of a value as one of a request; `whole` is its field if the error is of no part."""
+    problem, _, place = str(error).partition(" - at ")
+    return RequestError(place.strip("`").removeprefix("$").removeprefix(".") or whole, problem)

@@ -129,7 +129,7 @@ class Connection:
             if receipt.refusal is not None:
                 refusals.append({"event": index, "problem": problem_of(receipt.refusal)})
             elif isinstance(event, RequestPlan):
-                plan = await finished(live, f"p{receipt.sequence}")
+                plan = await live.finished(f"p{receipt.sequence}")
         reads = [_read(live, read) for read in line.reads]
         return {"sequence": live.sequence, "refusals": refusals, "plan": plan, "reads": reads}
 
@@ -141,13 +141,6 @@ class Connection:
         first = [event for event in events[:1] if isinstance(event, MakeCluster)]
         receipts = await self._service.submit_all(line.cluster, [*first], actor)
         return receipts + await self._service.submit_all(line.cluster, events[len(first) :], actor)
-
-
-async def finished(live: LiveCluster, plan_id: str) -> PlanRecord:
-    """Wait until the search of a plan has ended, and return the plan."""
-    while live.reader.plan(plan_id).is_searching:
-        await live.changed.wait()
-    return live.reader.plan(plan_id)
 
 
 def _read(live: LiveCluster, read: AnyRead) -> Any:

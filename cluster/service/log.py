@@ -18,7 +18,7 @@ import attrs
 import msgspec
 from msgspec import Struct
 
-from cluster.service.events import ENCODER, LOGGED, LoggedEvent
+from cluster.service.events import LOGGED, LoggedEvent
 from plb.errors import PlbError
 
 FORMAT = 1
@@ -155,9 +155,14 @@ class Log:
         return int(sequence)
 
     def append(
-        self, entries: Sequence[LogEntry], refusals: Iterable[tuple[str, int]], saved: Iterable[tuple[str, Saved]]
+        self,
+        entries: Sequence[tuple[LogEntry, bytes]],
+        refusals: Iterable[tuple[str, int]],
+        saved: Iterable[tuple[str, Saved]],
     ) -> None:
         """Write entries, reasons of refusals by sequence number, and states by cluster, all or none, to the disk.
+
+        Each entry comes with its event as `packed` has returned it.
 
         Raises
         ------
@@ -165,8 +170,8 @@ class Log:
             If they could not be written; the log is as before then.
         """
         rows = [
-            (one.sequence, one.cluster, one.time, one.actor, self._version, one.event.id, ENCODER.encode(one.event))
-            for one in entries
+            (entry.sequence, entry.cluster, entry.time, entry.actor, self._version, entry.event.id, data)
+            for entry, data in entries
         ]
         states = [(cluster, state.sequence, state.engine, state.state) for cluster, state in saved]
         try:

@@ -20,6 +20,7 @@ from cluster.service.events import (
     MakeCluster,
     RequestError,
     decoded,
+    request_error,
 )
 from cluster.service.problems import HttpProblem, RefusedError, problem_of
 from cluster.service.service import LiveCluster, PlacementService, Receipt
@@ -190,8 +191,7 @@ def _query(request: Request, kind: type[msgspec.Struct]) -> Any:
     try:
         return msgspec.convert(dict(request.query_params), kind, strict=False)
     except msgspec.ValidationError as error:
-        expected, _, place = str(error).partition(" - at ")
-        raise RequestError(place.strip("`").removeprefix("$.") or "parameters", expected) from None
+        raise request_error(error, "parameters") from None
 
 
 def _packed(fields: Mapping[str, Any]) -> bytes:

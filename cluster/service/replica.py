@@ -251,8 +251,7 @@ class ClusterReplica:
 
 def inverse(move: Move) -> Move:
     """Return the move that undoes a move; one without such a move raises `ConflictError`."""
-    kinds = {MoveKind.MOVE: MoveKind.MOVE, MoveKind.SWAP: MoveKind.SWAP}
-    if move.kind in kinds:
+    if move.kind in (MoveKind.MOVE, MoveKind.SWAP):
         return attrs.evolve(move, source=move.target, target=move.source)
     if move.kind is MoveKind.ADD:
         return attrs.evolve(move, kind=MoveKind.DROP, source=move.target, target=None)

@@ -16,7 +16,7 @@ import msgspec
 from cluster.service.documents import Document
 from cluster.service.events import ENCODER, DiscardPlan, Engine, LoggedEvent, MakeCluster, PlanMade, check_length
 from cluster.service.log import EntryInBrief, Log, LogEntry, LogError, Saved
-from cluster.service.replica import ClusterReplica
+from cluster.service.replica import ClusterReplica, PlanRecord
 from cluster.service.searches import SearchThread
 from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.validation import check_name
@@ -85,6 +85,12 @@ class LiveCluster:
         self.searches.ask(question)
         return await answer
 
+    async def finished(self, plan_id: str) -> PlanRecord:
+        """Wait until the search of a plan has ended, and return the plan; an unknown one raises `UnknownNameError`."""
+        while self.reader.plan(plan_id).is_searching:
+            await self.changed.wait()
+        return self.reader.plan(plan_id)
+
     def apply(self, entry: LogEntry) -> PlbError | None:
         """Apply an entry; return why it changes nothing, or None."""
         self._kept.clear()
@@ -107,8 +113,16 @@ class Request:
     cluster: str
     events: Sequence[LoggedEvent]
     actor: str
+    data: Sequence[bytes]
+    """Each event as the log has it."""
     receipts: Sequence[asyncio.Future[Receipt]]
     """The answer to each event, once it is known."""
+
+    @classmethod
+    def of(cls, cluster: str, events: Sequence[LoggedEvent], actor: str) -> Request:
+        """Return a request whose receipts are to come; an event that the log cannot hold is an `InvalidValueError`."""
+        loop, data = asyncio.get_running_loop(), [*map(packed, events)]
+        return cls(cluster, events, actor, data, [loop.create_future() for _ in events])
 
     def fail(self, error: Exception) -> None:
         """Answer all events that are not answered with an error."""
@@ -182,9 +196,7 @@ class PlacementService:
             elif cluster not in self.clusters:
                 check_length("cluster", check_name("cluster", cluster))
                 event.engine(event.past())
-            check_written(event)
-        loop = asyncio.get_running_loop()
-        request = Request(cluster, events, actor, [loop.create_future() for _ in events])
+        request = Request.of(cluster, events, actor)
         self._waiting.put_nowait(request)
         return await asyncio.gather(*request.receipts)
 
@@ -239,7 +251,7 @@ class PlacementService:
     def _note_plan(self, cluster: str, plan: str, document: Document) -> None:
         """Log the plan that a search has made."""
         event = PlanMade(plan=plan, document=document)
-        self._waiting.put_nowait(Request(cluster, [event], SERVICE, [self._loop.create_future()]))
+        self._waiting.put_nowait(Request.of(cluster, [event], SERVICE))
 
     def _note_saved(self, cluster: str, saved: Saved) -> None:
         """Write a state."""
@@ -281,7 +293,7 @@ class PlacementService:
             self._answer_repeated(repeated)
             return
         self._refusals, self._saved = {}, {}
-        entries = [entry for entry, _ in fresh]
+        entries = [(entry, data) for entry, data, _ in fresh]
         try:
             write = partial(self._log.append, entries, reasons(refusals), saved.items())
             await self._loop.run_in_executor(self._writer, write)
@@ -290,7 +302,7 @@ class PlacementService:
             raise
         self.failure = None
         self._next += len(entries)
-        for position, (entry, receipt) in enumerate(fresh):
+        for position, (entry, _, receipt) in enumerate(fresh):
             _settle(receipt, self._apply(entry), None)
             if position % AT_ONCE == AT_ONCE - 1:
                 await asyncio.sleep(0)  # reads are answered meanwhile
@@ -304,7 +316,7 @@ class PlacementService:
         repeated: list[Repeated] = []
         now, ids, made = time.time(), dict[tuple[str, str], int](), set(self.clusters)
         for request in requests:
-            for event, receipt in zip(request.events, request.receipts, strict=True):
+            for event, data, receipt in zip(request.events, request.data, request.receipts, strict=True):
                 sequence = self._sequence_of(request.cluster, event, ids)
                 if sequence is not None:
                     repeated.append((request.cluster, event, sequence, receipt))
@@ -316,7 +328,7 @@ class PlacementService:
                 entry = LogEntry(self._next + len(fresh), request.cluster, now, request.actor, "", event)
                 if event.id is not None:
                     ids[request.cluster, event.id] = entry.sequence
-                fresh.append((entry, receipt))
+                fresh.append((entry, data, receipt))
         return fresh, repeated
 
     def _answer_repeated(self, repeated: Sequence[Repeated]) -> None:
@@ -350,16 +362,16 @@ class PlacementService:
         return Receipt(entry.sequence, refusal)
 
 
-Numbered: TypeAlias = tuple[LogEntry, "asyncio.Future[Receipt]"]
-"""An event as an entry to write, with its receipt."""
+Numbered: TypeAlias = tuple[LogEntry, bytes, "asyncio.Future[Receipt]"]
+"""An event as an entry to write, as the log has it, with its receipt."""
 Repeated: TypeAlias = tuple[str, LoggedEvent, int, "asyncio.Future[Receipt]"]
 """An event of a cluster with the sequence number of the earlier one of its id, and its receipt."""
 
 
-def check_written(event: LoggedEvent) -> None:
-    """Raise `InvalidValueError` if the log cannot hold a value of an event."""
+def packed(event: LoggedEvent) -> bytes:
+    """Return an event in MessagePack; raise `InvalidValueError` if the log cannot hold a value of it."""
     try:
-        ENCODER.encode(event)
+        return ENCODER.encode(event)
     except (OverflowError, ValueError, TypeError, msgspec.MsgspecError) as error:
         raise InvalidValueError(event.kind, "document", event.kind, f"values that the log can hold ({error})") from None
 

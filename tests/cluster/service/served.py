@@ -66,7 +66,4 @@ async def planned(service: PlacementService, request: RequestPlan) -> PlanRecord
     """Ask for a plan of the cluster `CLUSTER`, and wait until its search has ended."""
     receipt = await send(service, request)
     assert receipt.refusal is None, receipt.refusal
-    live = service.cluster(CLUSTER)
-    while live.reader.plan(f"p{receipt.sequence}").is_searching:
-        await live.changed.wait()
-    return live.reader.plan(f"p{receipt.sequence}")
+    return await service.cluster(CLUSTER).finished(f"p{receipt.sequence}")
