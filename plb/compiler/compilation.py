@@ -45,9 +45,19 @@ from plb.compiler.modules import EntryPasses, Late, PartPasses, SharedCall
 from plb.errors import KernelError
 
 OPTIONS = MappingProxyType(
-    {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+    {
+        "nopython": True,
+        "nogil": True,
+        "error_model": "numpy",
+        "no_cfunc_wrapper": True,
+        "_nrt": False,  # no reference counting
+        "forceinline": False,
+    }
 )
-"""Options of Numba for every kernel; the last one turns reference counting off."""
+"""Options of Numba for every kernel.
+
+What is left out here, an entry takes from the kernel during whose compilation it is compiled.
+"""
 logger = logging.getLogger("plb")
 
 _settings: Any = numba.config

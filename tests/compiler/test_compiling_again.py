@@ -136,6 +136,35 @@ def test_change_of_a_shared_kernel_compiles_no_caller_again(runner):
     assert runner.run(SHARED.format("1")).result == [10020, 1], "the first entries fit the present callers"
 
 
+REACHED_INLINE = """
+from plb.compiler import kernel
+
+@kernel
+def below(x):
+    return x + {0}
+
+@kernel(shared=True)
+def shared(x):
+    return below(x)
+
+@kernel(inline=True)
+def between(x):
+    return shared(x) + 1
+
+@kernel
+def entry(x):
+    return between(x) * 2
+
+def run():
+    return entry(1)
+"""
+
+
+def test_change_below_a_shared_kernel_that_an_inlined_one_calls_compiles_no_caller_again(runner):
+    assert runner.run(REACHED_INLINE.format("1")) == Ran(6, ["example.entry", "example.shared"], [])
+    assert runner.run(REACHED_INLINE.format("5")) == Ran(14, ["example.shared"], [])
+
+
 SHARED_ON_A_RECORD = """
 import numba
 from plb.compiler import Record, kernel
