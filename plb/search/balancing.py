@@ -176,7 +176,7 @@ def _best_of_variants(
 
 
 def _is_empty(problem: Problem, solution: Solution, metric: int) -> Bool:
-    """Return which nodes are empty of the metric with index `metric`, (N,); with overlap, of all that reserve nodes."""
+    """Return which nodes, (N,), are empty of the metric with this index; with overlap, of all that reserve nodes."""
     empty: Bool = solution.node_load <= problem.empty_limit
     if problem.empty_overlap and problem.reserving[metric]:
         return np.asarray(empty[:, problem.reserving].all(axis=1))

@@ -270,7 +270,7 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
         test_sums=_pointers(constraints, all_sums),
         counted=np.full(len(constraints), moves_of(start)),
         refused=np.zeros(len(constraints), np.int64),
-        **_proposals_of(neighbourhoods, proposing, moves, configuration),
+        **_neighbourhood_fields(neighbourhoods, proposing, moves, configuration),
         tally=new_tally(),
         python=np.array([callbacks.address]),
         running=np.full(7, NOTHING),
@@ -281,15 +281,15 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
     return ChainExtensions(state, extensions, callbacks, data, sums, (*proposing, moves))
 
 
-def _proposals_of(
+def _neighbourhood_fields(
     neighbourhoods: Sequence[AnyNeighbourhood], data: Sequence[Any], moves: Any, configuration: Configuration
 ) -> dict[str, Int]:
     """Return the fields of `ExtensionState` on neighbourhoods by name.
 
-    `data`: of each, as its kernel gets it; `moves`: where all of them write their moves.
+    `data`: of each neighbourhood, as its kernel gets it; `moves`: scratch to which all of them write their moves.
     """
     problem, solution = configuration.problem, configuration.solution
-    arguments = [(problem, solution, data_of_one, NO_VALUES, 0, Stream(0), moves) for data_of_one in data]
+    arguments = [(problem, solution, kernel_data, NO_VALUES, 0, Stream(0), moves) for kernel_data in data]
     return {
         "propose": _addresses(neighbourhoods, PROPOSE_METHOD, int, arguments),
         "propose_data": _pointers(neighbourhoods, data),

@@ -41,7 +41,7 @@ class Relief:
     """Number of proposals of the budget that the search may not use."""
 
     def held_back(self, problem: Problem, budget: Budget) -> tuple[Problem, Budget]:
-        """Return the problem and the budget of the search, without these moves and proposals."""
+        """Return the problem and the budget that remain for the search, less the moves and proposals of the relief."""
         seconds = self.proposals / PROPOSALS_A_SECOND
         search_budget = attrs.evolve(
             budget,

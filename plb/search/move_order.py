@@ -126,7 +126,7 @@ def _queue_of(problem: Problem, solution: Solution, steps: Steps) -> _Queue:
 def _trees(end: Int, is_swap: Bool, nodes: int) -> tuple[Int, Int, Int, int]:
     """Return `_Queue.tree`, `leaves` and `leaf`, and the number of places of all trees.
 
-    `end`: as in `_Queue`; `is_swap`: (S,). A step may be in the crowd of its target, and a swap in those of both ends.
+    `end`: as in `_Queue`; `is_swap`: (S,). A step may be in the crowd of its target, a swap in the crowds of both ends.
     """
     step_of_member = np.concatenate([np.arange(end.shape[1]), np.flatnonzero(is_swap)])
     side_of_member = np.repeat([0, 1], [end.shape[1], len(step_of_member) - end.shape[1]])

@@ -79,7 +79,7 @@ def _leave_nodes(configuration: Configuration, application: int, place: Place) -
 def _overfilling(configuration: Configuration, application: int) -> Iterator[int]:
     """Yield movable rows of an application that have load of a metric of which it exceeds its limit on their node.
 
-    A node's rows end when it is within the limit, as the caller moves the rows that it gets.
+    The caller moves each row before it asks for the next; a node yields none once the application is within its limit.
     """
     problem, solution = configuration.problem, configuration.solution
     for node in range(configuration.nodes):

@@ -117,7 +117,7 @@ def anneal_chains(
     start_time = working_time()
 
     def check(chain: _Chain, moment: str) -> None:
-        """Raise `CheckFailedError` if sums of a chain are not as computed from scratch."""
+        """Raise `CheckFailedError`, beginning with `moment`, if sums of a chain are not as computed from scratch."""
         compare_with_scratch(problem, chain.solution, moment)
         if extensions is not None:
             compare_extension_state(extensions, problem, chain.solution, chain.extensions, moment)
@@ -163,7 +163,7 @@ def _may_be_in_place(problem: Problem, choice: Choice, settings: Settings, exten
 
 
 def _annealed(chains: Sequence[_Chain], best: _Chain, energy: float, names: Sequence[str]) -> Annealed:
-    """Return the statistics of chains, with `energy` of the `best`; `names`: the configured larger neighbourhoods."""
+    """Return the result of `chains`, of which `best` has the lowest `energy`; `names`: of the larger neighbourhoods."""
     neighbourhoods = [chain.chain_state.neighbourhoods for chain in chains]
     return Annealed(
         energy,
@@ -182,7 +182,7 @@ def without_leaving_load(problem: Problem, config: PlbConfig) -> Problem:
 
 
 def _all_of(run: Callable[[int, _Chain], _Chain], chains: Sequence[_Chain], threads: int) -> list[_Chain]:
-    """Return the chains after `run` of each with its number, one after the other or on `threads` threads."""
+    """Call `run` with the number of each chain and the chain, on `threads` threads; return the chains it returns."""
     if threads == 1:
         return [run(number, chain) for number, chain in enumerate(chains)]
     with ThreadPoolExecutor(threads) as pool:
@@ -334,8 +334,8 @@ def _run_chain(
     while chain.schedule.end == RUNNING and not chain.timed_out:
         proposals = stretch
         if path is not None:
-            priced_problem = _follow(chain, path, priced_problem, settings, search_proposals, patience)
-            proposals = min(stretch, path.left(_done(chain, settings), search_proposals))
+            priced_problem = _follow_price(chain, path, priced_problem, settings, search_proposals, patience)
+            proposals = min(stretch, path.left(_proposals_made(chain, settings), search_proposals))
         if soft is not None:
             used_share = _used_share(chain, settings, search_proposals)
             if used_share < SOFT_SHARE:
@@ -362,7 +362,7 @@ def _run_chain(
 
 
 def _begin_soft(chain: _Chain, problem: Problem, choice: Choice, settings: Settings) -> SoftCapacity:
-    """Probe with soft capacity, where overload has a price, and return how it is searched: without larger steps."""
+    """Start a chain under soft capacity, without larger steps; return what it searches and what `_harden` restores."""
     at_origins = chain.solution.totals.displaced == 0
     soft = SoftCapacity(chain.chain_state.neighbourhoods, choice, begins_at_origins=bool(at_origins))
     chain.chain_state = chain.chain_state._replace(neighbourhoods=SINGLE_ONLY)
@@ -390,14 +390,14 @@ def _anneal(chain: _Chain, problem: Problem, choice: Choice, settings: Settings,
     chain.extensions.raise_error()
 
 
-def _done(chain: _Chain, settings: Settings) -> int:
+def _proposals_made(chain: _Chain, settings: Settings) -> int:
     """Return the number of proposals that a chain has made."""
     return chain.schedule.rounds * settings.simulated_annealing_iterations_per_round + chain.schedule.step
 
 
 def _used_share(chain: _Chain, settings: Settings, search_proposals: float) -> float:
     """Return the used share of the time or of `search_proposals`, those of the whole search, whichever is larger."""
-    return max(chain.schedule.progress, _done(chain, settings) / search_proposals)
+    return max(chain.schedule.progress, _proposals_made(chain, settings) / search_proposals)
 
 
 def _search_proposals(choice: Choice, settings: Settings) -> int:
@@ -414,7 +414,7 @@ def _begin_path(chain: _Chain, path: PricePath, choice: Choice, settings: Settin
     return path.without_price
 
 
-def _follow(
+def _follow_price(
     chain: _Chain,
     path: PricePath,
     priced_problem: Problem,
@@ -427,7 +427,7 @@ def _follow(
     `priced_problem`: at the present price; `search_proposals`: number in the whole search; `patience`: proposals
     without a move after which a chain may end.
     """
-    displaced, done_proposals = int(chain.solution.totals.displaced), _done(chain, settings)
+    displaced, done_proposals = int(chain.solution.totals.displaced), _proposals_made(chain, settings)
     used_share = _used_share(chain, settings, search_proposals)
     if not path.is_due(used_share):
         return priced_problem

@@ -112,7 +112,7 @@ def return_to_start(problem: Problem, solution: Solution, schedule: Schedule, un
 
 @kernel
 def is_full(schedule: Schedule, undo_log: UndoLog, moves: int) -> bool:
-    """Return whether the log cannot hold a further step of `moves` moves, or of one."""
+    """Return whether the undo log cannot hold one more step of `moves` moves, or of one move if `moves` is 0."""
     return bool(schedule.undo_length + moves >= undo_log.row.shape[0])
 
 

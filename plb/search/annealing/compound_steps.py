@@ -288,8 +288,8 @@ def _is_refused_together(problem: Problem, solution: Solution, draft: Draft) -> 
 def _refusing_all(problem: Problem, solution: Solution, draft: Draft) -> int:
     """Return the index of the first constraint that refuses all moves of a transaction together, or ALLOWED.
 
-    Moves that none refuses in some order break none. Else what counts is whether a replica breaks a constraint at the
-    end and broke none before, which is asked in Python and takes long.
+    Moves that no constraint refuses in some order break none. Otherwise the constraints count that a replica breaks at
+    the end and did not break before, which is asked in Python and takes long.
     """
     length = draft.transaction.length[0]
     undo_transaction(problem, solution, draft.transaction, 0)

@@ -185,7 +185,7 @@ def note_step(
 
 @kernel
 def adapt_parts(neighbourhoods: Neighbourhoods) -> None:
-    """At the end of a stretch, bring the parts closer to the energy won for their cost, and begin the next one."""
+    """When a stretch ends, shift the neighbourhoods' parts of the budget towards the energy won per proposal."""
     if neighbourhoods.cost.sum() < STRETCH:
         return
     count = neighbourhoods.part.shape[0]

@@ -207,7 +207,7 @@ def _above(solution: Solution, data: MostLoads, node: int, metric: int) -> int:
 def change_of_overload(problem: Problem, solution: Solution, data: MostLoads, proposal: Proposal) -> float:
     """Return the change of the overload by a proposal for partitions of one replica; O(R).
 
-    What leaves its origin stays there in transit, so that the origin does not lose it, and does not gain what returns.
+    Load that leaves its origin stays there in transit: the origin neither loses it nor gains it when the row returns.
     """
     row, target, partner, source = proposal
     change = 0.0
@@ -269,7 +269,7 @@ class OverloadPrice(VanishingTerm):
         self._most_loads = MostLoads(np.maximum(limit, present), in_transit, 1.0 / unit)
 
     def new_data(self, configuration: Configuration) -> MostLoads:  # noqa: ARG002  # those of the start
-        """Return what the nodes may have, as it was at the start."""
+        """Return the highest loads of the nodes without overload, as computed at the start of the search."""
         return self._most_loads
 
     def total(self, configuration: Configuration) -> float:

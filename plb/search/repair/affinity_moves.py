@@ -19,7 +19,7 @@ def move_children(
 ) -> bool:
     """Move replicas of children that are apart from the partition of `row`; return whether all could move.
 
-    One that was apart before the search stays, unless a move from `first_entry` on took a replica off its node.
+    A replica already apart before the search stays, unless a move from entry `first_entry` on took a row off its node.
     """
     length = draft.transaction.length[0]
     child = problem.first_child[row]

@@ -161,7 +161,7 @@ def breaking_rows(problem: Problem, solution: Solution, enforced: RuleMask, susp
 
 
 def rows_judged_by(problem: Problem, changed: Int) -> Int:
-    """Return the rows, ascending, of which moves of `changed` may change breaches: of their partitions and children."""
+    """Return the rows, ascending, whose breaches may change as rows `changed` move: of these and child partitions."""
     of_children: set[int] = set()
     of_partitions: set[int] = set()
     for row in changed.tolist():
@@ -176,7 +176,7 @@ def rows_judged_by(problem: Problem, changed: Int) -> Int:
 
 
 def suspects_after(problem: Problem, solution: Solution, breaking: Int, others: Int = NO_ROWS) -> Int:
-    """Return the rows, ascending, that may break a rule after moves: those in `breaking` may before them.
+    """Return the rows, ascending, that may break a rule in `solution`; `breaking`: those that may on their origins.
 
     `others`: rows that an earlier search may have placed or dropped.
     """

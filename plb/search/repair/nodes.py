@@ -131,7 +131,7 @@ TRIES_TO_LEAVE = 8
 
 @kernel
 def move_misplaced(problem: Problem, solution: Solution, draft: Draft, attempt: Attempt, state: RepairState) -> None:
-    """Move misplaced replicas to allowed nodes, together with their children; those with a parent draw no swaps."""
+    """Move misplaced replicas to allowed nodes, together with their children; replicas with a parent swap no roles."""
     suspects, enforced = state.suspects, attempt.binding
     index = 0
     while index < suspects.length[ROWS]:  # a move may add rows
@@ -157,7 +157,7 @@ def move_misplaced(problem: Problem, solution: Solution, draft: Draft, attempt: 
 
 @kernel
 def _leave_domain(problem: Problem, solution: Solution, draft: Draft, binding: RuleMask, level: int, row: int) -> None:
-    """Move `row` out of its domain of a level with its children; draws of nodes within the domain are undone."""
+    """Move `row` with its children out of its domain of `level`, at random; moves within the domain are undone."""
     length_before, domain = draft.transaction.length[0], problem.domain[solution.node[row], level]
     for _ in range(TRIES_TO_LEAVE):
         move_with_children(problem, solution, draft, binding, row)

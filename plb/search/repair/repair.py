@@ -117,7 +117,7 @@ def repair_rules_alone(
 
 @kernel
 def _bound_by(attempt: Attempt, repaired: RuleMask, binding: RuleMask) -> Attempt:
-    """Return an attempt that repairs and is bound by other rules."""
+    """Return `attempt` with other rules to repair, `repaired`, and other rules that its moves obey, `binding`."""
     return Attempt(
         repaired, binding, attempt.may_swap, attempt.prefers_swaps, attempt.moves_parents, attempt.unusable_first
     )
@@ -320,7 +320,7 @@ def try_repairs(
 
 @kernel
 def _count_breaches_by_row(problem: Problem, solution: Solution, repairs: Repairs, state: RepairState) -> int:
-    """Return the number of violations, each replica in a crowded domain counted; 0 unless `repairs` compares it."""
+    """Return the number of violations, with each replica in a crowded domain; 0 unless `repairs.compares_rows`."""
     if not repairs.compares_rows:
         return 0
     breaches, _ = remaining_breaches(problem, solution, repairs.repaired, False, state.suspects)
