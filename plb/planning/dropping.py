@@ -57,7 +57,7 @@ def drop_surplus(
             droppable = [row for row in surplus.rows if not must_stay[row]]
             candidates = _candidates(problem, solution, droppable, enforced, is_moving)
             if extensions is not None:
-                candidates = _let_go(extensions, problem, solution, candidates)
+                candidates = _unprotected(extensions, problem, solution, candidates)
             if not candidates:
                 break
             row = _least(problem, solution, _preferred(problem, solution, candidates, is_moving))
@@ -97,14 +97,14 @@ def _candidates(
 def _in_no_pair(problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
     """Return the candidates without parent or child on their nodes; if there are none, children of such pairs.
 
-    Dropping a child makes no replica lonely, unless those of its parent need one each, and one of the parent can then
-    be dropped.
+    Dropping a child leaves no replica apart, unless each replica of its parent needs a child; then one of these can be
+    dropped too.
     """
     unpaired = [row for row in candidates if not breaks_pair(problem, solution, row)]
     return unpaired or [row for row in candidates if problem.parent_row[row] != NOWHERE and not problem.loose[row]]
 
 
-def _let_go(extensions: Extensions, problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
+def _unprotected(extensions: Extensions, problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
     """Return the candidates that no extension constraint protects, and count refusals; departing ends always go."""
     configuration = extensions.configuration(problem, solution)
     return [
@@ -115,7 +115,7 @@ def _let_go(extensions: Extensions, problem: Problem, solution: Solution, candid
 
 
 def _preferred(problem: Problem, solution: Solution, candidates: list[int], is_moving: Bool) -> list[int]:
-    """Return the candidates that are dropped first: all of the lowest rank, see the top of this module.
+    """Return the candidates that are dropped first: all of the lowest `rank`.
 
     `is_moving`: (M,) whether a move of the row is in progress.
     """

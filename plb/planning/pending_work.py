@@ -34,7 +34,7 @@ class Work:
 
     @property
     def is_any(self) -> bool:
-        """Whether there is work."""
+        """Whether any replica is to be placed, dropped, given another role, or returned to a kept place."""
         return bool(self.missing or self.surpluses or self.handovers or self.returns)
 
 

@@ -55,13 +55,13 @@ class PhaseLog:
         self._idle: dict[Phase, Idle] = {}
 
     def skip(self, phase: Phase) -> None:
-        """Note that a phase would only begin again where it ended; why an earlier one ended stays."""
+        """Note that `phase` is skipped, as nothing has changed since its last run; the end of another phase stays."""
         if not self.phases:
             self.end = EndReason.UNCHANGED
         self.note_idle(phase, Idle.UNCHANGED)
 
     def looked_for(self, phase: Phase) -> bool:
-        """Return whether there is no work left for a phase but what it found no move for."""
+        """Return whether a phase has run or had no reason to, so that no move can do the work that is left."""
         return phase in self.phases or self._idle.get(phase) in (Idle.NOTHING_BROKEN, Idle.UNCHANGED)
 
     def note_idle(self, phase: Phase, why: Idle) -> None:
@@ -251,7 +251,7 @@ class PhaseState:
             compare_with_scratch(self.problem, self.solution, moment)
 
     def _add_others(self, rows: Sequence[int]) -> None:
-        """Note that rows may be placed or dropped."""
+        """Note that `rows`, which `Solution.displaced` does not list, may be placed or dropped."""
         self._others = merged(np.array(sorted(rows), np.int64), self._others)
 
     @property

@@ -374,11 +374,11 @@ class PhaseRun(PhaseState):
         return sorted(self._work.immovable)
 
     def _begin(self) -> Begun:
-        """Return what the reasons of the moves of a phase need from its start."""
+        """Return the places and the broken constraints at the start of a phase, for the reasons of its moves."""
         return Begun(Places(self.moved_rows, self.solution.node[self.moved_rows]), self._broken_extensions)
 
     def _take(self, phase: Phase, result: Annealed, begun: Begun, repaired: int = 0) -> None:
-        """Note the end of a phase, which repairs these rules, and why each row moved."""
+        """Note the `result` of a phase and why each row moved; `repaired`: RuleMask of the rules that it repairs."""
         self.log.note_end(phase, result)
         self._note_changes(phase.value)
         rows = merged(self.moved_rows, begun.places.rows)

@@ -117,7 +117,7 @@ class Planner:
     # what follows from the state
 
     def topology(self) -> Topology:
-        """Return what follows from the present nodes."""
+        """Return the topology of the present nodes: their domains, limits and availability."""
         self._topology = present_topology(self.state, self._topology)
         return self._topology
 
@@ -145,7 +145,7 @@ class Planner:
         return tables
 
     def forget_service(self, service: int) -> None:
-        """Forget the removed service with this index, and its domain if it was the first there."""
+        """Forget the removed service with this index, and the service domain of which it was the first service."""
         self.scheduler.forget_service(service)
         self._fixed_point.forget_domain(service)
         self._tables.pop(service, None)

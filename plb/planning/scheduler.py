@@ -107,7 +107,7 @@ class Scheduler:
     """The recent moves of partitions: time, partition and number of moves."""
 
     def record(self, key: int, now: float | None = None) -> DomainRecord:
-        """Return the record of the domain with this key, if it has none a new one: made at `now`, if it is given."""
+        """Return the record of the domain with this key; if it has none, make one, with `now` as its `made`."""
         return self.records.setdefault(key, DomainRecord(made=now))
 
     def copied(self) -> Scheduler:
@@ -125,7 +125,7 @@ class Scheduler:
             self.node_events[service, event] = now
 
     def forget_service(self, service: int) -> None:
-        """Forget a removed service: the events of nodes that it saw, and its domain if it was the first there."""
+        """Forget a removed service: the node events that it saw, and the domain of which it was the first service."""
         self.records.pop(service, None)
         for event in NodeChange:
             self.node_events.pop((service, event), None)

@@ -127,7 +127,7 @@ class _Document:
 
 
 def _converter() -> Converter:
-    """Return the converter of documents, which takes no value for one of another type."""
+    """Return the converter between documents and values of JSON, which refuses values of another type."""
     converter = Converter(
         prefer_attrib_converters=False,
         forbid_extra_keys=True,
@@ -154,15 +154,15 @@ def _has_other_keys(kind: Any) -> bool:
 
 
 def _pairs_of(kind: Any) -> Any:
-    """Return the type as which a mapping type whose keys are no texts is written: a list of pairs."""
+    """Return `list[tuple[Key, Value]]` for the type `Mapping[Key, Value]`: keys in JSON can only be texts."""
     return list[tuple[get_args(kind)]]  # type: ignore[misc]
 
 
 def _exactly(*types: type) -> Callable[[Any, Any], Any]:
-    """Return a hook that refuses values of other types than these, and returns a value or member of an enumeration."""
+    """Return a hook of the converter that accepts only values of exactly `types`, such as no bool as an int."""
 
     def structure(value: Any, kind: type) -> Any:
-        """Return `value` as one of the type `kind`."""
+        """Return `value`, or the member of the enumeration `kind` with it; raise `TypeError` for another type."""
         if type(value) not in types:
             raise TypeError(f"expected {kind.__name__}")
         return kind(value) if issubclass(kind, Enum) else value
@@ -249,7 +249,7 @@ def snapshot_of(planner: Planner) -> Snapshot:
 
 
 def _changed(records: Iterable[PartitionRecord], field: str) -> dict[str, Any]:
-    """Return the values of a field of `PartitionRecord` by partition name, without values as in a new record."""
+    """Return the values of a field of `PartitionRecord` by partition name, without those that are its default."""
     default = attrs.fields_dict(PartitionRecord)[field].default
     values = {record.name: getattr(record, field) for record in records}
     return {name: value for name, value in values.items() if value is not default}

@@ -163,14 +163,14 @@ UNCHECKED = 1 << Rule.AFFINITY | 1 << Rule.PLACEMENT
 
 
 def _preferred(problem: Problem, solution: Solution, mask: RuleMask, takers: Sequence[int]) -> Sequence[int]:
-    """Return the takers on upgraded nodes while the rule on preferred locations binds, if there are any; else all."""
+    """Return those of `takers`, rows, on upgraded nodes, or all if none is or the preferred locations do not bind."""
     if not mask >> Rule.PREFERRED_LOCATION & 1:
         return takers
     return [row for row in takers if is_upgraded.py_func(problem, row, solution.node[row])] or takers
 
 
 def _receive(problem: Problem, mask: RuleMask, primaries: Sequence[int], node: int) -> bool:
-    """Return whether `node` is in service, and allowed by the services of all `primaries` while that rule binds."""
+    """Return whether `node` is in service, and allowed for all `primaries`, rows, if `mask` has Rule.PLACEMENT."""
     feasible = all(problem.feasibility_classes[problem.feasibility_class[row], node] for row in primaries)
     return bool(problem.receives[0, node]) and (feasible or not mask >> Rule.PLACEMENT & 1)
 

@@ -33,8 +33,8 @@ def counting(
 ) -> tuple[Bool, Int]:
     """Return `Problem.by_percentage` and `Problem.coarseness`, (R,) each.
 
-    A metric is balanced by percentage only where every node has a capacity for it, above 0. Where n·x² would leave 64
-    bits, x loses as few binary digits as necessary; Σx and Σx² remain whole numbers.
+    A metric is balanced by percentage only where every node has a capacity for it, above 0. Where n·x², of n nodes with
+    load x, would exceed 64 bits, x loses as few binary digits as necessary; Σx and Σx² remain whole numbers.
     `total_load`: (R,) quanta of all replicas; `node_load`: (N, R) quanta without departing replicas, None: summed here.
     """
     by_percentage = np.array([metric.balancing_by_percentage for metric in state.config.metrics], np.bool_)
@@ -130,7 +130,7 @@ class ServiceTables:
 
 
 def tables_version(state: ClusterState, topology: Topology) -> tuple[object, ...]:
-    """Return what the tables depend on; equal versions mean equal tables."""
+    """Return the version of the `ServiceTables`, on which they depend; equal versions mean equal tables."""
     return (topology.version, state.services_version)
 
 

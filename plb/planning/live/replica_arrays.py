@@ -109,7 +109,7 @@ def _without_parents(capacity: int) -> dict[str, Any]:
 
 
 def _share_with_parents(config: PlbConfig) -> float:
-    """Return `Problem.parents_move`."""
+    """Return `Problem.parents_move`: the share of repair attempts that may move parents to join their children."""
     if not config.move_parent_to_fix_affinity_violation:
         return 0.0
     return config.move_parent_to_fix_affinity_violation_transition_percentage
@@ -299,7 +299,7 @@ class RowSums:
         return stale
 
     def _numbers_of(self, problem: Problem, rows: Int | slice) -> RowNumbers:
-        """Return how many of `rows` are of each kind."""
+        """Return how many of `rows` are in use, prefer siblings, do not count for the spread, and are standbys."""
         masks = (
             self._used[rows] & ~problem.leaving[rows],
             problem.prefers_siblings[rows],

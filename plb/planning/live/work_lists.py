@@ -30,7 +30,7 @@ class WorkLists:
         self.renew(state, problem, solution, np.arange(len(solution.node)))
 
     def renew(self, state: ClusterState, problem: Problem, solution: Solution, rows: Int) -> None:
-        """Judge `rows` again; they have to include the partition and the children of each row that has moved."""
+        """Compute which lists have `rows` again; these must include partition and children of each row that moved."""
         breaking = np.zeros(len(rows), np.bool_)
         mark_breaking(problem, solution, ALL_RULES, rows, problem.repairable, breaking)
         _update(self.breaking, rows, breaking)
