@@ -187,7 +187,7 @@ class Forecast(Protocol):
     def probabilities(
         self, state: ClusterState, problem: Problem, solution: Solution, row: int, within: float | None
     ) -> Float | None:
-        """Return the probability of a violation of each node from now on, (N,); None: the energy's holds.
+        """Return the probability of a violation of each node from now on, (N,); None: it is the one in the energy.
 
         `row`: a row without a node, which each node is to hold beside its replicas, or NOWHERE; `within`: seconds in
         which the violation occurs, None: the horizon of the estimator.
@@ -349,7 +349,7 @@ class DemandForecast(Forecast):
         return self._rows
 
     def futures(self, state: ClusterState) -> dict[str, Any]:
-        """Return the growth and departures of replicas."""
+        """Return by name the fields of `Problem` on growth and departures; none unless evaluation is by timeline."""
         table = state.rows
         if self.history is None or state.config.evaluation is not Evaluation.TIMELINE:
             return super().futures(state)

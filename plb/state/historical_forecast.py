@@ -94,7 +94,7 @@ class HistoricalForecast(Forecast):
             self._newest, self._entered = None, None
 
     def _turn(self, table: RowTable) -> None:
-        """Let the windows begin with the oldest slot."""
+        """Set the column at which the windows begin to the one of the oldest slot in `table`."""
         self.windows[OLDEST] = (table.past.newest + 1) % table.past.slots
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:

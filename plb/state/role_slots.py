@@ -126,7 +126,7 @@ def slot_key(record: PartitionRecord, slot: int) -> int:
 
 
 def note_promotion(state: ClusterState, record: PartitionRecord, row: int) -> None:
-    """Sample the traces of the slot of the primary, `row`, again, because another replica has become the primary."""
+    """Give the primary's slot, `row`, a new key for its samples, because another replica has become the primary."""
     record.promotions += 1
     record.slot_keys = ()
     state.rows.key[row] = slot_key(record, record.rows.index(row))
@@ -164,7 +164,7 @@ def link(state: ClusterState, record: PartitionRecord) -> None:
 
 
 def _target(state: ClusterState, record: PartitionRecord, standing: int) -> int:
-    """Return how many replicas a partition with `standing` placed replicas should have; 0 on every node."""
+    """Return how many replicas a partition with `standing` placed ones should have; 0 for services on every node."""
     service = state.services[record.service]
     if service.on_every_node:
         return 0

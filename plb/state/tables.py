@@ -46,7 +46,7 @@ class ApplicationTable:
 
     @property
     def capacity(self) -> int:
-        """Entries that the arrays can hold; 0 while no application binds searches."""
+        """Number of entries that the arrays can hold; 0 while no application has limits."""
         return len(self.most_nodes)
 
     @property
@@ -219,7 +219,7 @@ class ServiceTable:
 
     @property
     def none(self) -> int:
-        """An entry without a service, for rows that are out of use."""
+        """Index of an entry without a service, for rows that are out of use."""
         return self.capacity - 1
 
     def children(self) -> list[int]:

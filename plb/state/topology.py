@@ -237,7 +237,7 @@ def topology_version(state: ClusterState) -> tuple[object, ...]:
 
 
 def _structure(state: ClusterState) -> tuple[object, ...]:
-    """Return `Topology.structure` of the present state."""
+    """Return `Topology.structure`: what a topology depends on besides the availability of nodes."""
     return (state.structure_version, state.config, state.quanta.quanta.tobytes())
 
 
@@ -319,7 +319,7 @@ def build_topology(state: ClusterState) -> Topology:
 
 
 def _upgraded_nodes(state: ClusterState) -> Bool:
-    """Return `Problem.upgraded`, (N,)."""
+    """Return `Problem.upgraded`, (N,): whether a running upgrade has completed the domain; false if not preferred."""
     upgraded = state.upgraded_domains if state.config.prefer_upgraded_uds else frozenset()
     return np.array([node.upgrade_domain_name in upgraded for node in state.nodes], np.bool_)
 
@@ -360,7 +360,7 @@ def is_packed(metric: Metric) -> bool:
 
 
 def emptiness_weights(metric: Metric) -> tuple[float, float]:
-    """Return `Problem.empty_weight` and `Problem.other_weight` of a metric."""
+    """Return the weights of empty and of other nodes in the imbalance of a metric (`Problem.empty_weight`)."""
     strategy = strategy_of(metric)
     default = 1.0 if strategy is PlacementStrategy.RESERVATION else ALMOST_ALL
     empty = default if metric.empty_node_weight is None else metric.empty_node_weight

@@ -35,7 +35,7 @@ def put_nodes(state: ClusterState, nodes: Sequence[Node]) -> list[Node | None]:
 
 
 def _put_node(state: ClusterState, node: Node, capacity: Int) -> Node | None:
-    """Enter a node with its `capacity`, (R,) quanta, that of a new one is in the array; return what it was, or None."""
+    """Enter a node and, unless it is new, its `capacity`, (R,) quanta; return its previous description, or None."""
     state.node_version += 1
     index = state.node_index.setdefault(node.name, len(state.nodes))
     if index == len(state.nodes):
@@ -214,7 +214,7 @@ def put_application(state: ClusterState, application: Application) -> None:
 
 
 def application_named(state: ClusterState, name: str) -> Application:
-    """Return an application."""
+    """Return the application with this name; raise `UnknownNameError` if there is none."""
     applications = state.applications.applications
     if not isinstance(name, str) or name not in applications:
         raise UnknownNameError("application", name, applications)
