@@ -146,7 +146,7 @@ def anchor_peaks(
 
 @kernel
 def start_of(rows: Rows, row: int, metric: int, anchoring: Anchoring) -> Start:
-    """Return where the later growth of a row in a metric starts: without a dip at the largest demand so far."""
+    """Return the demand from which a row grows in a metric: the largest so far and, after a dip, the present load."""
     demand = rows.largest_demand[row, metric]
     low = demand
     if anchoring.dips[metric] and not rows.vacant[row]:

@@ -57,7 +57,7 @@ class FitTest(Protocol):
         """How many standard deviations of the total are left free; None: variances do not count."""
 
     def demands(self, statistics: TaskStatistics) -> Demands:
-        """Return what each task adds."""
+        """Return what each task adds to the sums of a machine: sizes and variances."""
 
 
 @attrs.frozen
@@ -103,7 +103,7 @@ class _Sizes(ABC):
         """Return the size of each task."""
 
     def demands(self, statistics: TaskStatistics) -> Demands:
-        """Return the sizes."""
+        """Return the sizes, with variances of 0."""
         sizes = self.sizes(statistics)
         return Demands(sizes, np.zeros_like(sizes))
 

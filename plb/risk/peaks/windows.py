@@ -35,7 +35,7 @@ MEAN_AND_DEVIATIONS, PERCENTILE = 0, 1
 
 
 def statistic_for(predictor: MachinePercentile | NSigma) -> tuple[int, float]:
-    """Return the statistic of a machine's ratios that a predictor uses, and its parameter, n or a percentile."""
+    """Return MEAN_AND_DEVIATIONS with n, or PERCENTILE with the percentile: what a predictor takes of the ratios."""
     if isinstance(predictor, NSigma):
         return MEAN_AND_DEVIATIONS, predictor.n
     return PERCENTILE, predictor.percentile
