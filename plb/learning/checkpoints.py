@@ -47,7 +47,7 @@ class CurveRow:
 
 
 def _plain(names: object) -> tuple[str, ...]:
-    """Return names as plain text, because a file has no other type."""
+    """Return the checked names of resources as plain `str`, because a checkpoint's file holds no other type."""
     return tuple(map(str, check_names("policy", "resources", names)))
 
 

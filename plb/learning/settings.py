@@ -48,7 +48,7 @@ def _field(check: Callable[[str, Any], Any], default: Any) -> Any:
 
 
 def _network(field: str, value: object) -> str:
-    """Return the name of a network, or raise `UnknownNameError`."""
+    """Return `value` if it is the name of a network, else raise an error with the name of the field."""
     name = check_text(ITEM, field, value)
     if name not in NETWORKS:
         raise UnknownNameError("network", name, NETWORKS, context=ITEM)

@@ -118,7 +118,7 @@ def train(
         A weight, gradient or reward is no longer finite; the file has the last state that was written.
     """
     every = check_count("training", "every", every, low=1)
-    state = _beginning(settings, ObservationShape.of(make_game().observation_space), resources)
+    state = _first_checkpoint(settings, ObservationShape.of(make_game().observation_space), resources)
     if resume and checkpoint is not None and Path(checkpoint).exists():
         state = resumed_checkpoint(checkpoint, settings, state.shape, state.resources)
     elif start is not None:
@@ -219,8 +219,8 @@ def _row(iteration: int, results: Sequence[SequenceResult], norm: float) -> Curv
     )
 
 
-def _beginning(settings: TrainingSettings, shape: ObservationShape, resources: Sequence[str]) -> Checkpoint:
-    """Return the state before the first iteration, with random weights."""
+def _first_checkpoint(settings: TrainingSettings, shape: ObservationShape, resources: Sequence[str]) -> Checkpoint:
+    """Return the checkpoint before the first iteration, with random weights; `resources`: names in the game."""
     weights = first_weights(empty_network(settings, shape), _stream(settings.seed, FIRST_WEIGHTS))
     return Checkpoint(settings, shape, iteration=0, weights=weights, optimiser={}, resources=resources)
 
