@@ -281,7 +281,7 @@ class BuiltInTerm:
         return float(values_of(recomputed)[self._number] / self._description.unit(problem))
 
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
-        """Return the change of the term by a proposal, as a search computes it: by trial where it tries."""
+        """Return the change of the term by a proposal as a search computes it: by formula if possible, or by trial."""
         problem, solution = configuration.problem, configuration.solution
         before = values_of(solution)[self._number]
         if problem.weights.plain_deviation:
@@ -298,5 +298,5 @@ TERMS = tuple(BuiltInTerm(number, term) for number, term in enumerate(TERMS_IN_O
 
 
 def built_in_term(name: str) -> BuiltInTerm:
-    """Return a built-in term."""
+    """Return the built-in energy term with this name."""
     return next(term for term in TERMS if term.name == name)

@@ -61,7 +61,7 @@ class CompiledConstraint(WithKernels):
         return state
 
     def begin(self, configuration: Configuration) -> None:
-        """Make the data and the sums of a configuration, unless they hold already."""
+        """Make data and sums of a configuration, unless the last ones are of the same problem, solution and moves."""
         self.check_sums()
         problem, solution = configuration.problem, configuration.solution
         moves, followed = moves_of(solution), self._followed
