@@ -63,7 +63,7 @@ def _check_names(faults: Faults, nodes: Sequence[Node]) -> None:
 
 
 def _path_of(outage: Outage) -> tuple[str, ...]:
-    """Return the path of the domain that fails, from the top level down."""
+    """Return the path of the fault domain of an outage: its names from the top level down."""
     return tuple(part for part in outage.fault_domain.removeprefix("fd:").split("/") if part)
 
 

@@ -177,7 +177,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
 
 
 def columns_of(table: str) -> dict[str, Column]:
-    """Return all columns of a table."""
+    """Return all columns, by name, of the table of `TABLES` with this name; the columns of the run come first."""
     return {**RUN_COLUMNS, **TABLES[table]}
 
 

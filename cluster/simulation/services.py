@@ -233,7 +233,7 @@ class Services:
             self._created.discard(service.name)
 
     def _suffix(self, name: str, limits: tuple[float, ...]) -> str:
-        """Return the suffix of a service's name that tells its limits from others; empty for the first limits."""
+        """Return a suffix of service `name` for `limits`, MaxUsage by metric: empty for the first limits, then /2."""
         numbers = self._limits.setdefault(name, {})
         number = numbers.setdefault(limits, len(numbers))
         return f"/{number + 1}" if number else ""
