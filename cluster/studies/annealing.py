@@ -91,7 +91,7 @@ class AnnealingStudy(PolicyStudy):
 
 
 def _of_default(violations: Violations) -> list[Claim]:
-    """Return the figures of the default energy, and of the regions on which it was not tuned."""
+    """Return claims on the violations by the default energy, over all settings and where it was not tuned."""
     default, modified = OVERLOAD.name, MODIFIED.name
     untuned_violations = violations.where(lambda setting: setting.workload not in TUNED_ON)
     as_good_in_words = f"{violations.at_least_as_good(default, [modified])} of {len(violations.settings)}"

@@ -54,12 +54,12 @@ class StudySetting:
 
     @property
     def tenants(self) -> str:
-        """The density in words, or what takes its place."""
+        """The density in words, or ``"recorded arrivals"`` without one."""
         return f"density {self.density:g}" if self.density else "recorded arrivals"
 
     @property
     def shown_density(self) -> str:
-        """The density in a column or on an axis of densities."""
+        """The density as a number in a table or on an axis, or ``"recorded"`` without one."""
         return f"{self.density:g}" if self.density else "recorded"
 
 
@@ -273,13 +273,13 @@ def _without(table: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]
 
 @lru_cache(maxsize=4)
 def _source(origin: str) -> Source:
-    """Return the source of tenants of a key of `_origin`."""
+    """Return the source of tenants of the scenario whose key by `_origin`, tables as JSON, is `origin`."""
     return read_source(_scenario(json.loads(origin)))
 
 
 @lru_cache(maxsize=1)  # runs with the same tenants are consecutive, and traces are large
 def _tenants(common: str, repeat: int) -> TenantSequence:
-    """Return the tenants of a repeat, of a key of `_common`."""
+    """Return the tenants of a repeat of the scenario whose key by `_common`, tables as JSON, is `common`."""
     tables = json.loads(common)
     return make_tenants(_scenario(tables), _source(_origin(tables)).of_repeat(repeat), repeat)
 

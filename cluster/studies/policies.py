@@ -166,7 +166,7 @@ def memory_claims() -> list[Claim]:
 
 
 def scoring_claims(nodes: int = NODES, proposals: int = 100_000) -> list[Claim]:
-    """Return the time of a thousand configurations with the original and with the modified energy, on some nodes."""
+    """Return the time to score a thousand configurations of `nodes` by each energy, measured over some `proposals`."""
     claims = []
     for label, paper, weights in (("original", "432 ms", WITHOUT_RISK), ("modified", "890 ms", AS_IN_PAPER)):
         engine = bench_cluster(nodes, 0)

@@ -63,7 +63,7 @@ class Pilot:
         return densities if all(name in densities for name in base.workloads) and base.is_of_regions else None
 
     def run_in(self, output: OutputDirectory, base: Base) -> dict[str, list[float]]:
-        """Return the densities that the pilot finds, by workload; its runs are kept in directories below the output."""
+        """Return the densities at the pilot's marks, by workload, ascending; `output` keeps the runs."""
         below = output.below(f"densities-{self.study}-{self.vcores:g}")
 
         def rows_of(design: Design) -> Sequence[Row]:
