@@ -34,7 +34,7 @@ from plb.provisioning.packing import (
 
 @kernel
 def first_fit(order: Int, packing: Packing) -> int:
-    """Place applications, (L,), in order on the first nodes that take them; return 0, `NO_CAPACITY` or `STOPPED`."""
+    """Place applications `order`, (L,), on the first nodes that take them; return 0, `NO_CAPACITY` or `STOPPED`."""
     live_count, full_count = 0, 0
     for application in order:
         if packing.stop[0]:
@@ -93,7 +93,7 @@ def empty_candidates(nodes: int) -> Candidates:
 
 @kernel
 def ordered_fit(order: Int, packing: Packing, candidates: Candidates, residual: Residual, sign: int) -> int:
-    """Place applications, (L,), by Best Fit (`sign` 1) or Worst Fit (-1); return 0, `NO_CAPACITY` or `STOPPED`."""
+    """Place applications `order`, (L,), by Best (`sign` 1) or Worst Fit (-1); return 0, `NO_CAPACITY` or `STOPPED`."""
     live_count, full_count = 0, 0
     for application in order:
         if packing.stop[0]:
@@ -188,7 +188,7 @@ class StruckNodes(NamedTuple):
 
 
 def empty_struck_nodes(order: Int, nodes: int) -> StruckNodes:
-    """Return the state before the first application is placed; `order` is (L,), `nodes` their number."""
+    """Return the state before the first application is placed; `order`: (L,) applications; `nodes`: number of nodes."""
     applications = len(order)
     return StruckNodes(
         order.copy(),
@@ -265,7 +265,7 @@ class Spread(NamedTuple):
 
 
 def empty_spread(nodes: int, residual: Residual) -> Spread:
-    """Return the state before the first application, for a number of nodes."""
+    """Return the state of `spread` before the first application is placed; `nodes`: number of nodes."""
     return Spread(residual, np.zeros(nodes), *(np.zeros(nodes, np.int32) for _ in range(4)))
 
 

@@ -127,7 +127,7 @@ class Affinity:
 
     @classmethod
     def none(cls) -> Affinity:
-        """Return no limits."""
+        """Return the affinity of applications without limits."""
         empty = np.zeros(0, np.int32)
         return cls(empty, empty, empty)
 

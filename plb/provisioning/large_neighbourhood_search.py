@@ -275,7 +275,7 @@ def empty_a_node(search: SearchState, rng: Stream, annealing: Annealing, rounds:
 
 @kernel
 def _first_empty(by_node: ReplicasByNode, neighbourhood: ClearedNeighbourhood, cleared: int) -> int:
-    """Return the position in `used` of the first cleared node without replicas, or `NOTHING`; `cleared` are cleared."""
+    """Return the position in `used` of the first of `cleared` cleared nodes that has no replicas, or `NOTHING`."""
     for index in range(cleared):
         position = neighbourhood.cleared[index]
         if by_node.head[neighbourhood.used[position]] == NOTHING:

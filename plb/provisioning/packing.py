@@ -303,7 +303,7 @@ class Residual(NamedTuple):
 
 
 def residual_of(measure: Measure, capacity: Int32, whole: bool = False) -> Residual:
-    """Return the residual before a node is in use; `capacity` and `whole` are its fields."""
+    """Return the residual while no node is in use; `capacity`: (D,) units of the largest node; `whole`: its field."""
     residual = Residual(
         measure=CODES[measure],
         capacity=capacity,

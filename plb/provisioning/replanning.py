@@ -200,17 +200,17 @@ def _kept_and_placed(context: SolverContext, plan: ProvisioningPlan) -> tuple[Se
         search, node_of_plan = _unplaced(context, plan, size, spare)
         node = node_of_plan[plan.node[rows]].astype(np.int32)
         _keep(search, plan.application[rows], node, plan.count[rows])
-        free_value = _place_missing(search, order_of(size))
-        if free_value == NOTHING:
+        application = _place_missing(search, order_of(size))
+        if application == NOTHING:
             _drop_empty(search)
             return search, node_of_plan
         if len(search.packing.free) == context.most_nodes or spare > context.instance.replicas.sum():
-            raise NoCapacityError(context.instance.name, context.instance.applications[free_value])
+            raise NoCapacityError(context.instance.name, context.instance.applications[application])
         spare *= 2
 
 
 def _unplaced(context: SolverContext, plan: ProvisioningPlan, size: Float, spare: int) -> tuple[SearchState, Int]:
-    """Return the nodes of a plan and spare ones, without replicas; as `_kept_and_placed`."""
+    """Return a search without replicas, with a plan's nodes and `spare` more a kind, and each plan node's index."""
     instance = context.instance
     packing, node_of_plan = context.packing_for(plan, spare)
     original = original_nodes_of(
