@@ -457,7 +457,7 @@ class PlacementAndLoadBalancing(DescribedCluster):
         ----------
         leaving
             True: the moves have begun. Every replica that moves keeps a departing end on its source until `vacate`; its
-            load counts in the checks of capacity.
+            load counts in the checks of capacity. A move back to that source ends the departing end, too.
 
         Raises
         ------

@@ -30,7 +30,7 @@ from cluster.service.events import (
 from cluster.service.log import LogEntry, Saved
 from plb import PlacementAndLoadBalancing
 from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
-from plb.model.move import Move, MoveKind
+from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.plan import Plan
 from plb.model.snapshot import Snapshot
 
@@ -235,22 +235,33 @@ class ClusterReplica:
         """Take moves of a plan that was applied back, the last first."""
         self._expect(record, Status.APPLIED)
         assert record.document is not None
-        if record.leaving:
-            reason = "its moves were begun with departing ends; describe their partitions anew"
-            raise ConflictError(f"outcomes: plan {record.id}: {reason}")
         moves = moves_of(record.document)
         for position in failed:
             if not 0 <= position < len(moves):
                 raise InvalidValueError("outcomes", "failed", position, f"a position of the {len(moves)} moves")
             if position in record.taken_back:
                 raise ConflictError(f"outcomes: move {position} of plan {record.id} was taken back already")
+            if record.leaving:
+                self._expect_under_way(moves[position])
         backwards = [inverse(moves[position]) for position in sorted(set(failed), reverse=True)]
         self.engine.apply(attrs.evolve(plan_of({**record.document, "moves": []}), moves=tuple(backwards)))
         record.taken_back += sorted(set(failed))
 
+    def _expect_under_way(self, move: Move) -> None:
+        """Raise `ConflictError` if a move that left a departing end has ended: its source was vacated."""
+        replicas = self.engine.replicas(move.partition)
+        has_end = any(replica.leaving and replica.node == move.source for replica in replicas)
+        if move.kind is MoveKind.MOVE and not has_end:
+            raise ConflictError(f"outcomes: {move} has ended: no replica is leaving {move.source}")
+
+
+TAKEN_BACK = Reason(Phase.REPAIR, "taken back")
+"""Reason of the moves that undo others; as they are not of balancing, limits of moves do not count them."""
+
 
 def inverse(move: Move) -> Move:
     """Return the move that undoes a move; one without such a move raises `ConflictError`."""
+    move = attrs.evolve(move, reason=TAKEN_BACK)
     if move.kind in (MoveKind.MOVE, MoveKind.SWAP):
         return attrs.evolve(move, source=move.target, target=move.source)
     if move.kind is MoveKind.ADD:

@@ -333,7 +333,8 @@ class _Replay:
     def _arrive(self, replicas: list[_Slot], move: Move, source: int, target: int) -> None:
         """Check and record an add or a move between nodes; `replicas`: of the partition.
 
-        A primary that is added beside another makes the other one a secondary.
+        A primary that is added beside another makes the other one a secondary. A replica may return to the node of its
+        own departing end.
         """
         slots = _slots_of(replicas)
         if adds_second_primary(move, ((slot.role, slot.node) for slot in slots)):
@@ -343,12 +344,14 @@ class _Replay:
         else:
             moved = _slot_of(move, source, slots)
         on_target = [replica for replica in replicas if replica.node == target]
-        if not all(replica.standby for replica in on_target) or (move.partition, target) in self.occupied:
+        own_end = self.state.rows.arriving[moved.row] if move.kind is MOVE else NOWHERE
+        is_free = all(replica.standby or replica.row == own_end for replica in on_target)
+        if not is_free or (move.partition, target) in self.occupied:
             raise ConflictError(f"{move}: a replica of the partition is on {move.target}; make a new plan")
         if self.leaving and move.kind is MOVE:
             self.occupied.add((move.partition, source))
-        for standby in on_target:
-            replicas.remove(standby)
+        for replaced in on_target:
+            replicas.remove(replaced)
         moved.node = target
 
     def _promote(self, replicas: list[_Slot], move: Move, node: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import attrs
 import pytest
 from hypothesis import given
 
@@ -62,6 +63,22 @@ def test_vacating_every_leaving_replica_equals_immediate_moves(cluster):
         slow.vacate(partition, node)
     assert placement_of(slow, cluster) == placement_of(immediate, cluster)
     assert_equal_loads(slow, immediate)
+
+
+@examples(100)
+@given(all_clusters())
+def test_moves_that_are_taken_back_have_not_begun(cluster):
+    """A move to the departing end of its replica ends both: placement, loads and the next plan are as without it."""
+    engine, reference = cluster.engine(), cluster.engine()
+    plan = engine.balance(budget=240)
+    reference.balance(budget=240)
+    begun = tuple(move for move in plan.moves if move.kind is MoveKind.MOVE)
+    engine.apply(attrs.evolve(plan, moves=begun), leaving=True)
+    back = [attrs.evolve(move, source=move.target, target=move.source) for move in reversed(begun)]
+    engine.apply(attrs.evolve(plan, moves=tuple(back)))
+    assert placement_of(engine, cluster) == placement_of(reference, cluster)
+    assert_equal_loads(engine, reference)
+    assert engine.balance(budget=240).moves == reference.balance(budget=240).moves
 
 
 def assert_equal_loads(engine: PlacementAndLoadBalancing, expected: PlacementAndLoadBalancing) -> None:

@@ -15,6 +15,7 @@ from cluster.service.events import (
     ReportOutcomes,
     RequestPlan,
     UndrainNode,
+    Vacate,
 )
 from cluster.service.log import Log, LogError
 from cluster.service.replica import DefectError, StaleError, Status
@@ -91,6 +92,32 @@ def test_failed_moves_are_taken_back(tmp_path: Path) -> None:
         await send(service, ApplyPlan(plan=plan.id))
         assert (await send(service, ReportOutcomes(plan=plan.id, failed=[*range(len(moves))]))).refusal is None
         assert before == {name: {one.node for one in engine.replicas(name)} for name in before}
+
+    with_service(tmp_path, story)
+
+
+def test_begun_moves_that_failed_have_not_begun_and_the_others_go_on(tmp_path: Path) -> None:
+    """One end is vacated, the other ones are the replicas again; nothing is taken back that has ended."""
+
+    async def story(service: PlacementService) -> None:
+        await make(service)
+        await send(service, ApplyPlan(plan=(await planned(service, RequestPlan(now=10.0))).id))
+        engine = service.cluster(CLUSTER).reader.engine
+        before = {name: engine.replicas(name) for name in ("db/0", "db/1", "db/2")}
+        await send(service, DrainNode(name="n1"))
+        plan = await planned(service, RequestPlan(now=20.0, call="repair"))
+        moves = moves_of(plan.document or {})
+        assert len(moves) > 1
+        assert (await send(service, ApplyPlan(plan=plan.id, leaving=True))).refusal is None
+        ended, *failed = moves
+        await send(service, Vacate(partition=ended.partition, node=str(ended.source)))
+        refusal = (await send(service, ReportOutcomes(plan=plan.id, failed=[*range(len(moves))]))).refusal
+        assert f"no replica is leaving {ended.source}" in str(refusal)
+        assert (await send(service, ReportOutcomes(plan=plan.id, failed=[*range(1, len(moves))]))).refusal is None
+        assert [name for name in before if engine.replicas(name) != before[name]] == [ended.partition]
+        assert ended.partition not in {move.partition for move in failed}
+        again = await planned(service, RequestPlan(now=20.0, call="repair"))
+        assert {move.partition for move in moves_of(again.document or {})} == {move.partition for move in failed}
 
     with_service(tmp_path, story)
 
