@@ -338,8 +338,34 @@ def _node_violations(named: NamedSolution) -> list[Violation]:
 
 
 def _ruled_out(excluded: ExcludedNodes) -> Full:
-    """Return the metrics with too little free capacity; the load of a standby on a node counts there already."""
-    problem, solution, state = excluded.named.problem, excluded.named.solution, excluded.named.state
+    """Return the metrics with too little free capacity, each with the emptiest node."""
+    needed, free, short = _needed_and_free(excluded)
+    shortages = []
+    for metric in np.flatnonzero(short.any(axis=0)).tolist():
+        short_nodes = np.flatnonzero(short[:, metric])
+        best = int(short_nodes[np.argmax((free - needed)[short_nodes, metric])])
+        quanta = int(needed[best, metric]), int(free[best, metric])
+        shortages.append(_shortage(excluded, metric, int(excluded.nodes[best]), *quanta, len(short_nodes)))
+    return Full(len(excluded.nodes), tuple(shortages))
+
+
+def _ruled_out_alone(excluded: ExcludedNodes) -> list[Full]:
+    """Return the metrics with too little free capacity of each node."""
+    needed, free, short = _needed_and_free(excluded)
+    shortages: list[list[Shortage]] = [[] for _ in excluded.nodes]
+    position, metric = np.nonzero(short)
+    for index, which in zip(position.tolist(), metric.tolist(), strict=True):
+        quanta = int(needed[index, which]), int(free[index, which])
+        shortages[index].append(_shortage(excluded, which, int(excluded.nodes[index]), *quanta, 1))
+    return [Full(1, tuple(of_node)) for of_node in shortages]
+
+
+def _needed_and_free(excluded: ExcludedNodes) -> tuple[Int, Int, Bool]:
+    """Return what the excluded nodes need and have free, (n, R) quanta, and whether that is too little, (n, R).
+
+    The load of a standby on a node counts there already.
+    """
+    problem, solution = excluded.named.problem, excluded.named.solution
     nodes = excluded.nodes
     needed = np.tile(problem.load[excluded.row], (len(nodes), 1))
     standby = np.full(len(nodes), NOWHERE)
@@ -354,24 +380,22 @@ def _ruled_out(excluded: ExcludedNodes) -> Full:
         growth = np.array([needed_with_reservations(excluded.named, excluded.row, node) for node in nodes.tolist()])
         grows, needed = growth > 0, growth + problem.load[standby]
         free -= solution.reserved[nodes]
-    short = (free < needed) & grows
-    shortages = []
-    for metric in np.flatnonzero(short.any(axis=0)).tolist():
-        name = state.config.metrics[metric].name
-        short_nodes = np.flatnonzero(short[:, metric])
-        best = int(short_nodes[np.argmax((free - needed)[short_nodes, metric])])
-        shortages.append(
-            Shortage(
-                metric=name,
-                nodes=len(short_nodes),
-                needed=state.quanta.to_user(name, int(needed[best, metric])),
-                free=state.quanta.to_user(name, max(0, int(free[best, metric]))),
-                emptiest=state.nodes[int(nodes[best])].name,
-                missing=state.quanta.to_user(name, int(needed[best, metric] - free[best, metric])),
-                reserved_for=applications_kept(excluded.named, int(nodes[best]), metric) if problem.reserves else (),
-            )
-        )
-    return Full(len(nodes), tuple(shortages))
+    return needed, free, (free < needed) & grows
+
+
+def _shortage(excluded: ExcludedNodes, metric: int, node: int, needed: int, free: int, count: int) -> Shortage:
+    """Return the shortage of a metric on `count` nodes; `needed`, `free`: quanta of `node`, the emptiest of them."""
+    state, problem = excluded.named.state, excluded.named.problem
+    name, to_user = state.config.metrics[metric].name, state.quanta.to_user
+    return Shortage(
+        metric=name,
+        nodes=count,
+        needed=to_user(name, needed),
+        free=to_user(name, max(0, free)),
+        emptiest=state.nodes[node].name,
+        missing=to_user(name, needed - free),
+        reserved_for=applications_kept(excluded.named, node, metric) if problem.reserves else (),
+    )
 
 
 def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
@@ -414,6 +438,7 @@ def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
 DESCRIPTION = RuleDescription(
     Rule.CAPACITY,
     _ruled_out,
+    ruled_out_alone=_ruled_out_alone,
     priority=lambda config: config.capacity_constraint_priority,
     fields=_fields,
     node_violations=_node_violations,

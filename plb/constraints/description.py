@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -87,6 +87,8 @@ class RuleDescription:
     """Returns why it excludes nodes, with numbers; None: `words` say why."""
     words: str = ""
     """Why it excludes nodes, for a rule without `ruled_out`."""
+    ruled_out_alone: Callable[[ExcludedNodes], Sequence[RuledOut]] | None = None
+    """Returns the same for each of the nodes alone, faster than `ruled_out` for one after the other."""
     priority: Callable[[PlbConfig], int] | None = None
     """Returns its priority: 0 hard, 1 soft, 2 optimisation, -1 off. None: the rule is always hard."""
     concerns: Callable[[Problem, int], bool] = lambda _problem, _row: True
@@ -111,3 +113,11 @@ class RuleDescription:
         if self.ruled_out is None:
             return Refused(self.rule.name.lower(), len(excluded.nodes), self.words)
         return self.ruled_out(excluded)
+
+    def diagnoses(self, excluded: ExcludedNodes) -> Sequence[RuledOut]:
+        """Return why the rule excludes each of the nodes alone."""
+        if self.ruled_out_alone is not None:
+            return self.ruled_out_alone(excluded)
+        if self.ruled_out is None:
+            return [Refused(self.rule.name.lower(), 1, self.words)] * len(excluded.nodes)
+        return [self.ruled_out(attrs.evolve(excluded, nodes=node)) for node in excluded.nodes[:, None]]

@@ -296,15 +296,28 @@ def _levels_of(problem: Problem, rule: Rule) -> list[int]:
 
 def _ruled_out(excluded: ExcludedNodes) -> Crowded:
     """Return the full domains of the excluded nodes."""
+    domains = {full.domain: full for full in _full_domains(excluded)}
+    return Crowded(excluded.rule.name.lower(), len(excluded.nodes), tuple(domains.values()))
+
+
+def _ruled_out_alone(excluded: ExcludedNodes) -> list[Crowded]:
+    """Return the full domain of each of the excluded nodes."""
+    domains, rule = _full_domains(excluded), excluded.rule.name.lower()
+    crowded = {full.domain: Crowded(rule, 1, (full,)) for full in {id(full): full for full in domains}.values()}
+    return [crowded[full.domain] for full in domains]
+
+
+def _full_domains(excluded: ExcludedNodes) -> list[FullDomain]:
+    """Return the full domain of each excluded node."""
     named, nodes = excluded.named, excluded.nodes
     levels = np.full(len(nodes), NOWHERE)
     _find_levels(named.problem, named.solution, int(excluded.rule), excluded.row, nodes, levels)
-    domains: dict[str, FullDomain] = {}
-    for node, level in zip(nodes.tolist(), levels.tolist(), strict=True):
-        name = _domain_name(named, level, node)
-        if name not in domains:
-            domains[name] = _full_domain(named, excluded.row, name, node, level)
-    return Crowded(excluded.rule.name.lower(), len(nodes), tuple(domains.values()))
+    domains: dict[tuple[int, int], FullDomain] = {}
+    keys = [*zip(levels.tolist(), named.problem.domain[nodes, levels].tolist(), strict=True)]
+    for node, key in zip(nodes.tolist(), keys, strict=True):
+        if key not in domains:
+            domains[key] = _full_domain(named, excluded.row, node, key[0])
+    return [domains[key] for key in keys]
 
 
 @kernel
@@ -318,19 +331,16 @@ def _find_levels(problem: Problem, solution: Solution, rule: int, row: int, node
                 break
 
 
-def _full_domain(named: NamedSolution, row: int, name: str, node: int, level: int) -> FullDomain:
-    """Return the replicas of `row`'s partition in the domain of `node` at a level, and the largest number with `row`.
-
-    `name`: of the domain.
-    """
-    problem = named.problem
+def _full_domain(named: NamedSolution, row: int, node: int, level: int) -> FullDomain:
+    """Return the domain of `node` at a level, which may not have `row` besides the replicas of its partition there."""
+    problem, name = named.problem, _domain_name(named, level, node)
     by_domain = _replicas_by_domain(named, level, row)
     inside = by_domain[int(problem.domain[node, level])]
     most = int(problem.most_in_domain[problem.service[row], level])
     if most != EVEN:
         return FullDomain(name, inside, most)
-    domains = np.unique(problem.domain[problem.parent[:, level] == problem.parent[node, level], level])
-    replicas = 1 + sum(by_domain[int(domain)] for domain in domains)
+    domains = _domains_under(named, level, None, int(problem.parent[node, level]))
+    replicas = 1 + sum(by_domain[domain] for _, domain in domains)
     floor, remainder = divmod(replicas, int(problem.siblings[problem.feasibility_class[row], node, level]))
     ceiling = floor + (remainder > 0)
     return FullDomain(name, inside, ceiling if inside >= ceiling else floor)
@@ -478,6 +488,7 @@ def _concerns(problem: Problem, row: int, rule: Rule) -> bool:
 FAULT_DOMAIN_DESCRIPTION = RuleDescription(
     Rule.FAULT_DOMAIN,
     _ruled_out,
+    ruled_out_alone=_ruled_out_alone,
     priority=lambda config: config.fault_domain_constraint_priority,
     concerns=partial(_concerns, rule=Rule.FAULT_DOMAIN),
     fields=lambda _state, topology: {
@@ -492,6 +503,7 @@ FAULT_DOMAIN_DESCRIPTION = RuleDescription(
 UPGRADE_DOMAIN_DESCRIPTION = RuleDescription(
     Rule.UPGRADE_DOMAIN,
     _ruled_out,
+    ruled_out_alone=_ruled_out_alone,
     priority=lambda config: config.upgrade_domain_constraint_priority,
     concerns=partial(_concerns, rule=Rule.UPGRADE_DOMAIN),
     breaches=partial(_breaches, rule=Rule.UPGRADE_DOMAIN),

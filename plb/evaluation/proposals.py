@@ -255,6 +255,25 @@ def new_energies(problem: Problem, solution: Solution, row: int, nodes: Int, ene
 
 
 @kernel
+def evaluate_places(problem: Problem, solution: Solution, row: int, nodes: Int, energy: Float, violating: Int) -> None:
+    """Write what the solution has with `row`, which has no node, on each of `nodes`, (n,).
+
+    `energy`: (n, 1 + terms), the energy, then the `TermValues`; `violating`: (n,) of the node, as in `Solution`.
+    """
+    for index in range(nodes.shape[0]):
+        apply_proposal(problem, solution, proposed(solution, row, nodes[index], NOWHERE))
+        energy[index, 0] = present_energy(problem, solution)
+        values = present_values(solution)
+        energy[index, 1] = values.movement
+        energy[index, 2] = values.imbalance
+        energy[index, 3] = values.fragmentation
+        energy[index, 4] = values.expected_failovers
+        energy[index, 5] = values.expected_overload
+        violating[index] = solution.violating[nodes[index]]
+        apply_proposal(problem, solution, proposed(solution, row, NOWHERE, NOWHERE))
+
+
+@kernel
 def find_refusals(problem: Problem, solution: Solution, enforced: RuleMask, row: int, rules: Int) -> None:
     """Write to `rules`, (N,), the first enforced rule or budget that refuses `row` on each node, or NO_REFUSAL."""
     for target in range(problem.limit.shape[0]):

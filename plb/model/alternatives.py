@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 import attrs
 import numpy as np
@@ -30,6 +31,46 @@ class Place:
     """Probability of a violation of the node by the estimator, as the energy counts it."""
 
 
+@attrs.frozen(eq=False, repr=False)
+class Places(Sequence[Place]):
+    """A sequence of n places as columns, equal to a tuple of the same places."""
+
+    nodes: Sequence[str]
+    """Names of the nodes."""
+    energies: Sequence[Sequence[float]]
+    """(n, 1 + terms) energies, each followed by its terms in the order of `terms`."""
+    terms: Sequence[str]
+    """Names of the terms, as in `Energy`."""
+    extension_terms: Sequence[Mapping[str, float]]
+    """(n,) as in `Energy`."""
+    probabilities: Sequence[float]
+    """(n,) `Place.violation_probability`."""
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    @overload
+    def __getitem__(self, index: int) -> Place: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Place, ...]: ...
+    def __getitem__(self, index: int | slice) -> Place | tuple[Place, ...]:
+        if isinstance(index, slice):
+            return tuple(self[position] for position in range(*index.indices(len(self))))
+        total, *terms = self.energies[index]
+        by_name = dict(zip(self.terms, terms, strict=True))
+        energy = Energy(total, extension_terms=self.extension_terms[index], **by_name)
+        return Place(self.nodes[index], energy, self.probabilities[index])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
 @attrs.frozen
 class ClosedNode:
     """A node that a rule excludes."""
@@ -52,7 +93,7 @@ class ClosedNode:
     @property
     def distance(self) -> float:
         """Distance from a feasible node: for a shortage, the missing share of the need; 1 for each other rule."""
-        return sum(obstacle.distance for obstacle in self.obstacles)
+        return sum([obstacle.distance for obstacle in self.obstacles])
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -75,7 +116,7 @@ class Alternatives:
     """Index of the replica, as in `PlacedReplica`."""
     standing: Place | None
     """Its node; None if it is not placed."""
-    places: tuple[Place, ...]
+    places: Sequence[Place]
     """The nodes that no rule excludes, by energy, lowest first; equal ones in the order of the nodes. The present node
     is among them unless a rule now excludes it.
     """
@@ -103,8 +144,10 @@ class Alternatives:
     @property
     def rank(self) -> int | None:
         """Rank of its present node among `places`, from 1; None if it is not placed or its node is now excluded."""
-        present_node = None if self.standing is None else self.standing.node
-        return next((rank for rank, place in enumerate(self.places, 1) if place.node == present_node), None)
+        nodes = self.places.nodes if isinstance(self.places, Places) else [place.node for place in self.places]
+        if self.standing is None or self.standing.node not in nodes:
+            return None
+        return 1 + nodes.index(self.standing.node)
 
     @property
     def nearest(self) -> tuple[ClosedNode, ...]:
@@ -130,12 +173,13 @@ class Alternatives:
         if self.standing is None:
             return f"{replica} is not placed and fits on {len(self.places) or 'none'} of {self.nodes} nodes"
         text = f"{replica} is on {self.standing.node}"
-        if not self.others:
+        others = len(self.places) - (self.rank is not None)
+        if not others:
             return f"{text} and fits on no other of {self.nodes} nodes"
-        best = self.others[0]
+        best = next(place for place in self.places if place.node != self.standing.node)
         change = best.energy.total - self.standing.energy.total
         effect = f"raise the energy by {amount(change)}" if change >= 0 else f"lower the energy by {amount(-change)}"
-        return f"{text}; {counted(len(self.others), 'other node')} would take it, the best, {best.node}, would {effect}"
+        return f"{text}; {counted(others, 'other node')} would take it, the best, {best.node}, would {effect}"
 
 
 @attrs.frozen(eq=False)
@@ -194,13 +238,16 @@ class NodeScores:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; the energy of a node that is ruled out is null."""
+        names = np.array([*(rule.name.lower() for rule in Rule), None], object)  # NO_REFUSAL is the last one
+        ruled_out_by = names[self.rule]
+        ruled_out_by[[*self.by_extensions]] = [*self.by_extensions.values()]
         return {
             "partition": self.partition,
             "role": self.role.name.lower(),
             "index": self.index,
             "nodes": list(self.nodes),
-            "energy": [float(energy) if np.isfinite(energy) else None for energy in self.energy],
+            "energy": [energy if energy < math.inf else None for energy in self.energy.tolist()],
             "violation_probability": self.violation_probability.tolist(),
-            "ruled_out_by": [*map(self._reason, range(len(self.nodes)))],
+            "ruled_out_by": ruled_out_by.tolist(),
             "soft": self.soft.tolist(),
         }

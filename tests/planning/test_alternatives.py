@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -20,10 +21,13 @@ from plb import (
     UnknownNameError,
 )
 from plb.array_types import NOWHERE
+from plb.evaluation.delta import move_row
+from plb.evaluation.proposals import find_refusals
 from plb.extensions.configuration import Proposal
 from plb.model.expressions import unmet_clauses
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
-from plb.planning.rule_priorities import placement_masks
+from plb.planning.explanations.diagnosis import Audit, diagnose_rule, diagnoses_of_rule
+from plb.planning.rule_priorities import placement_masks, rule_priorities
 from plb.testing import Cluster, all_clusters, clusters, configuration_of
 from tests.engine.extension_constraints import OffLastNode
 from tests.engine.oracle import energy_by_hand
@@ -127,12 +131,33 @@ def test_alternatives_do_not_change_the_engine(cluster):
     assert engine.repair(budget=60, now=600.0) == alone.repair(budget=60, now=600.0)
 
 
+@examples(40)
+@given(all_clusters())
+def test_many_nodes_are_diagnosed_as_each_alone(cluster):
+    engine = cluster.engine()
+    planner = engine._planner
+    problem = planner.problem(planner.now)._replace(bounded=False, counts_departed=False)
+    solution = planner.start(problem).copy()
+    for row, node in enumerate(solution.node.tolist()):
+        move_row(problem, solution, row, NOWHERE)
+        audit = Audit(planner.state, problem, solution, rule_priorities(engine.config))
+        for rule in (rule for rule in Rule if rule not in BUDGETS):
+            refusing = np.full(len(engine.nodes), NO_REFUSAL)
+            find_refusals(problem, solution, 1 << rule, row, refusing)
+            nodes = np.flatnonzero(refusing == rule)
+            alone = [diagnose_rule(audit, row, rule, nodes[[position]]) for position in range(len(nodes))]
+            assert [*diagnoses_of_rule(audit, row, rule, nodes)] == alone
+        move_row(problem, solution, row, node)
+
+
 def test_places_are_ranked_by_their_energy():
     replicas = {"a": ("n0", 10), "b": ("n1", 30), "c": ("n2", 5), "d": ("n3", 20), "x": ("n1", 8)}
     engine = engine_with({f"n{index}": 100 for index in range(4)}, replicas, w_imbalance=10.0)
     (found,) = engine.alternatives("x")
     assert [place.node for place in found.places] == ["n2", "n0", "n1", "n3"]
     assert found.rank == 3
+    assert found.places == tuple(found.places)
+    assert found.places[1:] == tuple(found.places)[1:]
     assert [place.energy.movement for place in found.places] == [1.0, 1.0, 0.0, 1.0]
     saved = found.standing.energy.total - found.places[0].energy.total
     others = f"3 other nodes would take it, the best, n2, would lower the energy by {saved:g}"

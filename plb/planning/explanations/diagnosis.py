@@ -71,6 +71,11 @@ def diagnose_rule(named: NamedSolution, row: int, rule: Rule, nodes: Int) -> Rul
     return description_of(rule).diagnosis(ExcludedNodes(named, row, rule, nodes))
 
 
+def diagnoses_of_rule(named: NamedSolution, row: int, rule: Rule, nodes: Int) -> Sequence[RuledOut]:
+    """Return why a rule excludes each of `nodes`, (n,), alone for `row`, which is not placed in the solution."""
+    return description_of(rule).diagnoses(ExcludedNodes(named, row, rule, nodes)) if len(nodes) else ()
+
+
 ALWAYS_HARD = 0
 """The priority of the rules of which no setting has one."""
 

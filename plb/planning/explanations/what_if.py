@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.constraints.rules import RULES_IN_ORDER
 from plb.energy.expected_failovers import count_violations_with
+from plb.energy.terms import TERMS_IN_ORDER
 from plb.evaluation.delta import move_row
-from plb.evaluation.proposals import find_refusals, new_energies
+from plb.evaluation.proposals import evaluate_places, find_refusals, new_energies
 from plb.model import Role
-from plb.model.alternatives import Alternatives, ClosedNode, NodeScores, Place
+from plb.model.alternatives import Alternatives, ClosedNode, NodeScores, Place, Places
 from plb.model.expressions import UnmetClause
 from plb.model.outcome import Refused, RuledOut
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule, RuleMask
-from plb.planning.explanations.diagnosis import Audit, diagnose_rule, unplaced_row
+from plb.planning.explanations.diagnosis import Audit, diagnoses_of_rule, unplaced_row
 from plb.planning.rule_priorities import placement_masks, rule_priorities
 from plb.planning.service_domains import why_immovable
 from plb.search.extensions import Extensions, energy_with
@@ -55,8 +56,8 @@ class WhatIf:
         masks = self._masks if origin_node == NOWHERE else self._kept_at(origin_node, refused_by_rule)
         unplaced = unplaced_row(audit, row, masks, None, self._extensions)
         closed_nodes = self._closed(audit, row, masks[-1], refused_by_rule)
-        open_nodes = np.setdiff1d(np.arange(len(self._state.nodes)), list(closed_nodes))
-        places = [self._place(problem, row, node) for node in open_nodes.tolist()]
+        open_nodes = _all_but(len(self._state.nodes), closed_nodes)
+        places = self._places(problem, row, open_nodes)
         if origin_node != NOWHERE:
             move_row(problem, self._solution, row, origin_node)
         may_move = origin_node == NOWHERE or bool(problem.repairable[row])
@@ -65,19 +66,40 @@ class WhatIf:
             role=unplaced.role,
             index=row,
             standing=present_place,
-            places=tuple(sorted(places, key=lambda place: place.energy.total)),
+            places=places,
             diagnosis=tuple(unplaced.diagnosis),
             closed=tuple(sorted(closed_nodes.values(), key=lambda node: node.distance)),
             given_up=unplaced.given_up,
             immovable=None if may_move else why_immovable(self._state, problem, row),
         )
 
-    def _place(self, problem: Problem, row: int, node: int) -> Place:
-        """Return the alternative of `node` for `row`, which is not placed."""
-        move_row(problem, self._solution, row, node)
-        place = self._present(row, node)
-        move_row(problem, self._solution, row, NOWHERE)
-        return place
+    def _places(self, problem: Problem, row: int, nodes: Int) -> Places:
+        """Return the alternatives of `nodes`, (n,), for `row`, which is not placed, by energy, lowest first."""
+        values, violating = np.empty((len(nodes), 1 + len(TERMS_IN_ORDER))), np.empty(len(nodes), np.int64)
+        evaluate_places(problem, self._solution, row, nodes, values, violating)
+        values[:, 1:] /= [term.unit(problem) for term in TERMS_IN_ORDER]
+        extension_terms = self._extension_terms(problem, row, nodes)
+        if self._extensions is not None and self._extensions.terms:
+            values[:, 0] += [*map(self._extensions.weighted, extension_terms)]
+        order = np.argsort(values[:, 0], kind="stable")
+        return Places(
+            nodes=[self._state.nodes[node].name for node in nodes[order].tolist()],
+            energies=values[order].tolist(),
+            terms=[term.name for term in TERMS_IN_ORDER],
+            extension_terms=[extension_terms[position] for position in order.tolist()],
+            probabilities=(violating[order] / problem.weights.repetitions).tolist(),
+        )
+
+    def _extension_terms(self, problem: Problem, row: int, nodes: Int) -> Sequence[Mapping[str, float]]:
+        """Return for each of `nodes`, (n,), the extension terms with `row`, which is not placed, on it."""
+        if self._extensions is None or not self._extensions.terms:
+            return [{} for _ in nodes]
+        totals = []
+        for node in nodes.tolist():
+            move_row(problem, self._solution, row, node)
+            totals.append(self._extensions.totals(problem, self._solution))
+            move_row(problem, self._solution, row, NOWHERE)
+        return totals
 
     def _present(self, row: int, node: int) -> Place:
         """Return the alternative of `node` for `row`, which is placed there."""
@@ -118,17 +140,25 @@ class WhatIf:
             rule = constraint.rule
             if constraint.priority is not None and not enforced >> rule & 1:
                 continue
-            for node in refused_by_rule[rule].tolist():
-                obstacles.setdefault(node, []).append(diagnose_rule(audit, row, rule, np.array([node])))
+            nodes = refused_by_rule[rule]
+            for node, diagnosis in zip(nodes.tolist(), diagnoses_of_rule(audit, row, rule, nodes), strict=True):
+                obstacles.setdefault(node, []).append(diagnosis)
                 unmet[node] = unmet.get(node, ()) + constraint.unmet(audit, row, node)
         if self._extensions is not None:
-            open_nodes = np.setdiff1d(np.arange(len(self._state.nodes)), list(obstacles))
+            open_nodes = _all_but(len(self._state.nodes), obstacles)
             by_extensions = self._extensions.refused_nodes(audit.problem, self._solution, row, open_nodes)
             obstacles |= {node: [Refused(name, 1)] for node, name in by_extensions.items()}
         names = [node.name for node in self._state.nodes]
         return {
             node: ClosedNode(names[node], tuple(obstacles[node]), unmet.get(node, ())) for node in sorted(obstacles)
         }
+
+
+def _all_but(count: int, nodes: Collection[int]) -> Int:
+    """Return the indices from 0 to `count` - 1 without those of `nodes`, ascending."""
+    kept = np.ones(count, bool)
+    kept[[*nodes]] = False
+    return np.flatnonzero(kept)
 
 
 def scores_of(
@@ -143,7 +173,7 @@ def scores_of(
     find_refusals(problem, solution, masks[-1], row, refusing_hard_rule)
     fitting = np.flatnonzero(refusing_rule == NO_REFUSAL)
     by_extensions = {} if extensions is None else extensions.refused_nodes(problem, solution, row, fitting)
-    fitting = np.setdiff1d(fitting, list(by_extensions))
+    fitting = fitting[~np.isin(fitting, [*by_extensions])] if by_extensions else fitting
     violations = np.zeros(nodes, np.int64)
     if problem.peak.shape[2] > 0:
         count_violations_with(problem, solution, row, violations)
