@@ -195,7 +195,7 @@ def place_rows(
 def _stages(
     problem: Problem, solution: Solution, config: PlbConfig, rows: Int, masks: Sequence[RuleMask]
 ) -> list[tuple[Problem, int]]:
-    """Return the stages of a placement of `rows`, each a problem, filtered at first, and its enforced rules."""
+    """Return the stages of placing `rows`: for each of `masks`, the problem filtered, if it can be, then whole."""
     filtered_problem = filtered(problem, solution, config, rows)
     return [
         (searched, mask)

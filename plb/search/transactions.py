@@ -320,7 +320,7 @@ def moved_rows(problem: Problem, solution: Solution, others: Int) -> Int:
 
 
 def places_of(problem: Problem, solution: Solution, others: Int) -> Places:
-    """Return the places of the rows that are not on their origins; `others`: see `moved_rows`."""
+    """Return the places of rows not on their origins; `others`: rows that an earlier search may have moved."""
     rows = moved_rows(problem, solution, others)
     return Places(rows, solution.node[rows])
 

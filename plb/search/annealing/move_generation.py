@@ -47,7 +47,7 @@ def node_worth_reaching(problem: Problem, solution: Solution, row: int, rng: Str
 
 @kernel
 def is_worth_swapping(problem: Problem, solution: Solution, row: int, partner: int) -> bool:
-    """Return whether a role swap brings load of an unbalanced metric on the primary's node closer to the mean."""
+    """Return whether a role swap of two siblings brings unbalanced load on the primary's node closer to the mean."""
     primary = row if problem.role[row] == PRIMARY else partner
     secondary = partner if primary == row else row
     node = solution.node[primary]

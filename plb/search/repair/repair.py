@@ -154,7 +154,7 @@ def _mark_broken_rules(problem: Problem, solution: Solution, enforced: RuleMask,
 def breaches_of_applications_before(
     problem: Problem, solution: Solution, enforced: RuleMask, applications: Int
 ) -> Float:
-    """Return what each application breaks, (A, 3), see `_breaches_by_rule`; 0 for all but these `applications`."""
+    """Return nodes too many, overloads and their relative sum of each application, (A, 3); 0 but for `applications`."""
     counts = np.zeros((len(problem.most_nodes), 3))
     _count_breaches_of(problem, solution, enforced, applications, counts)
     return counts
@@ -164,7 +164,7 @@ def breaches_of_applications_before(
 def _count_breaches_of(
     problem: Problem, solution: Solution, enforced: RuleMask, applications: Int, counts: Float
 ) -> None:
-    """Write to `counts`, (A, 3), what each of `applications` breaks, see `_breaches_by_rule`."""
+    """Write to `counts`, (A, 3), nodes too many, overloads and their relative sum of each of `applications`."""
     for application in applications:
         nodes, overloads, excess = _breaches_by_rule(problem, solution, enforced, application)
         counts[application, 0], counts[application, 1], counts[application, 2] = nodes, overloads, excess
@@ -191,8 +191,8 @@ def breaks_anew(
 ) -> bool:
     """Return whether a row breaks a rule, or an application breaks one more, that was satisfied before a repair.
 
-    `broken_before`: (M,) of RuleMask, the rules that each row broke; `application_breaches`: (A, 3) as of
-    `_breaches_by_rule`.
+    `broken_before`: (M,) of RuleMask, the rules that each row broke; `application_breaches`: (A, 3) nodes too many,
+    overloads and their relative sum.
     """
     for index in range(suspects.length[ROWS]):
         row = suspects.rows[index]

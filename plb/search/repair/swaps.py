@@ -40,7 +40,7 @@ def swap_with_lighter(
 
 @kernel
 def swap_roles(problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, partner: int) -> bool:
-    """Swap the nodes of two siblings, and move their children along; return whether all could follow."""
+    """Swap the nodes of siblings `row` and `partner`, and move their children along; return whether all followed."""
     length_before, source = draft.transaction.length[0], solution.node[row]
     try_move(problem, solution, draft.transaction, row, solution.node[partner])
     try_move(problem, solution, draft.transaction, partner, source)
@@ -101,7 +101,7 @@ def _may_swap(
 def _count_partners(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int
 ) -> int:
-    """Return the number of siblings with which `row` may swap its role; `metric` as in `_may_swap`."""
+    """Return with how many siblings of less load of `metric` (NOWHERE: of any load) `row` may swap its role."""
     count = 0
     sibling = problem.sibling[row]
     while sibling != row:
@@ -114,7 +114,7 @@ def _count_partners(
 def _partner(
     problem: Problem, solution: Solution, draft: Draft, enforced: RuleMask, row: int, metric: int, index: int
 ) -> int:
-    """Return the sibling with this index among those with which `row` may swap its role; `metric` as in `_may_swap`."""
+    """Return sibling `index` of those of less load of `metric` (NOWHERE: any) with which `row` may swap its role."""
     sibling = problem.sibling[row]
     while sibling != row:
         if _may_swap(problem, solution, draft, enforced, row, sibling, metric):
