@@ -67,7 +67,7 @@ def drop_surplus(
 
 
 def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[Surplus]:
-    """Return the partitions that have too many replicas also after the rows in `dropped` are removed."""
+    """Return those of `surpluses` that have too many replicas also after the rows in `dropped` are removed."""
     remaining = [([row for row in surplus.rows if row not in dropped], surplus) for surplus in surpluses]
     counts = [surplus.count - (len(surplus.rows) - len(rows)) for rows, surplus in remaining]
     return [Surplus(rows, count) for (rows, _), count in zip(remaining, counts, strict=True) if count > 0]

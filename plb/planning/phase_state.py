@@ -93,7 +93,7 @@ class PhaseLog:
     ) -> DomainOutcome:
         """Return what has been done in a service domain (None: in all services), by an action of a refresh if any.
 
-        `of_extensions`: counts of the proposals that extensions refused or rejected.
+        `immovable_rows`: placed rows that no plan moves; `of_extensions`: proposals that extensions refused, rejected.
         """
         phases = tuple(dict.fromkeys(self.phases))
         proposals = proposals_of(self.tally, self._larger_steps) if phases else Proposals()
@@ -192,7 +192,7 @@ class PhaseState:
         return bool((self.problem.repairable & (self.solution.node != NOWHERE)).any())
 
     def limit_moves(self, allowance: int | None) -> int:
-        """Limit the moves of the plan; None: the limit of the settings. Return the limit."""
+        """Limit the moves of the plan to `allowance`, None: to the limit of the settings only; return the limit."""
         if allowance is not None:
             self.problem = self.problem._replace(bounded=True, max_moves=min(self.problem.max_moves, allowance))
         return self.problem.max_moves
@@ -206,7 +206,7 @@ class PhaseState:
         self.problem = problem._replace(max_builds=most_builds, max_swaps=most_swaps)
 
     def deduct(self, earlier: Sequence[PhaseState]) -> None:
-        """Reduce the budgets of the whole plan by the moves, builds and swaps of other service domains."""
+        """Reduce the budgets of the whole plan by the moves, builds and swaps of `earlier` runs, of other domains."""
         for run in earlier:
             totals = run.solution.totals
             self._is_cut |= bool(totals.moves)
@@ -244,7 +244,7 @@ class PhaseState:
         self._note_changes("undo")
 
     def _note_changes(self, moment: str) -> None:
-        """Note that the solution has changed, and check its sums if the settings request it."""
+        """Note that the solution has changed; check its sums if the settings request it, naming `moment` in errors."""
         self._changes += 1
         self.moved_rows = moved_rows(self.problem, self.solution, self._others)
         if self.config.checks is not Checks.OFF:

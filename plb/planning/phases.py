@@ -93,7 +93,7 @@ class PhaseRun(PhaseState):
     def _placed(
         self, rows: list[int], masks: Sequence[int], seed: np.random.SeedSequence, *, with_moves: bool
     ) -> Annealed:
-        """Place rows under the enforced rules, and return the statistics."""
+        """Place `rows` under each of `masks` in turn, `with_moves` of other replicas or without; return the result."""
         return place_rows(
             self._problem_of(Phase.PLACEMENT),
             self.solution,
@@ -180,7 +180,7 @@ class PhaseRun(PhaseState):
         return Returns(self._problem_of(Phase.PLACEMENT), solution, masks, self._extensions)
 
     def _take_roles(self, changes: RoleChanges, moment: str, returns: Returns | None = None) -> None:
-        """Take the result of changes of roles, and leave the partitions alone whose primary changes."""
+        """Take over changed roles and leave alone the partitions whose primary changes; `moment` is named in errors."""
         for partition, place in () if returns is None else returns.refused:
             changes.give_up_place(partition, place)
         self.problem, self.solution = changes.problem, changes.solution
@@ -331,7 +331,7 @@ class PhaseRun(PhaseState):
         self._energy_before = attrs.evolve(self._energy_before, total=total)
 
     def plan(self, missing: list[int], domain: ServiceDomain | None, action: str | None = None) -> Plan:
-        """Return the plan of a service domain or of all services, in which `missing` rows were to be placed."""
+        """Return the plan of a domain (None: all services) to place `missing` rows; `action`: of a refresh, if any."""
         extensions = self._extensions
         counted = extensions is not None and bool(extensions.refused or extensions.rejected)
         of_extensions = extensions.proposals if extensions is not None and counted else None

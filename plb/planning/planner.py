@@ -412,7 +412,7 @@ class Planner:
             run.log.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
 
     def _balance(self, run: PhaseRun, occasion: Occasion, earlier: Sequence[Plan]) -> None:
-        """Run balancing on one service domain within the limit of moves in the counting interval."""
+        """Run balancing on one service domain within the limit of moves, less those in the `earlier` domains' plans."""
         allowance = None
         if self.state.config.throttles_moves:
             allowance = self.scheduler.allowance(Action.BALANCING, number_of_replicas(self.state), self.now)

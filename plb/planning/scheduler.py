@@ -159,7 +159,7 @@ class Scheduler:
         return bool(record.under_way)
 
     def swaps_under_way(self, version_of: Callable[[str], int | None], now: float) -> int:
-        """Return the number of swaps under way in all domains; `version_of` as in `is_under_way`."""
+        """Return the number of swaps under way in all domains; `version_of`: present version of a partition by name."""
         under_way = [record for record in self.records.values() if self.is_under_way(record, version_of, now)]
         return sum(swaps for record in under_way for _, _, swaps in record.under_way.values())
 

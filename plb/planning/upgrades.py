@@ -409,5 +409,5 @@ class RoleChanges:
         return Reason(Phase.PLACEMENT, "upgrade", self.state.nodes[int(self.problem.origin[handover.marked])].name)
 
     def _returned(self, place: int) -> Reason:
-        """Return the reason of what is done because the node of the row `place` has been upgraded."""
+        """Return the reason of a move or change of role because the node of the row `place` has been upgraded."""
         return Reason(Phase.PLACEMENT, "upgraded", self.state.nodes[int(self.problem.origin[place])].name)

@@ -233,7 +233,7 @@ class Trial:
         return refusals
 
     def _refusals_of(self, row: int) -> dict[str, Any]:
-        """Return the fields of `refusals_of` for `row`, which is taken off its node."""
+        """Return `Undrained.diagnosis` and `given_up` for `row`, which is off its node; empty if some node is open."""
         problem, solution = self._audit.problem, self._audit.solution
         if self._extensions is None and _is_open(problem, solution, self._masks[-1], row):
             return {}

@@ -149,7 +149,7 @@ def _with_nowhere(nodes: Bool) -> Bool:
 
 
 def _feasibility_classes_by_role(state: ClusterState, feasibility_class: Int32, role: Int) -> Int32:
-    """Return `Problem.feasibility_class` of rows, (m,), by the class of the service and the role, (m,) each.
+    """Return `Problem.feasibility_class` of rows, (m,), from the service's `feasibility_class` and `role`, (m,) each.
 
     Primaries may have other classes.
     """
