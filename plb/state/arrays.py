@@ -408,7 +408,7 @@ def siblings_of(problem: Problem, row: int) -> Iterator[int]:
 
 @kernel
 def are_siblings(problem: Problem, row: int, partner: int) -> bool:
-    """Return whether the two rows belong to one partition."""
+    """Return whether the rows `row` and `partner` belong to one partition."""
     sibling = problem.sibling[row]
     while sibling != row:
         if sibling == partner:
@@ -438,7 +438,7 @@ class Proposal(NamedTuple):
 
 @kernel
 def proposed(solution: Solution, row: int, target: int, partner: int) -> Proposal:
-    """Return a proposal from the present node of `row`; fields as in `Proposal`."""
+    """Return the proposal to move `row` from its node to `target`, and `partner`, if not NOWHERE, the other way."""
     return Proposal(row, target, partner, solution.node[row])
 
 

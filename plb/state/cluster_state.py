@@ -198,13 +198,13 @@ class ClusterState:
         return self.feasibility_classes[int(self.service_table.feasibility_class[service])]
 
     def node(self, name: str, context: str = "") -> int:
-        """Return the index of a node; `context` as in `service`."""
+        """Return the index of a node; `context` names the item whose update refers to it, for the error."""
         if not isinstance(name, str) or name not in self.node_index:
             raise UnknownNameError("node", name, self.node_index, context)
         return self.node_index[name]
 
     def partition(self, name: str, context: str = "") -> PartitionRecord:
-        """Return the record of a partition; `context` as in `service`."""
+        """Return the record of a partition; `context` names the item whose update refers to it, for the error."""
         if not isinstance(name, str) or name not in self.partitions:
             raise UnknownNameError("partition", name, self.partitions, context)
         return self.partitions[name]

@@ -465,7 +465,7 @@ def _history_metric(history: DemandHistory, metric: str) -> int:
 
 
 def _class_code(history: DemandHistory, tenant_class: str | None) -> int:
-    """Return the code of a class in a history; -1 for None."""
+    """Return the code of `tenant_class` in a history; -1 for None and for a class that the history lacks."""
     return -1 if tenant_class is None else history.class_code(tenant_class)
 
 

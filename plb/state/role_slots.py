@@ -80,7 +80,7 @@ def may_change_role(state: ClusterState, rows: Sequence[int] | slice = slice(Non
 
 
 def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: Int) -> int:
-    """Add an empty slot of a role to a partition and return its row; `default` as in `expected_load`.
+    """Add an empty slot of a role to a partition and return its row; `default`: (R,) quanta without a reported load.
 
     The caller links the rows.
     """

@@ -396,7 +396,7 @@ def _in_quanta(load: float, quantum: float) -> float:
 
 
 def packing_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:
-    """Return the fields of `Problem` on placement strategies, by name; `counted_for` as in `Problem`."""
+    """Return the fields of `Problem` on placement strategies, by name; `counted_for`: (N, R) nodes that count."""
     metrics = state.config.metrics
     weights = np.array([emptiness_weights(metric) for metric in metrics])
     requested = [target_empty_nodes(metric, int(counted_for[:, index].sum())) for index, metric in enumerate(metrics)]
