@@ -88,7 +88,7 @@ def recorded_peaks(
 ) -> None:
     """Fill in `peak` and `peak_ceiling` of the `selected` rows, (m,), as their traces were recorded.
 
-    `recorded`: (T, R, 2) quanta, level and maximum; `large`: of `Anchoring`; other arguments as in `anchor_peaks`.
+    `recorded`: (T, R, 2) quanta, level and maximum; `trace`: (M, K) rows of the history; `large`: of `Anchoring`.
     """
     for row in selected:
         for metric in range(peak.shape[1]):
@@ -231,7 +231,7 @@ def age_growing(peak: Int32, trace: Int32, metric: int, age: float, start: Start
     """Update peaks of a lesser age, for the same start and traces, to this age; return the largest.
 
     The later growth of a trace only decreases, so a peak that equals its start does not change and its trace is
-    not evaluated. Parameters as in `anchor_growing`.
+    not evaluated. `peak`: (K,) quanta; `trace`: (K,) rows of the history; `age`: seconds.
     """
     highest = 0
     for k in range(peak.shape[0]):
@@ -275,7 +275,7 @@ def peak_in_quanta(peak: float, quantum: float) -> int:
 def anchor_level(
     peak: Int32, trace: Int32, metric: int, level: int, age: float, demand: float, anchoring: Anchoring
 ) -> tuple[int, float]:
-    """Fill in the peaks of a row in a metric without trend; parameters and result as in `anchor_growing`.
+    """Fill in `peak`, (K,) quanta, in a metric without trend; return the largest, and the age from which all stay.
 
     ``peak = w·U·LBMax/max + (1 − w)·U``, with w the share of `RECORD_SECONDS` that has passed, LBMax the `demand` in
     user units, and U at the position `level` of a curve: the 90th percentile, or the maximum.

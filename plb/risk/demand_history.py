@@ -262,7 +262,7 @@ def _roles(role: object, traces: int) -> npt.NDArray[np.int64]:
 
 
 def _flags(censored: object, traces: int) -> npt.NDArray[np.bool_]:
-    """Return truth values of a number of traces, (T,), or raise an error."""
+    """Return `censored` as truth values, (T,), one for each of a number of traces, or raise an error."""
     flags = _shaped("censored", censored, (traces,), np.float64)
     refused = np.flatnonzero((flags != 0) & (flags != 1))
     if len(refused):
@@ -309,7 +309,7 @@ class ExpectedDemand:
         self._alive[group] = reached / len(traces)
 
     def group_of(self, tenant_class: str | None, role: Role) -> int:
-        """Return the group of a class and role; for a class that the history lacks, the last one, without tenants."""
+        """Return the group of `tenant_class` and `role`; for a class not in the history the last, without tenants."""
         code = self.history.class_code(tenant_class)
         return len(self._mean) - 1 if code < 0 else code * len(Role) + int(role)
 

@@ -73,7 +73,7 @@ def predicts_violation(estimator: Float, sums: Int32, incoming: Int32, outgoing:
 def _mean_and_deviations(n: float, first: int, last: int, sums: Int32, incoming: Int32, outgoing: Int32) -> float:
     """Return the mean of the columns from `first` up to `last` plus n sample deviations.
 
-    Arrays as in `predicts_violation`.
+    `sums`, `incoming`, `outgoing`: (C,) columns of the node, of a replica that joins and of one that leaves.
     """
     total = np.int64(0)
     for column in range(first, last):

@@ -326,7 +326,7 @@ def first_eligible(
 ) -> int:
     """Return the first eligible row among the draws from [low, high) of a repetition's `stream`, or NONE.
 
-    `level`, `age`, `largest_demand`: criteria, as in `is_eligible`.
+    `level`: of `Widening`; `age`, seconds, and `largest_demand`, (R,) user units: of the replica.
     """
     for draw in range(DRAWS):
         row = low + uniform_index(stream, draw, high - low)
@@ -341,7 +341,7 @@ def collect_eligible(
 ) -> int:
     """Write the eligible rows of [low, high) to the front of `scratch`, (T,), and return their number.
 
-    `level`, `age`, `largest_demand`: criteria, as in `is_eligible`.
+    `level`: of `Widening`; `age`, seconds, and `largest_demand`, (R,) user units: of the replica.
     """
     count = 0
     for row in range(low, high):

@@ -208,7 +208,7 @@ def _of_past_windows(machine: MachineSamples, predictor: HistoricalPeak, usage: 
 
 
 def _oracle(machine: MachineSamples, oracle: PeakOracle, limit: Float, step: int) -> Float:
-    """Return the values of the oracle at each step of a machine, (S,); `limit`, `step` as in `_peaks`."""
+    """Return the oracle's value at each step of a machine, (S,); `limit`: (S,) summed limits; `step`: its length."""
     time = machine.time - machine.time[0]  # sums with the horizon then stay below 2^63
     reach = min(oracle.horizon * step, int(time[-1]) + 1)
     recent = max(1, int(np.searchsorted(time, time[-1] - reach, "right")))
@@ -490,7 +490,7 @@ def _compared(key: Int, peak: Float, oracle: Float) -> tuple[Bool, Int, Int]:
 
 
 def _ratios(limit: Float, peak: Float, oracle: Float) -> tuple[Float, Float, Float]:
-    """Return savings ratio, 1 where there is a violation, and violation severity of each row, (S,) each."""
+    """Return savings ratio, violation (1 or 0) and violation severity by row; arguments and results are (S,)."""
     missed = violations(peak, oracle).astype(np.float64)
     return savings_ratio(peak, limit), missed, violation_severity(peak, oracle)
 
