@@ -205,7 +205,7 @@ def learn_sequence(task: SequenceTask) -> SequenceResult:
 
 
 def _row(iteration: int, results: Sequence[SequenceResult], norm: float) -> CurveRow:
-    """Return the row of the curve of an iteration; `norm`: of its gradient."""
+    """Return the curve's row of an iteration; `results`: of its job sequences; `norm`: of their mean gradient."""
     totals = [total for result in results for total in result.totals]
     decisions = sum(result.decisions for result in results)
     return CurveRow(
