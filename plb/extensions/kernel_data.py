@@ -248,7 +248,7 @@ def _parameter_count(function: Kernel[..., Any]) -> int:
 
 
 def _adapted_count(function: Kernel[..., None], data: bool, flat: bool) -> Kernel[..., Any]:
-    """Return `adapted` of `function`, which adds a replica to its sums (`sign` 1) or takes it away (-1)."""
+    """Return `adapted` of `function`, which counts a replica in or out of sums; `data`, `flat`: as in `adapted`."""
 
     def with_data_and_flat_sums(problem: Any, data: Any, sums: Any, row: int, node: int, sign: int) -> None:
         """Pass on the data and `sums`, a `Values`, as one array."""
@@ -280,7 +280,7 @@ def _adapted_propose(function: Any, data: bool) -> Kernel[..., Any]:
 
 
 def _adapted_question(function: Any, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:
-    """Return `adapted` of a kernel about a proposal or a node, its `last` parameter."""
+    """Return `adapted` of `function` on a proposal or node, its last argument; the switches are as in `adapted`."""
 
     def with_data_and_flat_sums(problem: Any, solution: Any, data: Any, sums: Any, last: Any) -> Any:
         return function(problem, solution, data, sums.values, last)
@@ -322,7 +322,7 @@ def named(error: BaseException, kind: str, name: str, method: str) -> BaseExcept
 
 @contextmanager
 def errors_of(kind: str, name: str, method: str) -> Iterator[None]:
-    """Raise an error of a method of an extension as an `ExtensionError`; see `named`."""
+    """In the block, raise an error of a `method` of extension `name` as an `ExtensionError`, but for a `PlbError`."""
     try:
         yield
     except Exception as error:
