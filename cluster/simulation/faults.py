@@ -169,7 +169,7 @@ class NodeStates:
         self._report_node(node)
 
     def _note_change(self, node: str, cause: str, *, down: bool) -> None:
-        """Record that a node goes down or comes back, and report it to the ledger and the engine."""
+        """Record that a node goes down or comes back because of `cause`; report it to the ledger and the engine."""
         self._cluster.recorder.node_events.append((self._cluster.now, node, down, cause))
         self._cluster.ledger.set_down(node, down=down)
         self._report_node(node)

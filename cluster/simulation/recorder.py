@@ -210,7 +210,7 @@ class Recorder:
         self.failovers[self._sequence.owner[tenant]] += record.is_failover
 
     def scaling(self, now: int, partition: str, mechanism: str, before: int, after: int, load: float) -> None:
-        """Record that the number of a tenant's instances or partitions changes at the mean load `load`."""
+        """Record that `mechanism`, instances or partitions, scales a tenant from `before` to `after` at mean `load`."""
         self._scalings.append((now, partition, mechanism, before, after, load))
 
     def failover(self, now: int, move: Move, tenant: int) -> None:
@@ -375,12 +375,12 @@ class Availability:
         """The interruptions without a known end, by row of the tenant."""
 
     def interrupt(self, tenant: int, now: int, seconds: float, cause: str) -> None:
-        """Record that a tenant is unavailable for some seconds from now on."""
+        """Record that a tenant is unavailable for some seconds from `now` on because of `cause`."""
         if seconds > 0:
             self.interruptions.append(Interruption(tenant, now, now + seconds, cause))
 
     def lose(self, tenant: int, now: int, cause: str) -> bool:
-        """Record that a tenant is unavailable from now on; return whether it was available before."""
+        """Record that `cause` makes a tenant unavailable from `now` on; return whether it was available before."""
         if tenant in self._open:
             return False
         self._open[tenant] = Interruption(tenant, now, None, cause)

@@ -192,7 +192,7 @@ class Services:
         return name
 
     def _create(self, tenant: int, name: str, limits: Mapping[str, float], application: Application | None) -> None:
-        """Add the service `name` of a tenant to the engine, after its application and the service of its parent."""
+        """Add service `name` of a tenant, with `limits` by metric, after its application and its parent's service."""
         if application is not None and application.name not in self._created_applications:
             self._engine.update_application(application)
             self._created_applications.add(application.name)
@@ -248,7 +248,7 @@ def initial_demand(
 ) -> Mapping[str, float]:
     """Return the expected demand of a replica without a report by metric, in user units; empty without a history.
 
-    The estimate uses past tenants of the class and role, or else of the class, or else all.
+    It is a `percentile` of the first demand of past tenants of the class and role, else of the class, else of all.
     """
     if history is None:
         return {}

@@ -40,7 +40,7 @@ class SimulatedCluster:
         return int(self.env.now)
 
     def interrupt(self, tenant: int, cause: str) -> None:
-        """Record that a tenant is unavailable from now on while its primary changes."""
+        """Record that a tenant is unavailable from now on while its primary changes because of `cause`."""
         self.recorder.availability.interrupt(tenant, self.now, self.scenario.cluster.interruption_seconds, cause)
 
 

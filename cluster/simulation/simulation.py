@@ -335,7 +335,7 @@ class Simulation:
         return metering
 
     def _balance(self, metering: Metering) -> None:
-        """Balance by the loads that balancing sees, see `Workload.balanced_hours`."""
+        """Balance by the present loads, or by the means of the last `Workload.balanced_hours` if there are any."""
         self._last_balancing = self._now
         rows, hours = metering.rows, self._scenario.workload.balanced_hours
         if hours and len(rows):

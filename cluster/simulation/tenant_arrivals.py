@@ -84,7 +84,7 @@ class TenantAdmission:
         return admitted
 
     def start(self, numbers: list[int], arrival: Int) -> None:
-        """Set the arrival times of tenants, (m,), and with them their departures."""
+        """Set the `arrival` times, (m,) seconds, of the tenants `numbers`, (m,), and with them their departures."""
         for number, time in zip(numbers, arrival.tolist(), strict=True):
             self.arrival.append(time)
             heapq.heappush(self._departures, (time + self._lifetime[number], number))

@@ -136,7 +136,7 @@ def _reached(load: Float, threshold: Float) -> Bool:
 
 
 def _nearly_reached(load: Float, threshold: Float) -> Bool:
-    """Return where the engine, which rounds loads up, may find a shortage, (H, R)."""
+    """Return where the engine, which rounds loads up, may see `load` reach `threshold`, (H, R) each."""
     return _reached(load, threshold * (1.0 - SHARE_OF_ROUNDING))
 
 
