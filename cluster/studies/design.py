@@ -239,7 +239,7 @@ def require_complete(result: RunResult) -> RunResult:
 
 
 def prepared(arguments: Mapping[str, Any]) -> tuple[Scenario, Source, TenantSequence, int]:
-    """Return scenario, source, tenants and number of the repeat of a task.
+    """Return scenario, source, tenants and number of the repeat of a task with these `arguments`.
 
     Source and tenants are kept for the next task.
     """

@@ -99,7 +99,7 @@ class Violations:
         return Ratio(mean, low, high, len(ratios), without)
 
     def _half_width(self, arms: Sequence[str], to: str, settings: int) -> float | None:
-        """Return half the width of the interval of a ratio over `settings` settings, by the jackknife.
+        """Return half the width of the interval of ``ratio(arms, to)`` over `settings` settings, by the jackknife.
 
         None if all violations of the arm `to` in a setting are in one repeat.
         """

@@ -154,7 +154,7 @@ def _row(task: Task, values: Mapping[str, Any]) -> Row:
 
 
 def head_of(name: str, described: Mapping[str, Any], code: str) -> dict[str, Any]:
-    """Return the contents of the ``study.json`` of a study that do not depend on outcomes."""
+    """Return what ``study.json`` holds apart from outcomes: name, `described`, versions and `code`, of its runs."""
     configuration = {"study": name, **described}
     packages = {**versions(), "code": code}
     return {**configuration, "configuration_sha256": digest_of(configuration), "versions": packages}

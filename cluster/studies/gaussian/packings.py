@@ -111,7 +111,7 @@ def cases(realisations: int) -> tuple[Case, ...]:
 
 @lru_cache(maxsize=2)
 def samples_of(traces: str, resources: tuple[str, ...] | None) -> UsageSamples:
-    """Return the samples of a trace, which each process reads once; `traces`: file or directory."""
+    """Return the samples of `resources`, None: of all, in file or directory `traces`; each process reads it once."""
     return read_samples(traces, resources)
 
 
@@ -165,7 +165,7 @@ SIMULTANEOUS_FIGURES: Mapping[str, Any] = {
 
 
 def choose_tasks(samples: UsageSamples, count: int, rng: np.random.Generator) -> Int:
-    """Return the indices of random tasks, (tasks,), without replacement if there are enough."""
+    """Return the indices of `count` random tasks, (count,), without replacement if there are enough."""
     return rng.choice(samples.tasks, count, replace=count > samples.tasks)
 
 

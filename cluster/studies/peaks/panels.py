@@ -189,7 +189,7 @@ class Family:
         self._step = step
 
     def _steps(self, hours: float) -> int:
-        """Return a time in steps, at least two."""
+        """Return `hours` in steps of the samples, at least two."""
         return max(2, round(hours * 3600 * MICROSECONDS / self._step))
 
     def oracle(self, horizon: float = HORIZON) -> PeakOracle:

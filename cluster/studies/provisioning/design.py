@@ -219,7 +219,7 @@ def stated(group: InstanceGroup, algorithm: str) -> Means:
 
 
 def _stated_by_density(group: InstanceGroup, algorithm: str) -> Means:
-    """Return the stated means on arbitrary graphs of a density."""
+    """Return the means of an algorithm on arbitrary graphs of the group's density that the text of [3] states."""
     if group.density not in DENSITIES:
         return Means()
     if group.figure is PublishedFigure.DENSITIES:
@@ -230,7 +230,7 @@ def _stated_by_density(group: InstanceGroup, algorithm: str) -> Means:
 
 
 def _stated_by_size(group: InstanceGroup, algorithm: str) -> Means:
-    """Return the stated means on arbitrary graphs of a number of applications."""
+    """Return the means of an algorithm on arbitrary graphs of the group's size that the text of [3] states."""
     deviation, largest = None, group.applications == LARGEST
     if group.figure is PublishedFigure.CURVE_SIZES and algorithm == SPREADING[1]:
         deviation = _published(OF_CURVE_SIZES.get(group.applications or 0))
