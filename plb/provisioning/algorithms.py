@@ -145,7 +145,7 @@ class Rules(StrEnum):
 
 
 def run(context: SolverContext, algorithm: Algorithm, rules: Rules, report: ReportProgress) -> ProvisioningPlan:
-    """Run an algorithm other than the integer program; see `provision`."""
+    """Return the plan of an algorithm other than the integer program by `rules`; `report` gets lines of progress."""
     if algorithm == FIRST_FIT:
         return first_fit_plan(context)
     order = _order(context, algorithm, rules)

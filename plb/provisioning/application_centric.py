@@ -156,7 +156,7 @@ def _set_values(packing: Packing, candidates: Candidates, residual: Residual, fe
 
 @kernel
 def _best_candidate(candidates: Candidates, feasible: int, sign: int) -> int:
-    """Return the position of the first candidate with the least value, or with the largest if `sign` is -1."""
+    """Return the first position below `feasible` of the candidate of least value, or of largest if `sign` is -1."""
     chosen = 0
     for position in range(1, feasible):
         if sign * candidates.value[position] < sign * candidates.value[chosen]:

@@ -78,7 +78,7 @@ def _time_left(context: SolverContext) -> float:
 
 
 def _refuse_too_large(model: Model, nodes: int) -> None:
-    """Raise an error for a program with too many coefficients, before it is created."""
+    """Raise an error if the program for `nodes` nodes has too many coefficients, before it is created."""
     count = nonzeros(model, nodes)
     if count > MOST_NONZEROS:
         raise ConflictError(

@@ -144,7 +144,7 @@ def _update_node(search: SearchState, node: int) -> None:
 
 @kernel
 def place_and_log(search: SearchState, entry: int, application: int, node: int, count: int) -> float:
-    """Place `count` replicas on a node, or remove them if it is negative, as entry `entry` of the undo log.
+    """Place `count` replicas of an application on a node (negative: remove), as entry `entry` of the undo log.
 
     The result is the increase of the square of the free capacity of the node as one number.
     """
@@ -167,7 +167,7 @@ def undo_changes(search: SearchState, entries: int) -> None:
 
 @kernel
 def _place_or_remove(search: SearchState, application: int, node: int, count: int) -> None:
-    """Place `count` replicas on a node, or remove them if it is negative, and keep all that depends on it current."""
+    """Place `count` replicas of an application on a node (negative: remove), and update all that depends on it."""
     packing, by_node = search.packing, search.by_node
     if count > 0:
         add(packing, by_node, application, node, count)

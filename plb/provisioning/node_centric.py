@@ -329,7 +329,7 @@ def _best_node(matches: Matches) -> int:
 
 @kernel
 def _update_all(packing: Packing, filling: Filling, matches: Matches, remaining: int) -> None:
-    """Update `matches` for every node; empty nodes of a kind have the same match."""
+    """Update `matches` for every node, from the first `remaining` applications; empty nodes of a kind match alike."""
     first, head = 0, matches.by_node.head
     for kind in range(len(packing.end)):
         first_empty = NOTHING

@@ -169,14 +169,14 @@ def fitting(packing: Packing, node: int, application: int, most: int) -> int:
 
 @kernel
 def take_capacity(packing: Packing, application: int, node: int, count: int) -> None:
-    """Subtract the demand of `count` replicas from the free capacity of a node; `add_slot` records where they are."""
+    """Subtract the demand of `count` replicas of an application from a node's free capacity, without recording them."""
     for dimension in range(packing.demand.shape[1]):
         packing.free[node, dimension] -= count * packing.demand[application, dimension]
 
 
 @kernel
 def take_from_totals(packing: Packing, totals: Int, application: int, count: int) -> None:
-    """Subtract the demand of `count` replicas from `totals`, (D,), the free capacity of all nodes in use."""
+    """Subtract the demand of `count` replicas of an application from `totals`, (D,), free capacity of nodes in use."""
     for dimension in range(len(totals)):
         totals[dimension] -= count * packing.demand[application, dimension]
 
@@ -198,7 +198,7 @@ def add_slot(packing: Packing, application: int, node: int, count: int) -> None:
 
 @kernel
 def open_node(packing: Packing, application: int) -> int:
-    """Take the first unused node on which a replica fits into use and return it; `NO_CAPACITY`: there is none."""
+    """Take the first unused node on which a replica of an application fits into use; return it, or `NO_CAPACITY`."""
     for kind in range(len(packing.end)):
         node = int(packing.unused[kind])
         if node < packing.end[kind] and fitting(packing, node, application, 1) == 1:

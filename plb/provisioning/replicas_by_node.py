@@ -54,7 +54,7 @@ def slot_of(by_node: ReplicasByNode, application: int, node: int) -> int:
 
 @kernel
 def add(packing: Packing, by_node: ReplicasByNode, application: int, node: int, count: int) -> None:
-    """Place `count` replicas on a node without checks of capacity."""
+    """Place `count` replicas of an application on a node without checks of capacity."""
     slot = slot_of(by_node, application, node)
     if slot == NOTHING:
         slot = packing.start[application] + packing.slots[application]
@@ -67,7 +67,7 @@ def add(packing: Packing, by_node: ReplicasByNode, application: int, node: int, 
 
 @kernel
 def remove(packing: Packing, by_node: ReplicasByNode, application: int, node: int, count: int) -> None:
-    """Remove `count` replicas, at most as many as there are, from a node."""
+    """Remove `count` replicas of an application, at most as many as there are, from a node."""
     slot = slot_of(by_node, application, node)
     packing.placed[slot] -= count
     take_capacity(packing, application, node, -count)
@@ -134,7 +134,7 @@ def no_original_nodes(applications: int) -> OriginalNodes:
 
 
 def original_nodes_of(application: Int32, node: Int32, count: Int32, applications: int, most: int) -> OriginalNodes:
-    """Return the original nodes before a replica is placed: `count` replicas of `application` on `node`, each (H,)."""
+    """Return `count` replicas of `application` on original `node`, (H,) each, none placed yet; `most`: most moves."""
     order = np.argsort(application, kind="stable")
     return OriginalNodes(
         start=np.searchsorted(application[order], np.arange(applications + 1)).astype(np.int64),
@@ -155,7 +155,7 @@ def vacant(original: OriginalNodes, packing: Packing, by_node: ReplicasByNode, a
 def count_moved(
     original: OriginalNodes, packing: Packing, by_node: ReplicasByNode, application: int, node: int, count: int
 ) -> None:
-    """Update `original.away` after `count` replicas were added to a node, or removed if it is negative."""
+    """Update `original.away` after `count` replicas of an application were added to a node (negative: removed)."""
     originally = _original_replicas(original, application, node)
     if originally > 0:
         placed = _placed(packing, by_node, application, node)
