@@ -7,7 +7,7 @@ gone, so that the past of a workload survives evictions and new versions. Pods t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count
 from typing import TypeAlias
 
@@ -23,9 +23,17 @@ from cluster.service.events import (
     ReportLoads,
 )
 from cluster.service.kubernetes.pods import KubernetesNode, Part, Pod, Resources, amounts, in_units, loads_of
+from cluster.service.kubernetes.sources import Observed
+from plb.errors import ConflictError
 
-Documents: TypeAlias = dict[tuple[str, str], Document]
-"""Documents by kind and name."""
+Key: TypeAlias = tuple[str, str]
+"""Kind and name of a node, a service or a partition."""
+Send: TypeAlias = Callable[[Sequence[ClusterEvent]], Sequence[str | None]]
+"""Has events applied in their order, and returns for each why it was refused, or None."""
+PUTS = {"node": PutNode, "service": PutService, "partition": PutPartition}
+REMOVES = {"node": RemoveNode, "service": RemoveService, "partition": RemovePartition}
+MOST_NAMED = 3
+"""Most nodes that an error names."""
 ZONE = "topology.kubernetes.io/zone"
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 CRITICAL = ("system-cluster-critical", "system-node-critical")
@@ -74,37 +82,105 @@ def tolerates(rule: Part, taint: Part) -> bool:
     return has_key and has_value and rule.get("effect") in (None, "", taint.get("effect"))
 
 
-class KubernetesCluster:
-    """What an engine was told of a cluster; `metrics` are the names of its metrics."""
+def workload_of(partition: str) -> str:
+    """Return the workload that a partition belongs to; its name is ``workload/number``."""
+    return partition.rpartition("/")[0]
 
-    def __init__(self, metrics: Sequence[str]) -> None:
+
+def partitions_of(pods: Iterable[Pod], places: Mapping[str, str]) -> dict[str, str]:
+    """Return the partition of each pod, by namespace and name: one of its workload on its node.
+
+    `places`: the node of each partition. Partitions without a pod have their own names as keys.
+    """
+    free: dict[tuple[str, str | None], list[str]] = defaultdict(list)
+    for partition, node in places.items():
+        free[workload_of(partition), node].append(partition)
+    partitions: dict[str, str] = {}
+    for pod in pods:
+        if names := free[pod.workload, pod.spec.node_name]:
+            partitions[pod.metadata.key] = names.pop(0)
+    return partitions | {name: name for names in free.values() for name in names}
+
+
+class KubernetesCluster:
+    """What an engine was told of a cluster of Kubernetes, and tells it what has changed.
+
+    `metrics`: names of the engine's metrics; `nodes`: names of the nodes that it has already; `partitions`: those that
+    it has, by namespace and name of the pod.
+    """
+
+    def __init__(
+        self, metrics: Sequence[str], nodes: Iterable[str] = (), partitions: Mapping[str, str] | None = None
+    ) -> None:
         self._metrics = tuple(metrics)
-        self._documents: Documents = {}
-        """What was told."""
-        self._partitions: dict[str, str] = {}
+        self.partitions = dict(partitions or {})
         """The partition of each pod, by namespace and name."""
+        names = self.partitions.values()
+        keys = [("node", name) for name in nodes] + [("service", workload_of(name)) for name in names]
+        self._documents: dict[Key, Document | None] = dict.fromkeys([*keys, *(("partition", name) for name in names)])
+        """What was told, by kind and name; None: the engine may have another document."""
         self.pods: dict[str, Pod] = {}
         """The pods that are there, by partition."""
         self.requests: dict[str, Resources] = {}
         """What each of them asks for, by partition."""
+        self.reported: list[float] = []
+        """Times of the first and the latest usage, in seconds."""
 
-    def events(self, nodes: Sequence[KubernetesNode], pods: Iterable[Pod]) -> list[ClusterEvent]:
-        """Return what has changed; new pods have the loads that they request until their usage is reported."""
-        names = {node.metadata.name for node in nodes}
-        phases = ("Running", "Pending")
-        self._assign([pod for pod in pods if pod.spec.node_name in names and pod.status.get("phase") in phases])
-        before, self._documents = self._documents, dict(self._described(nodes))
-        puts = {"node": PutNode, "service": PutService, "partition": PutPartition}
-        removes = {"node": RemoveNode, "service": RemoveService, "partition": RemovePartition}
-        changed = [key for key, document in self._documents.items() if before.get(key) != document]
-        events: list[ClusterEvent] = [puts[kind](**{kind: self._documents[kind, name]}) for kind, name in changed]  # type: ignore[arg-type, call-arg]
-        events += [removes[kind](name=name) for kind, name in reversed(before) if (kind, name) not in self._documents]
-        new = [name for kind, name in changed if kind == "partition" and (kind, name) not in before]
-        return [*events, self._report(new, {}, None)]
+    def tell(self, observed: Observed, now: float, send: Send) -> float:
+        """Send what has changed, then loads; return the time of the latest usage, or without any `now`, in seconds.
 
-    def usage(self, used: Mapping[str, Resources], at: float) -> ReportLoads:
-        """Return what pods used at a time, by namespace and name."""
-        return self._report([name for key, name in self._partitions.items() if key in used], used, at)
+        Pods have the loads that they request until their usage is known. Refused changes are sent again next time. A
+        cluster that has none of the nodes that were told raises `ConflictError`.
+        """
+        before = self._documents
+        changes = self._changes(observed)
+        for (kind, name), problem in zip(changes, send([*changes.values()]), strict=True):
+            if problem is not None and (kind, name) in self._documents:
+                self._forget(kind, name)
+        usages = [(now if at is None else at, used) for at, used in observed.usages]
+        now, latest = usages[-1] if usages else (now, {})
+        new = [name for name in self.pods if before.get(("partition", name)) is None]
+        requested = [name for name in new if self.pods[name].metadata.key not in latest]
+        send([*([self._report(requested, {}, None)] if requested else []), *self._usage_reports(usages)])
+        return now
+
+    def _usage_reports(self, usages: Iterable[tuple[float, dict[str, Resources]]]) -> Iterator[ReportLoads]:
+        """Yield what pods used, by namespace and name, at times after the latest that was told."""
+        for at, used in usages:
+            if not self.reported or at > self.reported[-1]:
+                self.reported = [*self.reported[:1], at]
+                yield self._report([name for key, name in self.partitions.items() if key in used], used, at)
+
+    def _changes(self, observed: Observed) -> dict[Key, ClusterEvent]:
+        """Return the events that make the engine's cluster the observed one."""
+        names, phases = {node.metadata.name for node in observed.nodes}, ("Running", "Pending")
+        before = self._documents
+        told = [name for kind, name in before if kind == "node"]
+        if told and names.isdisjoint(told):
+            few = ", ".join(sorted(told)[:MOST_NAMED])
+            raise ConflictError(
+                f"this is another cluster of Kubernetes: none of the nodes that were told is there ({few})"
+            )
+        self._assign(
+            [pod for pod in observed.pods if pod.spec.node_name in names and pod.status.get("phase") in phases]
+        )
+        after = dict(self._described(observed.nodes))
+        changes: dict[Key, ClusterEvent] = {
+            (kind, name): PUTS[kind](**{kind: document})  # type: ignore[arg-type, call-arg]
+            for (kind, name), document in after.items()
+            if before.get((kind, name)) != document
+        }
+        changes |= {
+            (kind, name): REMOVES[kind](name=name) for kind, name in reversed(before) if (kind, name) not in after
+        }
+        self._documents = {**after}
+        return changes
+
+    def _forget(self, kind: str, name: str) -> None:
+        """Note that an item was refused, so that it is described again, and that a partition has no pod."""
+        self._documents[kind, name] = None
+        if kind == "partition":
+            del self.partitions[self.pods.pop(name).metadata.key], self.requests[name]
 
     def _report(self, partitions: Sequence[str], used: Mapping[str, Resources], at: float | None) -> ReportLoads:
         """Return the loads of the pods of partitions: what they use, and where that is not known, request."""
@@ -113,27 +189,27 @@ class KubernetesCluster:
             load = loads_of(self._metrics, {**self.requests[name], **used.get(pod.metadata.key, {})})
             loads.append([load.get(metric, 0.0) for metric in self._metrics])
         nodes = [str(pod.spec.node_name) for pod in pods]
-        return ReportLoads(partitions=[*partitions], nodes=nodes, loads=loads, at=at)
+        return ReportLoads(partitions=[*partitions], nodes=nodes, loads=loads, at=at, now=at)
 
     def _assign(self, pods: Sequence[Pod]) -> None:
         """Give each pod a partition: its own, that of a pod of its workload that is gone or ends, or a new one."""
-        before, self._partitions, self.pods = self._partitions, {}, {}
+        before, self.partitions, self.pods = self.partitions, {}, {}
         ending = {pod.metadata.key for pod in pods if pod.metadata.deletion_timestamp is not None}
         held = {before.get(pod.metadata.key) for pod in pods if pod.metadata.key not in ending}
         free: dict[str, list[str]] = defaultdict(list)
         for name in before.values():
             if name not in held:
-                free[name.rpartition("/")[0]].append(name)
+                free[workload_of(name)].append(name)
         names: dict[str, Iterator[str]] = {}
         for pod in sorted(pods, key=lambda pod: (pod.metadata.key in ending, pod.metadata.key)):
             workload, partition = pod.workload, before.get(pod.metadata.key)
             new = names.setdefault(workload, chain(free[workload], map(f"{workload}/{{}}".format, count())))
             if partition is None or partition in self.pods:
                 partition = next(name for name in new if name not in self.pods and name not in held)
-            self._partitions[pod.metadata.key], self.pods[partition] = partition, pod
+            self.partitions[pod.metadata.key], self.pods[partition] = partition, pod
         self.requests = {name: pod.requests() for name, pod in self.pods.items()}
 
-    def _described(self, nodes: Sequence[KubernetesNode]) -> Iterator[tuple[tuple[str, str], Document]]:
+    def _described(self, nodes: Sequence[KubernetesNode]) -> Iterator[tuple[Key, Document]]:
         """Yield the documents of the cluster: nodes, services, partitions."""
         for node in nodes:
             yield ("node", node.metadata.name), self._node(node)

@@ -6,17 +6,20 @@ It balances by thresholds until its past is long enough, then avoids the violati
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
+import msgspec
 
-from cluster.service.events import apply_event
+from cluster.service.events import ENCODER, ClusterEvent, apply_event, decoded
 from cluster.service.kubernetes.description import KubernetesCluster, obstacle
 from cluster.service.kubernetes.pods import amounts
 from cluster.service.kubernetes.sources import ApiServer, Observed
-from plb import Metric, PlacementAndLoadBalancing, PlbConfig
+from plb import Metric, PlacementAndLoadBalancing, PlbConfig, Snapshot
+from plb.errors import PlbError
 from plb.model.move import Move
 
 DAY, HOUR = 86400.0, 3600.0
@@ -33,56 +36,94 @@ Line: TypeAlias = dict[str, Any]
 """An object of the log."""
 
 
+class RebalancerState(msgspec.Struct, forbid_unknown_fields=True):
+    """What a rebalancer remembers from run to run."""
+
+    engine: bytes
+    """`Snapshot` of its engine."""
+    partitions: dict[str, str]
+    """The partition of each pod, by namespace and name."""
+    reported: list[float]
+    """Times of the first and the latest usage, in seconds."""
+    evictions: list[float]
+    """Times of the evictions of the last 24 hours."""
+
+
 class Rebalancer:
     """Plans moves for a cluster, round by round.
 
-    Each object of the log goes to `log`. `is_live`: the cluster is always read as it is; `api` evicts pods, None:
-    nothing does; `most_moves`: of a plan, and evictions in 24 hours; `past_hours`: of reports, from which on the past
-    decides.
+    Each object of the log goes to `log`. `api` evicts pods, None: nothing does; `most_moves`: of a plan, and evictions
+    in 24 hours; `past_hours`: of reports, from which on the past decides; `state`: file that keeps what it remembers,
+    None: it forgets; a file that is no such state raises `PlbError`.
     """
 
     def __init__(
         self,
         log: Callable[[Line], None],
         *,
-        is_live: bool,
         api: ApiServer | None = None,
         settings: PlbConfig = SETTINGS,
         most_moves: int = 5,
         past_hours: float = 24.0,
+        state: Path | None = None,
     ) -> None:
-        self._log, self._is_live, self._api, self._settings = log, is_live, api, settings
-        self._most_moves, self._past = most_moves, past_hours * HOUR
+        self._log, self._api, self._settings = log, api, settings
+        self._most_moves, self._past, self._file = most_moves, past_hours * HOUR, state
         self._engine = PlacementAndLoadBalancing(settings)
         self._cluster = KubernetesCluster(settings.metric_names)
-        self._reported: list[float] = []
-        """Times of the first and the latest usage, in seconds."""
         self._evictions: list[float] = []
         """Times of the evictions of the last 24 hours."""
+        if state is not None and state.exists():
+            self._restore(state)
+
+    def _restore(self, file: Path) -> None:
+        """Go on from a state."""
+        try:
+            state: RebalancerState = decoded(file.read_bytes(), RebalancerState, packed=True)
+            snapshot = Snapshot.from_bytes(state.engine)
+            self._engine = PlacementAndLoadBalancing.from_snapshot(snapshot, config=self._settings)
+        except PlbError as error:
+            raise PlbError(f"{file}: not a state that this rebalancer can go on from: {error}") from None
+        nodes = [node.name for node in self._engine.nodes]
+        self._cluster = KubernetesCluster(self._settings.metric_names, nodes, state.partitions)
+        self._cluster.reported, self._evictions = state.reported, state.evictions
+
+    def _save(self, file: Path) -> None:
+        """Write the state, so that a file is there at every moment."""
+        cluster, engine = self._cluster, self._engine.snapshot().to_bytes()
+        state = RebalancerState(engine, cluster.partitions, cluster.reported, self._evictions)
+        partial = file.with_name(f"{file.name}.partial")
+        partial.write_bytes(ENCODER.encode(state))
+        partial.replace(file)
 
     def run(self, observed: Observed, now: float) -> None:
         """Plan moves of a cluster read at `now`, in seconds since 1970, log them, and evict if that was asked for.
 
         If files tell when pods were measured, the latest of these times counts as now.
         """
-        usages = observed.usages
-        if self._is_live:
-            usages = [(now, used) for _, used in usages]  # reports may not be older than the plan before
-        elif usages:
-            now = usages[-1][0]
-        for event in self._cluster.events(observed.nodes, observed.pods):
+
+        def send(events: Sequence[ClusterEvent]) -> list[str | None]:
+            return [self._problem(event, now) for event in events]
+
+        self._plan(observed, self._cluster.tell(observed, now, send))
+        if self._file is not None:
+            self._save(self._file)
+
+    def _problem(self, event: ClusterEvent, now: float) -> str | None:
+        """Apply an event; return why it is refused, or None."""
+        try:
             apply_event(event, self._engine, now)
-        for at, used in usages:
-            if not self._reported or at > self._reported[-1]:
-                self._reported = [*self._reported[:1], at]
-                apply_event(self._cluster.usage(used, at), self._engine, at)
-        self._plan(observed, now)
+        except PlbError as error:
+            self._log({"error": str(error)})
+            return str(error)
+        return None
 
     def _plan(self, observed: Observed, now: float) -> None:
         """Plan, log the plan, and carry it out."""
         self._evictions = [time for time in self._evictions if time > now - DAY]
-        past = now - self._reported[0] if self._reported else 0.0
-        by_past = self._settings.violation_cost is not None and past >= self._past and bool(self._reported)
+        reported = self._cluster.reported
+        past = now - reported[0] if reported else 0.0
+        by_past = self._settings.violation_cost is not None and past >= self._past and bool(reported)
         self._engine.configure(self._config(by_past, max(0, self._most_moves - len(self._evictions))))
         plan = self._engine.refresh(now)
         reasons = [obstacle(pod) for pod in self._cluster.pods.values()]

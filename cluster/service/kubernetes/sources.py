@@ -30,8 +30,8 @@ class Observed(NamedTuple):
 
     nodes: list[KubernetesNode]
     pods: list[Pod]
-    usages: list[tuple[float, dict[str, Resources]]]
-    """Times in seconds since 1970, the oldest first, with what each pod used, by namespace and name."""
+    usages: Sequence[tuple[float | None, dict[str, Resources]]]
+    """Times in seconds since 1970, the oldest first, with what each pod used, by namespace and name; None: now."""
 
 
 def listed(data: bytes, kind: type[Item], source: str) -> list[Item]:
@@ -92,11 +92,11 @@ class ApiServer:
             if status != http.client.OK and (path != METRICS or status not in (404, 503)):
                 raise PlbError(f"{self._url}{path}: status {status}: {data[:MOST_SHOWN]!r}")
             answers.append(data if status == http.client.OK else b'{"items": []}')
-        nodes, pods = (
+        return Observed(
             listed(answers[0], KubernetesNode, f"{self._url}, nodes"),
             listed(answers[1], Pod, f"{self._url}, pods"),
+            [(None, used) for _, used in usages_of(answers[2], self._url + METRICS)],
         )
-        return Observed(nodes, pods, usages_of(answers[2], self._url + METRICS))
 
     def evict(self, pod: Pod) -> tuple[int, str]:
         """Ask to evict a pod; return the status, 201: it is evicted, 0: no answer, and the words of the answer."""

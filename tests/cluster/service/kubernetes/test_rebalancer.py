@@ -5,11 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +16,14 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli.app import app
-from cluster.service.kubernetes.description import KubernetesCluster, obstacle, takes
+from cluster.service.events import ClusterEvent
+from cluster.service.kubernetes.description import KubernetesCluster, obstacle, partitions_of, takes
 from cluster.service.kubernetes.pods import KubernetesNode, Pod
 from cluster.service.kubernetes.rebalancer import Rebalancer
-from cluster.service.kubernetes.sources import ApiServer, Files
-from plb.errors import InvalidValueError, PlbError
-from tests.sources import ROOT
-
-EXAMPLE = ROOT / "examples" / "kubernetes"
-DOCUMENTS = {name: json.loads((EXAMPLE / f"{name}.json").read_text()) for name in ("nodes", "pods", "usage")}
-PATHS = {"/api/v1/nodes": "nodes", "/api/v1/pods": "pods", "/apis/metrics.k8s.io/v1beta1/pods": "usage"}
+from cluster.service.kubernetes.sources import ApiServer, Files, Observed
+from plb import Metric, PlbConfig
+from plb.errors import ConflictError, InvalidValueError, PlbError
+from tests.cluster.service.kubernetes.fake_api import DOCUMENTS, EXAMPLE, api_server
 
 
 def pod_of(**changes: Any) -> Pod:
@@ -64,7 +60,7 @@ def written(folder: Path, documents: dict[str, Any], usages: int = 1) -> Files:
 def lines_of(source: Files | ApiServer, *, rounds: int = 1, **options: Any) -> list[dict[str, Any]]:
     """Return what a rebalancer logs in some rounds, an hour apart."""
     lines: list[dict[str, Any]] = []
-    rebalancer = Rebalancer(lines.append, is_live=isinstance(source, ApiServer), **options)
+    rebalancer = Rebalancer(lines.append, **options)
     for number in range(rounds):
         rebalancer.run(source.read(), 1_772_442_900.0 + 3600 * number)
     return lines
@@ -145,24 +141,60 @@ def test_node_selectors_are_equalities_of_labels() -> None:
 # what an engine is told
 
 
+def told(description: KubernetesCluster, nodes: list[Any], pods: list[Any], refused: str = "") -> list[str]:
+    """Return the kinds of the events that a description sends; an event of the kind `refused` is refused."""
+    kinds: list[str] = []
+
+    def send(events: Sequence[ClusterEvent]) -> list[str | None]:
+        kinds.extend(event.kind for event in events)
+        return ["no" if event.kind == refused else None for event in events]
+
+    description.tell(Observed(nodes, pods, []), 0.0, send)
+    return kinds
+
+
+NODES = [msgspec.convert(item, KubernetesNode) for item in DOCUMENTS["nodes"]["items"]]
+PODS = [msgspec.convert(item, Pod) for item in DOCUMENTS["pods"]["items"]]
+
+
 def test_only_changes_are_told_and_a_new_pod_takes_the_place_of_one_that_is_gone() -> None:
-    nodes = [msgspec.convert(item, KubernetesNode) for item in DOCUMENTS["nodes"]["items"]]
-    pods = [msgspec.convert(item, Pod) for item in DOCUMENTS["pods"]["items"]]
     description = KubernetesCluster(("cpu", "memory"))
-    first = description.events(nodes, pods)
-    assert [event.kind for event in first].count("partition") == len(pods)
-    assert [event.kind for event in description.events(nodes, pods)] == ["loads"]
-    partition = next(name for name, pod in description.pods.items() if pod is pods[0])
+    assert told(description, NODES, PODS).count("partition") == len(PODS)
+    assert told(description, NODES, PODS) == []
+    partition = next(name for name, pod in description.pods.items() if pod is PODS[0])
     assert partition == "shop/Deployment/web/0"
     successor = pod_of(metadata={"name": "web-5f7-new", "uid": "new"}, spec={"nodeName": "worker-c"})
     ending = pod_of(metadata={"deletionTimestamp": "2026-03-02T09:14:00Z"})
-    description.events(nodes, [ending, successor, *pods[1:]])
+    told(description, NODES, [ending, successor, *PODS[1:]])
     assert description.pods[partition] is successor
     assert description.pods["shop/Deployment/web/3"] is ending
-    events = description.events(nodes[:-1], [successor, *pods[1:-1]])
-    kinds = [event.kind for event in events if event.kind != "service"]  # whose blocked nodes are fewer
-    assert kinds == ["remove_partition", "remove_partition", "remove_service", "remove_node", "loads"]
+    kinds = told(description, NODES[:-1], [successor, *PODS[1:-1]])
+    kinds = [kind for kind in kinds if kind != "service"]  # whose blocked nodes are fewer
+    assert kinds == ["remove_partition", "remove_partition", "remove_service", "remove_node"]
     assert description.pods[partition] is successor
+
+
+def test_what_was_refused_is_told_again_and_loads_of_refused_pods_are_not_sent() -> None:
+    description = KubernetesCluster(("cpu", "memory"))
+    assert "loads" not in told(description, NODES, PODS, refused="partition")
+    assert description.pods == {}
+    assert told(description, NODES, PODS) == ["partition"] * len(PODS) + ["loads"]
+    assert told(description, NODES, PODS) == []
+
+
+def test_a_known_cluster_is_told_again_as_a_whole_and_another_one_is_refused() -> None:
+    first = KubernetesCluster(("cpu", "memory"))
+    told(first, NODES, PODS)
+    places = {name: str(pod.spec.node_name) for name, pod in first.pods.items()}
+    places["shop/Deployment/web/9"] = "worker-a"
+    partitions = partitions_of(PODS, places)
+    assert partitions == {**first.partitions, "shop/Deployment/web/9": "shop/Deployment/web/9"}
+    again = KubernetesCluster(("cpu", "memory"), [node.metadata.name for node in NODES], partitions)
+    assert Counter(told(again, NODES, PODS)) == Counter(node=4, service=7, partition=12, remove_partition=1, loads=1)
+    assert again.partitions == first.partitions
+    with pytest.raises(ConflictError, match=r"another cluster.*\(control-d, worker-a, worker-b\)"):
+        told(again, [node_of(metadata={"name": "elsewhere"})], [])
+    assert told(again, NODES, PODS) == []
 
 
 # what it proposes
@@ -218,63 +250,57 @@ def test_usage_is_read_again_in_each_round_and_requests_stand_in_for_it(tmp_path
     assert (plan["plan"], plan["past_hours"], plan["pods"]) == ("thresholds", 0.0, 12)
 
 
+# what it remembers
+
+
+def test_runs_with_a_state_plan_as_one_long_run_does(tmp_path: Path) -> None:
+    """Each hour one more file of usage: by one process, and by a process an hour."""
+    files = written(tmp_path, DOCUMENTS, usages=30)
+    state = tmp_path / "state"
+    in_turn: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
+    steady = Rebalancer(lines.append, past_hours=20.0)
+    for hour in range(0, 30, 6):
+        observed = Files(files.nodes, files.pods, files.usage[hour : hour + 6]).read()
+        steady.run(observed, 0.0)
+        Rebalancer(in_turn.append, past_hours=20.0, state=state).run(observed, 0.0)
+    assert in_turn == lines
+    assert [line["plan"] for line in lines if "plan" in line][-1] == "past"
+
+
+def test_evictions_of_earlier_runs_count(tmp_path: Path) -> None:
+    documents = copy.deepcopy(DOCUMENTS)
+    for item in documents["usage"]["items"][:2]:
+        item["containers"][0]["usage"]["cpu"] = "5"
+    with api_server(documents) as server:
+        api = ApiServer(server.url)
+        for _ in range(3):
+            lines_of(api, api=api, most_moves=2, state=tmp_path / "state")
+        assert len(server.evictions) == 2
+
+
+def test_a_damaged_or_foreign_state_is_refused_and_stays(tmp_path: Path) -> None:
+    files, state = written(tmp_path, DOCUMENTS), tmp_path / "state"
+    lines_of(files, state=state)
+    whole = state.read_bytes()
+    for content in (
+        b"",
+        b"{}",
+        whole[:-100],
+        whole[:1000] + b"?" + whole[1001:],
+        (tmp_path / "pods.json").read_bytes(),
+    ):
+        state.write_bytes(content)
+        with pytest.raises(PlbError, match="state: not a state that this rebalancer can go on from: "):
+            lines_of(files, state=state)
+        assert state.read_bytes() == content
+    state.write_bytes(whole)
+    with pytest.raises(PlbError, match=r"state: not a state .*metric"):
+        lines_of(files, state=state, settings=PlbConfig(metrics=[Metric("memory")]))
+    assert state.read_bytes() == whole
+
+
 # API servers
-
-
-class FakeServer(ThreadingHTTPServer):
-    """An API server with documents, and answers to evictions by name of the pod."""
-
-    def __init__(self, documents: dict[str, Any], answers: dict[str, int]) -> None:
-        super().__init__(("127.0.0.1", 0), FakeApi)
-        self.documents, self.answers = documents, answers
-        self.evictions: list[tuple[str, Any]] = []
-        self.tokens: set[str | None] = set()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class FakeApi(BaseHTTPRequestHandler):
-    """Answers as an API server does."""
-
-    server: FakeServer
-
-    def do_GET(self) -> None:
-        name = PATHS.get(self.path, "")
-        self.server.tokens.add(self.headers["Authorization"])
-        self._answer(200 if name in self.server.documents else 404, self.server.documents.get(name, {}))
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.evictions.append((self.path, body))
-        status = self.server.answers.get(body["metadata"]["name"], 201)
-        message = "" if status == 201 else "Cannot evict pod as it would violate the pod's disruption budget."
-        self._answer(status, {"kind": "Status", "message": message})
-
-    def _answer(self, status: int, document: Any) -> None:
-        data = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@contextmanager
-def api_server(documents: dict[str, Any] = DOCUMENTS, **answers: int) -> Iterator[FakeServer]:
-    """Serve documents; `answers` are statuses of evictions, by name of the pod with underscores."""
-    server = FakeServer(documents, {name.replace("_", "-"): status for name, status in answers.items()})
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def test_in_shadow_mode_an_api_server_is_only_read() -> None:

@@ -1,0 +1,97 @@
+"""A feed: it tells a served cluster what Kubernetes has, so that the extender and plans answer from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from cluster.service.client import Client, ClientCall, Steps
+from cluster.service.events import ClusterEvent
+from cluster.service.kubernetes.description import KubernetesCluster, partitions_of
+from cluster.service.kubernetes.extender import ANY_WORKLOAD
+from cluster.service.kubernetes.sources import Observed
+from plb.errors import PlbError
+
+AT_ONCE = 1000
+"""Most events of a request."""
+
+
+class ServedCluster(Client):
+    """A client of the cluster that is fed."""
+
+    def description(self) -> dict[str, Any]:
+        """Return its settings and its latest time."""
+
+        def steps() -> Steps:
+            return (yield ClientCall("GET", ""))
+
+        document: dict[str, Any] = self._do(steps())
+        return document
+
+
+class Feed:
+    """Makes a served cluster equal to one of Kubernetes, round by round; what else it has is removed.
+
+    Each object of the log goes to `log`.
+    """
+
+    def __init__(self, client: ServedCluster, log: Callable[[dict[str, Any]], None]) -> None:
+        self._client, self._log = client, log
+        self._cluster: KubernetesCluster | None = None
+        """What the service was told; None: it has to be asked what it has."""
+        self._told: Counter[str] = Counter()
+        """Events of this round by kind."""
+
+    def run(self, observed: Observed, now: float) -> None:
+        """Tell the service what has changed in a cluster read at `now`, in seconds since 1970, and log how much.
+
+        Raises
+        ------
+        PlbError
+            If the service does not answer or refuses the request. The next round finds out what it has got.
+        """
+        self._told.clear()
+        try:
+            cluster = self._cluster or self._served(observed, now)
+            self._cluster = None
+            now = cluster.tell(observed, now, self._send)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise PlbError(f"the service does not answer: {error or type(error).__name__}") from None
+        if not self._told["refused loads"]:  # otherwise replicas may be elsewhere than they were told to be
+            self._cluster = cluster
+        time = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+        told = dict(sorted(self._told.items()))
+        self._log({"time": time, "nodes": len(observed.nodes), "pods": len(cluster.pods), "events": told})
+
+    def _served(self, observed: Observed, now: float) -> KubernetesCluster:
+        """Return what the service has, with the pods of its partitions; give it the service of unknown workloads."""
+        document, places = self._client.description(), dict[str, str]()
+        is_live = any(at is None for at, _ in observed.usages)
+        if is_live and document["now"] > now:
+            raise PlbError(f"the service is at {document['now']}, after {now}, the seconds since 1970 here")
+        self._client.events([{"type": "service", "service": {"name": ANY_WORKLOAD, "stateful": False}}])
+        nodes = [node["name"] for node in self._client.get("nodes")]
+        for node in nodes:
+            places |= dict.fromkeys(self._client.get(f"nodes/{quote(node, safe='')}")["partitions"], node)
+        metrics = [metric["name"] for metric in document["settings"]["metrics"]]
+        cluster = KubernetesCluster(metrics, nodes, partitions_of(observed.pods, places))
+        cluster.reported = [] if is_live else [document["now"]]
+        return cluster
+
+    def _send(self, events: Sequence[ClusterEvent]) -> list[str | None]:
+        """Send events; return for each why it was refused, or None."""
+        problems: list[str | None] = []
+        for start in range(0, len(events), AT_ONCE):
+            documents = msgspec.to_builtins(events[start : start + AT_ONCE])
+            problems += [answer.get("problem", {}).get("detail") for answer in self._client.events(documents)]
+        for event, problem in zip(events, problems, strict=True):
+            self._told[event.kind if problem is None else f"refused {event.kind}"] += 1
+            if problem is not None:
+                self._log({"error": problem})
+        return problems
