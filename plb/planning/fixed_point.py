@@ -16,9 +16,12 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.model.move import Phase
 from plb.planning.phases import PhaseRun
+from plb.planning.scheduler import Scheduler
+from plb.planning.service_domains import ServiceDomain
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem
+from plb.state.cluster_state import ClusterState
 
 MOST_FOLLOWED = 1000
 """Changed rows up to which it is followed whether they return to the end of a search."""
@@ -27,7 +30,7 @@ SERVICE = 0
 WITHOUT_LOADS = 7
 """Number of columns of `row_values` without age and loads."""
 
-Circumstances: TypeAlias = tuple[int, int, PlbConfig, Budget]
+Circumstances: TypeAlias = tuple[int, int, PlbConfig, Budget, int | None, bool]
 """What an `Occasion` depends on besides seed and replicas."""
 
 
@@ -37,13 +40,44 @@ class Occasion:
 
     domain: int | None
     """Key of the service domain; None if all services are one."""
-    services: Sequence[int] | None
-    """Indices of its services; None: all."""
+    services: Sequence[int]
+    """Indices of its services."""
     circumstances: Circumstances
-    """All else that its result depends on, but seed and replicas: versions of nodes and services, settings and budget.
+    """All else that its result depends on, but seed and replicas: versions of nodes and services, settings, budget,
+    what is left of `max_moves_per_hour`, and `is_light`.
     """
+    is_light: bool = False
+    """Whether repairs ignore the spread over domains, after an event of a node."""
+    is_delayed: bool = False
+    """Whether balancing waits, after an event of a node."""
     allowance: int | None = None
     """Most moves that throttles allow; None: no limit."""
+
+    @classmethod
+    def of(
+        cls,
+        state: ClusterState,
+        scheduler: Scheduler,
+        domain: ServiceDomain | None,
+        budget: Budget,
+        now: float,
+        *,
+        is_refresh: bool,
+    ) -> Occasion:
+        """Return the occasion of a search of a domain, None: of all services, at the time `now`.
+
+        `is_refresh`: whether the delays after events of nodes hold.
+        """
+        services = state.living_indices() if domain is None else domain.services
+        is_light = is_refresh and scheduler.is_light(services, now)
+        of_hour = scheduler.left_of_hour(now)
+        return cls(
+            domain=None if domain is None else domain.key,
+            services=services,
+            circumstances=(state.node_version, state.services_version, state.config, budget, of_hour, is_light),
+            is_light=is_light,
+            is_delayed=is_refresh and scheduler.is_delayed(services, now),
+        )
 
 
 @attrs.define(eq=False)
@@ -124,20 +158,22 @@ class FixedPoint:
         )
         may_skip = is_same and not continues and not run.changed
         # without work, the phase itself notes that there is none
-        if may_skip and (run.is_anything_broken() if phase is Phase.REPAIR else run.may_balance):
+        is_light = occasion.is_light
+        if may_skip and (run.is_anything_broken(light=is_light) if phase is Phase.REPAIR else run.may_balance):
             if phase is Phase.BALANCING:
                 run.weigh_for_balancing()
             run.log.skip(phase)
             return
         if phase is Phase.REPAIR:
-            run.repair()
+            run.repair(light=is_light)
         else:
             run.balance()
         stops_early = phase is Phase.REPAIR and run.may_repair_more
-        if run.is_bound or run.changes_roles or stops_early:
+        if run.is_bound or run.changes_roles or run.leaves_alone or stops_early:
             self._ends.pop(key, None)
         else:
-            services = None if occasion.services is None else frozenset(service + 1 for service in occasion.services)
+            is_all = occasion.domain is None
+            services = None if is_all else frozenset(service + 1 for service in occasion.services)
             self._ends[key] = _End(occasion.circumstances, occasion.allowance, services, _ends_of(run))
 
 

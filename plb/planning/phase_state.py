@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import attrs
 import numpy as np
@@ -148,7 +148,8 @@ class PhaseState:
             self.log.note_idle(Phase.BALANCING, Idle.BY_POLICY)
         self._kept_count: tuple[Problem, int, SoftCount] | None = None
         self._kept_breaches: tuple[int, Problem, int, Breaches] | None = None
-        self._left_alone = False
+        self.leaves_alone = False
+        """Whether partitions were made immovable for this call."""
         self._is_full = False
         self._is_cut = False
         self.searches_after = 0
@@ -196,6 +197,14 @@ class PhaseState:
         if allowance is not None:
             self.problem = self.problem._replace(bounded=True, max_moves=min(self.problem.max_moves, allowance))
         return self.problem.max_moves
+
+    @contextmanager
+    def limited_to(self, allowance: int | None) -> Iterator[None]:
+        """Limit the moves of the phase in the context; None: the limit of the settings."""
+        bounded, most = self.problem.bounded, self.problem.max_moves
+        self.limit_moves(allowance)
+        yield
+        self.problem = self.problem._replace(bounded=bounded, max_moves=most)
 
     def deduct_under_way(self, builds: int, swaps: int) -> None:
         """Reduce the limits by the builds and swaps under way."""
@@ -307,7 +316,7 @@ class PhaseState:
             movable, repairable = self.problem.movable.copy(), self.problem.repairable.copy()
             movable[rows] = repairable[rows] = False
             self.problem = self.problem._replace(movable=movable, repairable=repairable)
-            self._left_alone = True
+            self.leaves_alone = True
 
     def _energy(self, solution: Solution) -> Energy:
         return energy_with(self._extensions, self.problem, solution)

@@ -368,7 +368,7 @@ class PhaseRun(PhaseState):
     @property
     def _immovable_rows(self) -> Sequence[int]:
         """The placed replicas, without standbys, that no plan may move, ascending."""
-        if self._left_alone:
+        if self.leaves_alone:
             standing = (self.problem.origin != NOWHERE) & ~self.problem.unspread & ~self.problem.repairable
             return np.flatnonzero(standing).tolist()
         return sorted(self._work.immovable)

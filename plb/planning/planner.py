@@ -26,7 +26,17 @@ from plb.planning.live.problem import ServiceTables, build_tables, tables_versio
 from plb.planning.pending_work import Work, WorkToPlace
 from plb.planning.phases import PhaseRun
 from plb.planning.plan_start import start_of
-from plb.planning.refresh import PHASES, Refresh, balancing_moves_of, idle_outcome, plan_without_nodes
+from plb.planning.refresh import (
+    HELD_BACK,
+    PHASES,
+    Refresh,
+    allowance_of,
+    idle_outcome,
+    note_moves_of,
+    place_within,
+    plan_without_nodes,
+    why_held_back,
+)
 from plb.planning.rule_priorities import rule_priorities
 from plb.planning.scheduler import Action, DomainRecord, Scheduler, Stage
 from plb.planning.service_domains import ServiceDomain, ServiceDomains, number_of_replicas, waits_for_upgrade
@@ -253,6 +263,7 @@ class Planner:
             self._live.lend()
         work, waits = self._live.work, waits_for_upgrade(self.state, domain)
         run = PhaseRun(self.state, problem, solution, seed, budget, work, extensions, waits_for_upgrade=waits)
+        run.limit_moves(self.scheduler.left_of_hour(now))
         run.deduct(earlier_runs)
         if self.state.config.throttles_cluster:
             rows = self.state.rows
@@ -306,7 +317,7 @@ class Planner:
         except BaseException:
             self.batch = record_before
             raise
-        if any(outcome.idle.get(Phase.BALANCING) is Idle.THROTTLED for outcome in plan.outcomes):
+        if any(outcome.idle.get(Phase.BALANCING) in HELD_BACK for outcome in plan.outcomes):
             self.batch.last_run.pop(Stage.BALANCING)  # still due
             if Stage.BALANCING in record_before.last_run:
                 self.batch.last_run[Stage.BALANCING] = record_before.last_run[Stage.BALANCING]
@@ -346,7 +357,10 @@ class Planner:
                     places.of(np.isin(self.state.rows.service[places.rows], domain.services)) if domain else places
                 )
                 with run.kernel_errors():
-                    self._run_phases(run, phases, work_of_domain, self._occasion(domain, budget), plans)
+                    occasion = Occasion.of(
+                        self.state, self.scheduler, domain, budget, now, is_refresh=idle is not NOT_ASKED
+                    )
+                    self._run_phases(run, phases, work_of_domain, occasion, plans)
                     for phase in Phase:
                         run.log.note_idle(phase, idle[phase])
                     plans.append(run.plan(work_of_domain.missing if Phase.PLACEMENT in phases else [], domain))
@@ -401,7 +415,7 @@ class Planner:
         """
         if Phase.PLACEMENT in phases:
             run.searches_after = int(Phase.REPAIR in phases)
-            _place(run, work)
+            place_within(run, work, allowance_of(Phase.PLACEMENT, self.state, self.scheduler, earlier, self.now))
         if Phase.REPAIR in phases:
             run.searches_after = int(Phase.BALANCING in phases and not run.changed)
             self._fixed_point.search(Phase.REPAIR, run, occasion)
@@ -412,21 +426,18 @@ class Planner:
             run.log.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
 
     def _balance(self, run: PhaseRun, occasion: Occasion, earlier: Sequence[Plan]) -> None:
-        """Run balancing on one service domain within the limit of moves, less those in the `earlier` domains' plans."""
-        allowance = None
-        if self.state.config.throttles_moves:
-            allowance = self.scheduler.allowance(Action.BALANCING, number_of_replicas(self.state), self.now)
-        if allowance is not None:
-            allowance = max(0, allowance - sum(balancing_moves_of(plan).total() for plan in earlier))
-            if run.limit_moves(allowance) == 0 and run.may_balance:
-                run.log.note_idle(Phase.BALANCING, Idle.THROTTLED)
-                return
-        self._fixed_point.search(Phase.BALANCING, run, attrs.evolve(occasion, allowance=allowance))
+        """Run balancing on one service domain, unless throttles or a recent event of a node hold it back."""
+        allowance = allowance_of(Phase.BALANCING, self.state, self.scheduler, earlier, self.now)
+        reason = why_held_back(run, self.scheduler, occasion, allowance, self.now)
+        if reason is not None:
+            run.log.note_idle(Phase.BALANCING, reason)
+        else:
+            self._fixed_point.search(Phase.BALANCING, run, attrs.evolve(occasion, allowance=allowance))
 
     def note_applied(self, plan: Plan) -> None:
-        """Count the moves of balancing of a plan that is carried out, unless its refresh has counted them."""
-        if self.state.config.throttles_moves and not plan.actions:
-            self.scheduler.note_moves(Action.BALANCING, self.now, balancing_moves_of(plan))
+        """Count the moves of a plan that is carried out for the throttles, unless its refresh has counted them."""
+        if not plan.actions:
+            note_moves_of(plan, self.scheduler, self.now)
 
     @contextmanager
     def _restored_after_error(self) -> Iterator[None]:
@@ -446,14 +457,6 @@ class Planner:
         """Return a plan with the number of replicas whose expected demand was computed again for it."""
         renewed = self._live.take_renewed()
         return attrs.evolve(plan, renewed=renewed) if renewed else plan
-
-    def _occasion(self, domain: ServiceDomain | None, budget: Budget) -> Occasion:
-        """Return what the result of a search of a domain, None: of all services, depends on."""
-        state = self.state
-        circumstances = (state.node_version, state.services_version, state.config, budget)
-        if domain is None:
-            return Occasion(None, None, circumstances)
-        return Occasion(domain.key, domain.services, circumstances)
 
     def _refresh_domains(self, now: float, budget: Budget) -> Plan:
         """Return the plan of at most one action for each service domain at the time `now`."""
@@ -488,13 +491,3 @@ class Planner:
             plan = merged(plans)
             plan = attrs.evolve(plan, actions=actions, outcomes=(*plan.outcomes, *skipped))
             return self._with_renewed(plan)
-
-
-def _place(run: PhaseRun, work: Work) -> None:
-    """Hand over roles, drop surplus replicas and place missing ones, or note that there is no such work."""
-    run.begin_placement(work)
-    if work.missing:
-        run.place(work.missing)
-    elif not work.is_any:
-        run.log.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
-    run.return_primaries(work.returns)

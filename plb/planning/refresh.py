@@ -11,10 +11,11 @@ from plb.model.move import MoveKind, Phase
 from plb.model.outcome import DomainOutcome, Idle, Proposals, Unplaced
 from plb.model.plan import Energy, Plan, PlanMoves
 from plb.model.role import Role
+from plb.planning.fixed_point import Occasion
 from plb.planning.pending_work import Work
 from plb.planning.phases import PhaseRun
 from plb.planning.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler, Stage
-from plb.planning.service_domains import ServiceDomain, concerned
+from plb.planning.service_domains import ServiceDomain, concerned, number_of_replicas
 from plb.state.cluster_state import ClusterState
 
 PHASES = {
@@ -130,14 +131,15 @@ class Refresh:
         if self.scheduler.is_delayed(self.domain.services, self.now):
             return self._idle(Stage.BALANCING, Idle.NODE_EVENT)
         allowance = self.scheduler.allowance(Action.BALANCING, self.replicas, self.now)
+        of_hour = self.scheduler.left_of_hour(self.now)
         version = (self.state_version, self.load_version, (self.state.rows.past.newest,))
-        end = (*version, () if allowance is None else (allowance,))
+        end = (*version, *(() if limit is None else (limit,) for limit in (allowance, of_hour)))
         if self.record.at_fixed_point == end:
             self.run.weigh_for_balancing()
             return self._idle(Stage.BALANCING, Idle.UNCHANGED)
         if not self.run.may_balance:
             return self._idle(Stage.BALANCING, Idle.BALANCED)
-        if self._are_too_many_throttled():
+        if are_too_many_throttled(self.run, self.scheduler, self.domain.services, self.now):
             return self._idle(Stage.BALANCING, Idle.PARTITIONS_THROTTLED)
         if self.run.limit_moves(allowance) == 0:
             return self._idle(Stage.BALANCING, Idle.THROTTLED)
@@ -146,24 +148,96 @@ class Refresh:
         self.record.at_fixed_point = None if self.run.changed or self.run.is_held_back else end
         return Action.BALANCING
 
-    def _are_too_many_throttled(self) -> bool:
-        """Exclude partitions that moved too often; return whether these are too many of the imbalanced ones."""
-        config = self.scheduler.config
-        if config.movement_per_partition_throttle_threshold is None:
-            return False
-        services = self.domain.services
-        partitions = self.run.partitions_at_risk(services) if self.run.is_at_risk else []
-        partitions = partitions or self.run.unbalanced_partitions(services)
-        throttled = self.scheduler.throttled(partitions, self.now)
-        self.run.leave_alone(throttled)
-        return len(throttled) > config.movement_throttled_partitions_percentage_threshold * len(partitions)
+
+def are_too_many_throttled(run: PhaseRun, scheduler: Scheduler, services: Sequence[int], now: float) -> bool:
+    """Exclude partitions that moved too often before `now` from a run of balancing over `services`, by index.
+
+    Return whether these are too many of the imbalanced partitions for a balancing.
+    """
+    config = scheduler.config
+    if config.movement_per_partition_throttle_threshold is None:
+        return False
+    partitions = run.partitions_at_risk(services) if run.is_at_risk else []
+    partitions = partitions or run.unbalanced_partitions(services)
+    throttled = scheduler.throttled(partitions, now)
+    run.leave_alone(throttled)
+    return len(throttled) > config.movement_throttled_partitions_percentage_threshold * len(partitions)
 
 
-def balancing_moves_of(plan: Plan) -> Counter[str]:
-    """Return the number of moves and swaps of balancing of each partition in a plan, by name."""
+ACTION_OF_PHASE = {
+    Phase.PLACEMENT: Action.PLACEMENT_WITH_MOVE,
+    Phase.REPAIR: Action.CONSTRAINT_CHECK,
+    Phase.BALANCING: Action.BALANCING,
+}
+"""The action as which the throttles count the moves of a phase."""
+OF_UPGRADES = ("upgrade", "upgraded")
+"""Rules of the reasons of moves that change roles for an upgrade; no limit of moves holds them back."""
+
+
+def counted_moves_of(plan: Plan, phase: Phase) -> Counter[str]:
+    """Return the number of moves and swaps of a phase of each partition in a plan, by name, without upgrades."""
     return Counter(
-        move.partition for move in plan.moves if move.kind in MOVEMENTS and move.reason.phase is Phase.BALANCING
+        move.partition
+        for move in plan.moves
+        if move.kind in MOVEMENTS and move.reason.phase is phase and move.reason.rule not in OF_UPGRADES
     )
+
+
+def note_moves_of(plan: Plan, scheduler: Scheduler, now: float) -> None:
+    """Count the moves of an applied plan for the throttles, as made at `now`."""
+    config = scheduler.config
+    if config.throttles_moves or config.throttles_partitions or config.max_moves_per_hour is not None:
+        for phase, action in ACTION_OF_PHASE.items():
+            scheduler.note_moves(action, now, counted_moves_of(plan, phase))
+
+
+def allowance_of(
+    phase: Phase, state: ClusterState, scheduler: Scheduler, earlier: Sequence[Plan], now: float
+) -> int | None:
+    """Return the moves that the throttles of Service Fabric leave a phase at `now`; None: no limit.
+
+    `earlier`: the plans of other service domains in the same plan.
+    """
+    if not scheduler.config.throttles_moves:
+        return None
+    allowance = scheduler.allowance(ACTION_OF_PHASE[phase], number_of_replicas(state), now)
+    if allowance is None:
+        return None
+    return max(0, allowance - sum(counted_moves_of(plan, phase).total() for plan in earlier))
+
+
+def place_within(run: PhaseRun, work: Work, allowance: int | None) -> None:
+    """Hand over roles, drop surplus replicas and place missing ones, or note that there is no such work.
+
+    `allowance`: most moves that free capacity; None: the limit of the settings.
+    """
+    run.begin_placement(work)
+    if work.missing:
+        with run.limited_to(allowance):
+            run.place(work.missing)
+    elif not work.is_any:
+        run.log.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
+    run.return_primaries(work.returns)
+
+
+HELD_BACK = (Idle.THROTTLED, Idle.PARTITIONS_THROTTLED, Idle.NODE_EVENT)
+"""Why balancing does not run although it is due, and stays due."""
+
+
+def why_held_back(
+    run: PhaseRun, scheduler: Scheduler, occasion: Occasion, allowance: int | None, now: float
+) -> Idle | None:
+    """Limit the moves of balancing to `allowance`, and return which delay or throttle forbids it, or None."""
+    is_limited = allowance is not None or scheduler.config.max_moves_per_hour is not None
+    is_exhausted = is_limited and run.limit_moves(allowance) == 0
+    if not run.may_balance:
+        return None
+    if occasion.is_delayed:
+        return Idle.NODE_EVENT
+    if is_exhausted:
+        return Idle.THROTTLED
+    are_too_many = are_too_many_throttled(run, scheduler, occasion.services, now)
+    return Idle.PARTITIONS_THROTTLED if are_too_many else None
 
 
 def idle_outcome(

@@ -36,6 +36,10 @@ class Action(Enum):
 PLACEMENTS = (Action.PLACEMENT, Action.PLACEMENT_WITH_MOVE)
 MOVEMENTS = (MoveKind.MOVE, MoveKind.SWAP)
 """Kinds of moves that count against the movement throttles."""
+THROTTLED = (Action.PLACEMENT_WITH_MOVE, Action.BALANCING)
+"""The actions whose moves count against the movement throttles of Service Fabric."""
+HOUR = 3600.0
+"""Seconds of `PlbConfig.max_moves_per_hour`."""
 
 
 class NodeChange(Enum):
@@ -181,8 +185,9 @@ class Scheduler:
 
     def note_moves(self, action: Action, now: float, moves: Mapping[str, int]) -> None:
         """Record the number of `moves` of each partition, by name, in an action at `now`."""
-        if moves and action in (Action.PLACEMENT_WITH_MOVE, Action.BALANCING):
+        if moves and (action in THROTTLED or self.config.max_moves_per_hour is not None):
             self.issued.append((now, action, sum(moves.values())))
+        if moves and action in THROTTLED:
             self._drop_old_moves(now)
             self.moved += [(now, partition, count) for partition, count in moves.items()]
 
@@ -210,8 +215,7 @@ class Scheduler:
         config = self.config
         if config.global_movement_throttle_counting_interval == 0.0:
             return None
-        since = now - _seconds(config.global_movement_throttle_counting_interval)
-        self.issued = [entry for entry in self.issued if since < entry[0] <= now]
+        issued = self._issued_within(_seconds(config.global_movement_throttle_counting_interval), now)
         action_thresholds = {
             Action.PLACEMENT_WITH_MOVE: (
                 config.global_movement_throttle_threshold_for_placement,
@@ -227,11 +231,25 @@ class Scheduler:
             config.global_movement_throttle_threshold_percentage,
         )
         allowances = []
-        for (threshold, share), counted_actions in ((total_thresholds, tuple(Action)), (action_thresholds, (action,))):
+        for (threshold, share), counted_actions in ((total_thresholds, THROTTLED), (action_thresholds, (action,))):
             limits = [limit for limit in (threshold, math.floor(share * replicas)) if limit > 0]
-            used = sum(moves for _, past_action, moves in self.issued if past_action in counted_actions)
+            used = sum(moves for past_action, moves in issued if past_action in counted_actions)
             allowances += [max(0, limit - used) for limit in limits]
         return min(allowances, default=None)
+
+    def left_of_hour(self, now: float) -> int | None:
+        """Return the number of moves that `max_moves_per_hour` leaves all phases at `now`, or None without a limit."""
+        limit = self.config.max_moves_per_hour
+        return None if limit is None else max(0, limit - sum(moves for _, moves in self._issued_within(HOUR, now)))
+
+    def _issued_within(self, interval: float, now: float) -> list[tuple[Action, int]]:
+        """Return action and number of moves of the actions in the last `interval` seconds; forget those that are old.
+
+        Actions in the future, of a clock that was set back, are forgotten, too.
+        """
+        kept = max(HOUR, _seconds(self.config.global_movement_throttle_counting_interval))
+        self.issued = [entry for entry in self.issued if now - kept < entry[0] <= now]
+        return [(action, moves) for time, action, moves in self.issued if time > now - interval]
 
     def _is_recent(self, services: Iterable[int], delays: dict[NodeChange, float | None], now: float) -> bool:
         """Return whether one of `services` has seen an event of a node less than its delay, of `delays`, ago."""

@@ -189,6 +189,14 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
 )
 """Further settings of `PlbConfig.from_service_fabric`, so that the search is as in Service Fabric."""
 
+OF_ONE_ACTION = (
+    "max_movement_execution_time",
+    "plb_action_retry_times",
+    "slow_balancing_search_timeout",
+    "slow_balancing_temperature_decay_rate",
+)
+"""Settings that act with `one_action_per_refresh` only."""
+
 
 @attrs.frozen(kw_only=True)
 class PlbConfig(
@@ -315,6 +323,10 @@ class PlbConfig(
     """Whether a new service is refused whose default loads, of one partition, exceed what the cluster has left."""
     max_moves: int | None = count(None, unit="moves", none=True)
     """Largest number of moves of a plan, without the placement of new replicas. None: no limit."""
+    max_moves_per_hour: int | None = count(None, unit="moves", none=True)
+    """Largest number of moves in any hour, of all phases, without the placement of new replicas and the changes of
+    roles for an upgrade. Moves count when their plan is applied, at the time of the latest call. None: no limit.
+    """
     max_moves_per_node: int | None = count(None, unit="moves", none=True)
     """Largest number of moves of a plan that touch one node. None: no limit."""
     checks: Checks = attrs.field(default=Checks.OFF, metadata=member_of(Checks))
@@ -338,11 +350,26 @@ class PlbConfig(
             raise ConflictError(f"PlbConfig: violation_cost is given, but its search knows no {unsupported}")
         if self.soft_capacity and self.cooling is not Cooling.BY_BUDGET:
             raise ConflictError("PlbConfig: soft_capacity has no effect unless cooling is by_budget")
+        self._check_effects()
         if self.cooling is Cooling.BY_BUDGET and self.max_simulated_annealing_iterations is None:
             unlimited = [name for name in SEARCH_TIMEOUTS if getattr(self, name) is None]
             if unlimited:
                 limits = f"max_simulated_annealing_iterations and {unlimited[0]} are None"
                 raise ConflictError(f"PlbConfig: cooling by_budget needs a budget, but {limits}")
+
+    def _check_effects(self) -> None:
+        """Raise `ConflictError` for a setting that has no effect without another one."""
+        is_on = {
+            "one_action_per_refresh": (self.one_action_per_refresh, OF_ONE_ACTION),
+            "violation_cost": (self.violation_cost is not None, ("placement_days",)),
+            "policy": (self.policy != ANNEALING, ("policy_options",)),
+        }
+        defaults = attrs.fields_dict(type(self))
+        for needed, (is_given, names) in is_on.items():
+            for name in () if is_given else names:
+                value, default = getattr(self, name), defaults[name].default
+                if dict(value) if isinstance(value, Mapping) else value != default:
+                    raise ConflictError(f"PlbConfig: {name} = {value!r} has no effect without {needed}")
 
     def _check_horizon(self) -> None:
         """Raise `ConflictError` if the estimator has a horizon that has no effect."""
@@ -384,7 +411,10 @@ class PlbConfig(
             Fields under their names here. They override the others.
         """
         translated_fields, by_metric = translated(mapping, cls)
-        values = {**SERVICE_FABRIC_FORM, **original_defaults(cls), **translated_fields, **fields}
+        defaults = {**SERVICE_FABRIC_FORM, **original_defaults(cls)}
+        if not fields.get("one_action_per_refresh", True):
+            defaults = {name: value for name, value in defaults.items() if name not in OF_ONE_ACTION}
+        values = {**defaults, **translated_fields, **fields}
         return cls(metrics=with_maps(metrics, by_metric), **values)
 
     @property

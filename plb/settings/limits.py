@@ -68,13 +68,20 @@ class ThrottlingSettings(Checked):
 
     @property
     def throttles_moves(self) -> bool:
-        """Whether the number of moves of balancing in the counting interval is limited."""
+        """Whether the number of moves in the counting interval is limited."""
         return (
             self.global_movement_throttle_threshold > 0
             or self.global_movement_throttle_threshold_percentage > 0.0
             or self.global_movement_throttle_threshold_for_balancing > 0
             or self.global_movement_throttle_threshold_percentage_for_balancing > 0.0
+            or self.global_movement_throttle_threshold_for_placement > 0
+            or self.global_movement_throttle_threshold_percentage_for_placement > 0.0
         )
+
+    @property
+    def throttles_partitions(self) -> bool:
+        """Whether balancing does not move partitions that moved often."""
+        return self.movement_per_partition_throttle_threshold is not None
 
     @property
     def throttles_cluster(self) -> bool:

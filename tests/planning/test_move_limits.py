@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plb import ConflictError, Metric, Node, Partition, PlbConfig, Replica, Role, Service
 from plb.model.move import Phase
 from plb.model.outcome import Idle
 from tests.engine.stories import engine_with
@@ -133,3 +135,100 @@ def test_after_an_error_moves_of_the_failed_plan_do_not_count(monkeypatch: pytes
         with pytest.raises(ZeroDivisionError):
             engine.balance(now=0.0)
     assert len(engine.balance(now=0.0).moves) == 1
+
+
+def test_an_hour_has_no_more_moves_than_its_limit() -> None:
+    """Repairs count and wait, too; a plan says that the budget bound it, and the next hour goes on."""
+    engine = engine_with(NODES, {f"p{number}": ("n0", 5.0) for number in range(8)}, max_moves_per_hour=3)
+    engine.drain_node("n0", now=0.0)
+    made = []
+    for now in (0.0, 1800.0, 3600.0, 7200.0):
+        plan = engine.refresh(now)
+        engine.apply(plan)
+        made.append((len(plan.moves), "moves" in plan.bound_by))
+    assert made == [(3, True), (0, True), (3, True), (2, False)]
+
+
+def test_new_replicas_do_not_count_in_the_hour() -> None:
+    engine = engine_with(NODES, {}, max_moves_per_hour=0)
+    for number in range(4):
+        engine.update_partition(Partition(f"p{number}", service="web"))
+    assert len(engine.refresh(0.0).moves) == 4
+
+
+def test_moves_for_new_replicas_are_limited() -> None:
+    """A replica of 4 fits on no node unless another one moves; one such move is allowed in the interval."""
+    settings = {"global_movement_throttle_threshold_for_placement": 1, "load_balancing_enabled": False}
+    engine = engine_with(
+        {f"n{number}": 5.0 for number in range(4)},
+        {f"p{number}": (f"n{number}", 2.0) for number in range(4)},
+        **settings,
+    )
+    engine.update_service(Service("large", stateful=False, default_load={"instance": {"cpu": 4.0}}))
+    placed = []
+    for number, now in enumerate((0.0, 1.0, 600.0)):
+        engine.update_partition(Partition(f"large/{number}", service="large"))
+        plan = engine.refresh(now)
+        engine.apply(plan)
+        placed.append(len(plan.unplaced))
+    assert placed == [0, 1, 1]
+
+
+@pytest.mark.parametrize("delay", ["balancing_delay_after_node_down", "balancing_delay_after_new_node"])
+def test_balancing_waits_after_an_event_of_a_node(delay: str) -> None:
+    """It stays due, whatever its interval."""
+    engine = engine_with(
+        NODES, {f"p{number}": ("n0", 5.0) for number in range(8)}, min_load_balancing_interval=1e6, **{delay: 100.0}
+    )
+    engine.update_node(Node("n9", up=delay.endswith("new_node")), now=50.0)
+    engine.update_node(Node("n9", up=False), now=50.0)
+    waits = engine.refresh(149.0)
+    assert not waits.moves
+    assert waits.outcomes[0].idle[Phase.BALANCING] is Idle.NODE_EVENT
+    assert engine.refresh(150.0).moves
+
+
+@pytest.mark.parametrize("event", ["node_down", "new_node"])
+def test_repairs_of_the_spread_wait_after_an_event_of_a_node(event: str) -> None:
+    nodes = [Node(f"n{number}", fault_domain=f"fd:/{number % 2}") for number in range(4)]
+    settings = {f"constraint_fix_partial_delay_after_{event}": 100.0}
+    engine = engine_with(nodes, {}, load_balancing_enabled=False, **settings)
+    replicas = [Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n2")]
+    engine.update_service(Service("web", stateful=False, target_replicas=2))
+    engine.update_partition(Partition("p", service="web", replicas=replicas))
+    engine.update_node(Node("n9", fault_domain="fd:/0"), now=50.0)
+    engine.update_node(Node("n9", fault_domain="fd:/0", up=event == "new_node"), now=50.0)
+    assert not engine.refresh(149.0).moves
+    assert len(engine.refresh(150.0).moves) == 1
+
+
+def test_partitions_that_moved_often_stay() -> None:
+    """The heavy one has moved once; afterwards only the light ones may, and balancing ends if too many are excluded."""
+    engine = engine_with(
+        {"n0": 100.0, "n1": 100.0}, {"a": ("n0", 10.0), "b": ("n0", 10.0)}, movement_per_partition_throttle_threshold=1
+    )
+    first = engine.refresh(0.0)
+    engine.apply(first)
+    (moved,) = {move.partition for move in first.moves}
+    engine.update_partition(Partition(moved, service="web", replicas=[Replica(Role.INSTANCE, "n0")]))
+    again = engine.refresh(1.0)
+    assert {move.partition for move in again.moves} == {"a", "b"} - {moved}
+    engine.configure(attrs.evolve(engine.config, movement_throttled_partitions_percentage_threshold=0.4))
+    assert engine.refresh(2.0).outcomes[0].idle[Phase.BALANCING] is Idle.PARTITIONS_THROTTLED
+    assert len(engine.refresh(601.0).moves) == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "needed"),
+    [
+        ({"max_movement_execution_time": 10.0}, "one_action_per_refresh"),
+        ({"plb_action_retry_times": 2}, "one_action_per_refresh"),
+        ({"slow_balancing_search_timeout": 1.0}, "one_action_per_refresh"),
+        ({"slow_balancing_temperature_decay_rate": 0.5}, "one_action_per_refresh"),
+        ({"placement_days": 1.0}, "violation_cost"),
+        ({"policy_options": {"size": 1}}, "policy"),
+    ],
+)
+def test_a_setting_without_effect_is_refused(setting: dict[str, Any], needed: str) -> None:
+    with pytest.raises(ConflictError, match=f"PlbConfig: {next(iter(setting))} = .* has no effect without {needed}"):
+        PlbConfig(metrics=[Metric("cpu")], **setting)

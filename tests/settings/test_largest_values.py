@@ -23,6 +23,9 @@ WEIGHTS = ("move_cost_offset", "violation_cost", "w_failovers", "w_overload")
 SIZES = ("chains", "repetitions")
 """Numbers of things that are made for each search."""
 
+NEEDED = {"plb_action_retry_times": {"one_action_per_refresh": True}}
+"""Further settings without which a setting is refused."""
+
 
 def limited() -> list[str]:
     """Return the settings with a largest value."""
@@ -45,7 +48,7 @@ def test_largest_value_of_a_setting_fits_and_a_larger_one_is_refused(name):
         with pytest.raises(InvalidValueError, match=rf"{name} = {value} is not allowed; expected .* and <= 2\.?147"):
             PlbConfig(metrics=[Metric("cpu")], **{name: value})
     if name not in SIZES:
-        engine = engine_with(**{name: LARGEST_COUNT})
+        engine = engine_with(**{name: LARGEST_COUNT, **NEEDED.get(name, {})})
         assert engine.node_loads() == {"n0": {"cpu": 0.0}, "n1": {"cpu": 0.0}}
         assert engine.place(budget=10).moves == ()
 
