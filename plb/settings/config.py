@@ -362,13 +362,12 @@ class PlbConfig(
         is_on = {
             "one_action_per_refresh": (self.one_action_per_refresh, OF_ONE_ACTION),
             "violation_cost": (self.violation_cost is not None, ("placement_days",)),
-            "policy": (self.policy != ANNEALING, ("policy_options",)),
         }
         defaults = attrs.fields_dict(type(self))
         for needed, (is_given, names) in is_on.items():
             for name in () if is_given else names:
                 value, default = getattr(self, name), defaults[name].default
-                if dict(value) if isinstance(value, Mapping) else value != default:
+                if value != default:
                     raise ConflictError(f"PlbConfig: {name} = {value!r} has no effect without {needed}")
 
     def _check_horizon(self) -> None:

@@ -195,11 +195,11 @@ def plain_partition(random: Random, name: str, service: Service, nodes: Sequence
 @st.composite
 def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
     priority = mostly(0, 0, 1, -1)
-    policy = draw(mostly("annealing", "first_fit", "random"))
+    policy, one_action = draw(mostly("annealing", "first_fit", "random")), draw(st.booleans())
     return {
         "combination": draw(choice("additive", "service_fabric")),
         "capacity_limit": draw(choice("threshold", "capacity")),
-        "one_action_per_refresh": draw(st.booleans()),
+        "one_action_per_refresh": one_action,
         "policy": policy,
         "w_failovers": draw(mostly(0.0, 0.1, 5.0)),
         "w_overload": draw(mostly(0.0, 100.0)),
@@ -253,8 +253,9 @@ def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
         "balancing_delay_after_new_node": draw(mostly(0.0, 5.0)),
         "constraint_fix_partial_delay_after_node_down": draw(mostly(0.0, 5.0)),
         "min_load_balancing_interval": draw(mostly(0.0, 5.0, None)),
-        "max_movement_execution_time": draw(mostly(0.0, 5.0)),
-        "plb_action_retry_times": draw(mostly(1, 2)),
+        "max_movement_execution_time": draw(mostly(0.0, 5.0)) if one_action else 0.0,
+        "plb_action_retry_times": draw(mostly(1, 2)) if one_action else 1,
+        "max_moves_per_hour": draw(mostly(None, 0, 3)),
         "max_simulated_annealing_iterations": 4,
         "simulated_annealing_iterations_per_round": 40,
         "placement_search_iterations_per_round": 4,

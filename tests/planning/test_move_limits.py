@@ -180,7 +180,7 @@ def test_balancing_waits_after_an_event_of_a_node(delay: str) -> None:
     engine = engine_with(
         NODES, {f"p{number}": ("n0", 5.0) for number in range(8)}, min_load_balancing_interval=1e6, **{delay: 100.0}
     )
-    engine.update_node(Node("n9", up=delay.endswith("new_node")), now=50.0)
+    engine.update_node(Node("n9"), now=50.0)
     engine.update_node(Node("n9", up=False), now=50.0)
     waits = engine.refresh(149.0)
     assert not waits.moves
@@ -226,7 +226,6 @@ def test_partitions_that_moved_often_stay() -> None:
         ({"slow_balancing_search_timeout": 1.0}, "one_action_per_refresh"),
         ({"slow_balancing_temperature_decay_rate": 0.5}, "one_action_per_refresh"),
         ({"placement_days": 1.0}, "violation_cost"),
-        ({"policy_options": {"size": 1}}, "policy"),
     ],
 )
 def test_a_setting_without_effect_is_refused(setting: dict[str, Any], needed: str) -> None:

@@ -64,7 +64,7 @@ def test_repair_without_time_still_moves_what_has_to_leave():
 def test_fast_and_slow_balancing_have_separate_timeouts(slow, timeout):
     for name in ("fast_balancing_search_timeout", "slow_balancing_search_timeout"):
         settings = ENDLESS if name == timeout else {}
-        engine = busy(**settings, **{name: 0.0})
+        engine = busy(**settings, **{name: 0.0}, one_action_per_refresh=True)
         run = search_of(engine)
         run.balance(slow=slow)
         assert run.plan([], None).reproducible is (name != timeout)
