@@ -79,9 +79,9 @@ class WorkToPlace:
 
 
 def partitions_with_work(state: ClusterState, unfinished: Collection[int]) -> list[PartitionRecord]:
-    """Return the partitions that have work, in the order in which they were made.
+    """Return the partitions with replicas to place, drop or hand over, in the order in which they were made.
 
-    `unfinished`: rows of such partitions, as in `plb.planning.live.work_lists.WorkLists`.
+    `unfinished`: rows that wait for a place, or of partitions in upgrade or with too many replicas (`WorkLists`).
     """
     names = {state.row_partition[row] for row in unfinished} | state.reported_surplus
     names.update(record.name for record in state.partitions_everywhere())

@@ -209,7 +209,7 @@ def _proposals_a_round(config: PlbConfig, least_proposals: int) -> int:
 
 @lru_cache(maxsize=64)
 def _without_swaps(config: PlbConfig) -> PlbConfig:
-    """Return settings that propose no swaps of roles; a search that does nothing else stays as it is."""
+    """Return settings that propose no swaps of roles, unless swaps are all that they propose."""
     only_swaps = config.swap_primary_probability == 1.0
     return config if only_swaps else attrs.evolve(config, swap_primary_probability=0.0)
 

@@ -239,7 +239,7 @@ def _first_of_all(queue: _Queue) -> int:
 
 @kernel
 def _full_side(queue: _Queue, step: int) -> int:
-    """Return which end, 0 or 1, `step` would make fuller than its limit, or NOWHERE."""
+    """Return which end of `step`, 0 for its target or 1 for its source, it would make too full, or NOWHERE."""
     for side in range(2):
         node = queue.end[side, step]
         for metric in range(queue.growth.shape[1] if node != NOWHERE else 0):

@@ -104,7 +104,7 @@ def new_schedule() -> Schedule:
 def first_temperature(settings: Settings, slots: int, imbalance: float) -> float:
     """Return the first temperature in units of the largest energy change of the probes.
 
-    A specific one is at most coefficient / (slots·(imbalance + 0.0001)): lower with more replicas and imbalance.
+    If it is cluster-specific, it is at most coefficient / (slots·(imbalance + 0.0001)): lower with more replicas.
     `slots`: number of replicas that may be placed or moved; `imbalance`: as in `Totals`.
     """
     if settings.cluster_coefficient < 0.0:
