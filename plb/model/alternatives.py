@@ -32,7 +32,7 @@ class Place:
 
 
 @attrs.frozen(eq=False, repr=False)
-class Places(Sequence[Place]):
+class PlaceColumns(Sequence[Place]):
     """A sequence of n places as columns, equal to a tuple of the same places."""
 
     nodes: Sequence[str]
@@ -144,7 +144,7 @@ class Alternatives:
     @property
     def rank(self) -> int | None:
         """Rank of its present node among `places`, from 1; None if it is not placed or its node is now excluded."""
-        nodes = self.places.nodes if isinstance(self.places, Places) else [place.node for place in self.places]
+        nodes = self.places.nodes if isinstance(self.places, PlaceColumns) else [place.node for place in self.places]
         if self.standing is None or self.standing.node not in nodes:
             return None
         return 1 + nodes.index(self.standing.node)

@@ -125,7 +125,7 @@ def _apply(state: ClusterState, move: Move, *, leaving: bool) -> None:
         if table.regains[partner]:
             table.regains[record.rows] = False
     else:
-        _make_room(state, record, target)
+        _remove_replaced(state, record, target)
         if move.kind is ADD:
             _lower_missing(record)
     table.node[row] = target
@@ -138,7 +138,7 @@ def _add_primary(state: ClusterState, record: PartitionRecord, node: int) -> Non
     table = state.rows
     primary = next(row for row in slots_of(state, record) if table.role[row] == PRIMARY)
     added = _slot_on(state, record, Role.SECONDARY, NOWHERE)
-    _make_room(state, record, node)
+    _remove_replaced(state, record, node)
     table.node[added], table.node[primary] = table.node[primary], node
     for flags in (table.still, table.pinned, table.building):
         flags[added], flags[primary] = flags[primary], False
@@ -167,7 +167,7 @@ def _promote(state: ClusterState, record: PartitionRecord, node: int) -> None:
         trim_all(state, record)
 
 
-def _make_room(state: ClusterState, record: PartitionRecord, node: int) -> None:
+def _remove_replaced(state: ClusterState, record: PartitionRecord, node: int) -> None:
     """Remove what a replica replaces on `node`: a standby, or the departing end that it returns to."""
     table = state.rows
     on_node = [row for row in record.rows if table.node[row] == node]

@@ -13,7 +13,7 @@ from plb.energy.terms import TERMS_IN_ORDER
 from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import evaluate_places, find_refusals, new_energies
 from plb.model import Role
-from plb.model.alternatives import Alternatives, ClosedNode, NodeScores, Place, Places
+from plb.model.alternatives import Alternatives, ClosedNode, NodeScores, Place, PlaceColumns
 from plb.model.expressions import UnmetClause
 from plb.model.outcome import Refused, RuledOut
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule, RuleMask
@@ -73,7 +73,7 @@ class WhatIf:
             immovable=None if may_move else why_immovable(self._state, problem, row),
         )
 
-    def _places(self, problem: Problem, row: int, nodes: Int) -> Places:
+    def _places(self, problem: Problem, row: int, nodes: Int) -> PlaceColumns:
         """Return the alternatives of `nodes`, (n,), for `row`, which is not placed, by energy, lowest first."""
         values, violating = np.empty((len(nodes), 1 + len(TERMS_IN_ORDER))), np.empty(len(nodes), np.int64)
         evaluate_places(problem, self._solution, row, nodes, values, violating)
@@ -82,7 +82,7 @@ class WhatIf:
         if self._extensions is not None and self._extensions.terms:
             values[:, 0] += [*map(self._extensions.weighted, extension_terms)]
         order = np.argsort(values[:, 0], kind="stable")
-        return Places(
+        return PlaceColumns(
             nodes=[self._state.nodes[node].name for node in nodes[order].tolist()],
             energies=values[order].tolist(),
             terms=[term.name for term in TERMS_IN_ORDER],
