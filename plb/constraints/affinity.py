@@ -216,7 +216,7 @@ class WithoutParent(RuledOut):
         return _parent_in_words(self.parent, self.parent_partitions, self.together_on)
 
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
-        """Yield what must change on a node."""
+        """Yield in words what must change before `node` can take the replica; this rule does not need `unmet`."""
         yield f"{self.parent} must have a replica on {node} ({self})"
 
 
@@ -249,7 +249,7 @@ class Apart(Breach):
 
 
 def _parent_in_words(parent: str, partitions: int, together_on: tuple[str, ...]) -> str:
-    """Return in words the nodes that affinity allows for a child; arguments as the fields of `Apart`."""
+    """Return in words the nodes `together_on` that a child of `parent`, which may have only one partition, may use."""
     if partitions != 1:
         return f"its parent {parent} has {counted(partitions, 'partition')}, and affinity requires exactly one"
     if not together_on:

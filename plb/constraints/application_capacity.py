@@ -160,7 +160,7 @@ class ApplicationFull(RuledOut):
         return (self.load + self.needed - self.limit) / self.needed if self.needed > 0 else 1.0
 
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
-        """Yield what must change on a node."""
+        """Yield in words what must change before `node` can take the replica; this rule does not need `unmet`."""
         missing = amount(self.load + self.needed - self.limit)
         where = "in all" if self.node is None else f"on {node}"
         yield f"application {self.application} must have {missing} less {self.metric} {where} ({self})"

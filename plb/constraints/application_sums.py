@@ -98,7 +98,7 @@ def growth_with_reservations(
 def _change(
     problem: Problem, solution: Solution, application: int, node: int, metric: int, growth: int, joining: int
 ) -> int:
-    """Return by how many quanta `kept_free` rises by a growth of load and joining replicas; parameters as there."""
+    """Return by how many quanta `kept_free` rises if the load grows by `growth` quanta and `joining` replicas join."""
     after = kept_free(problem, solution, application, node, metric, growth, joining)
     return after - kept_free(problem, solution, application, node, metric, 0, 0)
 

@@ -117,7 +117,7 @@ def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, tar
 def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
     """Return whether `row` on `target` would use reserved capacity, or capacity that this plan has yet to free.
 
-    Reserved is capacity for applications, and the buffer against replicas that move; `outgoing` as in `overfills`.
+    Reserved is capacity for applications, and the buffer for moves; `outgoing`: row that leaves `target`, or NOWHERE.
     """
     origin_node = problem.origin[row]
     if problem.reserves and exceeds_with_reservations(problem, solution, row, outgoing, target):
@@ -140,7 +140,7 @@ def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoi
 
 @kernel(shared=True)
 def exceeds_with_reservations(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether `row` makes load and reservations of `target` grow above its limit; `outgoing`: of `overfills`."""
+    """Return whether load and reservations of `target` grow above its limit if `row` joins and `outgoing` leaves."""
     limit = problem.limit if problem.origin[row] == NOWHERE else problem.move_limit
     for metric in range(problem.load.shape[1]):
         growth = growth_with_reservations(problem, solution, row, outgoing, target, metric)
@@ -154,7 +154,7 @@ def exceeds_with_reservations(problem: Problem, solution: Solution, row: int, ou
 def _overcommits_temporarily(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
     """Return whether `row` on `target` would exceed its limit while the plan is executed, with loads yet to depart.
 
-    `target` is not the origin of `row`; `outgoing` as in `overfills`.
+    `target` is not the origin of `row`; `outgoing`: the row that leaves `target` in exchange, or NOWHERE.
     """
     replaced = outgoing if outgoing == NOWHERE or _is_free_at_once(problem, row, outgoing, target) else NOWHERE
     for metric in range(problem.load.shape[1]):
@@ -285,7 +285,7 @@ class Full(RuledOut):
         return max((shortage.missing / shortage.needed for shortage in self.shortages), default=1.0)
 
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
-        """Yield what must change on a node."""
+        """Yield in words what must change before `node` can take the replica; this rule does not need `unmet`."""
         for shortage in self.shortages:
             has = f"it needs {amount(shortage.needed)} and {amount(shortage.free)} is free"
             yield f"{amount(shortage.missing)} more {shortage.metric} must be free on {node} ({has})"

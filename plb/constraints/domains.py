@@ -253,7 +253,7 @@ class Crowded(RuledOut):
         return listed([str(domain) for domain in self.domains])
 
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
-        """Yield what must change on a node."""
+        """Yield in words what must change before `node` can take the replica; this rule does not need `unmet`."""
         for domain in self.domains:
             yield f"a replica of the partition must leave {domain.domain} ({domain})"
 

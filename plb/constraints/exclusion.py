@@ -165,7 +165,7 @@ class Taken(RuledOut):
         return f"another replica of the partition is on {listed(self.names)}"
 
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
-        """Yield what must change on a node."""
+        """Yield in words what must change before `node` can take the replica; this rule does not need `unmet`."""
         yield f"the other replica of the partition must leave {node}"
 
 

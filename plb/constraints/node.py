@@ -76,12 +76,12 @@ class OutOfService(RuledOut):
         return ", ".join(f"{count} {state}" for state, count in self.states.items())
 
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
-        """Yield what must change on a node."""
+        """Yield in words what must change before `node` can take the replica; this rule does not need `unmet`."""
         yield f"{node} must be back in service (it is {', '.join(self.states)})"
 
 
 def _ruled_out(excluded: ExcludedNodes) -> OutOfService:
-    """Return how many excluded nodes are in each state."""
+    """Return how many of the nodes that this rule excludes are down, or deactivated for each reason."""
     nodes = excluded.named.state.nodes
     states = Counter(_state_of(nodes[index]) for index in excluded.nodes.tolist())
     return OutOfService(len(excluded.nodes), dict(states))

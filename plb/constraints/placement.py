@@ -63,7 +63,7 @@ class Infeasible(RuledOut):
         return ", ".join(filter(None, (blocked, unfit, unknown)))
 
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
-        """Yield what must change on a node."""
+        """Yield in words what must change before `node` can take the replica: the clauses `unmet` must hold."""
         if self.blocked:
             yield f"{node} must no longer be blocked for the service"
         yield from map(str, unmet)

@@ -80,7 +80,7 @@ class NotPreferred(RuledOut):
         return ", ".join(filter(None, (standbys, upgraded))) or "none is in an upgraded domain"
 
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
-        """Yield what must change on a node."""
+        """Yield in words what must change before `node` can take the replica; this rule does not need `unmet`."""
         yield f"{node} must be a preferred location ({self})"
 
 

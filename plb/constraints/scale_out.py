@@ -81,7 +81,7 @@ class BeyondScaleOut(RuledOut):
         return f"application {self.application} may use {counted(self.most_nodes, 'node')}, and {used}"
 
     def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
-        """Yield what must change on a node."""
+        """Yield in words what must change before `node` can take the replica; this rule does not need `unmet`."""
         yield f"{node} must have a replica of application {self.application}, or it must use fewer nodes ({self})"
 
 
