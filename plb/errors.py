@@ -104,7 +104,7 @@ def _candidates(name: str, names: list[str]) -> list[str]:
 
 
 def _neighbours_in(name: str, ordered: list[str]) -> list[str]:
-    """Return the names of a sorted list around the position that a name would have."""
+    """Return those of the sorted names `ordered` that are next to the position at which `name` would stand."""
     position = bisect_left(ordered, name)
     return ordered[max(0, position - MOST_COMPARED // 4) : position + MOST_COMPARED // 4]
 

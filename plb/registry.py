@@ -213,7 +213,7 @@ _CHECKS: Mapping[str, Callable[[str, object], Any]] = {
 
 
 def registered(kind: str, name: str) -> Any:
-    """Return the registered term, constraint or neighbourhood with a name; raise an error for an unknown name."""
+    """Return the registered extension of a kind, such as TERM, with a name; raise an error for an unknown name."""
     if name not in _registered[kind]:
         raise UnknownNameError(kind, name, _registered[kind], "PlbConfig")
     return _registered[kind][name]
@@ -227,7 +227,7 @@ def extension_policy(name: str, options: Mapping[str, Any] = MappingProxyType({}
 
 
 def registration(kind: str, name: str) -> Registration:
-    """Return the present registration of a name; `kind` is as in `plb.extensions.kernel_data`."""
+    """Return the present registration of the extension of a kind, such as TERM, with a name."""
     return Registration(_PROCESS, _numbers.get((kind, name), 0))
 
 
@@ -254,7 +254,7 @@ def _names_of(config: PlbConfig) -> dict[str, list[str]]:
 
 
 def _register(kind: str, extension: Any) -> None:
-    """Register an extension, also in place of one of the same class and name, as when a file is imported twice."""
+    """Register an extension of a kind, such as TERM, also in place of one of its class and name after a new import."""
     origin = file, _ = _origin_of(type(extension))
     if extension.name in _registered[kind] and _origins[kind, extension.name] != origin:
         registered_file, class_name = _origins[kind, extension.name]
@@ -456,13 +456,13 @@ Extension = TypeVar("Extension", EnergyTerm, Constraint, AnyNeighbourhood, Place
 
 
 def copied(kind: str, source: Extension) -> Extension:
-    """Return a copy of an extension."""
+    """Return a deep copy of an extension of a kind, such as TERM, which an error of the copy names."""
     with errors_of(kind, source.name, "__deepcopy__"):
         return deepcopy(source)
 
 
 def _copies_by_name(kind: str, objects: Iterable[object]) -> Mapping[str, Any]:
-    """Return checked copies of the terms, constraints or neighbourhoods of a host by name."""
+    """Return checked copies of a host's `objects` of one kind, such as TERM, by name."""
     field = f"extension_{kind.split()[-1]}s"
     copies: dict[str, Any] = {}
     for source in check_collection("engine", field, objects, f"a list of {kind}s"):

@@ -74,7 +74,7 @@ def weights_of(
 
 
 def _product_offset(config: PlbConfig, replicas: int) -> float:
-    """Return what the second factor of the product form is without moves; the additive form does not depend on it."""
+    """Return the second factor of the product form of the energy without moves; 0 in the additive form (unused)."""
     if config.combination is not Combination.SERVICE_FABRIC:
         return 0.0
     return 1.0 if config.ignore_cost_in_scoring else float(replicas + config.move_cost_offset)

@@ -255,7 +255,7 @@ class _Parser:
         return token
 
     def _policy_error(self, position: int) -> InvalidValueError:
-        """Return the error for a policy, at position `at`, in a place where only tests may be."""
+        """Return the error for a policy, at `position` in the text, where only comparisons may be."""
         return self._error(position, "a test (policies stand alone or joined by &&)")
 
     def _error(self, position: int, expected: str) -> InvalidValueError:
@@ -295,7 +295,7 @@ def _comparison(name: str, sign: str, value: str, *, expected: bool, primary_onl
     """
 
     def test(properties: Mapping[str, str], primary: bool) -> bool | None:
-        """Return whether a node with these properties passes; None if the comparison has no meaning."""
+        """Return whether a node with these `properties` may have a primary or other replica; None: not comparable."""
         if primary_only and not primary:
             return True
         result = _compare(properties.get(name), sign, value)
@@ -352,7 +352,7 @@ class UnmetClause:
 
 
 def unmet_clauses(constraint: str, properties: Mapping[str, str], *, primary: bool) -> tuple[UnmetClause, ...]:
-    """Return the clauses of a constraint that do not hold on a node with these properties, for a role."""
+    """Return the clauses that do not hold on a node with these properties, for a primary or another replica."""
     return tuple(
         UnmetClause(expression.text, {name: properties.get(name) for name in expression.properties})
         for expression in map(parse_expression, _clauses(constraint))

@@ -136,7 +136,7 @@ def is_short(data: LeastDomainsData, sums: LeastDomainsSums, group: int, distinc
 def breaks(
     problem: Problem, data: LeastDomainsData, sums: LeastDomainsSums, row: int, source: int, target: int
 ) -> bool:
-    """Return whether the move of one replica breaks the rule, or leaves it broken and shares the replica's new domain.
+    """Return whether a move of `row` from `source` to `target` breaks the rule, or keeps it broken in a shared domain.
 
     Each node may be NOWHERE.
     """

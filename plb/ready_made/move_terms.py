@@ -57,7 +57,7 @@ def moved_to(problem: Problem, solution: Solution, proposal: Proposal, row: int)
 
 
 def moved_rows(configuration: Configuration) -> list[int]:
-    """Return the rows of the replicas that have moved, ascending, from the placement alone; see `moved_to`."""
+    """Return the rows of the replicas that have moved, ascending; one that has swapped roles has not moved."""
     problem, node = configuration.problem, configuration.solution.node
     rows = configuration.rows
     origin = problem.origin[rows]
