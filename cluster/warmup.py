@@ -96,7 +96,7 @@ ENGINES: Mapping[str, Mapping[str, Any]] = {
 
 
 def _play(settings: Mapping[str, Any], **extensions: Any) -> None:
-    """Let an engine place, repair and balance a small cluster.
+    """Let an engine place, repair and balance a small cluster, so that the kernels of these settings are compiled.
 
     `settings`: fields of `PlbConfig`; `extensions`: terms and constraints of the engine.
     """
@@ -140,7 +140,7 @@ def _partition(name: str, *replicas: Replica) -> Partition:
 
 
 def _evict(engine: PlacementAndLoadBalancing) -> None:
-    """Place replicas that fit only if others are moved, one of them with the replica that it follows."""
+    """Compile kernels of evictions: place replicas that fit only if others move, one with the replica it follows."""
     for number in range(NODES):
         engine.update_partition(_partition(f"small/{number}", Replica(PRIMARY, f"n{number}")))
     engine.balance()
@@ -154,7 +154,7 @@ def _evict(engine: PlacementAndLoadBalancing) -> None:
 
 
 def _fill(engine: PlacementAndLoadBalancing) -> None:
-    """Repair and balance a crowded rack and node; place replicas with affinity, and replicas of an application."""
+    """Compile kernels of repair, affinity and applications: repair a crowded rack and node, and place replicas."""
     engine.update_partition(_partition("wide", Replica(PRIMARY, "n0"), Replica(SECONDARY, "n3")))
     surplus = (Replica(PRIMARY, "n0"), Replica(SECONDARY, "n1"), Replica(SECONDARY, "n2"))
     engine.update_partition(_partition("beside", *surplus))
@@ -168,7 +168,7 @@ def _fill(engine: PlacementAndLoadBalancing) -> None:
 
 
 def _overload(engine: PlacementAndLoadBalancing) -> None:
-    """Repair nodes above their limits and an application above its own, first with all nodes, then without one."""
+    """Compile kernels of overload: repair nodes and an application above their limits, then again without a node."""
     replicas = engine.replicas("wide")
     engine.report_loads([replica.index for replica in replicas], [[90.0, 1.0]] * len(replicas))
     engine.update_application(Application("bound", node_capacity={"cpu": 30.0}, node_reservation={"cpu": 30.0}))
@@ -178,7 +178,7 @@ def _overload(engine: PlacementAndLoadBalancing) -> None:
 
 
 def _upgrade(engine: PlacementAndLoadBalancing) -> None:
-    """Hand a primary over before an upgrade, balance, and ask for alternatives, violations and probabilities."""
+    """Compile kernels of upgrades and queries: hand a primary over, balance, ask for alternatives and violations."""
     marked = Replica(PRIMARY, "n0", upgrade=UpgradeMark.SWAP_OUT)
     engine.update_partition(_partition("wide", marked, Replica(SECONDARY, "n1")))
     engine.apply(engine.place())
@@ -240,14 +240,14 @@ READY_MADE_RULES = (LeastDomains({"wide": 2, "large": 1}, of="partition"), SameD
 
 
 def _extend() -> None:
-    """Plan with terms and constraints in plain Python and with kernels."""
+    """Compile kernels of extensions: plan with terms and constraints in plain Python and with kernels."""
     _play({**BALANCING, "spread_moves": True}, extension_terms=[_PlainTerm()], extension_constraints=[_EmptyNode()])
     for terms in ([_SwiftTerm()], READY_MADE_TERMS):
         _play({**BALANCING, "spread_moves": False}, extension_terms=terms, extension_constraints=READY_MADE_RULES)
 
 
 def _verify() -> None:
-    """Compute the changes of terms and rules by a move, as property tests do."""
+    """Compile kernels of property tests: compute the changes of terms and rules by a move."""
     for term in TERMS:
         verify(term).given(nodes=[10.0, 10.0], replicas=[(0, 4.0), (0, 2.0)]).moves((1, 1))
     capacities = {"cpu": 10.0, "disk": 10.0}
@@ -280,7 +280,7 @@ ALGORITHMS = {
 
 
 def _predict() -> None:
-    """Predict the peaks of machines from columns of samples, and of one machine step by step."""
+    """Compile kernels of peak predictors: predict machines from columns of samples, and one machine step by step."""
     steps = len(USAGE)
     samples = TaskSamples.from_columns(
         machine=[0] * steps, task=[0] * steps, time=range(steps), usage=USAGE, limit=[4.0] * steps
@@ -308,7 +308,7 @@ def tiny_instance() -> Instance:
 
 
 def _provision() -> None:
-    """Plan an instance by algorithms of each kind, by the search that improves plans, and from a placement."""
+    """Compile kernels of provisioning: plan by an algorithm of each kind, by the search, and from a placement."""
     instance = tiny_instance()
     for rules, names in ALGORITHMS.items():
         for name in names:
@@ -318,7 +318,7 @@ def _provision() -> None:
 
 
 def _meter() -> None:
-    """Meter a replica of a simulated cluster."""
+    """Compile the kernels that compute demand and loads of a simulated cluster, with one replica."""
     zeros, demand = np.zeros(1, np.int64), np.zeros((1, 1))
     samples, steps = np.ones((1, 1), np.float32), np.ones(1, np.int32)
     find_demand(zeros, zeros, zeros, zeros, steps, samples, np.ones(1), 1, 60, demand)
