@@ -296,7 +296,7 @@ class SizeBench:
         self._report(f"{len(self.problem.limit):,} nodes: {step}")
 
     def _describe(self) -> None:
-        """Read the arrays for the measurements from the engine."""
+        """Set configuration, problem, solution and choice for the measurements from the present state of the engine."""
         self.configuration = configuration_of(self.engine)
         self.problem: Problem = self.configuration.problem
         self.solution: Solution = self.configuration.solution.copy()
@@ -351,7 +351,7 @@ class SizeBench:
     ) -> tuple[int, int, int]:
         """Return how many proposals were scored, reached the repetitions, and would have been accepted.
 
-        `solution`, `proposals`: None for the bench's own.
+        `solution`: the placement to propose for; `proposals`: how many to draw; None for the bench's own.
         """
         tally = np.zeros(TALLY_SIZE, np.int64)
         rng = Stream(self.seed)

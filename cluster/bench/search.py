@@ -79,7 +79,7 @@ def mean_change(
 ) -> float:
     """Return the mean absolute change of the energy by the allowed ones of PROBES random proposals, or 0.
 
-    The arguments are as in `anneal_plainly`.
+    `enforced`: mask of rules; `rows`: (m,) engine rows; `steps`: data of the load above safety capacities, of `weight`.
     """
     energy = present_energy(problem, solution)
     total, allowed = 0.0, 0
@@ -136,7 +136,7 @@ def anneal_for(
 ) -> int:
     """Anneal for some seconds of `working_time` on one thread; modify `solution`, return the number of proposals.
 
-    `enforced`, `steps`, `weight`: as in `anneal_plainly`.
+    `enforced`: mask of rules; `steps`: data of the energy term for load above the safety capacities, with a `weight`.
     """
     rows, rng = np.flatnonzero(problem.movable), Stream(np.random.SeedSequence(seed))
     tally = np.zeros(TALLY_SIZE, np.int64)
@@ -258,7 +258,7 @@ def bench_search(
 
 
 def _figures_of(shape: SearchShape, seconds: float, seed: int, report: Callable[[str], None]) -> InstanceFigures:
-    """Return the figures of the instance of a shape; the arguments are as in `bench_search`."""
+    """Search the instance of a shape both ways, `seconds` each, return the figures; `report` gets each step's name."""
     report(f"{shape.name}: drawing the instance")
     instance = draw_instance(seed, shape)
     used_shares = instance.node_loads(instance.perfect) / instance.capacity
