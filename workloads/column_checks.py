@@ -126,13 +126,13 @@ class Checker:
             self.problems[alike[-1]] = attrs.evolve(last, count=counted)
 
     def distinct(self, values: pl.Series, column: str, expected: str) -> None:
-        """Record the rows of a column whose value an earlier row has; `expected` is as in `TraceProblem`."""
+        """Record the rows of a column whose value an earlier row has; `expected`: what should be there, in words."""
         self.bad_rows(~values.is_first_distinct().to_numpy(), column, values, expected)
 
     def columns(self, frame: pl.DataFrame, requested: dict[str, str], rows: pl.Series | None = None) -> bool:
         """Check that a table has the requested columns, without nulls; return whether it has.
 
-        `requested` has the kind of each column by name: "text", "number" or "flag". `rows` is as in `bad_rows`.
+        `requested` has the kind of each column by name: "text", "number" or "flag"; `rows`: row numbers in the file.
         """
         before = len(self.problems)
         for name, kind in requested.items():
@@ -147,7 +147,7 @@ class Checker:
     def numbers(self, frame: pl.DataFrame, names: list[str], rows: pl.Series | None = None) -> None:
         """Check that the values of some columns are at least 0, and finite as 32-bit floats.
 
-        `rows` is as in `bad_rows`.
+        `rows`: number in the file of each row of `frame`; None: its position.
         """
         for name in names:
             values = frame[name].to_numpy()

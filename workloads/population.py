@@ -256,7 +256,7 @@ def _regimes(region: RegionParameters, layout: Layout, rng: np.random.Generator)
 def _cpu(
     region: RegionParameters, tenants: Population, layout: Layout, regime: Int32, rng: np.random.Generator
 ) -> Float32:
-    """Return the CPU of each row, (N,); `regime`, (N,), is as in `_regimes`."""
+    """Return the CPU of each row, (N,), in vCores; `regime`, (N,): number of the stretch of one level it is in."""
     level = rng.standard_normal(int(regime[-1]) + 1, dtype=np.float32) * np.float32(region.cpu_regime_sigma)
     log = rng.standard_normal(len(regime), dtype=np.float32)
     log *= np.float32(region.cpu_white_sigma)
@@ -301,7 +301,7 @@ def _trend(shape: Shape, layout: Layout, factor: Float) -> Float32:
 def _dips(shape: Shape, layout: Layout, regime: Int32, levels: int, rng: np.random.Generator) -> Float32:
     """Return a factor of at most 1 for each row, (N,): the same within a regime, mostly near 1.
 
-    `regime`, (N,), is as in `_regimes`, and `levels` their number.
+    `regime`, (N,): number of the stretch of one level that each row is in; `levels`: how many stretches there are.
     """
     depth = rng.random(levels, dtype=np.float32)
     depth *= depth

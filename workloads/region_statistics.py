@@ -179,10 +179,10 @@ def _trend_figures(values: Float32, bounds: Bounds, most: Float32, kept: float) 
 
 
 def _burst_figures(values: Float32, bounds: Bounds, most: Float32) -> Figures:
-    """Return figures of a metric without trend; shapes are as in `_trend_figures`.
+    """Return figures of a metric without trend, (S,) each, from its `values`, (N,).
 
     They are the coefficient of variation, the mean of the second half of the life by the mean of the whole, and the
-    mean by MaxUsage, `most`.
+    mean by MaxUsage, `most`, (S,).
     """
     average = mean(values, bounds)
     square = np.add.reduceat(values.astype(np.float64) ** 2, bounds[:-1]) / np.diff(bounds)

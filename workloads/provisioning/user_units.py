@@ -66,7 +66,7 @@ def affinity_graph(kind: GraphKind | str, applications: int, density: float, see
 
 
 def _arbitrary(applications: int, density: float, draws: np.random.Generator) -> Arcs:
-    """Return the arcs of an arbitrary graph (`GraphKind`) of L applications with a density as in `affinity_graph`."""
+    """Return the arcs of an arbitrary graph (`GraphKind`) of L applications; `density`: share of the possible arcs."""
     pairs = applications * (applications - 1)
     return _ends(_sample_distinct(pairs, int(density * pairs), draws), applications)
 
@@ -108,7 +108,7 @@ def _ends(pairs: Int, applications: int) -> Arcs:
 
 
 def _normal(applications: int, density: float, draws: np.random.Generator) -> Arcs:
-    """Return the arcs of a normal graph (`GraphKind`) of L applications with a density as in `affinity_graph`."""
+    """Return the arcs of a normal graph (`GraphKind`) of L applications; `density`: share of the possible arcs."""
     mean = applications * density
     degrees = np.rint(draws.normal(mean, mean / 2.0, applications)).astype(np.int64).clip(0, applications - 1)
     source = np.repeat(np.arange(applications, dtype=np.int32), degrees)
@@ -132,7 +132,7 @@ def threshold_of(applications: int, density: float) -> float:
 
 
 def _threshold(applications: int, density: float, draws: np.random.Generator) -> Arcs:
-    """Return the arcs of a threshold graph (`GraphKind`) of L applications with a density as in `affinity_graph`."""
+    """Return the arcs of a threshold graph (`GraphKind`) of L applications; `density`: share of the possible arcs."""
     outward, inward = draws.random(applications), draws.random(applications)
     order = np.argsort(inward, kind="stable").astype(np.int32)
     reach = 2.0 * threshold_of(applications, density) - outward

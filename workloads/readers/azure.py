@@ -185,7 +185,7 @@ class PackingReader:
     def _part(
         self, rows: Rows, shares: dict[Any, Float32], options: Options, tally: ConversionReport
     ) -> TracePart | None:
-        """Return the tenants of requests, and count them; None if all are too short. `shares` is as in `_shares`."""
+        """Return the tenants of requests, and count them; None if all are too short. `shares`: (R,) by VM type."""
         lifetime = self._steps(rows)
         days = options.window_days
         pieces, lengths = lengths_of_pieces(

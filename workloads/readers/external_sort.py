@@ -197,7 +197,7 @@ def _count_and_drop_refused(rows: pl.DataFrame, tally: ConversionReport) -> pl.D
 def _with_seconds(frame: Frame, places: tuple[str, str]) -> pl.DataFrame:
     """Return the rows with times as whole seconds since the origin.
 
-    Raise `TraceError` for rows without an owner or a time in range; `places` is as in `sort_into_chunks`.
+    Raise `TraceError` for rows without an owner or a time in range; `places`: columns of both in the source.
     """
     check, rows = Checker(frame.path), frame.rows
     unowned = rows.filter(pl.col(OWNER).is_null())
