@@ -34,6 +34,8 @@ PUTS = {"node": PutNode, "service": PutService, "partition": PutPartition}
 REMOVES = {"node": RemoveNode, "service": RemoveService, "partition": RemovePartition}
 MOST_NAMED = 3
 """Most nodes that an error names."""
+MOST_LOADS = 500
+"""Most loads of an event, so that a service answers others meanwhile."""
 ZONE = "topology.kubernetes.io/zone"
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 CRITICAL = ("system-cluster-critical", "system-node-critical")
@@ -141,7 +143,7 @@ class KubernetesCluster:
         now, latest = usages[-1] if usages else (now, {})
         new = [name for name in self.pods if before.get(("partition", name)) is None]
         requested = [name for name in new if self.pods[name].metadata.key not in latest]
-        send([*([self._report(requested, {}, None)] if requested else []), *self._usage_reports(usages)])
+        send([*self._reports(requested, {}, None), *self._usage_reports(usages)])
         return now
 
     def _usage_reports(self, usages: Iterable[tuple[float, dict[str, Resources]]]) -> Iterator[ReportLoads]:
@@ -149,7 +151,7 @@ class KubernetesCluster:
         for at, used in usages:
             if not self.reported or at > self.reported[-1]:
                 self.reported = [*self.reported[:1], at]
-                yield self._report([name for key, name in self.partitions.items() if key in used], used, at)
+                yield from self._reports([name for key, name in self.partitions.items() if key in used], used, at)
 
     def _changes(self, observed: Observed) -> dict[Key, ClusterEvent]:
         """Return the events that make the engine's cluster the observed one."""
@@ -182,14 +184,18 @@ class KubernetesCluster:
         if kind == "partition":
             del self.partitions[self.pods.pop(name).metadata.key], self.requests[name]
 
-    def _report(self, partitions: Sequence[str], used: Mapping[str, Resources], at: float | None) -> ReportLoads:
-        """Return the loads of the pods of partitions: what they use, and where that is not known, request."""
-        pods, loads = [self.pods[name] for name in partitions], list[list[float]]()
-        for name, pod in zip(partitions, pods, strict=True):
-            load = loads_of(self._metrics, {**self.requests[name], **used.get(pod.metadata.key, {})})
-            loads.append([load.get(metric, 0.0) for metric in self._metrics])
-        nodes = [str(pod.spec.node_name) for pod in pods]
-        return ReportLoads(partitions=[*partitions], nodes=nodes, loads=loads, at=at, now=at)
+    def _reports(
+        self, partitions: Sequence[str], used: Mapping[str, Resources], at: float | None
+    ) -> Iterator[ReportLoads]:
+        """Yield the loads of the pods of partitions: what they use, and where that is not known, request."""
+        for start in range(0, len(partitions), MOST_LOADS):
+            names, loads = [*partitions[start : start + MOST_LOADS]], list[list[float]]()
+            pods = [self.pods[name] for name in names]
+            for name, pod in zip(names, pods, strict=True):
+                load = loads_of(self._metrics, {**self.requests[name], **used.get(pod.metadata.key, {})})
+                loads.append([load.get(metric, 0.0) for metric in self._metrics])
+            nodes = [str(pod.spec.node_name) for pod in pods]
+            yield ReportLoads(partitions=names, nodes=nodes, loads=loads, at=at, now=at)
 
     def _assign(self, pods: Sequence[Pod]) -> None:
         """Give each pod a partition: its own, that of a pod of its workload that is gone or ends, or a new one."""

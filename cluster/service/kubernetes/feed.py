@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate, groupby
 from typing import Any
 from urllib.parse import quote
 
@@ -12,14 +13,14 @@ import httpx
 import msgspec
 
 from cluster.service.client import Client, ClientCall, Steps
-from cluster.service.events import ClusterEvent
+from cluster.service.events import ClusterEvent, ReportLoads
 from cluster.service.kubernetes.description import KubernetesCluster, partitions_of
 from cluster.service.kubernetes.extender import ANY_WORKLOAD
 from cluster.service.kubernetes.sources import Observed
 from plb.errors import PlbError
 
-AT_ONCE = 1000
-"""Most events of a request."""
+AT_ONCE = 64
+"""Most work of a request, in units of a usual event, unless it has one event; the service answers others afterwards."""
 
 
 class ServedCluster(Client):
@@ -46,7 +47,7 @@ class Feed:
         self._cluster: KubernetesCluster | None = None
         """What the service was told; None: it has to be asked what it has."""
         self._told: Counter[str] = Counter()
-        """Events of this round by kind."""
+        """Events of this round by kind, and loads."""
 
     def run(self, observed: Observed, now: float) -> None:
         """Tell the service what has changed in a cluster read at `now`, in seconds since 1970, and log how much.
@@ -87,11 +88,13 @@ class Feed:
     def _send(self, events: Sequence[ClusterEvent]) -> list[str | None]:
         """Send events; return for each why it was refused, or None."""
         problems: list[str | None] = []
-        for start in range(0, len(events), AT_ONCE):
-            documents = msgspec.to_builtins(events[start : start + AT_ONCE])
+        work = accumulate(event.weight for event in events)
+        for _, batch in groupby(zip(work, events, strict=True), lambda pair: pair[0] // AT_ONCE):
+            documents = msgspec.to_builtins([event for _, event in batch])
             problems += [answer.get("problem", {}).get("detail") for answer in self._client.events(documents)]
         for event, problem in zip(events, problems, strict=True):
-            self._told[event.kind if problem is None else f"refused {event.kind}"] += 1
+            kind = event.kind if problem is None else f"refused {event.kind}"
+            self._told[kind] += len(event.loads) if isinstance(event, ReportLoads) else 1
             if problem is not None:
                 self._log({"error": problem})
         return problems

@@ -96,7 +96,7 @@ def test_the_scheduler_is_answered_from_what_the_api_server_says(tmp_path: Path)
         def ask(verb: str) -> Any:
             return httpx.post(f"{fed.client._base}/kubernetes/{verb}", json=arguments).json()
 
-        assert fed.round(0) == {"node": 4, "service": 7, "partition": 12, "loads": 1}
+        assert fed.round(0) == {"node": 4, "service": 7, "partition": 12, "loads": 12}
         assert ask("filter")["NodeNames"] == ["worker-a", "worker-b", "worker-c"]  # control-d has a taint
         scores = {entry["Host"]: entry["Score"] for entry in ask("prioritize")}
         assert scores["worker-a"] < max(scores.values()) == 10
@@ -104,7 +104,7 @@ def test_the_scheduler_is_answered_from_what_the_api_server_says(tmp_path: Path)
             if item["metadata"]["name"] == "web-6d4cf56db6-2xkqp":
                 item["containers"][0]["usage"]["cpu"] = "7500m"
         fed.documents["nodes"]["items"][1]["spec"]["unschedulable"] = True
-        assert fed.round(60) == {"node": 1, "loads": 1}
+        assert fed.round(60) == {"node": 1, "loads": 12}
         refused = {**ask("filter")["FailedNodes"], **ask("filter")["FailedAndUnresolvableNodes"]}
         assert ask("filter")["NodeNames"] == ["worker-c"]
         assert refused["worker-a"] == "capacity (placement service)"
@@ -116,7 +116,7 @@ def test_the_scheduler_is_answered_from_what_the_api_server_says(tmp_path: Path)
 def test_only_changes_are_sent_and_what_is_gone_is_removed(tmp_path: Path) -> None:
     def story(fed: Fed) -> None:
         fed.round(0)
-        assert fed.round(60) == {"loads": 1}
+        assert fed.round(60) == {"loads": 12}
         del fed.documents["usage"]
         assert fed.round(120) == {}
         before = fed.pods_on("worker-a")
@@ -143,7 +143,7 @@ def test_a_feed_that_starts_again_goes_on_from_what_the_service_has(tmp_path: Pa
         assert fed.round(60)["remove_partition"] == 1
         for node, partitions in names.items():
             assert {*fed.client.get(f"nodes/{node}")["partitions"]} <= {*partitions}
-        assert fed.round(120) == {"loads": 1}
+        assert fed.round(120) == {"loads": 11}
         fed.restart()
         with pytest.raises(PlbError, match=r"the service is at 1772443020\.0, after 1772442900\.0"):
             fed.round(0)
@@ -187,11 +187,11 @@ def test_refusals_are_printed_and_a_plan_that_was_applied_there_is_undone_by_the
         assert plan["document"]["moves"]
         fed.client.apply(plan["id"])
         assert fed.pods_on("worker-a") < before
-        assert fed.round(60) == {"refused loads": 1}
+        assert fed.round(60) == {"refused loads": 12}
         assert "has no replica on node worker-a" in fed.lines[-2]["error"]
         assert "refused loads" not in fed.round(120)
         assert fed.pods_on("worker-a") == before
-        assert fed.round(180) == {"loads": 1}
+        assert fed.round(180) == {"loads": 12}
 
     with_feed(tmp_path, story)
 
@@ -227,7 +227,7 @@ def test_the_command_feeds_files_and_usage_only_once(tmp_path: Path) -> None:
         address = fed.client._base.partition("/v1")[0]
         lines = [json.loads(run(address, *files).output) for _ in range(2)]
         assert lines[0]["time"] == "2026-03-02T09:15:00+00:00"
-        assert lines[0]["events"].pop("loads") == 1
+        assert lines[0]["events"].pop("loads") == 12
         assert lines[1]["events"] == lines[0]["events"]
         result = run(address, "--cluster", "missing", *files)
         assert (result.exit_code, "missing" in result.output) == (2, True)
